@@ -20,6 +20,8 @@ pub(crate) struct Buyer {
     pub(crate) released: Instant,
     /// When the request is meant to start, from the release on.
     pub(crate) intended: Duration,
+    /// Since when a user was idle that could send it.
+    pub(crate) idle_since: Duration,
 }
 
 /// Buys once; nothing if there is nowhere to buy.
@@ -28,7 +30,7 @@ pub(crate) struct Buyer {
 ///
 /// The service may sell all the same.
 pub(crate) async fn buy(client: &Client, purchase: &Purchase, buyer: Buyer) -> Option<Sample> {
-    let Buyer { user, number, released, intended } = buyer;
+    let Buyer { user, number, released, intended, idle_since } = buyer;
     let (goods, url) = purchase.place(number)?;
     let started = released.elapsed();
     let response = client.get(url.clone()).send().await;
@@ -43,7 +45,19 @@ pub(crate) async fn buy(client: &Client, purchase: &Purchase, buyer: Buyer) -> O
         Err(error) if error.is_timeout() => (None, 0, (Outcome::Timeout, None)),
         Err(error) => (None, 0, (Outcome::Error, Some(program::chain(&error.without_url())))),
     };
-    Some(Sample { user, goods, outcome, intended, started, first_byte, ended, status, received_bytes, problem })
+    Some(Sample {
+        user,
+        goods,
+        outcome,
+        intended,
+        idle_since,
+        started,
+        first_byte,
+        ended,
+        status,
+        received_bytes,
+        problem,
+    })
 }
 
 /// The status, the size of the whole answer, and the body.

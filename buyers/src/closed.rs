@@ -14,6 +14,8 @@ use super::buyer::{Buyer, buy};
 use super::gate::{CancelOnDrop, Gate};
 use super::purchase::{Load, Purchase, client, cpu_time};
 use crate::Error;
+use crate::health::Dropped;
+use crate::heartbeat::Heartbeat;
 use crate::model::LoadModel;
 use crate::sample::{Outcome, Sample};
 
@@ -49,13 +51,19 @@ pub(crate) async fn run(purchase: &Purchase) -> Result<Load, Error> {
     let client = client(purchase)?;
     let attack = attack(purchase, &client, &gate, sender).map_err(|error| goose_failed(&error))?;
 
-    let opening = async {
+    let loading = async {
         connect(&client, purchase).await;
-        let opened = gate.open(purchase.arrive_within).await;
-        if opened.is_err() {
+        if let Err(error) = gate.open(purchase.arrive_within).await {
             gate.cancel();
+            return Err(error);
         }
-        opened.map(|()| (cpu_time(), SystemTime::now()))
+        let (cpu_start, released_at, heartbeat) = (cpu_time(), SystemTime::now(), Heartbeat::start());
+        let (samples, done) = collect(receiver, purchase.users).await;
+        let (pulse, cpu_time) = (heartbeat.stop().await, cpu_time().saturating_sub(cpu_start));
+        if done < purchase.users {
+            return Err(Error::Generator(format!("only {done} of {} users reported back", purchase.users)));
+        }
+        Ok(Load { samples, dropped: Dropped::default(), released_at, cpu_time, pulse })
     };
     // A user that panics would make goose wait for ever; nothing here panics, and nothing here waits for ever either.
     let limit = purchase.arrive_within + purchase.model.duration() + purchase.answer_within + GOOSE_GRACE;
@@ -69,15 +77,10 @@ pub(crate) async fn run(purchase: &Purchase) -> Result<Load, Error> {
             }
         }
     };
-    let (opened, attacked, collected) = tokio::join!(opening, attacking, collect(receiver, purchase.users));
-    let (cpu_start, released_at) = opened?;
+    let (load, attacked) = tokio::join!(loading, attacking);
+    // Users that are missing may be its fault.
     attacked?;
-    let Collected { samples, done, cpu_end } = collected;
-    if done == purchase.users {
-        Ok(Load { samples, dropped: 0, released_at, cpu_time: cpu_end.saturating_sub(cpu_start) })
-    } else {
-        Err(Error::Generator(format!("only {done} of {} users reported back", purchase.users)))
-    }
+    load
 }
 
 /// Opens a connection for every user of a load that begins with all of them, so that a burst is one of requests and not of
@@ -94,15 +97,8 @@ async fn connect(client: &Client, purchase: &Purchase) {
     }
 }
 
-struct Collected {
-    samples: Vec<Sample>,
-    done: usize,
-    /// The processor time when the last user was done.
-    cpu_end: Duration,
-}
-
-/// Takes the samples as they come.
-async fn collect(mut receiver: mpsc::UnboundedReceiver<Report>, users: usize) -> Collected {
+/// Takes the samples as they come. Returns them with the number of users that are done.
+async fn collect(mut receiver: mpsc::UnboundedReceiver<Report>, users: usize) -> (Vec<Sample>, usize) {
     let mut samples = Vec::with_capacity(users);
     let mut done = 0;
     while done < users {
@@ -113,7 +109,7 @@ async fn collect(mut receiver: mpsc::UnboundedReceiver<Report>, users: usize) ->
             None => break,
         }
     }
-    Collected { samples, done, cpu_end: cpu_time() }
+    (samples, done)
 }
 
 /// One goose attack, whose only iteration is all that a user buys.
@@ -174,7 +170,8 @@ async fn shop(client: &Client, purchase: &Purchase, user: usize, gate: &Gate, re
         if released.elapsed() < intended {
             tokio::time::sleep_until(released + intended).await;
         }
-        let Some(sample) = buy(client, purchase, Buyer { user, number, released, intended }).await else { return };
+        let buyer = Buyer { user, number, released, intended, idle_since: intended };
+        let Some(sample) = buy(client, purchase, buyer).await else { return };
         let failed = sample.status.is_none() && sample.outcome == Outcome::Error;
         // In a closed loop a user wants the next unit as soon as it has its answer.
         intended = sample.ended;

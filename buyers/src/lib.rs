@@ -12,6 +12,7 @@ mod buyer;
 mod closed;
 mod gate;
 pub mod health;
+mod heartbeat;
 pub mod model;
 mod open;
 pub mod purchase;

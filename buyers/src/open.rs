@@ -1,14 +1,23 @@
 //! The open model: requests arrive at a rate, whatever became of those before.
+//!
+//! A thread of its own paces the arrivals, because the timers of the runtime are exact to a millisecond only, and the fastest
+//! answers do not take much longer. It sleeps between two arrivals.
 
+use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
+use std::time::{Duration, SystemTime};
 
-use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until};
+use reqwest::Client;
+use tokio::runtime::Handle;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::Instant;
 
 use super::buyer::{Buyer, buy};
 use super::purchase::{Load, Purchase, client, cpu_time};
 use crate::Error;
+use crate::health::{Dropped, LATE};
+use crate::heartbeat::Heartbeat;
 use crate::sample::Sample;
 
 /// Runs the open model.
@@ -21,36 +30,112 @@ use crate::sample::Sample;
 ///
 /// See [`super::run`].
 pub(crate) async fn run(purchase: &Purchase) -> Result<Load, Error> {
-    let purchase = Arc::new(purchase.clone());
-    let client = client(&purchase)?;
+    let arrivals = purchase.model.arrivals(purchase.seed);
+    let (purchase, client, runtime) = (Arc::new(purchase.clone()), client(purchase)?, Handle::current());
     let (cpu_start, released_at, released) = (cpu_time(), SystemTime::now(), Instant::now());
-    let mut free: Vec<usize> = (0..purchase.users).rev().collect();
-    let mut busy = JoinSet::new();
-    let (mut samples, mut dropped) = (Vec::new(), 0);
-    for (number, intended) in purchase.model.arrivals(purchase.seed).into_iter().enumerate() {
-        sleep_until(released + intended).await;
-        while let Some(done) = busy.try_join_next() {
-            free.push(keep(done, &mut samples)?);
+    let heartbeat = Heartbeat::start();
+    // The thread ends early if this future is dropped.
+    let (_wanted, abandoned) = channel();
+    let mut users = Users {
+        free: (0..purchase.users).rev().map(|user| (user, Duration::ZERO)).collect(),
+        busy: JoinSet::new(),
+        idle_until: Duration::ZERO,
+        samples: Vec::with_capacity(arrivals.len()),
+        dropped: Dropped::default(),
+        released,
+        client,
+        purchase,
+    };
+    let paced = tokio::task::spawn_blocking(move || {
+        for (number, intended) in arrivals.into_iter().enumerate() {
+            if !wait_until(released + intended, &abandoned) {
+                break;
+            }
+            users.arrive(number, intended, &runtime)?;
         }
-        let Some(user) = free.pop() else {
-            dropped += 1;
-            continue;
-        };
-        let (client, purchase) = (client.clone(), Arc::clone(&purchase));
-        busy.spawn(async move { (user, buy(&client, &purchase, Buyer { user, number, released, intended }).await) });
+        Ok(users)
+    });
+    let mut users = paced.await.map_err(|error| lost(&error))??;
+    while let Some(done) = users.busy.join_next().await {
+        users.is_done(done)?;
     }
-    while let Some(done) = busy.join_next().await {
-        keep(done, &mut samples)?;
-    }
-    Ok(Load { samples, dropped, released_at, cpu_time: cpu_time().saturating_sub(cpu_start) })
+    let Users { samples, dropped, .. } = users;
+    let (pulse, cpu_time) = (heartbeat.stop().await, cpu_time().saturating_sub(cpu_start));
+    Ok(Load { samples, dropped, released_at, cpu_time, pulse })
 }
 
-/// Keeps the sample of a user who is done, and returns the user.
-fn keep(
-    done: Result<(usize, Option<Sample>), tokio::task::JoinError>,
-    samples: &mut Vec<Sample>,
-) -> Result<usize, Error> {
-    let (user, sample) = done.map_err(|error| Error::Generator(format!("a user was lost: {error}")))?;
-    samples.extend(sample);
-    Ok(user)
+/// Sleeps until an instant. Returns whether the load is still wanted.
+fn wait_until(due: Instant, abandoned: &Receiver<Infallible>) -> bool {
+    match abandoned.recv_timeout(due.saturating_duration_since(Instant::now())) {
+        Err(RecvTimeoutError::Timeout) => abandoned.try_recv() == Err(TryRecvError::Empty),
+        Err(RecvTimeoutError::Disconnected) => false,
+    }
+}
+
+/// The users, and what became of their requests.
+struct Users {
+    /// Users without a request, each with the time since when. The first has waited longest.
+    free: Vec<(usize, Duration)>,
+    /// Users that wait for their answers.
+    busy: JoinSet<(usize, Option<Sample>)>,
+    /// Until when a user was idle at the last start that came after its intended instant.
+    idle_until: Duration,
+    samples: Vec<Sample>,
+    dropped: Dropped,
+    released: Instant,
+    client: Client,
+    purchase: Arc<Purchase>,
+}
+
+impl Users {
+    /// Starts a request if a user is free.
+    fn arrive(&mut self, number: usize, intended: Duration, runtime: &Handle) -> Result<(), Error> {
+        while let Some(done) = self.busy.try_join_next() {
+            self.is_done(done)?;
+        }
+        let now = self.released.elapsed();
+        let idle_since = self.free.first().map(|(_, since)| *since);
+        let (Some(idle_since), Some((user, _))) = (idle_since, self.free.pop()) else {
+            // The arrivals of a generator that is late come all at once, and take the users from each other.
+            let is_late = now.saturating_sub(intended) > LATE;
+            let of_generator = is_late && intended < self.idle_until;
+            *(if of_generator { &mut self.dropped.idle } else { &mut self.dropped.busy }) += 1;
+            return Ok(());
+        };
+        if idle_since <= intended {
+            self.idle_until = now;
+        }
+        let (client, purchase, released) = (self.client.clone(), Arc::clone(&self.purchase), self.released);
+        let buyer = Buyer { user, number, released, intended, idle_since };
+        self.busy.spawn_on(async move { (user, buy(&client, &purchase, buyer).await) }, runtime);
+        Ok(())
+    }
+
+    /// Keeps the sample of a user who is done, and frees the user.
+    fn is_done(&mut self, done: Result<(usize, Option<Sample>), JoinError>) -> Result<(), Error> {
+        let (user, sample) = done.map_err(|error| lost(&error))?;
+        let since = sample.as_ref().map_or_else(|| self.released.elapsed(), |sample| sample.ended);
+        self.free.push((user, since));
+        self.samples.extend(sample);
+        Ok(())
+    }
+}
+
+fn lost(error: &JoinError) -> Error {
+    Error::Generator(format!("a user or the pace of the arrivals was lost: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_waits_for_the_next_arrival_of_a_load_given_up() {
+        let (wanted, abandoned) = channel();
+        assert!(wait_until(Instant::now(), &abandoned));
+        drop(wanted);
+        let hour = Duration::from_secs(3600);
+        assert!(!wait_until(Instant::now() + hour, &abandoned));
+        assert!(!wait_until(Instant::now(), &abandoned), "also if it is late");
+    }
 }

@@ -7,6 +7,7 @@ use nix::sys::time::{TimeVal, TimeValLike};
 use reqwest::{Client, Url};
 
 use crate::Error;
+use crate::health::{Dropped, Pulse};
 use crate::model::LoadModel;
 use crate::sample::Sample;
 
@@ -44,12 +45,14 @@ impl Purchase {
 pub struct Load {
     /// One sample a request.
     pub samples: Vec<Sample>,
-    /// Arrivals that were not started, as every user was busy.
-    pub dropped: u64,
+    /// Arrivals that were not started, as no user was free.
+    pub dropped: Dropped,
     /// The wall clock at the release, from which the instants of the samples count.
     pub released_at: SystemTime,
     /// Processor time of this process from the release to the last answer.
     pub cpu_time: Duration,
+    /// How punctually this process ran meanwhile.
+    pub pulse: Pulse,
 }
 
 /// The client that all users share, with as many connections as are needed at the same time.

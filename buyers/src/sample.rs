@@ -44,6 +44,8 @@ pub struct Sample {
     pub outcome: Outcome,
     /// When the request was meant to start.
     pub intended: Duration,
+    /// Since when a user was idle that could send it.
+    pub idle_since: Duration,
     /// When it did start.
     pub started: Duration,
     /// When the answer's headers were there; absent when none came.
@@ -72,6 +74,11 @@ impl Sample {
     /// How much later than intended the request was started.
     pub fn start_lag(&self) -> Duration {
         self.started.saturating_sub(self.intended)
+    }
+
+    /// The part of the lag in which a user was idle: nothing but the generator delayed the start.
+    pub fn idle_lag(&self) -> Duration {
+        self.started.saturating_sub(self.intended.max(self.idle_since))
     }
 }
 

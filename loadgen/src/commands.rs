@@ -84,7 +84,7 @@ fn epilogue() -> Epilogue {
             (Exit::Passed, ""),
             (Exit::Failed, ": a threshold, a control that must oversell, or `diff`"),
             (Exit::PromiseBroken, ""),
-            (Exit::Setup, ", or buyers got no decision"),
+            (Exit::Setup, ", or buyers got no decision or were not let in"),
             (Exit::ClientLimited, ""),
             (Exit::Usage, ""),
             (Exit::Interrupted, ""),

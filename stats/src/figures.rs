@@ -18,12 +18,18 @@ use crate::{Difference, Estimate, Ratio};
 /// Stands for a figure that is absent, or that the sample cannot carry.
 pub const ABSENT: &str = "–";
 
+/// Stands for an infinite figure: a quantile that lies among requests that were never served.
+pub const NOT_REACHED: &str = "not reached";
+
 const THIN_SPACE: char = '\u{202f}';
 
 /// Writes a figure with three significant digits.
 pub fn figure(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
+    }
+    if value == f64::INFINITY {
+        return NOT_REACHED.to_owned();
     }
     // The exponent after rounding: 9.996 has three digits as 10.0.
     let scientific = format!("{value:.2e}");
@@ -87,11 +93,14 @@ pub fn bytes(bytes: f64) -> String {
 
 /// Writes a time that is given in milliseconds.
 pub fn ms(ms: f64) -> String {
-    with_unit(&figure(ms), "ms")
+    if ms.is_finite() { with_unit(&figure(ms), "ms") } else { figure(ms) }
 }
 
 /// Writes a value that stands beside its limit.
 pub fn exact(value: f64) -> String {
+    if value == f64::INFINITY {
+        return NOT_REACHED.to_owned();
+    }
     let text = format!("{value:.6}");
     grouped(text.trim_end_matches('0').trim_end_matches('.'))
 }
@@ -175,6 +184,7 @@ mod tests {
             (12_345.0, "12\u{202f}300"),
             (1_124_250.0, "1\u{202f}120\u{202f}000"),
             (f64::NAN, "–"),
+            (f64::INFINITY, "not reached"),
         ] {
             assert_eq!(figure(value), written);
         }
@@ -193,7 +203,8 @@ mod tests {
             ["0\u{202f}%", "0.4\u{202f}%", "28\u{202f}%", "100\u{202f}%"]
         );
         assert_eq!([900.0, 8_589_934_592.0].map(bytes), ["900\u{202f}B", "8.00\u{202f}GiB"]);
-        assert_eq!([0.004, 4755.455].map(ms), ["0.00400\u{202f}ms", "4760\u{202f}ms"]);
+        assert_eq!([0.004, 4755.455, f64::INFINITY].map(ms), ["0.00400\u{202f}ms", "4760\u{202f}ms", "not reached"]);
+        assert_eq!(exact(f64::INFINITY), "not reached");
     }
 
     #[test]

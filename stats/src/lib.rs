@@ -13,6 +13,7 @@ pub mod joint;
 pub mod paired;
 mod ranks;
 pub mod rate;
+pub mod reached;
 pub mod times;
 pub mod unpaired;
 
@@ -35,11 +36,17 @@ pub const SIGNIFICANCE: f64 = 0.05;
 /// A figure, with its exact 95 % interval over the blocks where it has one.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Estimate {
-    /// The figure, from all blocks.
+    /// The figure, from all blocks. A quantile that lies among requests that were never served is "not reached".
+    #[serde(with = "reached::always")]
+    #[schemars(with = "reached::Reached")]
     pub value: f64,
     /// Lower end of the interval; absent when there are fewer than six blocks, and of a figure that is not a median.
+    #[serde(with = "reached::maybe")]
+    #[schemars(with = "Option<reached::Reached>")]
     pub low: Option<f64>,
     /// Upper end of the interval.
+    #[serde(with = "reached::maybe")]
+    #[schemars(with = "Option<reached::Reached>")]
     pub high: Option<f64>,
 }
 
@@ -229,6 +236,17 @@ mod tests {
         assert_eq!(estimate, Estimate { value: 2.0, low: None, high: None });
         let estimate = median_estimate(&[4.0, 2.0, 6.0, 1.0, 5.0, 3.0]).unwrap();
         assert_eq!(estimate, Estimate { value: 3.5, low: Some(1.0), high: Some(6.0) });
+    }
+
+    #[test]
+    fn an_interval_may_end_among_the_unserved() {
+        let mut figures = vec![f64::INFINITY; 5];
+        figures.extend([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        let estimate = median_estimate(&figures).unwrap();
+        assert_eq!(estimate, Estimate { value: 6.0, low: Some(2.0), high: Some(f64::INFINITY) });
+        let written = serde_json::to_value(estimate).unwrap();
+        assert_eq!(written["high"], "not reached");
+        assert_eq!(serde_json::from_value::<Estimate>(written).unwrap(), estimate);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Latencies as histograms, and the quantiles that a sample can carry.
 //!
 //! One definition everywhere: the quantile `q` is the smallest recorded value with a share `q` of the sample at or below
-//! it. This is the nearest rank, as an HDR histogram reports it.
+//! it. This is the nearest rank, as an HDR histogram reports it. Requests that were never served are a part of the sample:
+//! each of them counts as longer than every time. A quantile among them is infinite, and is written "not reached".
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::as_f64;
+use super::reached::Reached;
 
 /// Longest time of a histogram, in microseconds. Longer times are recorded as this.
 const TIME_MAX_US: u64 = 3_600_000_000;
@@ -21,10 +23,14 @@ const TIME_MAX_US: u64 = 3_600_000_000;
 /// A quantile is printed only when at least this many values are expected above it.
 const VALUES_ABOVE_MIN: u64 = 10;
 
-/// Times in microseconds with three significant digits. Histograms of several trials can be merged.
+/// Times in microseconds with three significant digits, and a count of requests that were never served. Those of several
+/// trials can be merged.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(into = "Distribution", try_from = "Distribution")]
-pub struct Times(Histogram<u64>);
+pub struct Times {
+    served: Histogram<u64>,
+    unserved: u64,
+}
 
 /// The written form of [`Times`].
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -32,17 +38,20 @@ pub struct Times(Histogram<u64>);
 struct Distribution {
     /// Number of times.
     n: u64,
-    /// The median in milliseconds. A quantile is absent if the `n` values do not carry it: at least ten values must be
-    /// expected above it.
-    p50: Option<f64>,
+    /// Requests that were never served, such as dropped arrivals. Each of them counts as longer than every time.
+    #[serde(default)]
+    unserved: u64,
+    /// The median in milliseconds, of the times and the unserved together. It is "not reached" if it lies among the
+    /// unserved. It is absent if the sample does not carry it: at least ten values must be expected above it.
+    p50: Option<Reached>,
     /// The 90th percentile in milliseconds.
-    p90: Option<f64>,
+    p90: Option<Reached>,
     /// The 99th percentile in milliseconds.
-    p99: Option<f64>,
+    p99: Option<Reached>,
     /// The 99.9th percentile in milliseconds.
-    p999: Option<f64>,
-    /// The longest time in milliseconds.
-    max: Option<f64>,
+    p999: Option<Reached>,
+    /// The longest time in milliseconds. It is "not reached" if anybody was not served.
+    max: Option<Reached>,
     /// All times in microseconds, to three significant digits: an HDR histogram (V2, compressed, base64), which other
     /// tools can read. Absent without times.
     hdr: Option<String>,
@@ -51,7 +60,7 @@ struct Distribution {
 impl Default for Times {
     fn default() -> Self {
         let histogram = Histogram::new_with_bounds(1, TIME_MAX_US, 3);
-        Times(histogram.expect("BUG: the bounds of the histogram are constants and in order"))
+        Times { served: histogram.expect("BUG: the bounds of the histogram are constants and in order"), unserved: 0 }
     }
 }
 
@@ -68,17 +77,23 @@ impl Times {
 
     /// Adds the same time `n` times.
     pub fn record_n(&mut self, time: Duration, n: u64) {
-        self.0.saturating_record_n(whole_us(time), n);
+        self.served.saturating_record_n(whole_us(time), n);
     }
 
-    /// Adds all times of another histogram.
+    /// Adds requests that were never served.
+    pub fn record_unserved(&mut self, n: u64) {
+        self.unserved += n;
+    }
+
+    /// Adds all times and all unserved of another histogram.
     ///
     /// # Panics
     ///
     /// Never: all of these histograms have the same bounds.
     pub fn merge(&mut self, other: &Times) {
-        let merged = self.0.add(&other.0);
+        let merged = self.served.add(&other.served);
         merged.expect("BUG: histograms of equal bounds can always be added");
+        self.unserved += other.unserved;
     }
 
     /// Returns all times of several histograms as one.
@@ -93,42 +108,62 @@ impl Times {
     /// Returns the times as wrk corrects them for coordinated omission. For each time above `interval`, it adds the times of
     /// the requests that a user would have made meanwhile, one in every interval.
     pub fn corrected(&self, interval: Duration) -> Times {
-        Times(self.0.clone_correct(whole_us(interval)))
+        Times { served: self.served.clone_correct(whole_us(interval)), unserved: self.unserved }
     }
 
     /// Returns the number of times.
     pub fn count(&self) -> u64 {
-        self.0.len()
+        self.served.len()
     }
 
-    /// Returns the quantile in milliseconds. `None` if the sample is too small for it.
+    /// Returns the number of times and unserved together.
+    fn sample(&self) -> u64 {
+        self.count() + self.unserved
+    }
+
+    /// Returns the quantile in milliseconds. It is infinite if it lies among the unserved. `None` if the sample is too small
+    /// for it.
     pub fn quantile_ms(&self, permille: u16) -> Option<f64> {
-        quantile_is_carried(self.count(), permille)
-            .then(|| as_f64(self.0.value_at_quantile(f64::from(permille) / 1e3)) / 1e3)
+        let rank = (self.sample() * u64::from(permille)).div_ceil(1000).max(1);
+        quantile_is_carried(self.sample(), permille).then(|| self.ranked_ms(rank))
     }
 
-    /// Returns the longest time in milliseconds. `None` without times.
+    /// Returns the time in milliseconds that has this rank in the sample, counted from one.
+    fn ranked_ms(&self, rank: u64) -> f64 {
+        if rank > self.count() {
+            return f64::INFINITY;
+        }
+        // The middle of the rank, so that no rounding leads to the next one.
+        as_f64(self.served.value_at_quantile((as_f64(rank) - 0.5) / as_f64(self.count()))) / 1e3
+    }
+
+    /// Returns the longest time in milliseconds. It is infinite if anybody was not served. `None` without a sample.
     pub fn max_ms(&self) -> Option<f64> {
-        (self.count() > 0).then(|| as_f64(self.0.max()) / 1e3)
+        (self.sample() > 0).then(|| if self.unserved > 0 { f64::INFINITY } else { as_f64(self.served.max()) / 1e3 })
     }
 
     /// Returns points of the distribution for a chart: quantiles and their times in milliseconds, denser towards the end.
+    /// The last one is the quantile of the longest time, which is below one if anybody was not served.
     pub fn points(&self) -> Vec<(f64, f64)> {
         if self.count() == 0 {
             return Vec::new();
         }
-        let points = self.0.iter_quantiles(5);
-        points.map(|step| (step.quantile(), as_f64(step.value_iterated_to()) / 1e3)).collect()
+        let (points, served) = (self.served.iter_quantiles(5), self.share_served());
+        points.map(|step| (step.quantile() * served, as_f64(step.value_iterated_to()) / 1e3)).collect()
+    }
+
+    fn share_served(&self) -> f64 {
+        as_f64(self.count()) / as_f64(self.sample().max(1))
     }
 
     /// Returns the distribution in the text format of HdrHistogram's plotters, `.hgrm`, in milliseconds.
     pub fn hgrm(&self) -> String {
         let mut text =
             format!("{:>12} {:>14} {:>10} {:>14}\n\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)");
-        let mut total = 0;
-        for step in self.0.iter_quantiles(5) {
+        let (mut total, served) = (0, self.share_served());
+        for step in self.served.iter_quantiles(5) {
             total += step.count_since_last_iteration();
-            let (value, quantile) = (as_f64(step.value_iterated_to()) / 1e3, step.quantile_iterated_to());
+            let (value, quantile) = (as_f64(step.value_iterated_to()) / 1e3, step.quantile_iterated_to() * served);
             // Writing into a String cannot fail.
             let _ = if quantile < 1.0 {
                 writeln!(text, "{value:>12.3} {quantile:>14.12} {total:>10} {:>14.2}", 1.0 / (1.0 - quantile))
@@ -136,10 +171,14 @@ impl Times {
                 writeln!(text, "{value:>12.3} {quantile:>14.12} {total:>10}")
             };
         }
-        let (mean, deviation, max) = (self.0.mean() / 1e3, self.0.stdev() / 1e3, as_f64(self.0.max()) / 1e3);
+        let histogram = &self.served;
+        let (mean, deviation, max) = (histogram.mean() / 1e3, histogram.stdev() / 1e3, as_f64(histogram.max()) / 1e3);
         let _ = writeln!(text, "#[Mean    = {mean:>12.3}, StdDeviation   = {deviation:>12.3}]");
         let _ = writeln!(text, "#[Max     = {max:>12.3}, Total count    = {:>12}]", self.count());
-        let _ = writeln!(text, "#[Buckets = {:>12}, SubBuckets     = {:>12}]", self.0.buckets(), 2048);
+        let _ = writeln!(text, "#[Buckets = {:>12}, SubBuckets     = {:>12}]", histogram.buckets(), 2048);
+        if self.unserved > 0 {
+            let _ = writeln!(text, "#[Never served, and in the percentiles: {}]", self.unserved);
+        }
         text
     }
 }
@@ -157,14 +196,16 @@ impl From<Times> for Distribution {
     fn from(times: Times) -> Distribution {
         let mut bytes = Vec::new();
         // Writing into memory cannot fail.
-        let written = V2DeflateSerializer::new().serialize(&times.0, &mut bytes);
+        let written = V2DeflateSerializer::new().serialize(&times.served, &mut bytes);
+        let quantile = |permille| times.quantile_ms(permille).map(Reached::from);
         Distribution {
             n: times.count(),
-            p50: times.quantile_ms(500),
-            p90: times.quantile_ms(900),
-            p99: times.quantile_ms(990),
-            p999: times.quantile_ms(999),
-            max: times.max_ms(),
+            unserved: times.unserved,
+            p50: quantile(500),
+            p90: quantile(900),
+            p99: quantile(990),
+            p999: quantile(999),
+            max: times.max_ms().map(Reached::from),
             hdr: (written.is_ok() && times.count() > 0).then(|| BASE64_STANDARD.encode(bytes)),
         }
     }
@@ -174,7 +215,7 @@ impl TryFrom<Distribution> for Times {
     type Error = String;
 
     fn try_from(distribution: Distribution) -> Result<Times, String> {
-        let mut times = Times::new();
+        let mut times = Times { unserved: distribution.unserved, ..Times::new() };
         if let Some(hdr) = distribution.hdr {
             let bytes = BASE64_STANDARD.decode(hdr).map_err(|error| format!("hdr is not base64: {error}"))?;
             let histogram: Histogram<u64> = Deserializer::new()
@@ -183,7 +224,7 @@ impl TryFrom<Distribution> for Times {
             // The histogram may have other bounds.
             for step in histogram.iter_recorded() {
                 let us = step.value_iterated_to().clamp(1, TIME_MAX_US);
-                times.0.saturating_record_n(us, step.count_at_value());
+                times.served.saturating_record_n(us, step.count_at_value());
             }
         }
         if times.count() == distribution.n {
@@ -236,6 +277,27 @@ mod tests {
     }
 
     #[test]
+    fn the_unserved_are_slower_than_every_time() {
+        let mut few = times(1..=900);
+        few.record_unserved(100);
+        assert_eq!(few.quantile_ms(500), times(1..=1000).quantile_ms(500));
+        assert_eq!(
+            [few.quantile_ms(900), few.quantile_ms(990), few.max_ms()].map(Option::unwrap)[1..],
+            [f64::INFINITY; 2]
+        );
+        assert!((few.quantile_ms(900).unwrap() - 900.0).abs() < 1.0);
+        assert_eq!(few.quantile_ms(910), Some(f64::INFINITY));
+        let mut nobody = Times::new();
+        nobody.record_unserved(20);
+        assert_eq!((nobody.quantile_ms(500), nobody.count()), (Some(f64::INFINITY), 0));
+        let both = Times::merged([&few, &nobody]);
+        assert_eq!((both.count(), both.unserved), (900, 120));
+        assert!(
+            both.points().last().unwrap().0 < 0.9 && both.hgrm().contains("Never served, and in the percentiles: 120")
+        );
+    }
+
+    #[test]
     fn a_time_beyond_the_bounds_is_kept_at_the_bound() {
         let mut times = Times::new();
         times.record(Duration::ZERO);
@@ -251,7 +313,8 @@ mod tests {
         let corrected = measured.corrected(Duration::from_millis(14));
         assert_eq!((measured.count(), corrected.count()), (1001, 1004));
         assert_eq!((corrected.quantile_ms(500), corrected.max_ms()), (Some(1.0), measured.max_ms()));
-        let slow: Vec<u64> = corrected.0.iter_recorded().map(|step| step.value_iterated_to() / 1000).skip(1).collect();
+        let slow: Vec<u64> =
+            corrected.served.iter_recorded().map(|step| step.value_iterated_to() / 1000).skip(1).collect();
         assert_eq!(slow, [14, 28, 42, 56]);
     }
 
@@ -274,8 +337,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(values in prop::collection::vec(0_u64..4_000_000_000, 0..200)) {
+        fn what_is_written_is_read_back(
+            values in prop::collection::vec(0_u64..4_000_000_000, 0..200),
+            unserved in 0_u64..200,
+        ) {
             let mut times = Times::new();
+            times.record_unserved(unserved);
             values.iter().for_each(|us| times.record(Duration::from_micros(*us)));
             let read: Times = serde_json::from_str(&serde_json::to_string(&times).unwrap()).unwrap();
             prop_assert_eq!(read, times);

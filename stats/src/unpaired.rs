@@ -10,12 +10,11 @@ const EXACT_MAX: usize = 80;
 const NORMAL_95: f64 = 1.959_964;
 
 /// Returns the ratio of the new values to the old ones, with its exact 95 % interval. `None` if a side has no value, or if
-/// a value is not positive.
+/// a value is infinite or not positive.
 ///
 /// It is estimated from logarithms by Hodges and Lehmann's shift.
 pub fn ratio(new: &[f64], old: &[f64]) -> Option<Estimate> {
-    let is_positive = |value: &f64| *value > 0.0;
-    if !new.iter().chain(old).all(is_positive) {
+    if !new.iter().chain(old).all(|value| value.is_finite() && *value > 0.0) {
         return None;
     }
     let [new, old] = [new, old].map(|values| values.iter().copied().map(f64::ln).collect::<Vec<_>>());
@@ -84,6 +83,7 @@ mod tests {
         assert!((ratio.value - 1.33).abs() < 0.01 && ratio.low.unwrap() > 1.25, "{ratio:?}");
         assert_eq!(super::ratio(&old, &[]), None);
         assert_eq!(super::ratio(&old, &[0.0]), None);
+        assert_eq!(super::ratio(&old, &[f64::INFINITY]), None);
     }
 
     proptest! {

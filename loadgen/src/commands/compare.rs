@@ -60,7 +60,7 @@ pub(super) fn epilogue_of(examples: &[(&str, &str)]) -> Epilogue {
             (Exit::Passed, ": every promise was kept, and every threshold that was given"),
             (Exit::Failed, ": a threshold was crossed, a control did not oversell, or no two buyers met under a lock"),
             (Exit::PromiseBroken, ""),
-            (Exit::Setup, ", buyers got no decision, or something could not be checked"),
+            (Exit::Setup, ", buyers got no decision or were not let in, or something could not be checked"),
             (Exit::ClientLimited, ""),
             (Exit::Usage, ""),
             (Exit::Interrupted, ""),

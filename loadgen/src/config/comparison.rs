@@ -8,7 +8,7 @@ use clap::Args;
 use super::load::{LoadArgs, Resolved};
 use super::service;
 use super::settings::CompareSettings;
-use super::values::{Trials, parse_url};
+use super::values::{Trials, parse_share, parse_url};
 use crate::error::Error;
 use crate::judge::metrics::Column;
 use crate::lab::source::{Source, TargetSettings};
@@ -63,6 +63,9 @@ struct TrialArgs {
     /// Seed of the order of the trials and of the arrivals [default: random; the report names it]
     #[arg(long, value_name = "N")]
     seed: Option<u32>,
+    /// Largest share of dropped arrivals. With more of them, a trial of --rate is undecided [default: 1%]
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    dropped_max: Option<f64>,
 }
 
 /// What is reported.
@@ -93,7 +96,8 @@ impl ComparisonArgs {
         load.flags.trials = trials.trials;
         load.flags.warm_up = trials.no_warm_up.then_some(false);
         load.flags.seed = trials.seed;
-        let Resolved { load, mut service, trials, warm_up, seed } = load.resolve(strategies)?;
+        load.flags.dropped_max = trials.dropped_max;
+        let Resolved { load, mut service, trials, warm_up, seed, limits } = load.resolve(strategies)?;
         service.demo_service.clone_from(&target.demo_service);
         let source = match target.resolve(|name| env::var(name).ok())? {
             Some(target) => Source::Target(target),
@@ -101,7 +105,7 @@ impl ComparisonArgs {
         };
         let ReportArgs { out: report, wide, jmeter_summary, quiet } = report;
         let column = if wide { Column::Wide } else { Column::Narrow };
-        Ok(CompareSettings { source, load, trials, warm_up, seed, report, column, jmeter_summary, quiet })
+        Ok(CompareSettings { source, load, trials, warm_up, seed, limits, report, column, jmeter_summary, quiet })
     }
 }
 
@@ -217,6 +221,14 @@ mod tests {
     }
 
     #[test]
+    fn one_arrival_in_a_hundred_may_be_dropped_by_default() {
+        let allowed = |settings: CompareSettings| settings.limits.dropped_share_max;
+        assert_eq!(allowed(compare(&[])), 0.01);
+        assert_eq!(allowed(plan("dropped-max = \"5 %\"", &[]).unwrap()), 0.05);
+        assert_eq!(allowed(plan("dropped-max = \"5%\"", &["--dropped-max", "0%"]).unwrap()), 0.0);
+    }
+
+    #[test]
     fn the_model_follows_from_the_flags() {
         let model = |args: &[&str]| compare(args).load.model;
         assert_eq!(model(&["--ramp-up", "1s"]), LoadModel::Ramp { ramp_up_ms: 1000 });
@@ -274,6 +286,8 @@ mod tests {
             ["compare", "--rate", "0"],
             ["compare", "--rate", "nan"],
             ["compare", "--duration", "500us"],
+            ["compare", "--dropped-max", "0.01"],
+            ["compare", "--dropped-max", "101%"],
             ["compare", "--lock-wait", "18446744073709551615s"],
             ["compare", "--threshold", "zk-mutex p99=1s"],
             ["compare", "--target", "ftp://a"],
@@ -297,6 +311,7 @@ mod tests {
             ("ramp-up = 2", "1 | ramp-up = 2", "write a time in quotation marks, such as \"2s\""),
             ("rate = -1.0", "1 | rate = -1.0", "write requests per second: above 0"),
             ("thresholds = [\"zk-mutex\"]", "1 | thresholds = ", "a metric is expected here"),
+            ("dropped-max = 0.01", "1 | dropped-max = 0.01", "write a share in quotation marks, such as \"1%\""),
             ("preset = \"slow\"", "1 | preset = ", "no preset \"slow\"; the presets are quick, jmeter, herd, scale"),
             ("[service]\nhold = \"5ms..1ms\"", "2 | hold = ", "the range ends before it begins"),
         ] {

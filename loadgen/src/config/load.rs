@@ -11,6 +11,7 @@ use super::settings::LoadSettings;
 use super::values::Users;
 use crate::error::Error;
 use crate::lab::source::ServiceSettings;
+use crate::trial::plan::Limits;
 
 /// A plan file, and the flags that override it.
 #[derive(Debug, Args)]
@@ -30,6 +31,7 @@ pub(crate) struct Resolved {
     pub(super) trials: u32,
     pub(super) warm_up: bool,
     pub(super) seed: Option<u32>,
+    pub(super) limits: Limits,
 }
 
 impl LoadArgs {
@@ -51,6 +53,7 @@ impl LoadArgs {
             trials: plan.trials.get(),
             warm_up: plan.warm_up,
             seed: plan.seed,
+            limits: Limits { dropped_share_max: plan.dropped_max },
             load: LoadSettings {
                 strategies: plan.strategies,
                 users,

@@ -9,6 +9,7 @@ use wildmatch::WildMatch;
 use crate::judge::metrics::Column;
 use crate::judge::thresholds::Threshold;
 use crate::lab::source::{ServiceSettings, Source};
+use crate::trial::plan::Limits;
 
 /// The load, for this program or for another engine.
 #[derive(Debug, Clone)]
@@ -35,6 +36,7 @@ pub(crate) struct CompareSettings {
     pub(crate) trials: u32,
     pub(crate) warm_up: bool,
     pub(crate) seed: Option<u32>,
+    pub(crate) limits: Limits,
     pub(crate) report: PathBuf,
     /// How much of the table the terminal shows.
     pub(crate) column: Column,

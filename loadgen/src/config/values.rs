@@ -101,6 +101,17 @@ pub(super) fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D:
     checked_rate(f64::deserialize(deserializer).ok()).map_err(D::Error::custom)
 }
 
+/// Checks a share in percent.
+pub(super) fn parse_share(text: &str) -> Result<f64, String> {
+    let percent = text.strip_suffix('%').and_then(|percent| percent.trim_end().parse::<f64>().ok());
+    let share = percent.map(|percent| percent / 100.0).filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| "write a share from 0% to 100%".to_owned())
+}
+
+pub(super) fn share<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    from_text(deserializer, parse_share, "write a share in quotation marks, such as \"1%\"")
+}
+
 impl<'de> Deserialize<'de> for Threshold {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Threshold, D::Error> {
         from_text(deserializer, Threshold::parse, "write a rule in quotation marks, such as \"zk-mutex p99<250ms\"")

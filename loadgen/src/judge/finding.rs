@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::audit::history::HistoryAudit;
 use crate::lab::strategy::Promise;
+use crate::trial::plan::Limits;
 use crate::trial::record::Trial;
 
 /// Whether a strategy did what it promises.
@@ -20,6 +21,9 @@ pub(crate) enum Finding {
     /// rest did not balance.
     #[serde(rename = "refused-or-failed")]
     Inconclusive,
+    /// Nothing is known: of too many arrivals nobody knows what they would have met, as they were dropped.
+    #[serde(rename = "arrivals-dropped")]
+    Dropped,
     /// Nothing wrong was found, and not everything was checked.
     Unchecked,
     /// It has to oversell under a load that proves anything, and did not in any trial. Or it has a lock, and no two buyers met
@@ -37,6 +41,7 @@ impl Finding {
             Finding::Kept => "yes",
             Finding::Broken => "NO",
             Finding::Inconclusive => "refused or failed",
+            Finding::Dropped => "arrivals dropped",
             Finding::Unchecked => "unchecked",
             Finding::LoadTooWeak => "load too weak",
             Finding::NotRun => "not run",
@@ -47,7 +52,7 @@ impl Finding {
     ///
     /// For a strategy that is expected to oversell, one oversold trial is enough. Its books must balance all the
     /// same: even a careless deduction writes the orders that it confirms.
-    pub(crate) fn of(promise: Promise, instances: usize, trials: &[&Trial]) -> Finding {
+    pub(crate) fn of(promise: Promise, instances: usize, limits: &Limits, trials: &[&Trial]) -> Finding {
         let expects_oversell = promise.expects_oversell(instances);
         let any = |is: fn(&Trial) -> bool| trials.iter().any(|trial| is(trial));
         let wrong: fn(&Trial) -> bool = if expects_oversell {
@@ -63,11 +68,13 @@ impl Finding {
             Finding::Kept
         } else if any(Trial::is_inconclusive) {
             Finding::Inconclusive
-        } else if expects_oversell {
-            Finding::LoadTooWeak
+        } else if trials.iter().any(|trial| trial.drops_too_many(limits)) {
+            Finding::Dropped
         } else if any(|trial| !trial.unchecked.is_empty()) {
             Finding::Unchecked
-        } else if trials.iter().all(|trial| trial.history.as_ref().is_some_and(HistoryAudit::is_uncontended)) {
+        } else if expects_oversell
+            || trials.iter().all(|trial| trial.history.as_ref().is_some_and(HistoryAudit::is_uncontended))
+        {
             Finding::LoadTooWeak
         } else {
             Finding::Kept
@@ -83,11 +90,11 @@ pub(crate) fn count_of(count: u64, thing: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::fixture;
+    use crate::report::fixture::{self, LIMITS};
 
     fn finding(promise: Promise, instances: usize, sold: &[i64]) -> Finding {
         let trials: Vec<Trial> = sold.iter().map(|sold| fixture::trial("s", 0, 100, *sold)).collect();
-        Finding::of(promise, instances, &trials.iter().collect::<Vec<_>>())
+        Finding::of(promise, instances, &LIMITS, &trials.iter().collect::<Vec<_>>())
     }
 
     #[test]
@@ -118,7 +125,7 @@ mod tests {
     fn even_a_control_has_to_write_the_orders_that_it_confirms() {
         let mut trial = fixture::trial("s", 0, 100, 130);
         trial.audit.confirmations_unfounded = 1;
-        assert_eq!(Finding::of(Promise::Oversells, 3, &[&trial]), Finding::Broken);
+        assert_eq!(Finding::of(Promise::Oversells, 3, &LIMITS, &[&trial]), Finding::Broken);
     }
 
     /// Twenty units of a hundred were sold before nobody else got a decision.
@@ -133,44 +140,59 @@ mod tests {
     fn a_lock_that_did_not_exclude_breaks_the_promise_of_a_safe_strategy_that_sold_right() {
         let mut trial = fixture::trial("zk-mutex", 0, 100, 100);
         trial.history.as_mut().unwrap().overlaps = Some(1);
-        assert_eq!(Finding::of(Promise::SafeWhileSessionLives, 3, &[&trial]), Finding::Broken);
+        assert_eq!(Finding::of(Promise::SafeWhileSessionLives, 3, &LIMITS, &[&trial]), Finding::Broken);
         trial.history.as_mut().unwrap().overlaps = None;
-        assert_eq!(Finding::of(Promise::NeverOversells, 3, &[&trial]), Finding::Kept);
+        assert_eq!(Finding::of(Promise::NeverOversells, 3, &LIMITS, &[&trial]), Finding::Kept);
     }
 
     #[test]
     fn a_token_that_falls_breaks_the_promise_of_a_batch_that_has_no_history_of_holds() {
         let mut trial = Trial { history: None, ..fixture::trial("zk-merge", 0, 100, 100) };
-        assert_eq!(Finding::of(Promise::NeverOversells, 3, &[&trial]), Finding::Kept);
+        assert_eq!(Finding::of(Promise::NeverOversells, 3, &LIMITS, &[&trial]), Finding::Kept);
         trial.audit.tokens_out_of_order = Some(1);
-        assert_eq!(Finding::of(Promise::NeverOversells, 3, &[&trial]), Finding::Broken);
+        assert_eq!(Finding::of(Promise::NeverOversells, 3, &LIMITS, &[&trial]), Finding::Broken);
     }
 
     #[test]
     fn a_batch_that_does_not_keep_to_the_order_of_arrival_breaks_the_promise() {
         let mut trial = fixture::trial("pg-merge", 0, 100, 100);
         trial.audit.overtaken_in_batch = Some(0);
-        assert_eq!(Finding::of(Promise::NeverOversells, 3, &[&trial]), Finding::Kept);
+        assert_eq!(Finding::of(Promise::NeverOversells, 3, &LIMITS, &[&trial]), Finding::Kept);
         trial.audit.overtaken_in_batch = Some(1);
-        assert_eq!(Finding::of(Promise::NeverOversells, 3, &[&trial]), Finding::Broken);
+        assert_eq!(Finding::of(Promise::NeverOversells, 3, &LIMITS, &[&trial]), Finding::Broken);
     }
 
     #[test]
     fn units_that_undecided_buyers_left_prove_nothing_either_way() {
         let (sold, undecided) = (fixture::trial("s", 0, 100, 100), mostly_refused());
         for promise in [Promise::NeverOversells, Promise::Oversells] {
-            assert_eq!(Finding::of(promise, 3, &[&sold, &undecided]), Finding::Inconclusive, "{promise:?}");
+            assert_eq!(Finding::of(promise, 3, &LIMITS, &[&sold, &undecided]), Finding::Inconclusive, "{promise:?}");
         }
         let oversold = fixture::trial("s", 1, 100, 130);
-        assert_eq!(Finding::of(Promise::NeverOversells, 3, &[&undecided, &oversold]), Finding::Broken);
-        assert_eq!(Finding::of(Promise::Oversells, 3, &[&undecided, &oversold]), Finding::Kept);
+        assert_eq!(Finding::of(Promise::NeverOversells, 3, &LIMITS, &[&undecided, &oversold]), Finding::Broken);
+        assert_eq!(Finding::of(Promise::Oversells, 3, &LIMITS, &[&undecided, &oversold]), Finding::Kept);
+    }
+
+    #[test]
+    fn a_strategy_whose_buyers_were_not_let_in_has_proved_nothing() {
+        let dropping = |dropped, sold| {
+            let mut trial = fixture::trial("pg-merge", 0, 100, sold);
+            (trial.generator.requests, trial.generator.dropped) = (990, dropped);
+            trial
+        };
+        let found = |trial: &Trial, promise| Finding::of(promise, 3, &LIMITS, &[trial]);
+        assert_eq!(found(&dropping(10, 100), Promise::NeverOversells), Finding::Kept);
+        assert_eq!(found(&dropping(11, 100), Promise::NeverOversells), Finding::Dropped);
+        assert_eq!(found(&dropping(11, 101), Promise::NeverOversells), Finding::Broken);
+        assert_eq!(found(&dropping(11, 130), Promise::Oversells), Finding::Kept);
+        assert_eq!(found(&dropping(11, 100), Promise::Oversells), Finding::Dropped);
     }
 
     #[test]
     fn what_was_not_checked_is_not_kept() {
         let kept = fixture::trial("zk-mutex", 0, 100, 100);
         let unchecked = Trial { unchecked: vec!["instances without a common clock: 3".to_owned()], ..kept.clone() };
-        let found = |trials: &[&Trial]| Finding::of(Promise::SafeWhileSessionLives, 3, trials);
+        let found = |trials: &[&Trial]| Finding::of(Promise::SafeWhileSessionLives, 3, &LIMITS, trials);
         assert_eq!(found(&[&kept, &unchecked]), Finding::Unchecked);
         let mut broken = unchecked.clone();
         broken.audit.oversold = 1;
@@ -182,7 +204,7 @@ mod tests {
         let met = fixture::trial("zk-mutex", 0, 100, 100);
         let mut alone = met.clone();
         alone.history.as_mut().unwrap().contended = Some(0);
-        let found = |trials: &[&Trial]| Finding::of(Promise::SafeWhileSessionLives, 3, trials);
+        let found = |trials: &[&Trial]| Finding::of(Promise::SafeWhileSessionLives, 3, &LIMITS, trials);
         assert_eq!(found(&[&alone, &alone]), Finding::LoadTooWeak);
         assert_eq!(found(&[&alone, &met]), Finding::Kept);
         alone.history.as_mut().unwrap().overlaps = None;
@@ -194,7 +216,7 @@ mod tests {
         let unchecked = vec!["trials that had not come to rest: 1".to_owned()];
         let unsettled =
             |sold| Trial { settled: false, unchecked: unchecked.clone(), ..fixture::trial("s", 0, 100, sold) };
-        let found = |trial: &Trial| Finding::of(Promise::NeverOversells, 3, &[trial]);
+        let found = |trial: &Trial| Finding::of(Promise::NeverOversells, 3, &LIMITS, &[trial]);
         assert_eq!(found(&unsettled(90)), Finding::Inconclusive);
         assert_eq!(found(&unsettled(100)), Finding::Unchecked, "a sale that is under way may yet be written");
         assert_eq!(found(&unsettled(101)), Finding::Broken);

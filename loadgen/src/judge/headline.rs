@@ -101,7 +101,6 @@ fn not_proved(level: &[&StrategyResult]) -> Vec<String> {
         |result: &StrategyResult| matches!(result.promise, Promise::NeverOversells | Promise::SafeWhileSessionLives);
     let weak = names(&|result| result.finding == Finding::LoadTooWeak && !is_safe(result));
     let alone = names(&|result| result.finding == Finding::LoadTooWeak && is_safe(result));
-    let unknown = names(&|result| result.finding == Finding::Inconclusive);
     let mut lines = Vec::new();
     if !weak.is_empty() {
         lines.push(format!("The load was too weak to make {weak} oversell"));
@@ -109,9 +108,14 @@ fn not_proved(level: &[&StrategyResult]) -> Vec<String> {
     if !alone.is_empty() {
         lines.push(format!("No two buyers met under the lock of {alone}, so it excluded nobody"));
     }
-    if !unknown.is_empty() {
-        let why = "buyers got no decision, or a trial did not come to rest";
-        lines.push(format!("Nothing can be said of {unknown}: {why}"));
+    for (finding, why) in [
+        (Finding::Inconclusive, "buyers got no decision, or a trial did not come to rest"),
+        (Finding::Dropped, "too many arrivals were dropped, and nobody knows what these buyers would have met"),
+    ] {
+        let unknown = names(&|result| result.finding == finding);
+        if !unknown.is_empty() {
+            lines.push(format!("Nothing can be said of {unknown}: {why}"));
+        }
     }
     lines
 }

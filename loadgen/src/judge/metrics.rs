@@ -1,10 +1,15 @@
 //! The figures of a report.
 //!
-//! `table.rs` has one row a figure. The terminal table, Markdown, the page, the JSON schema, thresholds, `diff`, the rules of
-//! k6 and `docs/reports.md` iterate it, so a row that is added there appears in all of them.
+//! `table.rs` has one row a figure, with those of the load generator from `generator.rs`. The terminal table, Markdown, the
+//! page, the JSON schema, thresholds, `diff`, the rules of k6 and `docs/reports.md` iterate it, so a row that is added there
+//! appears in all of them.
 
+mod generator;
 mod metric;
 mod table;
 
+pub(crate) use self::generator::*;
+#[cfg(test)]
+pub(crate) use self::metric::ROW;
 pub(crate) use self::metric::{Better, Column, Compared, K6, Kind, Metric, Section, Source, Trials};
 pub(crate) use self::table::*;

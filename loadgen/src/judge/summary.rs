@@ -45,12 +45,13 @@ fn result_of(strategy: &Strategy, users: u32, plan: &Plan, all: &[Trial], metric
     let is_own = |trial: &&Trial| trial.strategy == strategy.name && trial.users == users;
     let trials = Trials { all: all.iter().filter(is_own).collect() };
     let (run, bad_trials) = (trials.count(|_| true), trials.count(Trial::is_bad));
-    let inconclusive_trials = trials.count(Trial::is_inconclusive);
+    let inconclusive_trials = trials.count(|trial| trial.is_inconclusive() || trial.drops_too_many(&plan.limits));
     let unchecked_trials = trials.count(|trial| !trial.is_bad() && !trial.unchecked.is_empty());
-    let finding = Finding::of(strategy.promise, plan.instances, &trials.all);
+    let finding = Finding::of(strategy.promise, plan.instances, &plan.limits, &trials.all);
     let expected =
         plan.model.is_burst().then(|| notifications_expected(strategy.wakes, u64::from(users), plan.zk_sessions_total));
     let answers: Vec<&ByOutcome<u64>> = trials.measured().map(|trial| &trial.answers).collect();
+    let sum = |of: fn(&Trial) -> u64| trials.all.iter().map(|trial| of(trial)).sum::<u64>();
     let oversold: Vec<f64> = trials.all.iter().map(|trial| as_f64(trial.audit.oversold)).collect();
     StrategyResult {
         strategy: strategy.name.clone(),
@@ -62,7 +63,9 @@ fn result_of(strategy: &Strategy, users: u32, plan: &Plan, all: &[Trial], metric
         kept: match finding {
             Finding::Kept => Some(true),
             Finding::Broken => Some(false),
-            Finding::Inconclusive | Finding::Unchecked | Finding::LoadTooWeak | Finding::NotRun => None,
+            Finding::Inconclusive | Finding::Dropped | Finding::Unchecked | Finding::LoadTooWeak | Finding::NotRun => {
+                None
+            }
         },
         finding,
         rank: None,
@@ -73,7 +76,10 @@ fn result_of(strategy: &Strategy, users: u32, plan: &Plan, all: &[Trial], metric
         inconclusive_trials,
         unchecked_trials,
         unchecked: problems(trials.all.iter().flat_map(|trial| &trial.unchecked)),
-        bad_trial_rate_upper_95: rate::upper_95(bad_trials, run - trials.count(Trial::proves_nothing)),
+        bad_trial_rate_upper_95: rate::upper_95(
+            bad_trials,
+            run - trials.count(|trial| trial.proves_nothing(&plan.limits)),
+        ),
         unsettled_trials: trials.count(|trial| !trial.settled),
         client_limited_trials: trials.count(|trial| !trial.warm_up && trial.generator.limited),
         is_comparable: run > 0
@@ -83,7 +89,10 @@ fn result_of(strategy: &Strategy, users: u32, plan: &Plan, all: &[Trial], metric
             && !trials.all.iter().any(|trial| trial.is_order_violated()),
         oversold_median: median(&oversold),
         answers: ByOutcome::fold(&answers, |counts| counts.sum()),
-        undecided: trials.all.iter().map(|trial| trial.answers.undecided()).sum(),
+        undecided: sum(|trial| trial.answers.undecided()),
+        arrivals: sum(|trial| trial.generator.requests + trial.generator.dropped),
+        dropped: sum(|trial| trial.generator.dropped),
+        dropped_busy: sum(|trial| trial.generator.dropped_busy),
         latency: Latency::merged(&trials.measured().map(|trial| &trial.latency).collect::<Vec<_>>()),
         reference: None,
         ratio_to_reference: None,
@@ -139,7 +148,7 @@ fn rank(results: &mut [&mut StrategyResult]) {
         .iter()
         .enumerate()
         .filter(|(_, result)| result.is_comparable)
-        .filter_map(|(index, result)| Some((P50.value(result)?, index)))
+        .filter_map(|(index, result)| Some((P50.value(result).filter(|p50| p50.is_finite())?, index)))
         .collect();
     order.sort_by(|a, b| a.0.total_cmp(&b.0));
     for (place, (_, index)) in order.into_iter().enumerate() {

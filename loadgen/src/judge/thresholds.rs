@@ -47,7 +47,10 @@ pub(crate) struct ThresholdResult {
     pub(crate) strategy: String,
     /// How many users.
     pub(crate) users: u32,
-    /// The figure, in milliseconds if it is a time; absent if there is none, or if only some trials have it.
+    /// The figure, in milliseconds if it is a time; absent if there is none, or if only some trials have it, and "not
+    /// reached" if it lies among requests that were never served.
+    #[serde(with = "stats::reached::maybe")]
+    #[schemars(with = "Option<stats::reached::Reached>")]
     pub(crate) value: Option<f64>,
     /// How many trials have the figure, if only some do.
     pub(crate) part: Option<Part>,

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use stats::figures::count;
 
 use crate::error::Exit;
 use crate::judge::finding::{Finding, count_of};
@@ -42,6 +43,12 @@ pub(crate) struct Conclusion<'a> {
     pub(crate) undecided: u64,
     /// Trials that had not come to rest.
     pub(crate) unsettled_trials: u32,
+    /// Requests and dropped arrivals over all trials.
+    pub(crate) arrivals: u64,
+    /// Those that were dropped.
+    pub(crate) dropped: u64,
+    /// Those that were dropped because all users were waiting for answers.
+    pub(crate) dropped_busy: u64,
     /// What was not checked.
     pub(crate) unchecked: &'a [String],
     /// Whether the generator was the bottleneck in more than half of the trials.
@@ -53,7 +60,7 @@ impl Verdict {
     ///
     /// 1. an early end,
     /// 2. a broken promise,
-    /// 3. buyers without a decision, or something that was not checked,
+    /// 3. buyers without a decision, arrivals that were dropped, or something that was not checked,
     /// 4. a load that proved nothing, or a threshold that was crossed,
     /// 5. a generator that could not keep up, which spoils the times but not the audit.
     pub(crate) fn of(
@@ -72,9 +79,13 @@ impl Verdict {
         if let Some(names) = broken {
             exits.push((Exit::PromiseBroken.code(), format!("promise broken by {names}")));
         }
-        if let Some(details) = inconclusive(strategies) {
-            let advice = "raise --lock-wait, or look at the service's log";
-            exits.push((Exit::Setup.code(), format!("nothing can be said of {details}; {advice}")));
+        for (finding, advice) in [
+            (Finding::Inconclusive, "raise --lock-wait, or look at the service's log"),
+            (Finding::Dropped, "lower --rate, or raise --users"),
+        ] {
+            if let Some(details) = unproved(strategies, finding) {
+                exits.push((Exit::Setup.code(), format!("nothing can be said of {details}; {advice}")));
+            }
         }
         if let Some(details) = unchecked(strategies) {
             exits.push((Exit::Setup.code(), format!("not everything was checked of {details}")));
@@ -116,6 +127,9 @@ impl Conclusion<'_> {
             finding: result.finding,
             undecided: result.undecided,
             unsettled_trials: result.unsettled_trials,
+            arrivals: result.arrivals,
+            dropped: result.dropped,
+            dropped_busy: result.dropped_busy,
             unchecked: &result.unchecked,
             client_limited: result.client_limited_trials * 2 > result.measured_trials,
         }
@@ -127,11 +141,14 @@ impl Conclusion<'_> {
     }
 }
 
-/// The strategies of which nothing is known, each with the reason.
-fn inconclusive(strategies: &[Conclusion<'_>]) -> Option<String> {
+/// The strategies of which nothing is known for one reason, each with its figures.
+fn unproved(strategies: &[Conclusion<'_>], finding: Finding) -> Option<String> {
     let detail = |strategy: &Conclusion<'_>| {
         let mut causes = Vec::new();
-        if strategy.undecided > 0 {
+        if finding == Finding::Dropped {
+            let [dropped, arrivals] = [strategy.dropped, strategy.arrivals].map(count);
+            causes.push(format!("{dropped} of {arrivals} arrivals were dropped{}", whose_fault(strategy)));
+        } else if strategy.undecided > 0 {
             causes.push(format!("{} got no decision", count_of(strategy.undecided, "buyer")));
         }
         if strategy.unsettled_trials > 0 {
@@ -139,9 +156,20 @@ fn inconclusive(strategies: &[Conclusion<'_>]) -> Option<String> {
         }
         if causes.is_empty() { strategy.name() } else { format!("{} ({})", strategy.name(), causes.join(", ")) }
     };
-    let of_nothing = strategies.iter().filter(|strategy| strategy.finding == Finding::Inconclusive);
+    let of_nothing = strategies.iter().filter(|strategy| strategy.finding == finding);
     let details: Vec<String> = of_nothing.map(detail).collect();
     (!details.is_empty()).then(|| details.join(", "))
+}
+
+/// Why arrivals were dropped.
+fn whose_fault(strategy: &Conclusion<'_>) -> String {
+    let by_generator = strategy.dropped - strategy.dropped_busy;
+    let service = "all users were waiting for answers: the service is slower than the rate, or the users are too few";
+    match (strategy.dropped_busy, by_generator) {
+        (_, 0) => format!(", as {service}"),
+        (0, _) => ", as the load generator was late".to_owned(),
+        (busy, late) => format!(": for {} {service}; for {} the load generator was late", count(busy), count(late)),
+    }
 }
 
 /// The strategies that were not checked in full, each with what is missing.
@@ -169,6 +197,9 @@ mod tests {
             finding: Finding::Inconclusive,
             undecided: 280,
             unsettled_trials: 1,
+            arrivals: 300,
+            dropped: 0,
+            dropped_busy: 0,
             unchecked: &[],
             client_limited: false,
         };
@@ -187,6 +218,9 @@ mod tests {
             finding: Finding::Unchecked,
             undecided: 0,
             unsettled_trials: 0,
+            arrivals: 300,
+            dropped: 0,
+            dropped_busy: 0,
             unchecked: &gaps,
             client_limited: false,
         };
@@ -197,6 +231,37 @@ mod tests {
     }
 
     #[test]
+    fn a_verdict_of_dropped_arrivals_says_by_whose_fault() {
+        let reason = |dropped_busy| {
+            let dropping = Conclusion {
+                strategy: "pg-merge",
+                users: None,
+                finding: Finding::Dropped,
+                undecided: 0,
+                unsettled_trials: 0,
+                arrivals: 4000,
+                dropped: 3951,
+                dropped_busy,
+                unchecked: &[],
+                client_limited: false,
+            };
+            let verdict = Verdict::of(Headline::default(), &[dropping], &[], None);
+            assert_eq!(verdict.exit_code, 3);
+            verdict.reasons[0].clone()
+        };
+        let service = "the service is slower than the rate, or the users are too few";
+        assert_eq!(
+            reason(3951),
+            format!(
+                "nothing can be said of pg-merge (3951 of 4000 arrivals were dropped, as all users were waiting for answers: \
+                 {service}); lower --rate, or raise --users"
+            )
+        );
+        assert!(reason(0).contains("were dropped, as the load generator was late)"), "{}", reason(0));
+        assert!(reason(3000).contains("; for 951 the load generator was late)"), "{}", reason(3000));
+    }
+
+    #[test]
     fn the_gravest_reason_gives_the_exit_code() {
         let conclusion = |strategy, finding, client_limited| Conclusion {
             strategy,
@@ -204,6 +269,9 @@ mod tests {
             finding,
             undecided: 0,
             unsettled_trials: 0,
+            arrivals: 300,
+            dropped: 0,
+            dropped_busy: 0,
             unchecked: &[],
             client_limited,
         };

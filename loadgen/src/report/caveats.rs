@@ -1,15 +1,21 @@
 //! What to bear in mind when reading the figures.
 
+use buyers::model::LoadModel;
 use buyers::sample::{ByOutcome, problems};
-use stats::figures::count;
+use stats::figures::{self, count};
 use stats::{BLOCKS_MIN, Difference, Ratio};
 
 use crate::judge::finding::{Finding, count_of};
-use crate::judge::metrics::{Column, DROPPED, METRICS};
+use crate::judge::metrics::{
+    Column, DROPPED, LATE, METRICS, Metric, P90, P90_CORRECTED, P99, P99_CORRECTED, SILENCE_MAX, START_LAG_SHARE,
+};
 use crate::judge::result::StrategyResult;
 use crate::lab::environment::Environment;
 use crate::trial::plan::Plan;
 use crate::trial::record::Trial;
+
+/// Above this share, late starts are told.
+const LATE_SHARE_TOLD: f64 = 0.01;
 
 /// Everything that the conditions and the trials give cause to.
 pub(crate) fn of(environment: &Environment, plan: &Plan, results: &[StrategyResult], trials: &[Trial]) -> Vec<String> {
@@ -34,18 +40,27 @@ pub(crate) fn of(environment: &Environment, plan: &Plan, results: &[StrategyResu
                 .to_owned(),
         );
     }
-    if !plan.model.is_one_shot() && !matches!(plan.model, buyers::model::LoadModel::Open { .. }) {
+    if matches!(plan.model, LoadModel::Loop { .. }) {
         caveats.push(
-            "closed loop: a slow answer delays its user's next request, so the latencies belong to this many users, and to no \
-             arrival rate"
+            "closed loop: a slow answer delays its user's next request (coordinated omission), so the latencies belong to this \
+             many users, and to no arrival rate"
                 .to_owned(),
         );
+        caveats.extend(results.iter().filter_map(stalled));
+    }
+    let is_open = matches!(plan.model, LoadModel::Open { .. });
+    let late: Vec<String> = results.iter().filter(|_| !is_open).filter_map(late).collect();
+    if !late.is_empty() {
+        caveats.push(format!(
+            "late starts: the load generator needs time to start this many requests, and that is a part of each p50: {}",
+            late.join(", ")
+        ));
     }
     let dropped: f64 = results.iter().filter_map(|result| DROPPED.value(result)).sum();
     if dropped > 0.0 {
         caveats.push(format!(
-            "{} arrivals found every user busy and were never started, so the latencies are those of the others; raise \
-             --users or lower --rate",
+            "{} arrivals found no user free and were never started: they count as the slowest of all; raise --users or \
+             lower --rate",
             DROPPED.write(Some(dropped))
         ));
     }
@@ -68,6 +83,33 @@ fn of_some_trials(results: &[StrategyResult]) -> Option<String> {
     });
     let parts: Vec<String> = parts.collect();
     (!parts.is_empty()).then(|| format!("figures of some trials only: {}", parts.join("; ")))
+}
+
+/// A result of which more than one request in a hundred started late, with the part of its p50 that is the generator's.
+fn late(result: &StrategyResult) -> Option<String> {
+    let late = LATE.value(result).filter(|late| *late > LATE_SHARE_TOLD)?;
+    let users = count_of(result.users.into(), "user");
+    let of_p50 = START_LAG_SHARE.value(result).map(|share| format!(", {} of the p50", figures::percent(share)));
+    Some(format!("{} with {users} ({} late{})", result.strategy, figures::percent(late), of_p50.unwrap_or_default()))
+}
+
+/// A stall of a closed loop that the measured times hide.
+fn stalled(result: &StrategyResult) -> Option<String> {
+    let both = |(name, raw, corrected): &(&'static str, &Metric, &Metric)| {
+        Some((*name, raw.value(result)?, corrected.value(result)?))
+    };
+    let (name, raw, corrected) =
+        [("p99", &P99, &P99_CORRECTED), ("p90", &P90, &P90_CORRECTED)].iter().find_map(both)?;
+    let hides = corrected > 2.0 * raw;
+    let [silence, raw, corrected] = [SILENCE_MAX.value(result)?, raw, corrected].map(figures::ms);
+    hides.then(|| {
+        format!(
+            "{} with {}: nobody got an answer for up to {silence}; {name} {raw}, and {corrected} with the requests that were not made \
+             meanwhile",
+            result.strategy,
+            count_of(result.users.into(), "user")
+        )
+    })
 }
 
 fn is_undecidable(ratio: &Ratio) -> bool {
@@ -115,4 +157,29 @@ fn undecided(trials: &[Trial]) -> Vec<String> {
         ));
     }
     caveats
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use stats::times::Times;
+
+    use crate::judge::metrics::METRICS;
+    use crate::report::{Report, fixture};
+
+    #[test]
+    fn late_starts_name_their_part_of_the_p50() {
+        let told = |report: &Report| report.caveats.iter().find(|caveat| caveat.starts_with("late starts")).cloned();
+        assert_eq!(told(&fixture::report()), None);
+        let mut trials = fixture::report().trials;
+        for trial in trials.iter_mut().filter(|trial| trial.strategy == "zk-mutex") {
+            trial.generator.late = 30;
+            trial.latency.service.sold = Times::new();
+            trial.latency.service.sold.record_n(Duration::from_millis(110), 100);
+        }
+        let caveat = told(&Report::of(fixture::findings(None, trials), METRICS)).unwrap();
+        let expected = ": zk-mutex with 300 users (10\u{202f}% late, 50\u{202f}% of the p50)";
+        assert!(caveat.ends_with(expected), "{caveat}");
+    }
 }

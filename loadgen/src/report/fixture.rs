@@ -3,9 +3,10 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use buyers::health::{Effort, Generator};
+use buyers::health::{Dropped, Effort, Generator, Pulse, Threads};
 use buyers::model::LoadModel;
 use buyers::sample::{ByOutcome, Outcome, Receipt, Sample};
+use stats::as_ms;
 use stats::times::Times;
 
 use crate::audit::history::{HistoryAudit, Section, handovers_ns};
@@ -23,10 +24,12 @@ use crate::lab::strategy::{Mechanism, Promise, Strategy, Wakes};
 use crate::lab::traffic::{ServerTraffic, Traffic, WatchesFired};
 use crate::lab::zookeeper::ZooKeeperServer;
 use crate::report::{Findings, Report};
-use crate::trial::plan::{Plan, Subject, blocks};
-use crate::trial::record::{Curve, Latency, Trial, goodput_per_s, sold_at, sold_out_after_ms};
+use crate::trial::plan::{Limits, Plan, Subject, blocks};
+use crate::trial::record::{Curve, Latency, Trial, goodput_per_s, silence_max, sold_at, sold_out_after_ms};
 
 const USERS: u32 = 300;
+/// The limits of every comparison that sets none.
+pub(crate) const LIMITS: Limits = Limits { dropped_share_max: 0.01 };
 /// Blocks of the plan, the warm-up apart. This number can tell a difference.
 const TRIALS: u32 = 8;
 
@@ -126,7 +129,8 @@ fn timed_trial(strategy: &str, block: usize, stock: i64, sold: i64, step_ms: f64
         goodput_per_s: goodput_per_s(&samples, &sold_at, stock),
         sold_out_after_ms: sold_out_after_ms(&sold_at, stock),
         duration_ms: length.as_secs_f64() * 1e3,
-        latency: Latency::of(&samples),
+        silence_max_ms: silence_max(&samples).map(as_ms),
+        latency: Latency::of(&samples, 0),
         zookeeper: traffic(strategy),
         postgres: PostgresLoad {
             batch_mean: Some(1.0),
@@ -142,19 +146,31 @@ fn timed_trial(strategy: &str, block: usize, stock: i64, sold: i64, step_ms: f64
             .map(|(process, cpu_s)| ProcessCpu { process: process.to_owned(), cpu_s })
             .to_vec(),
         settled: true,
-        generator: Generator::judge(&Effort {
+        generator: Generator::judge(Effort {
             start_lags: vec![Duration::from_millis(1); 300],
+            idle_lags: vec![Duration::from_millis(1); 300],
             first_starts: vec![Duration::from_millis(1); 300],
-            dropped: 0,
+            dropped: Dropped::default(),
             is_open: false,
+            begins_together: true,
             response_p50: Some(length / 2),
             length,
             cpu_time: length / 2,
             cores: 2,
+            pulse: pulse(),
         }),
         problems: Vec::new(),
         sold_over_time: Curve::of(sold_at),
         entered_over_time: Curve::of(sections.iter().map(|section| Duration::from_nanos(section.entered_ns)).collect()),
+    }
+}
+
+/// A generator that was never later than a timer is.
+fn pulse() -> Pulse {
+    let beats = (1..=1000).map(|beat| (Duration::from_millis(5) * beat, Duration::from_millis(1)));
+    Pulse {
+        beats: beats.collect(),
+        threads: Some(Threads { ran: Duration::from_millis(300), waited: Duration::from_millis(100) }),
     }
 }
 
@@ -203,6 +219,7 @@ pub(crate) fn plan() -> Plan {
         hold: Some("2ms".to_owned()),
         lock_wait_ms: Some(60_000),
         service_args: Vec::new(),
+        limits: LIMITS,
         blocks: blocks(&subjects, true, TRIALS, 42),
     }
 }
@@ -285,6 +302,7 @@ pub(crate) fn sample(outcome: Outcome, started_ms: u64, ended_ms: u64) -> Sample
         goods: 0,
         outcome,
         intended: Duration::ZERO,
+        idle_since: Duration::ZERO,
         started: Duration::from_millis(started_ms),
         first_byte: Some(Duration::from_millis(ended_ms)),
         ended: Duration::from_millis(ended_ms),

@@ -18,12 +18,13 @@ impl Term {
 }
 
 /// Terms that no single figure explains.
-const GENERAL: [Word; 14] = [
+const GENERAL: [Word; 15] = [
     Word {
         name: "Kept",
         text: "Whether the strategy kept its promise. A control must oversell; if it does not, the load was too weak to prove \
                anything. \"Refused or failed\": too many buyers got no decision, or the books of a trial that had not come to \
-               rest do not balance, so nothing is proved either way.",
+               rest do not balance, so nothing is proved either way. \"Arrivals dropped\": too many buyers were never let in, \
+               so nothing is proved of them.",
     },
     Word {
         name: "Trial, block, warm-up",
@@ -32,10 +33,15 @@ const GENERAL: [Word; 14] = [
     },
     Word {
         name: "Response time",
-        text: "From the instant at which a request was meant to start to the last byte of its answer, so that no wait is left \
-               out (no coordinated omission).",
+        text: "From the instant at which a request was meant to start to the last byte of its answer. In a burst, a ramp and an \
+               open model no wait is left out. A user of a closed loop who waits makes no other request, so a stall counts once \
+               for each user (coordinated omission). The corrected times have the requests that were not made.",
     },
     words::QUANTILES,
+    Word {
+        name: "Not reached",
+        text: "A quantile that lies among arrivals that were never served. Each of them counts as slower than every answer.",
+    },
     words::INTERVAL,
     Word {
         name: "Reference",

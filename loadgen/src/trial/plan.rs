@@ -40,8 +40,17 @@ pub(crate) struct Plan {
     pub(crate) lock_wait_ms: Option<u64>,
     /// Further arguments that the instances were started with.
     pub(crate) service_args: Vec<String>,
+    /// From when on a trial proves nothing.
+    pub(crate) limits: Limits,
     /// What was to be run, in order.
     pub(crate) blocks: Vec<Block>,
+}
+
+/// From when on a trial proves nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Limits {
+    /// A trial with a larger share of dropped arrivals is undecided.
+    pub(crate) dropped_share_max: f64,
 }
 
 /// One round of all subjects.

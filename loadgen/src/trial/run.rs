@@ -26,7 +26,7 @@ use crate::lab::traffic::Traffic;
 use crate::trial::books::{Audited, audit};
 use crate::trial::herd::releases;
 use crate::trial::plan::PlannedTrial;
-use crate::trial::record::{Curve, Latency, Trial, goodput_per_s, sold_at, sold_out_after_ms};
+use crate::trial::record::{Curve, Latency, Trial, goodput_per_s, silence_max, sold_at, sold_out_after_ms};
 use crate::trial::settle::{settle, snapshot_of};
 
 /// How long all users together may take to be ready.
@@ -163,6 +163,10 @@ impl Measured<'_> {
         let entered = asked_first.map_or_else(Vec::new, |first| {
             sections.iter().map(|section| Duration::from_nanos(section.entered_ns.saturating_sub(first))).collect()
         });
+        let mut latency = Latency::of(samples, load.dropped.busy + load.dropped.idle);
+        if matches!(conditions.model, LoadModel::Loop { .. }) {
+            latency.correct(samples);
+        }
         Trial {
             block: planned.block,
             warm_up: planned.warm_up,
@@ -178,12 +182,13 @@ impl Measured<'_> {
             goodput_per_s: goodput_per_s(samples, &sold_at, stock),
             sold_out_after_ms: sold_out_after_ms(&sold_at, stock),
             duration_ms: as_ms(length),
-            latency: Latency::of(samples),
+            silence_max_ms: silence_max(samples).map(as_ms),
+            latency,
             zookeeper: counts.traffic,
             postgres: counts.postgres,
             cpu: counts.cpu,
             settled: counts.settled,
-            generator: Generator::judge(&effort(conditions, load, length)),
+            generator: Generator::judge(effort(conditions, load, length)),
             problems: problems(samples.iter().filter_map(|sample| sample.problem.as_ref())),
             sold_over_time: Curve::of(sold_at),
             entered_over_time: Curve::of(entered),
@@ -202,13 +207,16 @@ fn effort(conditions: &Conditions, load: &Load, length: Duration) -> Effort {
     responses.sort_unstable();
     Effort {
         start_lags: samples.iter().map(Sample::start_lag).collect(),
+        idle_lags: samples.iter().map(Sample::idle_lag).collect(),
         first_starts: first_starts.into_values().collect(),
         dropped: load.dropped,
         is_open: matches!(conditions.model, LoadModel::Open { .. }),
+        begins_together: conditions.model.begins_together(),
         response_p50: responses.get(responses.len() / 2).copied(),
         length,
         cpu_time: load.cpu_time,
         cores: conditions.cores,
+        pulse: load.pulse.clone(),
     }
 }
 

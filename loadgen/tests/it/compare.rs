@@ -122,7 +122,7 @@ fn every_load_model_sells_what_there_is_and_says_what_it_is() {
     for (flags, model, expected) in [
         ("--users 40 --ramp-up 300ms", "ramp", "closed ramp, 40 users within 300ms"),
         ("--users 8 --duration 600ms", "loop", "closed loop, 8 users for 600ms"),
-        ("--users 60 --rate 200 --duration 500ms", "open", "open, 200 Poisson arrivals a second for 500ms"),
+        ("--users 200 --rate 200 --duration 500ms", "open", "open, 200 Poisson arrivals a second for 500ms"),
     ] {
         let args = format!(
             "compare --strategies pg-row-lock --instances 2 --stock 10 --goods 2 --trials 1 --no-warm-up --hold 20ms {flags}"
@@ -141,20 +141,41 @@ fn every_load_model_sells_what_there_is_and_says_what_it_is() {
 }
 
 #[test]
-fn an_open_model_drops_and_counts_the_arrivals_that_find_nobody_free() {
+fn buyers_who_are_not_let_in_are_the_slowest_and_prove_nothing() {
     let lab = Lab::new();
     let args = "run zk-mutex --instances 1 --users 2 --rate 300 --arrivals constant --duration 1s --stock 1000 \
         --hold 20ms --trials 1 --no-warm-up --seed 3";
-    let finished = finish(lab.loadgen(args.split_whitespace()).arg("--demo-service").arg(demo_service()));
-    assert!([Some(0), Some(4)].contains(&finished.code), "{}", finished.stderr);
+    let run = |more: &[&str]| {
+        finish(
+            lab.loadgen(args.split_whitespace().chain(more.iter().copied())).arg("--demo-service").arg(demo_service()),
+        )
+    };
+    let rules = ["--threshold", "zk-mutex p50<10m", "--threshold", "zk-mutex dropped_share<=1%"];
+    let finished = run(&rules);
+    assert_eq!(finished.code, Some(3), "{}", finished.stdout);
+    let unproved = "verdict: nothing can be said of zk-mutex (";
+    assert!(finished.stdout.contains(unproved), "{}", finished.stdout);
+    let crossed = "verdict: threshold crossed: zk-mutex p50<10m: zk-mutex with 2 users is not reached";
+    assert!(finished.stdout.contains(crossed), "{}", finished.stdout);
+    assert!(finished.stdout.contains("threshold crossed: zk-mutex dropped_share<=1%: "), "{}", finished.stdout);
     let report = lab.report();
+    let of_strategy = result(&report, "zk-mutex");
+    assert_eq!((&of_strategy["finding"], &of_strategy["kept"]), (&"arrivals-dropped".into(), &Value::Null));
+    assert_eq!(of_strategy["figures"]["p50"]["value"], "not reached", "{of_strategy:#}");
     let generator = &report["trials"][0]["generator"];
     let (started, dropped) = (generator["requests"].as_u64().unwrap(), generator["dropped"].as_u64().unwrap());
     assert_eq!(started + dropped, 300, "{generator:#}");
     // The lock is held for 20 ms, so that about fifty of them are served in a second.
-    assert!(dropped > 150, "{generator:#}");
-    let caveat = format!("{dropped} arrivals found every user busy");
+    assert!(dropped > 150 && generator["dropped_busy"].as_u64().unwrap() > 100, "{generator:#}");
+    assert_eq!(report["trials"][0]["latency"]["response"]["sold"]["unserved"], dropped);
+    let caveat = format!("{dropped} arrivals found no user free");
     assert!(report["caveats"].as_array().unwrap().iter().any(|text| text.as_str().unwrap().starts_with(&caveat)));
+
+    let allowed = run(&["--dropped-max", "100%"]);
+    assert!([Some(0), Some(4)].contains(&allowed.code), "{}", allowed.stdout);
+    let report = lab.report();
+    let of_strategy = result(&report, "zk-mutex");
+    assert_eq!((&of_strategy["kept"], &of_strategy["rank"]), (&true.into(), &Value::Null), "{of_strategy:#}");
 }
 
 #[test]

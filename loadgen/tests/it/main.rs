@@ -11,6 +11,7 @@ mod page;
 mod provoked;
 mod results_log;
 mod setup;
+mod silence;
 mod simulate;
 mod stop;
 mod support;

@@ -1,20 +1,12 @@
 //! What cannot be started or does not last, and the errors that say so.
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::process::Command;
 
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 
-use crate::support::{Lab, Running, demo_service, finish};
-
-fn write_program(path: &Path, script: &str) {
-    fs::write(path, format!("#!/bin/sh\n{script}\n")).unwrap();
-    fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
-}
+use crate::support::{Lab, Running, demo_service, finish, write_program};
 
 fn assert_setup_error(lab: &Lab, command: &mut Command, expected: &str) {
     let finished = finish(command);
@@ -99,14 +91,11 @@ fn the_limits_of_an_instance_follow_from_the_wait_for_the_lock() {
 #[test]
 fn an_instance_that_dies_in_mid_run_is_named() {
     let lab = Lab::new();
-    let (program, pids) = (lab.path("service"), lab.path("pids"));
-    let real = demo_service().display();
-    write_program(&program, &format!("echo $$ >>'{}'; exec '{real}' \"$@\"", pids.display()));
+    let program = lab.noting_service();
     let args = "compare --users 30 --stock 20 --trials 200 --instances 2 --strategies zk-mutex".split(' ');
     let running = Running::start(lab.loadgen_throwaway(args).arg("--demo-service").arg(&program));
     running.until_stderr("trial 1/201");
-    let victim = fs::read_to_string(pids).unwrap().lines().next().unwrap().parse().unwrap();
-    kill(Pid::from_raw(victim), Signal::SIGKILL).unwrap();
+    kill(lab.first_instance(), Signal::SIGKILL).unwrap();
     running.until_stderr("error: instance ");
     let (status, stdout) = running.wait();
     assert_eq!(status.code(), Some(3));

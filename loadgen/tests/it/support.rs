@@ -61,6 +61,20 @@ impl Lab {
         serde_json::from_str(&fs::read_to_string(self.path("report/report.json")).unwrap()).unwrap()
     }
 
+    /// A program that notes its process id, and becomes the service.
+    pub(crate) fn noting_service(&self) -> PathBuf {
+        let program = self.path("service");
+        let (pids, real) = (self.path("pids"), demo_service());
+        write_program(&program, &format!("echo $$ >>'{}'; exec '{}' \"$@\"", pids.display(), real.display()));
+        program
+    }
+
+    /// The first instance that was started by [`Lab::noting_service`].
+    pub(crate) fn first_instance(&self) -> Pid {
+        let pids = fs::read_to_string(self.path("pids")).unwrap();
+        Pid::from_raw(pids.lines().next().unwrap().parse().unwrap())
+    }
+
     /// The processes that guards have started for this lab, and not yet seen end.
     pub(crate) fn processes(&self) -> Vec<Pid> {
         let folders = fs::read_dir(self.path("tmp")).unwrap().flatten();
@@ -72,6 +86,12 @@ impl Lab {
     pub(crate) fn is_clean(&self) -> bool {
         fs::read_dir(self.path("tmp")).unwrap().next().is_none()
     }
+}
+
+/// Writes a program of the shell.
+pub(crate) fn write_program(path: &Path, script: &str) {
+    fs::write(path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
 }
 
 /// The same command with `SIGHUP` ignored from its start.

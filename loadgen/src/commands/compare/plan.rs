@@ -40,6 +40,7 @@ pub(super) async fn draw(settings: &CompareSettings, stack: &Stack, strategies: 
         hold,
         lock_wait_ms: lock_wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
         service_args,
+        limits: settings.limits,
         blocks: blocks(&subjects, settings.warm_up, settings.trials, seed),
     })
 }

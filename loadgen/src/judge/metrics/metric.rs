@@ -35,6 +35,34 @@ pub(crate) struct Metric {
     pub(crate) k6: Option<K6>,
 }
 
+/// What most rows have.
+pub(crate) const ROW: Metric = Metric {
+    key: "",
+    title: "",
+    unit: "",
+    kind: Kind::Number,
+    better: Better::Lower,
+    definition: "",
+    source: Source::Median(|_| None),
+    beside: |_| None,
+    section: Section::Sold,
+    column: Column::Page,
+    compared: Compared::Never,
+    is_record: false,
+    k6: None,
+};
+
+/// Names rows of the table of figures, and lists them in their order as `ROWS`.
+macro_rules! rows {
+    ($($name:ident { $($field:ident: $value:expr),* $(,)? })*) => {
+        $(pub(crate) static $name: Metric = Metric { $($field: $value,)* ..ROW };)*
+
+        pub(super) const ROWS: &[&Metric] = &[$(&$name),*];
+    };
+}
+
+pub(super) use rows;
+
 /// What kind of number a figure is, which says how it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {

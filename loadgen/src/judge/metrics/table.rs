@@ -1,40 +1,27 @@
-//! The one table of figures. A row that is added here appears in every output.
+//! The one table of figures. A row that is added here, or to the rows of the generator, appears in every output.
 
 use stats::figures as format;
 use stats::{Estimate, as_f64, rate};
 
-use super::metric::{Better, Column, Compared, K6, Kind, Metric, Section, Source, exact};
+use super::generator;
+use super::metric::{Better, Column, Compared, K6, Kind, Metric, ROW, Section, Source, exact, rows};
 use crate::lab::cpu::GENERATOR;
 use crate::trial::record::Trial;
 
-/// What most rows have.
-pub(crate) const ROW: Metric = Metric {
-    key: "",
-    title: "",
-    unit: "",
-    kind: Kind::Number,
-    better: Better::Lower,
-    definition: "",
-    source: Source::Median(|_| None),
-    beside: |_| None,
-    section: Section::Sold,
-    column: Column::Page,
-    compared: Compared::Never,
-    is_record: false,
-    k6: None,
-};
+/// Every figure, in the order in which tables show them.
+pub(crate) static METRICS: &[&Metric] = &joined::<{ ROWS.len() + generator::ROWS.len() }>(ROWS, generator::ROWS);
 
-/// Names every row, and lists all of them in their order.
-macro_rules! metrics {
-    ($($name:ident { $($field:ident: $value:expr),* $(,)? })*) => {
-        $(pub(crate) static $name: Metric = Metric { $($field: $value,)* ..ROW };)*
-
-        /// Every figure, in the order in which tables show them.
-        pub(crate) static METRICS: &[&Metric] = &[$(&$name),*];
-    };
+const fn joined<const N: usize>(first: &[&'static Metric], second: &[&'static Metric]) -> [&'static Metric; N] {
+    let mut all = [first[0]; N];
+    let mut place = 0;
+    while place < N {
+        all[place] = if place < first.len() { first[place] } else { second[place - first.len()] };
+        place += 1;
+    }
+    all
 }
 
-metrics! {
+rows! {
     BAD_TRIALS {
         key: "bad_trials", title: "Bad trials", unit: "of all", kind: Kind::Count, better: Better::Zero,
         definition: "Trials that sold a unit too many or too few, lost an update, sold a unit twice or out of sequence, or told a \
@@ -181,6 +168,31 @@ metrics! {
         }),
         section: Section::Response, column: Column::Narrow,
     }
+    SILENCE_MAX {
+        key: "silence_max", title: "Longest silence", unit: "ms", kind: Kind::Time,
+        definition: "Longest time in which somebody waited for an answer and nobody got one, in the worst trial.",
+        source: Source::Largest(|trial| trial.silence_max_ms),
+        section: Section::Response, column: Column::Wide,
+    }
+    P50_CORRECTED {
+        key: "p50_corrected", title: "p50", unit: "ms, corrected", kind: Kind::Time,
+        definition: "Median response time of the buyers who got a unit in a closed loop, corrected as wrk does: with the requests \
+            that a user would have made while it waited. Absent in other models.",
+        source: Source::Quantile(|trial| &trial.latency.corrected_sold, 500),
+        section: Section::Rules,
+    }
+    P90_CORRECTED {
+        key: "p90_corrected", title: "p90", unit: "ms, corrected", kind: Kind::Time,
+        definition: "The 90th percentile of the same times.",
+        source: Source::Quantile(|trial| &trial.latency.corrected_sold, 900),
+        section: Section::Rules,
+    }
+    P99_CORRECTED {
+        key: "p99_corrected", title: "p99", unit: "ms, corrected", kind: Kind::Time,
+        definition: "The 99th percentile of the same times.",
+        source: Source::Quantile(|trial| &trial.latency.corrected_sold, 990),
+        section: Section::Rules,
+    }
     SOLD_OUT_AFTER {
         key: "sold_out_after", title: "Sold out after", unit: "ms", kind: Kind::Time,
         definition: "From the release of the buyers until the buyer of the last unit had the answer. Absent if not every unit was \
@@ -326,55 +338,6 @@ metrics! {
         definition: "Processor time of the service and the servers for each request. Median over the trials.",
         source: Source::Median(cpu_per_request),
         section: Section::Processors,
-    }
-    START_LAG_P50 {
-        key: "start_lag_p50", title: "Start lag p50", unit: "ms, worst trial", kind: Kind::Time,
-        definition: "Median time from the intended start of a request to the actual one.",
-        source: Source::Largest(|trial| trial.generator.start_lag_p50_ms),
-        section: Section::Generator,
-    }
-    START_LAG_MAX {
-        key: "start_lag_max", title: "Start lag", unit: "ms, longest", kind: Kind::Time,
-        definition: "Longest time from the intended start of a request to the actual one.",
-        source: Source::Largest(|trial| trial.generator.start_lag_max_ms),
-        section: Section::Generator,
-    }
-    START_SPREAD {
-        key: "start_spread", title: "First starts", unit: "ms, spread", kind: Kind::Time,
-        definition: "From the first user's first request to the last user's, in the worst trial.",
-        source: Source::Largest(|trial| Some(trial.generator.start_spread_ms)),
-        section: Section::Generator,
-    }
-    GENERATOR_CPU {
-        key: "generator_cpu", title: "Processor", unit: "of all cores", kind: Kind::Share,
-        definition: "Processor time of the load generator as a share of all cores, in the worst trial.",
-        source: Source::Largest(|trial| Some(trial.generator.cpu_share)),
-        section: Section::Generator,
-    }
-    GENERATOR_CPU_PER_REQUEST {
-        key: "generator_cpu_per_request", title: "Processor", unit: "µs per request",
-        definition: "Processor time of the load generator for each request, in the worst trial.",
-        source: Source::Largest(|trial| trial.generator.cpu_us_per_request),
-        section: Section::Generator,
-    }
-    LATE {
-        key: "late", title: "Late starts", unit: "> 5 ms", kind: Kind::Share,
-        definition: "Requests that started more than 5 ms later than they were meant to.",
-        source: Source::Share(|trial| (trial.generator.late, trial.answers.total())),
-        section: Section::Generator,
-    }
-    DROPPED {
-        key: "dropped", title: "Dropped", unit: "arrivals", kind: Kind::Count,
-        definition: "Arrivals of an open model that found every user busy and were never started.",
-        source: Source::SumMeasured(|trial| Some(as_f64(trial.generator.dropped))),
-        section: Section::Generator, k6: Some(K6::Count("dropped_iterations")),
-    }
-    CLIENT_LIMITED {
-        key: "client_limited", title: "Client-limited", unit: "trials", kind: Kind::Count, better: Better::Zero,
-        definition: "Measured trials in which the load generator was the bottleneck.",
-        source: Source::SumMeasured(|trial| Some(f64::from(u8::from(trial.generator.limited)))),
-        beside: |result| Some(format!("of {}", result.measured_trials)),
-        section: Section::Generator,
     }
 }
 

@@ -60,11 +60,15 @@ pub(crate) struct Row {
     /// What is counted as one measurement of it.
     pub(crate) unit: Unit,
     /// Median over the units of the old side; absent if none has the figure.
+    #[serde(with = "stats::reached::maybe")]
+    #[schemars(with = "Option<stats::reached::Reached>")]
     pub(crate) old: Option<f64>,
     /// Median over the units of the new side; absent if none has the figure.
+    #[serde(with = "stats::reached::maybe")]
+    #[schemars(with = "Option<stats::reached::Reached>")]
     pub(crate) new: Option<f64>,
     /// New divided by old (Hodges-Lehmann), with its exact 95 % interval from four units a side on; absent if a unit has
-    /// none or zero.
+    /// none or zero, or did not reach it.
     pub(crate) ratio: Option<Estimate>,
     /// Two-sided p, corrected for all figures of its kind. It is exact: it counts the divisions of the units into two
     /// sides, or 10 000 of them where there are more than 20 000.
@@ -231,12 +235,16 @@ fn rows(measured: &[Measured], of_unit: Unit) -> Vec<Row> {
 }
 
 impl Measured {
-    /// The figure on the scale of its test: logarithms, if no unit has zero.
+    /// The figure on the scale of its test: logarithms, if no unit has zero. What was not reached is twice the largest.
     fn scaled(&self) -> Figure {
-        let is_positive = self.new.iter().chain(&self.old).flatten().all(|value| *value > 0.0);
-        let scale = |values: &[Option<f64>]| {
-            values.iter().map(|value| value.map(|value| if is_positive { value.ln() } else { value.abs() })).collect()
+        let values = || self.new.iter().chain(&self.old).flatten().copied();
+        let is_positive = values().all(|value| value > 0.0);
+        let not_reached = 2.0 * values().filter(|value| value.is_finite()).fold(0.5, f64::max);
+        let scaled = |value: f64| {
+            let value = if value.is_finite() { value } else { not_reached };
+            if is_positive { value.ln() } else { value.abs() }
         };
+        let scale = |values: &[Option<f64>]| values.iter().map(|value| value.map(scaled)).collect();
         Figure { first: scale(&self.new), second: scale(&self.old) }
     }
 

@@ -170,3 +170,15 @@ fn a_figure_that_one_side_lacks_cannot_be_told() {
     let row = diff.rows.iter().find(is_it).unwrap();
     assert_eq!((row.new, row.conclusion), (None, Conclusion::CannotTell));
 }
+
+#[test]
+fn a_time_that_is_no_longer_reached_is_worse() {
+    let mut new = runs(4..8, "");
+    for trial in new.iter_mut().flat_map(|run| &mut run.trials).filter(|trial| trial.strategy == "zk-mutex") {
+        trial.latency.response.sold.record_unserved(1);
+    }
+    let diff = diff(&runs(0..4, ""), &new);
+    assert_eq!(worse(&diff), ["zk-mutex max"]);
+    let row = diff.rows.iter().find(|row| row.conclusion == Conclusion::Worse).unwrap();
+    assert_eq!((row.new, row.ratio), (Some(f64::INFINITY), None));
+}

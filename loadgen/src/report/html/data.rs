@@ -135,7 +135,7 @@ fn result_data<'a>(report: &Report, places: &BTreeMap<&str, usize>, result: &'a 
         strategy: places[result.strategy.as_str()],
         users: result.users,
         ranked: result.is_comparable,
-        p50_ms: P50.of(result),
+        p50_ms: P50.of(result).and_then(drawn),
         n: sold.count(),
         reference: result.reference.as_deref(),
         ratio: result.ratio_to_reference.map(|ratio| RatioData {
@@ -152,6 +152,13 @@ fn result_data<'a>(report: &Report, places: &BTreeMap<&str, usize>, result: &'a 
         quantiles: quantiles(sold),
         cpu_ms: cpu_ms(report, result),
     }
+}
+
+/// A figure that a chart can draw: one that was reached. An interval that was not is left out.
+fn drawn(estimate: Estimate) -> Option<Estimate> {
+    let interval = estimate.low.zip(estimate.high).filter(|(_, high)| high.is_finite());
+    let (low, high) = interval.unzip();
+    estimate.value.is_finite().then_some(Estimate { low, high, ..estimate })
 }
 
 /// The quantiles up to the longest time, each at 1/(1 − q): of the longest q is 1, so it stands at the size of the sample.

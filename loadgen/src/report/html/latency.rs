@@ -1,10 +1,14 @@
 //! How long buyers waited, and how the lock went from hand to hand.
 
+use buyers::model::LoadModel;
 use stats::Ratio;
 use stats::figures;
 use stats::times::Times;
 
-use crate::judge::metrics::{HANDOVER_P50, HANDOVERS, INSIDE_MAX, Metric, P50, SOLD_OUT_AFTER, Section as ShownIn};
+use crate::judge::metrics::{
+    HANDOVER_P50, HANDOVERS, INSIDE_MAX, Metric, P50, P50_CORRECTED, P90, P90_CORRECTED, P99, P99_CORRECTED,
+    SILENCE_MAX, SOLD_OUT_AFTER, Section as ShownIn,
+};
 use crate::judge::result::StrategyResult;
 use crate::report::Report;
 use crate::report::html::columns::{cells, columns};
@@ -27,6 +31,7 @@ pub(super) fn section(report: &Report, metrics: &[&Metric]) -> Section {
                 .to_owned(),
         ));
     }
+    blocks.extend(closed_loop(report).map(Block::Table));
     blocks.push(Block::Table(outcomes(report, metrics)));
     Section { id: "latency", title: "How long buyers waited", blocks }
 }
@@ -85,7 +90,8 @@ fn charts(report: &Report) -> Vec<Chart> {
     let has_median = results.iter().any(|result| P50.value(result).is_some());
     let median_words = |result: &StrategyResult| {
         let p50 = P50.of(result)?;
-        Some(format!("{}: median {} ms", name(report, result), figures::estimate(&p50)))
+        let unit = if p50.value.is_finite() { " ms" } else { "" };
+        Some(format!("{}: median {}{unit}", name(report, result), figures::estimate(&p50)))
     };
     let medians = Chart {
         id: "medians",
@@ -168,11 +174,11 @@ fn ratio_words(ratio: &Ratio, reference: &str) -> String {
 fn quantile_words(report: &Report, result: &StrategyResult) -> Option<String> {
     let sold = &result.latency.response.sold;
     let longest = sold.max_ms()?;
-    let quantile = |name: &str, permille| Some(format!("{name} {} ms, ", figures::figure(sold.quantile_ms(permille)?)));
+    let quantile = |name: &str, permille| Some(format!("{name} {}, ", figures::ms(sold.quantile_ms(permille)?)));
     let known: String =
         [("p50", 500), ("p90", 900), ("p99", 990)].iter().filter_map(|(n, q)| quantile(n, *q)).collect();
     let n = figures::count(sold.count());
-    Some(format!("{}: {known}longest {} ms, n = {n}", name(report, result), figures::figure(longest)))
+    Some(format!("{}: {known}longest {}, n = {n}", name(report, result), figures::ms(longest)))
 }
 
 /// Where the correction for coordinated omission makes a difference; nothing where it makes none.
@@ -204,6 +210,30 @@ fn correction(report: &Report) -> Option<Table> {
             Column::figures("p99 service", "ms"),
         ],
         groups: vec![Group { title: None, rows }],
+    })
+}
+
+/// What a closed loop leaves out, beside what it measures; nothing for another model.
+fn closed_loop(report: &Report) -> Option<Table> {
+    let quantiles = [("p50", &P50, &P50_CORRECTED), ("p90", &P90, &P90_CORRECTED), ("p99", &P99, &P99_CORRECTED)];
+    let mut columns = vec![Column::words("Strategy")];
+    for (name, ..) in quantiles {
+        columns.extend([Column::figures(name, "ms"), Column::figures(name, "ms, corrected")]);
+    }
+    columns.push(Column::figures("Longest silence", "ms"));
+    let row = |result: &StrategyResult| {
+        let figures = quantiles.iter().flat_map(|(_, raw, corrected)| [raw.value(result), corrected.value(result)]);
+        let cells = figures.chain([SILENCE_MAX.value(result)]).map(Cell::figure).collect();
+        Row { name: name(report, result), cells }
+    };
+    matches!(report.plan.model, LoadModel::Loop { .. }).then(|| Table {
+        id: "table-loop",
+        caption: "What a closed loop leaves out. A user who waits for an answer makes no other request, so a stall of the service \
+                  counts once for each user. The corrected times have the requests that were not made: one in every mean time."
+            .to_owned(),
+        label: Some(model_label(report)),
+        columns,
+        groups: groups(report, row),
     })
 }
 

@@ -1,0 +1,105 @@
+//! Whether the generator itself runs when it should: a heartbeat beside the buyers, and the wait of its threads for a
+//! processor.
+//!
+//! An answer that has arrived waits for the generator to read it, and no clock of the buyers sees that wait. The heartbeat is
+//! a task of the same runtime, so it is late whenever an answer would be.
+
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, interval};
+
+use crate::health::{Pulse, Threads};
+
+/// Time from one beat to the next.
+const BEAT: Duration = Duration::from_millis(5);
+
+/// A heartbeat that goes on until it is stopped or dropped.
+pub(crate) struct Heartbeat {
+    stop: oneshot::Sender<()>,
+    beats: JoinHandle<Vec<(Duration, Duration)>>,
+    before: Option<Threads>,
+}
+
+impl Heartbeat {
+    pub(crate) fn start() -> Heartbeat {
+        let (stop, stopped) = oneshot::channel();
+        Heartbeat { stop, beats: tokio::spawn(beat(stopped)), before: threads() }
+    }
+
+    /// Ends the heartbeat, and returns what it has seen.
+    pub(crate) async fn stop(self) -> Pulse {
+        let after = threads();
+        // It is gone only if it has ended by itself, which it does not.
+        let _ = self.stop.send(());
+        let waited = |before: Threads, after: Threads| Threads {
+            ran: after.ran.saturating_sub(before.ran),
+            waited: after.waited.saturating_sub(before.waited),
+        };
+        Pulse {
+            beats: self.beats.await.unwrap_or_default(),
+            threads: self.before.zip(after).map(|(before, after)| waited(before, after)),
+        }
+    }
+}
+
+/// Records when each beat is due and how late it is, until the other side of the channel is used or gone.
+async fn beat(mut stopped: oneshot::Receiver<()>) -> Vec<(Duration, Duration)> {
+    let (start, mut seen, mut beats) = (Instant::now(), Vec::new(), interval(BEAT));
+    loop {
+        tokio::select! {
+            // First of all the beats that were missed. They come at once, each with its own instant.
+            biased;
+            due = beats.tick() => seen.push((due.saturating_duration_since(start), Instant::now() - due)),
+            _ = &mut stopped => return seen,
+        }
+    }
+}
+
+/// What all threads of this process have done so far, by Linux' own account.
+fn threads() -> Option<Threads> {
+    let mut all = Threads::default();
+    for thread in std::fs::read_dir("/proc/self/task").ok()? {
+        // A thread may have ended meanwhile.
+        let Ok(text) = std::fs::read_to_string(thread.ok()?.path().join("schedstat")) else { continue };
+        let mut ns = text.split_whitespace().map(|number| number.parse().map(Duration::from_nanos));
+        all.ran += ns.next()?.ok()?;
+        all.waited += ns.next()?.ok()?;
+    }
+    Some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn beats_that_a_delay_skipped_are_late_each_by_its_own() {
+        let heartbeat = Heartbeat::start();
+        tokio::task::yield_now().await;
+        // The clock jumps, as it does when the process is stopped.
+        tokio::time::advance(20 * BEAT).await;
+        let Pulse { beats, .. } = heartbeat.stop().await;
+        let expected = (1..=20).map(|beat| (beat * BEAT, (20 - beat) * BEAT));
+        assert_eq!(beats[1..], expected.collect::<Vec<_>>());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_threads_of_a_process_are_all_counted() {
+        let before = threads().unwrap();
+        let (done, told) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let other = std::thread::spawn(move || {
+            let sum = (0_u64..20_000_000).fold(0_u64, |sum, number| std::hint::black_box(sum.wrapping_add(number)));
+            done.send(sum).unwrap();
+            let _ = ended.recv();
+        });
+        told.recv().unwrap();
+        // This thread alone has slept.
+        assert!(threads().unwrap().ran > before.ran);
+        drop(end);
+        other.join().unwrap();
+    }
+}

@@ -108,6 +108,9 @@ pub struct Config {
         hide_possible_values = true
     )]
     pub offer: Vec<&'static Entry>,
+    /// Prints what GET /strategies would answer, and ends. Checks the whole command line for it, and connects to nothing
+    #[arg(long, env)]
+    pub list_strategies: bool,
     /// Business time of a deduction: fixed (2ms) or uniform (1ms..5ms)
     #[arg(long, env, default_value = "0ms", value_name = "TIME")]
     pub hold: BusinessTime,

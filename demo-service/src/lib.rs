@@ -32,7 +32,7 @@ pub mod setup_error;
 mod process;
 mod shared_reads;
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::pin::pin;
 
 use sqlx::postgres::PgConnectOptions;
@@ -40,13 +40,14 @@ use sqlx::postgres::PgConnectOptions;
 pub use crate::process::main;
 
 use crate::config::Config;
+use crate::http::routes::strategies::Strategies;
 use crate::http::server::Server;
 use crate::setup_error::SetupError;
 use crate::store::ensemble::Ensemble;
 use crate::store::{SERVICE_ROLE, schema};
 
 /// Runs the service until `shutdown` resolves. Writes its address to standard output, in one line, once it is ready.
-/// With `--migrate-only` or `--adopt-zookeeper`, only prepares the database.
+/// With `--migrate-only` or `--adopt-zookeeper`, only prepares the database. With `--list-strategies`, only prints them.
 ///
 /// # Errors
 /// A [`SetupError`] if the service could not start.
@@ -54,6 +55,10 @@ use crate::store::{SERVICE_ROLE, schema};
 /// # Cancel safety
 /// Dropped, connections are cut. Deductions in progress run to their end.
 async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(), SetupError> {
+    if config.list_strategies {
+        let listed = serde_json::to_string(&Strategies::of(&config)).map_err(io::Error::from);
+        return listed.and_then(|listed| writeln!(io::stdout(), "{listed}")).map_err(SetupError::Stdout);
+    }
     let mut shutdown = pin!(shutdown);
     if config.migrate_only || config.adopt_zookeeper {
         return tokio::select! {
@@ -65,7 +70,7 @@ async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(), S
         started = Server::start(config) => started?,
         () = &mut shutdown => return Ok(()),
     };
-    writeln!(std::io::stdout(), "listening on http://{}", server.address()).map_err(SetupError::Stdout)?;
+    writeln!(io::stdout(), "listening on http://{}", server.address()).map_err(SetupError::Stdout)?;
     server.serve(shutdown).await;
     Ok(())
 }

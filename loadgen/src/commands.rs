@@ -1,6 +1,7 @@
 //! The commands of the program. Each file has the arguments of one command, and runs it.
 
 pub(crate) mod audit;
+mod before;
 mod compare;
 mod completions;
 mod diff;

@@ -18,6 +18,9 @@ pub enum Error {
     /// The program of the service is not where it was looked for.
     #[error("demo-service not found at {0}; build it with `cargo build --release`, or name it with --demo-service")]
     ServiceMissing(PathBuf),
+    /// The program of the service did not say what it offers.
+    #[error("{} did not list its strategies: {what}", program.display())]
+    ServiceProgram { program: PathBuf, what: String },
     /// Another program listens where an instance should.
     #[error("port {port} is in use; choose another with --port, or leave --port out for any free one")]
     PortInUse { port: u16 },
@@ -62,6 +65,9 @@ pub enum Error {
     /// The load of a trial could not be made.
     #[error(transparent)]
     Load(#[from] buyers::Error),
+    /// Another comparison writes into the folder.
+    #[error("another loadgen writes into {}; wait until it has ended, or choose another folder with --out", .0.display())]
+    FolderInUse(PathBuf),
     /// A file is no report that this program can read.
     #[error("{} is no report that can be read: {what}", path.display())]
     NoReport { path: PathBuf, what: String },

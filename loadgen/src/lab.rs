@@ -10,6 +10,7 @@ pub(crate) mod postgres;
 mod postgres_counters;
 pub(crate) mod postgres_load;
 pub(crate) mod service;
+pub(crate) mod service_program;
 pub(crate) mod source;
 pub(crate) mod stack;
 pub(crate) mod strategy;

@@ -27,6 +27,7 @@ mod lab;
 mod output;
 mod progress;
 pub mod report;
+mod suggest;
 mod telemetry;
 mod trial;
 

@@ -20,7 +20,7 @@ mod tests;
 pub use crate::trial::record::Trial;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use simulation::Simulation;
 
 use crate::judge::headline::Headline;
@@ -37,7 +37,7 @@ use crate::trial::plan::Plan;
 pub(crate) const SCHEMA: &str = "seckill-report/5";
 
 /// A comparison of ways to guard the stock of a flash sale.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Report {
     /// `seckill-report/5`. Fields may be added under the same name; one that goes or changes its meaning changes the name.
     pub(crate) schema: String,
@@ -81,7 +81,7 @@ impl Report {
         let Findings { generated_at, ended_early, environment, plan, strategies, thresholds, trials } = findings;
         let results = summary::results_of(&plan, &strategies, &trials, metrics);
         let thresholds: Vec<ThresholdResult> =
-            thresholds.iter().flat_map(|threshold| threshold.check(&results)).collect();
+            thresholds.iter().flat_map(|threshold| threshold.check(&results, plan.instances)).collect();
         let conclusions: Vec<Conclusion<'_>> =
             results.iter().map(|result| Conclusion::of(result, plan.users.len() > 1)).collect();
         let headline = Headline::of(&plan, &results, &trials);

@@ -187,9 +187,17 @@ fn whole_us(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(TIME_MAX_US).clamp(1, TIME_MAX_US)
 }
 
-/// Tells whether `n` values carry a quantile: n(1 − q) must be at least ten.
+/// Tells whether `n` values carry a quantile.
 pub fn quantile_is_carried(n: u64, permille: u16) -> bool {
-    n * u64::from(1000_u16.saturating_sub(permille)) >= VALUES_ABOVE_MIN * 1000
+    n >= sample_needed(permille)
+}
+
+/// Returns the smallest number of values *n* that carries a quantile: n(1 − q) is at least ten.
+pub fn sample_needed(permille: u16) -> u64 {
+    match u64::from(1000_u16.saturating_sub(permille)) {
+        0 => u64::MAX,
+        above => (VALUES_ABOVE_MIN * 1000).div_ceil(above),
+    }
 }
 
 impl From<Times> for Distribution {

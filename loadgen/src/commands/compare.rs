@@ -8,6 +8,7 @@ use std::time::SystemTime;
 use clap::Args;
 use program::{Epilogue, Exit, Interrupt, ProgramError as _, Progress, chain};
 
+use crate::commands::before;
 use crate::config::comparison::ComparisonArgs;
 use crate::config::settings::CompareSettings;
 use crate::error::Error;
@@ -22,7 +23,7 @@ use crate::progress::{self, starting};
 use crate::report::files::{self, Files};
 use crate::report::{Findings, Report, terminal};
 use crate::trial::jtl::Jtl;
-use crate::trial::plan::Plan;
+use crate::trial::plan::{Plan, Subject};
 use crate::trial::record::Trial;
 use crate::trial::run::{self, Conditions};
 
@@ -74,7 +75,7 @@ pub(super) fn epilogue() -> Epilogue {
         ("shows how the locks scale from 10 to 1500 users", "loadgen compare --preset scale"),
         (
             "sends 200 requests per second, and fails if a rule is broken",
-            "loadgen compare --rate 200 --users 500 --threshold 'zk-mutex p99<250ms'",
+            "loadgen compare --rate 200 --users 500 --stock 10000 --threshold 'zk-mutex p99<250ms'",
         ),
         (
             "measures instances that run already",
@@ -99,15 +100,12 @@ pub(crate) async fn compare(
 ) -> Result<ExitCode, Error> {
     let files = Files::open(&settings.report)?;
     let mut progress = Progress::new(settings.quiet);
-    if let Source::Start(service) = &settings.source {
-        progress.stage(&starting(service));
-    }
-    let opened = interrupt.or(Stack::open(&settings.source)).await;
+    let opened = interrupt.or(open(settings, &progress)).await;
     if opened.is_err() {
         progress.finish();
     }
-    let mut stack = opened.map_err(|error| without_old_report(&files, error))?;
-    let measured = measure(settings, &mut stack, interrupt, &mut progress, &files).await;
+    let (mut stack, compared) = opened.map_err(|error| without_old_report(&files, error))?;
+    let measured = measure(settings, &mut stack, compared, interrupt, (&mut progress, &files)).await;
     progress.finish();
     let (report, jtl) = match measured {
         Ok(measured) => measured,
@@ -151,17 +149,45 @@ fn save(report: &Report, error: Error) -> Error {
     }
 }
 
+/// What is compared.
+struct Compared {
+    strategies: Vec<Strategy>,
+    subjects: Vec<Subject>,
+}
+
+impl Compared {
+    /// Chooses among the strategies that the service offers.
+    fn of(settings: &CompareSettings, offered: &[Strategy]) -> Result<Compared, Error> {
+        let strategies = select(offered, settings.load.strategies.as_deref())?;
+        Ok(Compared { subjects: before::subjects(settings, &strategies)?, strategies })
+    }
+}
+
+/// Checks what can be checked before anything starts, and starts the service or connects to it.
+async fn open(settings: &CompareSettings, progress: &Progress) -> Result<(Stack, Compared), Error> {
+    match &settings.source {
+        Source::Start(service) => {
+            let compared = Compared::of(settings, &before::offered(service).await?)?;
+            progress.stage(&starting(service));
+            Ok((Stack::start(service).await?, compared))
+        }
+        Source::Target(target) => {
+            let stack = Stack::connect(target).await?;
+            let compared = Compared::of(settings, &stack.service.strategies().await?)?;
+            Ok((stack, compared))
+        }
+    }
+}
+
 /// Draws the plan, runs its trials until an interrupt or a failure, and makes the report.
 async fn measure(
     settings: &CompareSettings,
     stack: &mut Stack,
+    Compared { strategies, subjects }: Compared,
     interrupt: &Interrupt,
-    progress: &mut Progress,
-    files: &Files,
+    (progress, files): (&mut Progress, &Files),
 ) -> Result<(Report, Jtl), Error> {
-    let known = interrupt.or(stack.service.strategies()).await?;
-    let strategies = select(&known, settings.load.strategies.as_deref())?;
-    let plan = interrupt.or(plan::draw(settings, stack, &strategies)).await?;
+    let plan = interrupt.or(plan::draw(settings, stack, &subjects)).await?;
     let conditions = Conditions {
         model: settings.load.model,
         seed: plan.seed,

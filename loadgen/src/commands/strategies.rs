@@ -8,18 +8,18 @@ use clap::Args;
 use confique::Layer as _;
 use program::{Epilogue, Interrupt};
 
+use crate::commands::before;
 use crate::config::service::{ServiceFlags, ServicePlan};
 use crate::config::values::parse_url;
 use crate::error::{Error, Exit};
 use crate::lab::service::Service;
 use crate::lab::source::ServiceSettings;
-use crate::lab::stack::Stack;
 use crate::output::Output;
 use crate::report::terminal;
 
 #[derive(Debug, Args)]
 pub(crate) struct StrategiesArgs {
-    /// Base URL of an instance that runs already [default: one is started]
+    /// Base URL of an instance that runs already [default: the program of the service is asked]
     #[arg(long, value_name = "URL", value_parser = parse_url)]
     pub(crate) target: Option<String>,
     /// Program of the service [default: demo-service beside this program]
@@ -30,13 +30,13 @@ pub(crate) struct StrategiesArgs {
 pub(super) fn epilogue() -> Epilogue {
     Epilogue::default()
         .examples(&[
-            ("starts the service for the question", "loadgen strategies"),
+            ("asks the program of the service", "loadgen strategies"),
             ("asks a running instance", "loadgen strategies --target http://a:8080"),
         ])
         .exit_status(&[(Exit::Passed, ""), (Exit::Setup, ""), (Exit::Usage, ""), (Exit::Interrupted, "")])
 }
 
-/// Prints the strategies of a running service, or of one started for the question.
+/// Prints the strategies of a running service, or of the program of the service.
 pub(super) async fn strategies(
     args: &StrategiesArgs,
     interrupt: &Interrupt,
@@ -46,12 +46,8 @@ pub(super) async fn strategies(
         Some(url) => interrupt.or(Service::new(vec![url.clone()], String::new())?.strategies()).await?,
         None => {
             let usual = ServicePlan::of(ServiceFlags::empty())?.start(1, Duration::from_secs(5));
-            let demo_service = args.demo_service.clone();
-            let smallest = ServiceSettings { instances: 1, zk_sessions: 1, demo_service, ..usual };
-            let stack = interrupt.or(Stack::start(&smallest)).await?;
-            let strategies = interrupt.or(stack.service.strategies()).await;
-            stack.stop().await?;
-            strategies?
+            let usual = ServiceSettings { demo_service: args.demo_service.clone(), ..usual };
+            interrupt.or(before::offered(&usual)).await?
         }
     };
     output.print(&terminal::strategies(&strategies));

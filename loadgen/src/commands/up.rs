@@ -8,13 +8,15 @@ use std::time::Duration;
 use clap::Args;
 use program::{Epilogue, Interrupt, Progress};
 
+use crate::commands::before;
 use crate::config::service::{ServiceFlags, ServicePlan};
 use crate::config::settings::UpSettings;
 use crate::config::values::{GoodsNo, Port, Sessions, Stock, Users, parse_time};
 use crate::error::{Error, Exit};
 use crate::lab::service::Service;
-use crate::lab::source::{ServiceSettings, Source};
+use crate::lab::source::ServiceSettings;
 use crate::lab::stack::Stack;
+use crate::lab::strategy::Strategy;
 use crate::output::Output;
 use crate::progress::starting;
 
@@ -104,18 +106,20 @@ struct Offer {
 ///
 /// # Errors
 ///
-/// [`Error::Interrupted`] if it is interrupted before everything runs; those of [`Stack::open`].
+/// [`Error::Interrupted`] if it is interrupted before everything runs; those of [`before::offered`] and
+/// [`Stack::start`].
 ///
 /// # Cancel safety
 ///
 /// Everything that was started is stopped, which blocks for a moment.
 pub(crate) async fn up(settings: &UpSettings, interrupt: &Interrupt, output: &mut Output) -> Result<ExitCode, Error> {
+    let strategies = interrupt.or(before::offered(&settings.service)).await?;
     let progress = Progress::new(false);
     progress.stage(&starting(&settings.service));
-    let stack = interrupt.or(Stack::open(&Source::Start(settings.service.clone()))).await;
+    let stack = interrupt.or(Stack::start(&settings.service)).await;
     progress.finish();
     let stack = stack?;
-    let offers = match interrupt.or(lay_out(&stack.service, settings)).await {
+    let offers = match interrupt.or(lay_out(&stack.service, strategies, settings)).await {
         Ok(offers) => offers,
         Err(error) => {
             let _ = stack.stop().await;
@@ -138,9 +142,8 @@ pub(crate) async fn up(settings: &UpSettings, interrupt: &Interrupt, output: &mu
     Ok(Exit::Passed.into())
 }
 
-/// Puts one SKU on sale for each strategy on offer, in the service's order.
-async fn lay_out(service: &Service, settings: &UpSettings) -> Result<Vec<Offer>, Error> {
-    let strategies = service.strategies().await?;
+/// Puts one SKU on sale for each strategy, in the service's order.
+async fn lay_out(service: &Service, strategies: Vec<Strategy>, settings: &UpSettings) -> Result<Vec<Offer>, Error> {
     let mut offers = Vec::with_capacity(strategies.len());
     for (goods_no, strategy) in (settings.goods_no..).zip(strategies) {
         service.reset(goods_no, settings.stock, &strategy).await?;

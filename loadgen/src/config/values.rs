@@ -9,7 +9,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
 use crate::judge::thresholds::Threshold;
-use crate::lab::stack::DB_GRACE;
+use crate::lab::service_program::DB_GRACE;
 
 pub(crate) type Users = Within<u32, 1, 20_000>;
 pub(crate) type Stock = Within<u32, 1, 100_000_000>;

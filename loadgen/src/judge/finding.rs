@@ -1,7 +1,7 @@
 //! Whether a strategy did what it promises.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::audit::history::HistoryAudit;
 use crate::lab::strategy::Promise;
@@ -9,7 +9,7 @@ use crate::trial::plan::Limits;
 use crate::trial::record::Trial;
 
 /// Whether a strategy did what it promises.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Finding {
     /// It kept its promise in every trial: everything was checked, and nothing was found.

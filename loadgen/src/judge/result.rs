@@ -5,7 +5,7 @@ use std::fmt;
 
 use buyers::sample::ByOutcome;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use stats::{Estimate, Ratio};
 
 use crate::judge::finding::Finding;
@@ -14,7 +14,7 @@ use crate::trial::record::Latency;
 
 /// What came out for one strategy and number of users. What was sold is judged from all trials, the warm-up included; all
 /// other figures leave the warm-up out.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct StrategyResult {
     /// Name of the strategy.
     pub(crate) strategy: String,
@@ -93,7 +93,7 @@ pub(crate) struct StrategyResult {
 }
 
 /// How many of the trials have a figure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct Part {
     /// Trials that have it.
     pub(crate) trials: u32,
@@ -108,7 +108,7 @@ impl fmt::Display for Part {
 }
 
 /// The figures of a result by their keys, each with its 95 % interval where it has one. One that no trial had is `null`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct Figures(pub(super) BTreeMap<String, Option<Estimate>>);
 
 impl Figures {

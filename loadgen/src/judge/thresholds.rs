@@ -1,14 +1,17 @@
 //! Rules that a comparison has to hold: `'zk-mutex p99<250ms'`, `'zk-* oversold==0'`, `'zk-naive@1500 goodput>=50'`.
 //!
-//! A rule names the strategies (with `*` and `?`, and with a number of users behind `@` where there are several), a metric,
-//! a comparison and a value. A figure that was not measured, or not in every trial, holds no rule.
+//! `docs/reports.md` has their grammar. A figure that was not measured, or not in every trial, holds no rule.
+
+mod reader;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use stats::figures;
 use wildmatch::WildMatch;
 
-use crate::judge::metrics::{Better, Kind, METRICS, Metric};
+pub(crate) use self::reader::metric_names;
+use self::reader::{COMPARISONS, Comparison, Reader};
+use crate::judge::metrics::{Better, METRICS, Metric};
 use crate::judge::result::{Part, StrategyResult};
 
 /// One rule.
@@ -39,7 +42,7 @@ pub(crate) struct Parts {
 }
 
 /// What came of a rule for one strategy and number of users.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct ThresholdResult {
     /// The rule as it was given.
     pub(crate) rule: String,
@@ -70,42 +73,6 @@ impl ThresholdResult {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Comparison {
-    Less,
-    AtMost,
-    Equal,
-    AtLeast,
-    Greater,
-}
-
-/// The longest first, as `<` begins `<=`.
-const COMPARISONS: [(&str, Comparison); 5] = [
-    ("<=", Comparison::AtMost),
-    (">=", Comparison::AtLeast),
-    ("==", Comparison::Equal),
-    ("<", Comparison::Less),
-    (">", Comparison::Greater),
-];
-
-impl Comparison {
-    fn holds(self, figure: f64, value: f64) -> bool {
-        match self {
-            Comparison::Less => figure < value,
-            Comparison::AtMost => figure <= value,
-            #[expect(clippy::float_cmp, reason = "counts are whole, and a rule that says so means it")]
-            Comparison::Equal => figure == value,
-            Comparison::AtLeast => figure >= value,
-            Comparison::Greater => figure > value,
-        }
-    }
-}
-
-/// Names of the figures that a rule may be about.
-pub(crate) fn metric_names(metrics: &[&Metric]) -> String {
-    metrics.iter().map(|metric| metric.key).collect::<Vec<_>>().join(", ")
-}
-
 impl Threshold {
     /// Reads a rule.
     ///
@@ -122,7 +89,7 @@ impl Threshold {
     ///
     /// Those of [`Threshold::parse`].
     pub(crate) fn parse_by(metrics: &[&'static Metric], rule: &str) -> Result<Threshold, String> {
-        let mut reader = Reader { rule, at: 0 };
+        let mut reader = Reader::new(rule);
         let pattern = reader.word(|c| c.is_ascii_alphanumeric() || "-_*?".contains(c));
         if pattern.is_empty() {
             return Err(reader.wrong("a strategy is expected here, such as zk-mutex or zk-*"));
@@ -134,7 +101,7 @@ impl Threshold {
         let comparison = COMPARISONS.iter().find(|(sign, _)| reader.take(sign)).map(|(_, comparison)| *comparison);
         let comparison = comparison.ok_or_else(|| reader.wrong("one of <, <=, ==, >= and > is expected here"))?;
         reader.space();
-        let value = reader.value(metric)?;
+        let value = reader.value(metric, comparison)?;
         // On one line, wherever it is written.
         let rule = rule.split_whitespace().collect::<Vec<_>>().join(" ");
         Ok(Threshold { rule, strategies: WildMatch::new(pattern), users, metric, comparison, value })
@@ -163,9 +130,17 @@ impl Threshold {
         }
     }
 
-    /// What comes of the rule for each result that it is about.
-    pub(crate) fn check(&self, results: &[StrategyResult]) -> Vec<ThresholdResult> {
-        let about = results.iter().filter(|result| self.is_about(&result.strategy, result.users));
+    /// The figure that the rule is about.
+    pub(crate) fn metric(&self) -> &'static Metric {
+        self.metric
+    }
+
+    /// What comes of the rule for each result that it is about and that can have the figure.
+    pub(crate) fn check(&self, results: &[StrategyResult], instances: usize) -> Vec<ThresholdResult> {
+        let about = results.iter().filter(|result| {
+            let oversells = result.promise.expects_oversell(instances);
+            self.is_about(&result.strategy, result.users) && self.metric.is_had_by(result.mechanism, oversells)
+        });
         let check = |result: &StrategyResult| {
             // A fault counts by its size, whatever its sign.
             let size = |value: f64| if self.metric.better == Better::Zero { value.abs() } else { value };
@@ -184,94 +159,13 @@ impl Threshold {
     }
 }
 
-/// Reads a rule from left to right, and knows where it is.
-struct Reader<'a> {
-    rule: &'a str,
-    at: usize,
-}
-
-impl<'a> Reader<'a> {
-    fn rest(&self) -> &'a str {
-        &self.rule[self.at..]
-    }
-
-    fn word(&mut self, belongs: impl Fn(char) -> bool) -> &'a str {
-        let rest = self.rest();
-        let word = &rest[..rest.find(|c| !belongs(c)).unwrap_or(rest.len())];
-        self.at += word.len();
-        word
-    }
-
-    fn space(&mut self) {
-        self.word(char::is_whitespace);
-    }
-
-    fn take(&mut self, sign: &str) -> bool {
-        let taken = self.rest().starts_with(sign);
-        self.at += if taken { sign.len() } else { 0 };
-        taken
-    }
-
-    fn users(&mut self) -> Result<u32, String> {
-        let at = self.at;
-        let digits = self.word(|c| c.is_ascii_digit());
-        digits.parse().map_err(|_| Reader { at, ..*self }.wrong("a number of users is expected here"))
-    }
-
-    fn metric(&mut self, metrics: &[&'static Metric]) -> Result<&'static Metric, String> {
-        let at = self.at;
-        let name = self.word(|c| c.is_ascii_alphanumeric() || c == '_');
-        let metric = metrics.iter().copied().find(|metric| metric.key == name);
-        metric.ok_or_else(|| {
-            let names = metric_names(metrics);
-            Reader { at, ..*self }.wrong(&format!("a metric is expected here, one of {names}"))
-        })
-    }
-
-    /// The rest of the rule, in the unit of the metric.
-    fn value(&mut self, metric: &Metric) -> Result<f64, String> {
-        let text = self.rest().trim_end();
-        let (value, example) = match metric.kind {
-            // humantime knows no fractions, which a rule may well have.
-            Kind::Time => (time_ms(text), "a time is expected here, such as 250ms or 1.5s"),
-            Kind::Share => (share_of(text), "a share is expected here, such as 0.05 or 5%"),
-            Kind::Count | Kind::Number | Kind::Ratio => (text.parse().ok(), "a number is expected here"),
-        };
-        value.filter(|value: &f64| value.is_finite()).ok_or_else(|| self.wrong(example))
-    }
-
-    fn wrong(&self, what: &str) -> String {
-        let before = self.rule[..self.at].chars().count();
-        format!("{what}\n  {}\n  {}^", self.rule, " ".repeat(before))
-    }
-}
-
-fn time_ms(text: &str) -> Option<f64> {
-    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == 'µ');
-    let factor = match &text[number.len()..] {
-        "us" | "µs" => 1e-3,
-        "ms" => 1.0,
-        "s" => 1e3,
-        "m" => 60e3,
-        _ => return None,
-    };
-    Some(number.trim_end().parse::<f64>().ok()? * factor)
-}
-
-fn share_of(text: &str) -> Option<f64> {
-    match text.strip_suffix('%') {
-        Some(percent) => Some(percent.trim_end().parse::<f64>().ok()? / 100.0),
-        None => text.parse().ok(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::report::{Report, fixture};
 
     fn check(rule: &str) -> Vec<ThresholdResult> {
-        Threshold::parse(rule).unwrap().check(&fixture::report().results)
+        Threshold::parse(rule).unwrap().check(&fixture::report().results, 3)
     }
 
     #[test]
@@ -303,7 +197,7 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_holds_no_rule() {
-        let result = &check("pg-conditional notifications_per_release<1000")[0];
+        let result = &check("pg-conditional overlaps==0")[0];
         assert_eq!((result.value, result.held), (None, false));
         assert!(result.describe().ends_with("pg-conditional with 300 users was not measured"));
         assert!(check("zk-mutex p50<1ms")[0].describe().starts_with("zk-mutex p50<1ms: zk-mutex with 300 users is 2"));
@@ -315,7 +209,7 @@ mod tests {
         report.trials.iter_mut().filter(|trial| trial.block == 3).for_each(|trial| trial.zookeeper.releases = None);
         let findings = fixture::findings(None, report.trials);
         let results = Report::of(findings, METRICS).results;
-        let result = &Threshold::parse("zk-mutex notifications_per_release<=1").unwrap().check(&results)[0];
+        let result = &Threshold::parse("zk-mutex notifications_per_release<=1").unwrap().check(&results, 3)[0];
         assert_eq!((result.value, result.held), (None, false));
         assert!(result.describe().ends_with("was measured in 7 of 8 trials only"), "{}", result.describe());
     }
@@ -332,7 +226,45 @@ mod tests {
         assert!(wrong("zk-mutex p99<250").ends_with("\n  zk-mutex p99<250\n               ^"));
         assert!(wrong("zk-mutex@x p99<1s").ends_with("\n  zk-mutex@x p99<1s\n           ^"));
         assert!(wrong(" p99<1s").starts_with("a strategy is expected here"));
-        assert!(wrong("zk-mutex oversold<many").starts_with("a number is expected here"));
+        assert!(wrong("zk-mutex oversold<many").starts_with("a whole number is expected here"));
         assert!(wrong("ü p99<1s").starts_with("a strategy is expected here"));
+        assert!(wrong("zk-mutex godput>1").contains("client_limited; did you mean goodput?\n"));
+    }
+
+    #[test]
+    fn values_that_no_figure_can_have_are_refused() {
+        for (rule, why) in [
+            ("a errors<5", "a share is expected here, such as 5% or 0.05"),
+            ("a errors<101%", "a share is expected here"),
+            ("a p99<-5ms", "a time is expected here"),
+            ("a p99<+5ms", "a time is expected here"),
+            ("a p99<nanms", "a time is expected here"),
+            ("a goodput>1e3", "a number is expected here"),
+            ("a oversold==0.5", "a whole number is expected here"),
+            ("a p99<0ms", "a rule that never holds says nothing"),
+            ("a errors>100%", "a rule that never holds says nothing"),
+            ("a errors<=1", "a rule that always holds says nothing"),
+            ("a goodput>=0", "a rule that always holds says nothing"),
+        ] {
+            let refused = Threshold::parse(rule).unwrap_err();
+            assert!(refused.starts_with(why), "{rule}: {refused}");
+        }
+        for rule in ["a errors<5%", "a errors==0", "a p95<=0ms", "a errors>=1", "a oversold<1", "a late<0.5%"] {
+            Threshold::parse(rule).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_rule_skips_strategies_that_cannot_have_the_figure() {
+        let held = |rule: &str| {
+            let results = check(rule);
+            results.into_iter().map(|result| (result.strategy, result.held)).collect::<Vec<_>>()
+        };
+        let [naive, mutex, conditional] = ["zk-naive", "zk-mutex", "pg-conditional"].map(str::to_owned);
+        // The control oversells, and the reference is 1.
+        let all = [(naive.clone(), false), (mutex.clone(), true), (conditional, true)];
+        assert_eq!(held("* ratio<2"), all);
+        assert_eq!(held("* notifications_per_release<1"), [(naive, false), (mutex, true)]);
+        assert_eq!(held("unguarded ratio<2"), []);
     }
 }

@@ -11,7 +11,7 @@ use crate::judge::result::StrategyResult;
 use crate::judge::thresholds::ThresholdResult;
 
 /// The conclusion of the whole comparison.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct Verdict {
     /// What the program exits with.
     pub(crate) exit_code: u8,

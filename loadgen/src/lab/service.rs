@@ -8,7 +8,7 @@ use testbed::Counters;
 
 use crate::error::Error;
 use crate::lab::cpu::ProcessCpu;
-use crate::lab::strategy::Strategy;
+use crate::lab::strategy::{Strategy, StrategyList};
 
 /// Administrative requests are small and wait for nothing; longer than this, something is wrong.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
@@ -34,11 +34,6 @@ pub(crate) struct Goods {
     pub(crate) guard: Option<String>,
     /// The strategy that sells to buyers who name none.
     pub(crate) strategy: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct StrategyList {
-    strategies: Vec<Strategy>,
 }
 
 /// The metrics of all instances at one moment.

@@ -10,6 +10,16 @@ pub(crate) enum Source<T = TargetSettings> {
     Target(T),
 }
 
+impl Source {
+    /// How many instances there are.
+    pub(crate) fn instances(&self) -> usize {
+        match self {
+            Source::Start(service) => usize::from(service.instances),
+            Source::Target(target) => target.urls.len(),
+        }
+    }
+}
+
 /// How to start the service.
 #[derive(Debug, Clone)]
 pub(crate) struct ServiceSettings {

@@ -15,7 +15,8 @@ use uuid::Uuid;
 use crate::error::{Error, Exit};
 use crate::lab::postgres::Database;
 use crate::lab::service::Service;
-use crate::lab::source::{ServiceSettings, Source, TargetSettings};
+use crate::lab::service_program::{self, DB_CONNECTIONS};
+use crate::lab::source::{ServiceSettings, TargetSettings};
 use crate::lab::zookeeper::Servers;
 
 /// How long an instance may take to open its sessions and to serve.
@@ -29,19 +30,8 @@ const OBITUARY_WITHIN: Duration = Duration::from_secs(3);
 const READY_POLL: Duration = Duration::from_millis(50);
 /// What the line on an instance's standard output begins with once it serves.
 const LISTENING: &str = "listening on ";
-/// How long after its last sign of life a session ends. The burst may take the machine's whole time for seconds, and no
-/// session may end because of that.
-const SESSION_TIMEOUT: Duration = Duration::from_secs(30);
-/// How much longer than for the lock an instance waits, from the start of a purchase, for the database. The longest
-/// business time must be shorter.
-pub(crate) const DB_GRACE: Duration = Duration::from_secs(5);
-/// How much longer than for the lock an instance takes at most for its answer.
-pub(crate) const HTTP_GRACE: Duration = Duration::from_secs(10);
-/// Connections that an instance accepts beside those of the buyers: the generator's own questions.
-const CONNECTIONS_SPARE: u32 = 64;
-/// Connections that an instance keeps to Postgres for its buyers.
-const DB_CONNECTIONS: u32 = 20;
-/// Connections that an instance keeps to Postgres beside those: for probes, and for the question whether a commit is over.
+/// Connections that an instance keeps to Postgres beside those for its buyers: for probes, and for the question whether a
+/// commit is over.
 const DB_CONNECTIONS_ASIDE: u32 = 2;
 /// Connections to Postgres beside those of the instances: the audit's, and a user's own.
 const DB_CONNECTIONS_SPARE: u32 = 40;
@@ -87,37 +77,17 @@ struct OwnServer {
 }
 
 impl Stack {
-    /// Starts the service as asked, or connects to the one that runs.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`testbed`]; [`Error::ServiceMissing`], [`Error::PortInUse`], [`Error::Instance`] with the end of its
-    /// log; [`Error::Postgres`]; [`Error::Usage`] if what was named does not belong together.
-    ///
-    /// # Cancel safety
-    ///
-    /// Everything that was started is stopped, which blocks for a moment.
-    pub(crate) async fn open(source: &Source) -> Result<Stack, Error> {
-        match source {
-            Source::Start(settings) => Stack::start(settings).await,
-            Source::Target(target) => Stack::connect(target).await,
-        }
-    }
-
     /// Starts the servers, then the instances.
     ///
     /// # Errors
     ///
-    /// Those of [`Stack::open`].
+    /// Those of [`testbed`]; [`Error::ServiceMissing`], [`Error::Instance`] with the end of its log; [`Error::Postgres`].
     ///
     /// # Cancel safety
     ///
-    /// See [`Stack::open`].
+    /// Everything that was started is stopped, which blocks for a moment.
     pub(crate) async fn start(settings: &ServiceSettings) -> Result<Stack, Error> {
-        let program = service_program(settings)?;
-        for number in 0..settings.instances {
-            ensure_port_is_free(port_of(settings, number))?;
-        }
+        let program = service_program::find(settings.demo_service.as_deref())?;
         let connections_max =
             u32::from(settings.instances) * (DB_CONNECTIONS + DB_CONNECTIONS_ASIDE) + DB_CONNECTIONS_SPARE;
         let (zookeeper, postgres) = tokio::try_join!(own_zookeeper(), own_postgres(connections_max))?;
@@ -153,8 +123,16 @@ impl Stack {
         })
     }
 
-    /// Takes a service that runs already, if what was named belongs together.
-    async fn connect(target: &TargetSettings) -> Result<Stack, Error> {
+    /// Takes a service that runs already, if what was named belongs together, and starts nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::PostgresUnreachable`]; [`Error::Usage`] if what was named does not belong together.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling loses nothing.
+    pub(crate) async fn connect(target: &TargetSettings) -> Result<Stack, Error> {
         let (service, database, zookeeper) = super::target::connect(target).await?;
         Ok(Stack {
             instances: Vec::new(),
@@ -239,27 +217,8 @@ struct Environment {
 impl Environment {
     /// Starts instance `number`, counted from zero.
     fn spawn(&self, settings: &ServiceSettings, number: u16) -> Result<Process, Error> {
-        // Each wait has to be longer than the one inside it, so that the innermost gives the answer.
-        let lock_wait = settings.lock_wait;
-        let time = |time: Duration| humantime::format_duration(time).to_string();
-        let port = port_of(settings, number).unwrap_or(0);
-        let flags = [
-            ("--listen", format!("{}:{port}", Ipv4Addr::LOCALHOST)),
-            ("--zk-sessions", settings.zk_sessions.to_string()),
-            ("--hold", settings.hold.clone()),
-            ("--lock-wait", time(lock_wait)),
-            ("--zk-session-timeout", time(SESSION_TIMEOUT)),
-            ("--db-timeout", time(lock_wait + DB_GRACE)),
-            ("--http-timeout", time(lock_wait + HTTP_GRACE)),
-            ("--db-connections", DB_CONNECTIONS.to_string()),
-            ("--concurrency-max", settings.buyers_max.to_string()),
-            ("--connections-max", (settings.buyers_max + CONNECTIONS_SPARE).to_string()),
-            ("--history", settings.history.to_string()),
-            ("--instance", format!("lab-{}", number + 1)),
-        ];
         let mut config = ProcessConfig::new(&self.program)
-            .args(flags.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]))
-            .args(&settings.args)
+            .args(service_program::arguments(settings, number))
             .env("ZOOKEEPER_CONNECT", &self.zookeeper_connect)
             // Secrets, the URL's password among them, are no flags: everyone may read a command line.
             .env("DATABASE_URL", &self.database_url)
@@ -362,28 +321,15 @@ pub(crate) fn is_set(variable: &str) -> bool {
     std::env::var_os(variable).is_some_and(|value| !value.is_empty())
 }
 
-/// The port of instance `number`, if the ports were chosen; their range was checked with the command line.
-fn port_of(settings: &ServiceSettings, number: u16) -> Option<u16> {
-    settings.port.and_then(|first| first.checked_add(number))
-}
-
 /// Finds out early, and with a better answer than an instance could give, that a port is taken.
-fn ensure_port_is_free(port: Option<u16>) -> Result<(), Error> {
-    match port {
-        Some(port) if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_err() => Err(Error::PortInUse { port }),
-        _ => Ok(()),
-    }
-}
-
-/// The program of the service: the one named, or else the one beside this program.
-fn service_program(settings: &ServiceSettings) -> Result<PathBuf, Error> {
-    let program = match &settings.demo_service {
-        Some(program) => program.clone(),
-        None => std::env::current_exe()
-            .map_err(Error::system("find this program's own folder"))?
-            .with_file_name("demo-service"),
-    };
-    if program.is_file() { Ok(program) } else { Err(Error::ServiceMissing(program)) }
+///
+/// # Errors
+///
+/// [`Error::PortInUse`].
+pub(crate) fn ensure_ports_are_free(settings: &ServiceSettings) -> Result<(), Error> {
+    let mut ports = (0..settings.instances).filter_map(|number| service_program::port_of(settings, number));
+    let taken = ports.find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_err());
+    taken.map_or(Ok(()), |port| Err(Error::PortInUse { port }))
 }
 
 /// Takes as many file descriptors as the system grants: a user needs a socket, and so does an instance for each user

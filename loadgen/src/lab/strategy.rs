@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::suggest::did_you_mean;
 
 /// A row of `GET /strategies`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +22,12 @@ pub(crate) struct Strategy {
     /// Whether it is compared when none is named.
     #[serde(default, skip_serializing)]
     pub(crate) headline: bool,
+}
+
+/// What `GET /strategies` answers.
+#[derive(Deserialize)]
+pub(super) struct StrategyList {
+    pub(super) strategies: Vec<Strategy>,
 }
 
 /// What stands for all strategies where names are expected.
@@ -91,7 +98,8 @@ pub(crate) enum Wakes {
 /// them when that is asked for, or the service has no headline.
 ///
 /// # Errors
-/// [`Error::Usage`] when a name is not in the list; it lists the known ones.
+///
+/// [`Error::Usage`] when no name is given, or one is not in the list; it lists the known ones.
 pub(crate) fn select(known: &[Strategy], named: Option<&[String]>) -> Result<Vec<Strategy>, Error> {
     let Some(named) = named else {
         let headline: Vec<_> = known.iter().filter(|strategy| strategy.headline).cloned().collect();
@@ -100,10 +108,14 @@ pub(crate) fn select(known: &[Strategy], named: Option<&[String]>) -> Result<Vec
     if named == [ALL] {
         return Ok(known.to_vec());
     }
+    let names = || known.iter().map(|strategy| strategy.name.as_str()).collect::<Vec<_>>();
+    if named.is_empty() {
+        return Err(Error::Usage(format!("no strategy is named at all; the service knows {}", names().join(", "))));
+    }
     let is_known = |name: &&String| known.iter().any(|strategy| strategy.name == **name);
     if let Some(unknown) = named.iter().find(|name| !is_known(name)) {
-        let names: Vec<&str> = known.iter().map(|strategy| strategy.name.as_str()).collect();
-        return Err(Error::Usage(format!("no strategy is named {unknown:?}; the service knows {}", names.join(", "))));
+        let (meant, known) = (did_you_mean(unknown, names()), names().join(", "));
+        return Err(Error::Usage(format!("no strategy is named {unknown:?}; the service knows {known}{meant}")));
     }
     Ok(known.iter().filter(|strategy| named.contains(&strategy.name)).cloned().collect())
 }
@@ -168,7 +180,14 @@ pub(crate) mod tests {
 
     #[test]
     fn an_unknown_strategy_is_refused_with_the_list_of_the_known() {
-        let error = select(&known(), Some(&["zk-nope".to_owned()])).unwrap_err().to_string();
-        assert_eq!(error, "no strategy is named \"zk-nope\"; the service knows unguarded, zk-mutex, pg-conditional");
+        let refused = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+            select(&known(), Some(&names)).unwrap_err().to_string()
+        };
+        let known = "the service knows unguarded, zk-mutex, pg-conditional";
+        assert_eq!(refused(&["zk-nope"]), format!("no strategy is named \"zk-nope\"; {known}"));
+        let meant = format!("no strategy is named \"zk-mutx\"; {known}; did you mean zk-mutex?");
+        assert_eq!(refused(&["unguarded", "zk-mutx"]), meant);
+        assert_eq!(refused(&[]), format!("no strategy is named at all; {known}"));
     }
 }

@@ -65,6 +65,7 @@ pub(crate) fn of(environment: &Environment, plan: &Plan, results: &[StrategyResu
         ));
     }
     caveats.extend(of_some_trials(results));
+    caveats.extend(sold_out_shop(plan, results));
     caveats.extend(of_trials(trials));
     // The verdict tells it of those that are not kept because of it.
     let unchecked =
@@ -110,6 +111,21 @@ fn stalled(result: &StrategyResult) -> Option<String> {
             count_of(result.users.into(), "user")
         )
     })
+}
+
+/// Strategies most of whose requests came when everything was sold. In a burst that is what a flash sale is.
+fn sold_out_shop(plan: &Plan, results: &[StrategyResult]) -> Option<String> {
+    let is_late = |result: &&StrategyResult| 2 * result.answers.sold_out > result.answers.total();
+    let late: Vec<&StrategyResult> = results.iter().filter(is_late).filter(|_| !plan.model.is_one_shot()).collect();
+    let wanted = |result: &&StrategyResult| result.answers.total().div_ceil(u64::from(result.measured_trials.max(1)));
+    let most = late.iter().map(wanted).max()?.div_ceil(u64::from(plan.goods));
+    let mut names: Vec<&str> = late.iter().map(|result| result.strategy.as_str()).collect();
+    names.dedup();
+    Some(format!(
+        "most requests met a sold-out shop, so the times of the sold are of the beginning alone ({}); raise --stock above {}",
+        names.join(", "),
+        count(most)
+    ))
 }
 
 fn is_undecidable(ratio: &Ratio) -> bool {

@@ -1,6 +1,6 @@
 //! The folder of a report, and the files in it.
 
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -18,10 +18,20 @@ pub(crate) const MARKDOWN: &str = "report.md";
 pub(crate) const JTL: &str = "results.jtl";
 /// The folder of the distributions, one file a strategy, for HdrHistogram's plotters; their names end like it.
 const HGRM: &str = "hgrm";
+/// How the name of a file ends until the file is whole.
+const UNFINISHED: &str = "unfinished";
 
-/// The folder of a report.
-#[derive(Debug, Clone)]
-pub(crate) struct Files(PathBuf);
+/// The file that is locked while a program writes into the folder. It stays: if it were removed, two programs could each
+/// hold a lock of a file of this name.
+const LOCK: &str = ".loadgen.lock";
+
+/// The folder of a report, which no other `loadgen` writes into.
+#[derive(Debug)]
+pub(crate) struct Files {
+    folder: PathBuf,
+    /// The system unlocks it when this process ends, however it ends.
+    _lock: File,
+}
 
 impl Files {
     /// Makes the folder if it is not there, and leaves what is in it. Done before the trials, so that minutes of work are not
@@ -29,10 +39,20 @@ impl Files {
     ///
     /// # Errors
     ///
-    /// [`Error::System`] when it cannot be made.
+    /// [`Error::System`] when it cannot be made or written, [`Error::FolderInUse`] when another `loadgen` writes into it.
     pub(crate) fn open(folder: &Path) -> Result<Files, Error> {
         fs::create_dir_all(folder).map_err(Error::system(format!("make the folder {}", folder.display())))?;
-        Ok(Files(folder.to_owned()))
+        let unwritable = || Error::system(format!("write into the folder {}", folder.display()));
+        let lock = File::create(folder.join(LOCK)).map_err(unwritable())?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(Error::FolderInUse(folder.to_owned())),
+            Err(TryLockError::Error(error)) => return Err(unwritable()(error)),
+        }
+        // An old lock can be written where a new file cannot.
+        let probe = folder.join(format!("{LOCK}.{UNFINISHED}"));
+        File::create(&probe).and_then(|_| fs::remove_file(&probe)).map_err(unwritable())?;
+        Ok(Files { folder: folder.to_owned(), _lock: lock })
     }
 
     /// Removes the report of an earlier comparison, which must not pass for the result of this one should it fail.
@@ -54,7 +74,7 @@ impl Files {
 
     /// Where a file of that name is.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+        self.folder.join(name)
     }
 
     /// The distributions that an earlier comparison has left.
@@ -109,7 +129,7 @@ impl Files {
     /// Writes a file as a whole: a reader sees the old one or the new one.
     fn write_file(&self, name: &str, text: &str) -> Result<(), Error> {
         let path = self.path(name);
-        let unfinished = path.with_added_extension("unfinished");
+        let unfinished = path.with_added_extension(UNFINISHED);
         let written = fs::write(&unfinished, text).and_then(|()| fs::rename(&unfinished, &path));
         written.map_err(|error| {
             // A half of it is of no use to anybody, and may be what fills the disk.

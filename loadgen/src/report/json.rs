@@ -5,11 +5,18 @@ use std::path::Path;
 
 use schemars::generate::SchemaSettings;
 use serde::Deserialize;
+use simulation::Simulation;
 
 use crate::error::Error;
-use crate::judge::metrics::{Metric, Source};
+use crate::judge::metrics::{METRICS, Metric, Source};
+use crate::judge::thresholds::Threshold;
+use crate::judge::verdict::EndedEarly;
+use crate::lab::environment::Environment;
+use crate::lab::strategy::{Mechanism, Promise, Strategy, Wakes};
 use crate::report::diff::Diff;
-use crate::report::{Report, SCHEMA};
+use crate::report::{Findings, Report, SCHEMA};
+use crate::trial::plan::Plan;
+use crate::trial::record::Trial;
 
 /// The whole file.
 ///
@@ -22,7 +29,7 @@ pub(crate) fn render(report: &Report) -> Result<String, Error> {
         .map_err(|error| Error::Generator(format!("the report cannot be written as JSON: {error}")))
 }
 
-/// Reads a report that an earlier comparison wrote.
+/// Reads a report that an earlier comparison wrote. Every figure, finding and sentence of it is drawn anew from its trials.
 ///
 /// # Errors
 ///
@@ -40,7 +47,10 @@ fn parse(text: &str) -> Result<Report, String> {
     }
     let Versioned { schema } = serde_json::from_str(text).map_err(|error| format!("it is no JSON object: {error}"))?;
     match schema.as_deref() {
-        Some(SCHEMA) => serde_json::from_str(text).map_err(|error| error.to_string()),
+        Some(SCHEMA) => {
+            let recorded: Recorded = serde_json::from_str(text).map_err(|error| error.to_string())?;
+            recorded.drawn_anew()
+        }
         Some(other) => {
             Err(format!("its schema is {other:?}, and this program reads {SCHEMA:?}; run the comparison again"))
         }
@@ -63,6 +73,67 @@ pub(crate) fn render_diff(diff: &Diff) -> Result<String, Error> {
 pub(crate) fn diff_schema() -> String {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     format!("{:#}\n", settings.into_generator().into_root_schema_for::<Diff>().to_value())
+}
+
+/// What the conclusions of a report are drawn from. The conclusions that stand in the file are not read.
+#[derive(Deserialize)]
+struct Recorded {
+    generated_at: String,
+    ended_early: Option<EndedEarly>,
+    environment: Environment,
+    plan: Plan,
+    thresholds: Vec<Rule>,
+    results: Vec<Described>,
+    trials: Vec<Trial>,
+    simulation: Option<Simulation>,
+}
+
+/// The rule of a threshold.
+#[derive(Deserialize)]
+struct Rule {
+    rule: String,
+}
+
+/// The strategy of a result.
+#[derive(Deserialize)]
+struct Described {
+    strategy: String,
+    summary: String,
+    promise: Promise,
+    mechanism: Mechanism,
+    wakes: Wakes,
+}
+
+impl Recorded {
+    /// Draws the conclusions anew from the trials.
+    fn drawn_anew(self) -> Result<Report, String> {
+        let mut rules: Vec<&str> = Vec::new();
+        for Rule { rule } in &self.thresholds {
+            if !rules.contains(&rule.as_str()) {
+                rules.push(rule);
+            }
+        }
+        let thresholds = rules.into_iter().map(Threshold::parse).collect::<Result<_, _>>()?;
+        let mut strategies: Vec<Strategy> = Vec::new();
+        for Described { strategy: name, summary, promise, mechanism, wakes } in self.results {
+            if !strategies.iter().any(|known| known.name == name) {
+                let family = String::new();
+                strategies.push(Strategy {
+                    name,
+                    promise,
+                    mechanism,
+                    family,
+                    wakes,
+                    summary,
+                    permits: None,
+                    headline: false,
+                });
+            }
+        }
+        let Recorded { generated_at, ended_early, environment, plan, trials, simulation, .. } = self;
+        let findings = Findings { generated_at, ended_early, environment, plan, strategies, thresholds, trials };
+        Ok(Report { simulation, ..Report::of(findings, METRICS) })
+    }
 }
 
 /// The JSON Schema of `report.json`, which names the figures of this table.
@@ -159,6 +230,22 @@ mod tests {
         let written = render(&fixture::report()).unwrap();
         assert!(written.starts_with("{\n  \"schema\": \"seckill-report/5\","));
         assert_eq!(render(&parse(&written).unwrap()).unwrap(), written);
+    }
+
+    #[test]
+    fn what_was_edited_by_hand_is_drawn_anew_from_the_trials() {
+        let written = render(&fixture::report()).unwrap();
+        let mut edited: Value = serde_json::from_str(&written).unwrap();
+        edited["verdict"]["exit_code"] = 2.into();
+        edited["verdict"]["sentence"] = "All is lost.".into();
+        edited["caveats"] = serde_json::json!(["none"]);
+        let unguarded = &mut edited["results"][0];
+        assert_eq!(unguarded["strategy"], "unguarded");
+        unguarded["figures"]["oversold"]["value"] = 0.into();
+        unguarded["figures"]["p50"]["value"] = 0.5.into();
+        unguarded["rank"] = 1.into();
+        unguarded["is_comparable"] = true.into();
+        assert_eq!(render(&parse(&edited.to_string()).unwrap()).unwrap(), written);
     }
 
     #[test]

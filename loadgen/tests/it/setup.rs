@@ -1,12 +1,18 @@
 //! What cannot be started or does not last, and the errors that say so.
 
 use std::fs;
-use std::net::TcpListener;
+use std::path::Path;
 use std::process::Command;
 
 use nix::sys::signal::{Signal, kill};
 
 use crate::support::{Lab, Running, demo_service, finish, write_program};
+
+/// Writes a program that lists the strategies as the service does, and that does otherwise what the script says.
+fn write_service(path: &Path, script: &str) {
+    let real = demo_service().display();
+    write_program(path, &format!("[ \"$1\" = --list-strategies ] && exec '{real}' \"$@\"\n{script}"));
+}
 
 fn assert_setup_error(lab: &Lab, command: &mut Command, expected: &str) {
     let finished = finish(command);
@@ -36,27 +42,17 @@ fn a_zookeeper_that_does_not_answer_is_named() {
 #[test]
 fn a_missing_java_names_the_command_that_installs_it() {
     let lab = Lab::new();
-    let mut command = lab.loadgen_throwaway(["strategies"]);
+    let mut command = lab.loadgen_throwaway(["compare"]);
     command.arg("--demo-service").arg(demo_service()).env("PATH", "/nowhere").env_remove("JAVA_HOME");
     assert_setup_error(&lab, &mut command, "Java not found");
-}
-
-#[test]
-fn a_port_in_use_is_named() {
-    let lab = Lab::new();
-    let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    let port = taken.local_addr().unwrap().port();
-    let mut command = lab.loadgen_throwaway(["up", "--instances", "1", "--port", &port.to_string()]);
-    command.arg("--demo-service").arg(demo_service());
-    assert_setup_error(&lab, &mut command, &format!("port {port} is in use; choose another with --port"));
 }
 
 #[test]
 fn an_instance_that_dies_at_start_shows_the_end_of_its_log() {
     let lab = Lab::new();
     let program = lab.path("dying-service");
-    write_program(&program, "echo 'the ledger is on fire' >&2; exit 3");
-    let mut command = lab.loadgen_throwaway(["strategies"]);
+    write_service(&program, "echo 'the ledger is on fire' >&2; exit 3");
+    let mut command = lab.loadgen_throwaway(["compare", "--instances", "1"]);
     command.arg("--demo-service").arg(&program);
     assert_setup_error(
         &lab,
@@ -66,22 +62,10 @@ fn an_instance_that_dies_at_start_shows_the_end_of_its_log() {
 }
 
 #[test]
-fn arguments_that_the_service_refuses_are_a_mistake_in_the_plan() {
-    let lab = Lab::new();
-    fs::write(lab.path("plan.toml"), "service.args = [\"--nonsense\"]").unwrap();
-    let mut command = lab.loadgen(["compare", "--plan", "plan.toml"]);
-    let finished = finish(command.arg("--demo-service").arg(demo_service()));
-    assert_eq!(finished.code, Some(64), "{}", finished.stderr);
-    assert!(finished.stderr.contains("demo-service refused its arguments"), "{}", finished.stderr);
-    assert!(finished.stderr.contains("unexpected argument '--nonsense'"), "{}", finished.stderr);
-    assert!(lab.is_clean(), "something is left");
-}
-
-#[test]
 fn the_limits_of_an_instance_follow_from_the_wait_for_the_lock() {
     let lab = Lab::new();
     let program = lab.path("dying-service");
-    write_program(&program, "echo \"$@\" >&2; exit 3");
+    write_service(&program, "echo \"$@\" >&2; exit 3");
     let mut command = lab.loadgen_throwaway(["compare", "--instances", "1", "--lock-wait", "7s"]);
     command.arg("--demo-service").arg(&program);
     let expected = "--lock-wait 7s --zk-session-timeout 30s --db-timeout 12s --http-timeout 17s";
@@ -105,6 +89,17 @@ fn an_instance_that_dies_in_mid_run_is_named() {
     assert!(!report["trials"].as_array().unwrap().is_empty());
     assert_eq!(report["ended_early"]["exit_code"], 3, "{:#}", report["ended_early"]);
     assert!(lab.is_clean(), "something is left");
+}
+
+#[test]
+fn a_service_that_cannot_list_its_strategies_shows_what_it_wrote() {
+    let lab = Lab::new();
+    let program = lab.path("dying-service");
+    write_program(&program, "echo 'the ledger is on fire' >&2; exit 3");
+    let mut command = lab.loadgen_throwaway(["strategies"]);
+    command.arg("--demo-service").arg(&program);
+    let expected = "did not list its strategies: it ended (exit status: 3) and wrote:\nthe ledger is on fire";
+    assert_setup_error(&lab, &mut command, expected);
 }
 
 #[test]

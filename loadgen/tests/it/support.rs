@@ -61,11 +61,12 @@ impl Lab {
         serde_json::from_str(&fs::read_to_string(self.path("report/report.json")).unwrap()).unwrap()
     }
 
-    /// A program that notes its process id, and becomes the service.
+    /// A program that notes its process id and becomes the service. One that only lists the strategies is not noted.
     pub(crate) fn noting_service(&self) -> PathBuf {
         let program = self.path("service");
         let (pids, real) = (self.path("pids"), demo_service());
-        write_program(&program, &format!("echo $$ >>'{}'; exec '{}' \"$@\"", pids.display(), real.display()));
+        let note = format!("[ \"$1\" = --list-strategies ] || echo $$ >>'{}'", pids.display());
+        write_program(&program, &format!("{note}; exec '{}' \"$@\"", real.display()));
         program
     }
 

@@ -46,7 +46,13 @@ pub struct Offered {
     responses((status = 200, description = "Every strategy, and the default.", body = Strategies), Alive)
 )]
 pub async fn list(State(app): State<Arc<App>>) -> Json<Strategies> {
-    let Config { strategy, permits, .. } = &app.config;
-    let offered = |entry: &'static Entry| Offered { entry, permits: entry.sections.permits(*permits) };
-    Json(Strategies { default: strategy.name, strategies: app.config.offered().map(offered).collect() })
+    Json(Strategies::of(&app.config))
+}
+
+impl Strategies {
+    /// Returns what an instance of this configuration offers.
+    pub fn of(config: &Config) -> Self {
+        let offered = |entry: &'static Entry| Offered { entry, permits: entry.sections.permits(config.permits) };
+        Self { default: config.strategy.name, strategies: config.offered().map(offered).collect() }
+    }
 }

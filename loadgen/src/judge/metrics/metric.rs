@@ -3,10 +3,11 @@
 use std::fmt;
 
 use stats::figures as format;
-use stats::times::Times;
+use stats::times::{Times, sample_needed};
 use stats::{Estimate, as_f64, median_estimate};
 
 use crate::judge::result::{Part, StrategyResult};
+use crate::lab::strategy::Mechanism;
 use crate::trial::record::Trial;
 
 /// One figure.
@@ -22,6 +23,8 @@ pub(crate) struct Metric {
     /// What the figure means. It is text of the page, of the schema and of `docs/reports.md`.
     pub(crate) definition: &'static str,
     pub(crate) source: Source,
+    /// What a strategy needs to have it.
+    pub(crate) needs: Needs,
     /// Words that belong to the value, such as an upper bound or what is expected.
     pub(crate) beside: fn(&StrategyResult) -> Option<String>,
     /// Table of the page that shows it.
@@ -44,6 +47,7 @@ pub(crate) const ROW: Metric = Metric {
     better: Better::Lower,
     definition: "",
     source: Source::Median(|_| None),
+    needs: Needs::Nothing,
     beside: |_| None,
     section: Section::Sold,
     column: Column::Page,
@@ -123,6 +127,16 @@ pub(crate) enum Source {
     Longest(fn(&Trial) -> &Times),
     /// Follows from the other fields of a result.
     Result(fn(&StrategyResult) -> Option<Estimate>),
+}
+
+/// What a strategy needs, by its nature, to have a figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Needs {
+    Nothing,
+    /// A lock in ZooKeeper.
+    ZooKeeper,
+    /// That it is not expected to oversell.
+    Promise,
 }
 
 /// The table of the page that shows a figure.
@@ -276,6 +290,23 @@ impl Metric {
         let of_some = result.partial.get(self.key).map(|part| format!("in {part}"));
         let parts: Vec<String> = interval.into_iter().chain((self.beside)(result)).chain(of_some).collect();
         (!parts.is_empty()).then(|| parts.join(" "))
+    }
+
+    /// Whether a strategy can have the figure. `oversells`: it is expected to oversell.
+    pub(crate) fn is_had_by(&self, mechanism: Mechanism, oversells: bool) -> bool {
+        match self.needs {
+            Needs::Nothing => true,
+            Needs::ZooKeeper => mechanism == Mechanism::Zookeeper,
+            Needs::Promise => !oversells,
+        }
+    }
+
+    /// How many units have to be sold for the figure, if it is a quantile of the times of buyers who got a unit.
+    pub(crate) fn sold_needed(&self) -> Option<u64> {
+        match (&self.source, self.k6) {
+            (Source::Quantile(_, permille), Some(K6::SoldTime(_))) => Some(sample_needed(*permille)),
+            _ => None,
+        }
     }
 
     /// Whether the value of a result is a fault.

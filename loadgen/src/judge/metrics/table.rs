@@ -4,7 +4,7 @@ use stats::figures as format;
 use stats::{Estimate, as_f64, rate};
 
 use super::generator;
-use super::metric::{Better, Column, Compared, K6, Kind, Metric, ROW, Section, Source, exact, rows};
+use super::metric::{Better, Column, Compared, K6, Kind, Metric, Needs, ROW, Section, Source, exact, rows};
 use crate::lab::cpu::GENERATOR;
 use crate::trial::record::Trial;
 
@@ -139,6 +139,12 @@ rows! {
         source: Source::Quantile(|trial| &trial.latency.response.sold, 900),
         section: Section::Response, column: Column::Wide, compared: Compared::Times, k6: Some(K6::SoldTime("p(90)")),
     }
+    P95 {
+        key: "p95", title: "p95", unit: "ms", kind: Kind::Time,
+        definition: "95 % of the buyers who got a unit waited at most this long, all trials merged.",
+        source: Source::Quantile(|trial| &trial.latency.response.sold, 950),
+        section: Section::Rules, k6: Some(K6::SoldTime("p(95)")),
+    }
     P99 {
         key: "p99", title: "p99", unit: "ms", kind: Kind::Time,
         definition: "99 % of the buyers who got a unit waited at most this long, all trials merged.",
@@ -161,12 +167,12 @@ rows! {
         key: "ratio", title: "Ratio", unit: "to the refer\u{ad}ence", kind: Kind::Ratio,
         definition: "Median response time as a multiple of the reference's, paired within blocks, with its exact 95 % \
             interval from Walsh averages. ~: no significant difference, or within 5 %. ?: too few trials to find any. \
-            Strategies that sold wrongly or were not decided have none.",
+            1 for the reference itself. Strategies that sold wrongly or were not decided have none.",
         source: Source::Result(|result| {
-            let ratio = result.ratio_to_reference?;
+            let Some(ratio) = result.ratio_to_reference else { return result.is_reference().then(|| exact(1.0)) };
             Some(Estimate { value: ratio.estimate, low: ratio.low, high: ratio.high })
         }),
-        section: Section::Response, column: Column::Narrow,
+        needs: Needs::Promise, section: Section::Response, column: Column::Narrow,
     }
     SILENCE_MAX {
         key: "silence_max", title: "Longest silence", unit: "ms", kind: Kind::Time,
@@ -255,13 +261,13 @@ rows! {
             wait at once. Absent when buyers got no decision, as their releases are unknown. Median over the trials.",
         source: Source::Median(|trial| trial.zookeeper.notifications_per_release()),
         beside: |result| result.notifications_per_release_expected.map(|expected| format!("of {}", format::figure(expected))),
-        section: Section::Herd, column: Column::Narrow, compared: Compared::Exact,
+        needs: Needs::ZooKeeper, section: Section::Herd, column: Column::Narrow, compared: Compared::Exact,
     }
     CLIENT_NOTIFICATIONS {
         key: "client_notifications_per_release", title: "Received", unit: "per release",
         definition: "Watch events that the instances' sessions received for each release. Median over the trials.",
         source: Source::Median(|trial| trial.zookeeper.client_notifications_per_release()),
-        section: Section::Herd,
+        needs: Needs::ZooKeeper, section: Section::Herd,
     }
     WAKE_MAX {
         key: "wake_max", title: "Woken at once", unit: "most", kind: Kind::Count,

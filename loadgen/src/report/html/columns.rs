@@ -1,6 +1,6 @@
 //! The figures of a section of the page, as columns of its table.
 
-use crate::judge::metrics::{Better, Kind, Metric, Section};
+use crate::judge::metrics::{Better, Metric, Section};
 use crate::judge::result::StrategyResult;
 use crate::report::html::page::{Cell, Column, Mark};
 
@@ -16,15 +16,11 @@ pub(super) fn cells(metrics: &[&Metric], section: Section, result: &StrategyResu
 }
 
 fn cell(metric: &Metric, result: &StrategyResult) -> Cell {
-    let sort = match metric.kind {
-        Kind::Ratio if result.is_reference() => Some(1.0),
-        _ => metric.value(result),
-    };
     let is_bad = metric.better == Better::Zero && metric.is_fault(result);
     Cell {
         text: metric.text(result),
         aside: metric.aside(result).unwrap_or_default(),
-        sort,
+        sort: metric.value(result),
         mark: if is_bad { Mark::Bad } else { Mark::None },
     }
 }

@@ -1,0 +1,127 @@
+//! What can be found wrong before a server starts. Nothing that can be found here is found later.
+//!
+//! | wrong | found by |
+//! |---|---|
+//! | a flag, a plan, settings that contradict each other | `config` |
+//! | a folder that cannot be written, or that another `loadgen` writes into | `report::files` |
+//! | a port in use, a missing program, an argument that the service refuses | [`offered`] |
+//! | a strategy that the service does not offer | `lab::strategy` |
+//! | a comparison of nothing, a threshold that nothing can hold or measure | [`subjects`] |
+
+use stats::figures::count;
+
+use crate::config::settings::{CompareSettings, LoadSettings};
+use crate::error::Error;
+use crate::judge::thresholds::Threshold;
+use crate::lab::service_program;
+use crate::lab::source::ServiceSettings;
+use crate::lab::stack::ensure_ports_are_free;
+use crate::lab::strategy::Strategy;
+use crate::suggest::did_you_mean;
+use crate::trial::plan::Subject;
+
+/// The strategies that a service with these settings would offer.
+///
+/// # Errors
+///
+/// [`Error::PortInUse`], and those of [`service_program::strategies`].
+///
+/// # Cancel safety
+///
+/// Cancelling loses nothing.
+pub(super) async fn offered(service: &ServiceSettings) -> Result<Vec<Strategy>, Error> {
+    ensure_ports_are_free(service)?;
+    service_program::strategies(service).await
+}
+
+/// Every strategy with every number of users that `users_max` allows it.
+///
+/// # Errors
+///
+/// [`Error::Usage`] if that is nothing, or if a threshold is about nothing of it, or about times of more units than all
+/// trials together can sell.
+pub(super) fn subjects(settings: &CompareSettings, strategies: &[Strategy]) -> Result<Vec<Subject>, Error> {
+    let load = &settings.load;
+    let is_allowed = |strategy: &Strategy, users: u32| {
+        load.users_max.iter().all(|(pattern, users_max)| !pattern.matches(&strategy.name) || users <= *users_max)
+    };
+    let mut subjects = Vec::new();
+    for strategy in strategies {
+        let levels = load.users.iter().filter(|users| is_allowed(strategy, **users));
+        subjects.extend(levels.map(|users| Subject { strategy: strategy.name.clone(), users: *users }));
+    }
+    if subjects.is_empty() {
+        let remedy = "give fewer --users, or another users-max in the plan";
+        return Err(Error::Usage(format!(
+            "users-max of the plan or the preset leaves no strategy to compare: {remedy}"
+        )));
+    }
+    for threshold in &load.thresholds {
+        ensure_it_can_be_checked(threshold, settings, strategies, &subjects)?;
+    }
+    Ok(subjects)
+}
+
+fn ensure_it_can_be_checked(
+    threshold: &Threshold,
+    settings: &CompareSettings,
+    strategies: &[Strategy],
+    subjects: &[Subject],
+) -> Result<(), Error> {
+    let of = |subject: &Subject| strategies.iter().find(|strategy| strategy.name == subject.strategy);
+    let named: Vec<&Subject> =
+        subjects.iter().filter(|subject| threshold.is_about(&subject.strategy, subject.users)).collect();
+    if named.is_empty() {
+        return Err(idle(threshold, &settings.load, strategies));
+    }
+    let instances = settings.source.instances();
+    let mut has_figure = named.iter().filter_map(|subject| Some((*subject, of(subject)?))).filter(|(_, strategy)| {
+        threshold.metric().is_had_by(strategy.mechanism, strategy.promise.expects_oversell(instances))
+    });
+    let Some(first) = has_figure.next() else {
+        let (rule, names) = (threshold.rule(), list(named.iter().map(|subject| subject.strategy.as_str())));
+        return Err(Error::Usage(format!("the threshold {rule:?} is about a figure that {names} cannot have")));
+    };
+    let Some(needed) = threshold.metric().sold_needed() else { return Ok(()) };
+    // A strategy that oversells may sell more than there is.
+    let sells_more = |strategy: &Strategy| strategy.promise.expects_oversell(instances);
+    let most = |(subject, strategy): (&Subject, &Strategy)| sold_most(settings, subject.users, sells_more(strategy));
+    let fewest = std::iter::once(first).chain(has_figure).map(most).min().unwrap_or(needed);
+    if fewest >= needed {
+        return Ok(());
+    }
+    Err(Error::Usage(format!(
+        "the threshold {:?} needs the times of {} sold units, and {} trials can sell {}: give more --trials or more --stock",
+        threshold.rule(),
+        count(needed),
+        settings.trials,
+        count(fewest)
+    )))
+}
+
+/// The most units that all measured trials with this number of users can sell.
+fn sold_most(settings: &CompareSettings, users: u32, oversells: bool) -> u64 {
+    let load = &settings.load;
+    let stock = if oversells { u64::MAX } else { u64::from(load.stock) * u64::from(load.goods) };
+    let wanted = if load.model.is_one_shot() { u64::from(users) } else { u64::MAX };
+    stock.min(wanted).saturating_mul(u64::from(settings.trials))
+}
+
+/// Why a threshold is about nothing that is compared.
+fn idle(threshold: &Threshold, load: &LoadSettings, strategies: &[Strategy]) -> Error {
+    let names = || strategies.iter().map(|strategy| strategy.name.as_str());
+    let users: Vec<String> = load.users.iter().map(u32::to_string).collect();
+    let meant = did_you_mean(&threshold.parts().strategies, names());
+    Error::Usage(format!(
+        "the threshold {:?} is about nothing that is compared: {} with {} users{meant}",
+        threshold.rule(),
+        list(names()),
+        users.join(", ")
+    ))
+}
+
+fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let mut names: Vec<&str> = names.collect();
+    names.dedup();
+    names.join(", ")
+}

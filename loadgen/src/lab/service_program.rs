@@ -1,0 +1,101 @@
+//! The program of the service: where it is, how an instance of it is started, and what it offers.
+
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::process::Command;
+
+use crate::error::{Error, Exit};
+use crate::lab::source::ServiceSettings;
+use crate::lab::strategy::{Strategy, StrategyList};
+
+/// How long after its last sign of life a session ends. The burst may take the machine's whole time for seconds, and no
+/// session may end because of that.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(30);
+/// How much longer than for the lock an instance waits, from the start of a purchase, for the database. The longest
+/// business time must be shorter.
+pub(crate) const DB_GRACE: Duration = Duration::from_secs(5);
+/// How much longer than for the lock an instance takes at most for its answer.
+pub(crate) const HTTP_GRACE: Duration = Duration::from_secs(10);
+/// Connections that an instance accepts beside those of the buyers: the generator's own questions.
+const CONNECTIONS_SPARE: u32 = 64;
+/// Connections that an instance keeps to Postgres for its buyers.
+pub(super) const DB_CONNECTIONS: u32 = 20;
+
+/// The program of the service: the one named, or else the one beside this program.
+pub(super) fn find(named: Option<&Path>) -> Result<PathBuf, Error> {
+    let program = match named {
+        Some(program) => program.to_owned(),
+        None => std::env::current_exe()
+            .map_err(Error::system("find this program's own folder"))?
+            .with_file_name("demo-service"),
+    };
+    if program.is_file() { Ok(program) } else { Err(Error::ServiceMissing(program)) }
+}
+
+/// The port of instance `number`, if the ports were chosen; their range was checked with the command line.
+pub(super) fn port_of(settings: &ServiceSettings, number: u16) -> Option<u16> {
+    settings.port.and_then(|first| first.checked_add(number))
+}
+
+/// The arguments of instance `number`, counted from zero.
+pub(super) fn arguments(settings: &ServiceSettings, number: u16) -> impl Iterator<Item = String> {
+    // Each wait has to be longer than the one inside it, so that the innermost gives the answer.
+    let lock_wait = settings.lock_wait;
+    let time = |time: Duration| humantime::format_duration(time).to_string();
+    let port = port_of(settings, number).unwrap_or(0);
+    let flags = [
+        ("--listen", format!("{}:{port}", Ipv4Addr::LOCALHOST)),
+        ("--zk-sessions", settings.zk_sessions.to_string()),
+        ("--hold", settings.hold.clone()),
+        ("--lock-wait", time(lock_wait)),
+        ("--zk-session-timeout", time(SESSION_TIMEOUT)),
+        ("--db-timeout", time(lock_wait + DB_GRACE)),
+        ("--http-timeout", time(lock_wait + HTTP_GRACE)),
+        ("--db-connections", DB_CONNECTIONS.to_string()),
+        ("--concurrency-max", settings.buyers_max.to_string()),
+        ("--connections-max", (settings.buyers_max + CONNECTIONS_SPARE).to_string()),
+        ("--history", settings.history.to_string()),
+        ("--instance", format!("lab-{}", number + 1)),
+    ];
+    let flags = flags.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]);
+    flags.chain(settings.args.clone())
+}
+
+/// The strategies that the instances would offer. The program checks its whole command line for that, and connects to
+/// nothing.
+///
+/// # Errors
+///
+/// [`Error::ServiceMissing`]; [`Error::Usage`] when the program refuses its arguments; [`Error::ServiceProgram`] when it does
+/// not answer as it should.
+///
+/// # Cancel safety
+///
+/// The program is killed.
+pub(crate) async fn strategies(settings: &ServiceSettings) -> Result<Vec<Strategy>, Error> {
+    let program = find(settings.demo_service.as_deref())?;
+    let answered = Command::new(&program)
+        .arg("--list-strategies")
+        .args(arguments(settings, 0))
+        // The program wants addresses, and does not use them here.
+        .envs([("DATABASE_URL", "postgres://localhost"), ("ZOOKEEPER_CONNECT", "localhost")])
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output()
+        .await
+        .map_err(Error::system(format!("run {}", program.display())))?;
+    let told = String::from_utf8_lossy(&answered.stderr).trim_end().to_owned();
+    if answered.status.code() == Some(Exit::Usage as i32) {
+        return Err(Error::Usage(format!("demo-service refused its arguments:\n{told}")));
+    }
+    let failed = |what: String| Error::ServiceProgram { program: program.clone(), what };
+    if !answered.status.success() {
+        return Err(failed(format!("it ended ({}) and wrote:\n{told}", answered.status)));
+    }
+    let list: StrategyList =
+        serde_json::from_slice(&answered.stdout).map_err(|error| failed(format!("its answer is no list: {error}")))?;
+    Ok(list.strategies)
+}

@@ -1,0 +1,91 @@
+//! What is wrong is found before anything starts.
+
+use std::fs;
+use std::net::TcpListener;
+
+use nix::sys::signal::Signal;
+
+use crate::support::{Finished, Lab, Running, demo_service, finish};
+
+/// Runs `loadgen` with this service and fails if anything was started.
+fn refused(lab: &Lab, args: &[&str]) -> Finished {
+    let finished = finish(lab.loadgen_throwaway(args).arg("--demo-service").arg(demo_service()));
+    assert!(!finished.stderr.contains("starting"), "{}", finished.stderr);
+    assert_eq!(finished.stdout, "");
+    assert!(lab.is_clean(), "something is left");
+    finished
+}
+
+fn assert_refused(args: &[&str], code: i32, expected: &str) {
+    let finished = refused(&Lab::new(), args);
+    assert_eq!(finished.code, Some(code), "{}", finished.stderr);
+    assert!(finished.stderr.contains(expected), "{}", finished.stderr);
+}
+
+#[test]
+fn a_misspelt_strategy_is_refused_with_the_one_that_was_meant() {
+    let expected = "no strategy is named \"zk-mutx\"; the service knows unguarded, local-mutex, zk-";
+    assert_refused(&["compare", "--strategies", "zk-naive,zk-mutx"], 64, expected);
+    assert_refused(&["run", "zk-mutx"], 64, "; did you mean zk-mutex?\n");
+}
+
+#[test]
+fn a_threshold_that_cannot_be_checked_is_refused() {
+    for (rule, expected) in [
+        ("zk-mutx p50<1s", "is about nothing that is compared: zk-mutex, pg-conditional with 300 users; did you mean"),
+        ("zk-mutex@30 p50<1s", "is about nothing that is compared"),
+        ("zk-mutex p99<1s", "needs the times of 1000 sold units, and 9 trials can sell 900"),
+        ("zk-* p999<1s", "needs the times of 10\u{202f}000 sold units"),
+        ("pg-conditional notifications_per_release<=1", "is about a figure that pg-conditional cannot have"),
+    ] {
+        let args = ["compare", "--strategies", "zk-mutex,pg-conditional", "--trials", "9", "--threshold", rule];
+        assert_refused(&args, 64, expected);
+    }
+}
+
+#[test]
+fn arguments_that_the_service_refuses_are_refused() {
+    let lab = Lab::new();
+    fs::write(lab.path("plan.toml"), "service.args = [\"--nonsense\"]").unwrap();
+    let finished = refused(&lab, &["compare", "--plan", "plan.toml"]);
+    assert_eq!(finished.code, Some(64), "{}", finished.stderr);
+    assert!(finished.stderr.contains("demo-service refused its arguments"), "{}", finished.stderr);
+    assert!(finished.stderr.contains("unexpected argument '--nonsense'"), "{}", finished.stderr);
+}
+
+#[test]
+fn a_port_in_use_is_refused() {
+    let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let expected = format!("port {port} is in use; choose another with --port");
+    assert_refused(&["up", "--instances", "1", "--port", &port.to_string()], 3, &expected);
+}
+
+// Not even the superuser makes a file there.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_folder_that_cannot_be_written_is_refused() {
+    assert_refused(&["compare", "--out", "/proc/self"], 3, "could not write into the folder /proc/self: ");
+}
+
+#[test]
+fn two_comparisons_never_write_into_one_folder() {
+    let lab = Lab::new();
+    let args = |trials: &'static str| {
+        let args = "compare --users 10 --stock 5 --instances 1 --no-warm-up --strategies pg-conditional --trials";
+        args.split(' ').chain([trials])
+    };
+    let first = Running::start(lab.loadgen_throwaway(args("200")).arg("--demo-service").arg(demo_service()));
+    first.until_stderr("trial 1/200");
+    let second = finish(lab.loadgen_throwaway(args("1")).arg("--demo-service").arg(demo_service()));
+    assert_eq!(second.code, Some(3), "{}", second.stderr);
+    let expected =
+        "error: another loadgen writes into report; wait until it has ended, or choose another folder with --out\n";
+    assert_eq!(second.stderr, expected);
+    // The kernel unlocks what a killed process has locked.
+    first.signal(Signal::SIGKILL);
+    first.wait();
+    let third = finish(lab.loadgen_throwaway(args("1")).arg("--demo-service").arg(demo_service()));
+    assert!([Some(0), Some(4)].contains(&third.code), "{}", third.stderr);
+    assert_eq!(lab.report()["trials"].as_array().unwrap().len(), 1);
+}

@@ -52,8 +52,9 @@ pub(crate) enum Command {
     Simulate(simulate::SimulateArgs),
     /// Writes the load of a comparison for JMeter or k6
     ///
-    /// Starts nothing and connects to nothing. A run of the exported file is one trial. So `export` refuses the flags of `compare`
-    /// about trials, servers and reports. A plan may set them: one plan serves both commands.
+    /// Starts no server and connects to nothing: it asks only the program of the service which strategies and arguments it knows.
+    /// A run of the exported file is one trial. So `export` refuses the flags of `compare` about trials, servers and reports. A
+    /// plan may set them: one plan serves both commands.
     #[command(after_help = export::epilogue().to_string())]
     Export(export::ExportArgs),
     /// Starts the servers and the service, and stops them at Ctrl-C
@@ -108,7 +109,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Error> {
             Command::Report(args) => report::report(&args, &mut output),
             Command::Diff(args) => diff::diff(&args, &mut output),
             Command::Audit(args) => audit::audit(&args, &interrupt, &mut output).await,
-            Command::Export(args) => export::export(args, &mut output),
+            Command::Export(args) => export::export(args, &interrupt, &mut output).await,
             Command::Completions(args) => completions::completions(&args, &mut output),
             Command::Up(args) => up::up(&args.resolve()?, &interrupt, &mut output).await,
             Command::Simulate(args) => simulate::simulate(args, &interrupt, &mut output).await,

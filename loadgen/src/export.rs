@@ -68,11 +68,15 @@ mod tests {
     use super::*;
     use crate::commands::{Cli, Command};
 
+    /// The settings of these arguments, with a strategy if they name none.
     fn settings(args: &str, rules: &[&str]) -> (Engine, ExportSettings) {
+        let named = ["--strategies", "--preset"].iter().any(|flag| args.contains(flag));
+        let args = if named { args.to_owned() } else { format!("{args} --strategies zk-mutex") };
         let rules = rules.iter().flat_map(|rule| ["--threshold", rule]);
         let cli = Cli::try_parse_from(["loadgen", "export"].into_iter().chain(args.split(' ')).chain(rules)).unwrap();
         let Command::Export(args) = cli.command else { unreachable!("the subcommand is export") };
-        args.resolve().unwrap()
+        let export = args.resolve().unwrap();
+        (export.engine, export.settings)
     }
 
     /// Returns the exported file.
@@ -155,7 +159,6 @@ mod tests {
     fn every_strategy_has_its_command_that_puts_the_stock_on_sale() {
         for (engine, setting) in [("jmeter", "-Jstrategy"), ("k6", "-e STRATEGY")] {
             for (args, bodies) in [
-                ("--stock 7", &[r#"-d '{"stock":7}' "http"#][..]),
                 ("--stock 7 --strategies zk-mutex", &[r#"-d '{"stock":7,"strategy":"zk-mutex"}' "http"#][..]),
                 (
                     "--stock 7 --strategies zk-mutex,pg-advisory --users 10,20",
@@ -197,7 +200,8 @@ mod tests {
                 "1002 pairs of an instance and a SKU are too many: the upper bound is 1000",
             ),
             ("--target http://a$(x)", "a target has \"a$(x)\" as its host, which is not a host name"),
-            ("--strategies zk-mutex,a&b", "no strategy is named \"a&b\""),
+            ("--strategies zk-mutex,a&b", "the strategy \"a&b\" has a character"),
+            ("--preset jmeter", "a run sells by one strategy, and none is named: write --strategies zk-mutex"),
             (
                 "--preset scale --strategies zk-naive --users 1500",
                 "users-max excludes every strategy with these --users",

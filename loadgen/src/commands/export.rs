@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::builder::UnknownArgumentValueParser;
 use clap::{Arg, ArgAction, Args};
-use program::Epilogue;
+use program::{Epilogue, Interrupt};
 
 use crate::config::load::{LoadArgs, Resolved};
 use crate::config::service;
@@ -14,12 +14,13 @@ use crate::config::settings::ExportSettings;
 use crate::config::values::parse_url;
 use crate::error::{Error, Exit};
 use crate::export::{Engine, render};
-use crate::lab::source::Source;
+use crate::lab::service_program;
+use crate::lab::source::{ServiceSettings, Source};
+use crate::lab::strategy::select;
 use crate::output::Output;
 
 /// Flags of `compare` about servers, trials and reports, which no exported load has.
-const OF_COMPARE: [(&str, ArgAction); 10] = [
-    ("demo-service", ArgAction::Set),
+const OF_COMPARE: [(&str, ArgAction); 9] = [
     ("database-url", ArgAction::Set),
     ("zookeeper", ArgAction::Set),
     ("trials", ArgAction::Set),
@@ -47,9 +48,12 @@ pub(crate) struct ExportArgs {
     /// File to write [default: standard output]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Strategies; a run has one of them, by default the first [default: the strategy of the sale]
+    /// Strategies, or `all`; a run has one of them, by default the first. A plan may name them instead
     #[arg(long, value_name = "STRATEGY,…", value_delimiter = ',')]
     strategies: Option<Vec<String>>,
+    /// Program of the service, which says what strategies and arguments there are [default: demo-service beside this program]
+    #[arg(long, value_name = "FILE", help_heading = "Service")]
+    demo_service: Option<PathBuf>,
     /// Base URLs of the instances to load [default: http://127.0.0.1:8080]
     #[arg(
         long,
@@ -64,40 +68,59 @@ pub(crate) struct ExportArgs {
     load: LoadArgs,
 }
 
+/// What is exported, for which tool, and where to.
+pub(crate) struct Export {
+    pub(crate) engine: Engine,
+    pub(crate) settings: ExportSettings,
+    /// The service that is asked what strategies and arguments there are.
+    service: ServiceSettings,
+    out: Option<PathBuf>,
+}
+
 impl ExportArgs {
     /// Fills in the plan file, the preset and the defaults.
     ///
     /// # Errors
     ///
     /// [`Error::Usage`] if something contradicts something else.
-    pub(crate) fn resolve(self) -> Result<(Engine, ExportSettings), Error> {
+    pub(crate) fn resolve(self) -> Result<Export, Error> {
         let Resolved { load, service, .. } = self.load.resolve(self.strategies)?;
-        let source = self.target.map_or(Source::Start(service), Source::Target);
-        Ok((self.engine, ExportSettings { source, load }))
+        let service = ServiceSettings { demo_service: self.demo_service, ..service };
+        let source = self.target.map_or_else(|| Source::Start(service.clone()), Source::Target);
+        Ok(Export { engine: self.engine, settings: ExportSettings { source, load }, service, out: self.out })
     }
 }
 
 pub(super) fn epilogue() -> Epilogue {
     Epilogue::default()
         .examples(&[
-            ("writes the JMeter plan of the preset jmeter", "loadgen export jmeter --preset jmeter --out sale.jmx"),
+            ("writes the JMeter plan of the preset jmeter", "loadgen export jmeter --preset jmeter --strategies zk-mutex --out sale.jmx"),
             (
                 "writes 200 requests per second for k6, with a threshold",
-                "loadgen export k6 --rate 200 --threshold 'zk-* p99<250ms' --out sale.js",
+                "loadgen export k6 --rate 200 --stock 10000 --strategies zk-mutex --threshold 'zk-* p99<250ms' --out sale.js",
             ),
         ])
         .note(super::TIME)
-        .exit_status(&[(Exit::Passed, ""), (Exit::Setup, ""), (Exit::Usage, "")])
+        .exit_status(&[(Exit::Passed, ""), (Exit::Setup, ""), (Exit::Usage, ""), (Exit::Interrupted, "")])
 }
 
 /// Writes the load.
 ///
 /// # Errors
 ///
-/// [`Error::Usage`] when the engine cannot do what is asked for, [`Error::System`] when the file cannot be written.
-pub(super) fn export(args: ExportArgs, output: &mut Output) -> Result<ExitCode, Error> {
-    let out = args.out.clone();
-    let (engine, settings) = args.resolve()?;
+/// [`Error::Usage`] when the engine cannot do what is asked for, or the service does not know a strategy or an argument. Those
+/// of [`service_program::strategies`]. [`Error::System`] when the file cannot be written.
+///
+/// # Cancel safety
+///
+/// Nothing is written.
+pub(super) async fn export(args: ExportArgs, interrupt: &Interrupt, output: &mut Output) -> Result<ExitCode, Error> {
+    let Export { engine, mut settings, service, out } = args.resolve()?;
+    let offered = interrupt.or(service_program::strategies(&service)).await?;
+    if let Some(named) = settings.load.strategies.as_deref().filter(|named| !named.is_empty()) {
+        let chosen = select(&offered, Some(named))?;
+        settings.load.strategies = Some(chosen.into_iter().map(|strategy| strategy.name).collect());
+    }
     let text = render(engine, &settings, out.as_deref())?;
     match out {
         Some(path) => fs::write(&path, text).map_err(Error::system(format!("write {}", path.display())))?,

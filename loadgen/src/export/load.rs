@@ -9,7 +9,6 @@ use crate::config::settings::{ExportSettings, LoadSettings};
 use crate::error::Error;
 use crate::judge::thresholds::Threshold;
 use crate::lab::source::{ServiceSettings, Source};
-use crate::lab::strategy::ALL;
 use crate::trial::run::ANSWER_GRACE;
 
 /// The instance to load when no target is named: `loadgen up --port 8080` starts it.
@@ -17,6 +16,10 @@ const DEFAULT_TARGET: &str = "http://127.0.0.1:8080";
 
 /// Upper bound of the pairs of an instance and a SKU. JMeter keeps the list of them once per thread.
 const PLACES_MAX: usize = 1000;
+
+/// What an export without a strategy is told.
+const NO_STRATEGY: &str = "a run sells by one strategy, and none is named: write --strategies zk-mutex or several names; \
+                           `loadgen strategies` lists them";
 
 /// The load of a comparison.
 pub(super) struct Load<'a> {
@@ -40,8 +43,7 @@ pub(super) struct Instance {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) users: u32,
-    /// `None` stands for the strategy of the sale.
-    pub(super) strategy: Option<String>,
+    pub(super) strategy: String,
 }
 
 /// An instance and a SKU to buy there.
@@ -86,7 +88,8 @@ impl<'a> Load<'a> {
     /// The run that an exported file does by default: the first strategy with the largest number of users.
     pub(super) fn first_run(&self) -> Run {
         let most = self.runs.iter().map(|run| run.users).max();
-        self.runs.iter().find(|run| Some(run.users) == most).cloned().unwrap_or(Run { users: 1, strategy: None })
+        let first = self.runs.iter().find(|run| Some(run.users) == most);
+        first.cloned().unwrap_or_else(|| Run { users: 1, strategy: String::new() })
     }
 
     /// The SKUs on sale.
@@ -114,8 +117,8 @@ impl<'a> Load<'a> {
     }
 
     /// The strategies of the runs, each once.
-    pub(super) fn strategies(&self) -> Vec<Option<&str>> {
-        let mut strategies: Vec<_> = self.runs.iter().map(|run| run.strategy.as_deref()).collect();
+    pub(super) fn strategies(&self) -> Vec<&str> {
+        let mut strategies: Vec<_> = self.runs.iter().map(|run| run.strategy.as_str()).collect();
         strategies.dedup();
         strategies
     }
@@ -189,21 +192,22 @@ impl fmt::Display for Instance {
 
 /// Lists every strategy with every number of users that `users-max` allows it.
 fn runs(settings: &LoadSettings) -> Result<Vec<Run>, Error> {
-    let named = settings.strategies.as_deref().filter(|named| *named != [ALL]).unwrap_or_default();
+    let named = settings.strategies.as_deref().unwrap_or_default();
     // Names become part of URLs, expressions and shell commands, so no other characters may pass.
-    let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
+    let is_name = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
     if let Some(wrong) = named.iter().find(|name| !is_name(name)) {
-        return Err(Error::Usage(format!("no strategy is named {wrong:?}; `loadgen strategies` lists them")));
+        return Err(Error::Usage(format!("the strategy {wrong:?} has a character that an exported file cannot have")));
     }
-    let strategies: Vec<Option<&String>> = if named.is_empty() { vec![None] } else { named.iter().map(Some).collect() };
-    let is_tried = |strategy: Option<&String>, users: u32| {
-        let name = strategy.map_or("", String::as_str);
+    if named.is_empty() {
+        return Err(Error::Usage(NO_STRATEGY.to_owned()));
+    }
+    let is_tried = |name: &str, users: u32| {
         settings.users_max.iter().all(|(pattern, users_max)| !pattern.matches(name) || users <= *users_max)
     };
     let mut runs = Vec::new();
-    for strategy in strategies {
+    for strategy in named {
         let users = settings.users.iter().filter(|users| is_tried(strategy, **users));
-        runs.extend(users.map(|users| Run { users: *users, strategy: strategy.cloned() }));
+        runs.extend(users.map(|users| Run { users: *users, strategy: strategy.clone() }));
     }
     if runs.is_empty() {
         return Err(Error::Usage("users-max excludes every strategy with these --users".to_owned()));

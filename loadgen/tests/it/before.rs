@@ -54,6 +54,34 @@ fn arguments_that_the_service_refuses_are_refused() {
 }
 
 #[test]
+fn an_export_of_what_the_service_does_not_know_is_refused() {
+    let lab = Lab::new();
+    fs::write(lab.path("plan.toml"), "service.args = [\"--nonsense\"]").unwrap();
+    for engine in ["jmeter", "k6"] {
+        for (args, expected) in [
+            (&["--strategies", "zk-mutx"][..], "; did you mean zk-mutex?\n"),
+            (&[], "a run sells by one strategy, and none is named: write --strategies zk-mutex"),
+            (&["--strategies", "zk-mutex", "--plan", "plan.toml"], "unexpected argument '--nonsense'"),
+        ] {
+            let finished = refused(&lab, &[&["export", engine], args].concat());
+            assert_eq!(finished.code, Some(64), "{}", finished.stderr);
+            assert!(finished.stderr.contains(expected), "{}", finished.stderr);
+        }
+    }
+}
+
+#[test]
+fn an_export_of_all_strategies_has_a_run_of_each() {
+    let lab = Lab::new();
+    let args = ["export", "jmeter", "--strategies", "all"];
+    let exported = finish(lab.loadgen(args).arg("--demo-service").arg(demo_service()));
+    assert_eq!(exported.code, Some(0), "{}", exported.stderr);
+    for name in ["unguarded", "zk-mutex", "pg-merge"] {
+        assert!(exported.stdout.contains(&format!("  -Jthreads=300 -Jstrategy={name}\n")), "{}", exported.stdout);
+    }
+}
+
+#[test]
 fn a_port_in_use_is_refused() {
     let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = taken.local_addr().unwrap().port();

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::support::{Lab, finish};
+use crate::support::{Lab, demo_service, finish};
 
 const REMEDY: &str = "run: make deps-test";
 
@@ -23,6 +23,10 @@ fn scripts(exports: &[(&str, &str)], module: &str, at: &Path) -> Lab {
     let lab = Lab::new();
     for (file, args) in exports {
         let mut export = lab.loadgen(["export", "k6"]);
+        export.arg("--demo-service").arg(demo_service());
+        if !args.contains("--strategies") {
+            export.args(["--strategies", "zk-mutex"]);
+        }
         for rule in ["zk-* p99<250ms", "zk-* oversold==0", "pg-* errors==0"] {
             export.args(["--threshold", rule]);
         }
@@ -117,7 +121,7 @@ fn the_environment_of_a_script_changes_its_load_and_chooses_its_thresholds() {
 #[test]
 fn users_of_a_script_take_turns_in_the_instances_and_rounds_of_them_in_the_goods() {
     let places = ["http://a:1/goods-stock/5", "http://b:80/shop/goods-stock/5", "http://a:1/goods-stock/6"];
-    let places = places.map(|place| format!("{place}?strategy="));
+    let places = places.map(|place| format!("{place}?strategy=zk-mutex"));
     let args = "--target http://a:1,http://b/shop --goods 2 --goods-no 5 --users 2";
     let [first, second] = [(1, 0), (2, 0)].map(|(user, number)| iteration(user, number, 200, "{}"));
     let again = iteration(1, 1, 200, "{}");

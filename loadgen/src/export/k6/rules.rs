@@ -55,7 +55,7 @@ impl<'a> Rules<'a> {
 
 fn is_idle(threshold: &Threshold, load: &Load<'_>) -> bool {
     let mut runs = load.runs.iter();
-    !runs.any(|run| threshold.is_about(run.strategy.as_deref().unwrap_or_default(), run.users))
+    !runs.any(|run| threshold.is_about(&run.strategy, run.users))
 }
 
 /// Translates a threshold into the metric of k6 and its condition, a template literal of JavaScript. `stock` is the

@@ -8,7 +8,7 @@
 //
 // The load has several runs. Each needs the settings of one line:
 {%- for run in load.runs %}
-//   -e USERS={{ run.users }}{% if let Some(strategy) = run.strategy %} -e STRATEGY={{ strategy }}{% endif %}
+//   -e USERS={{ run.users }} -e STRATEGY={{ run.strategy }}
 {%- endfor %}
 {%- endif %}
 //
@@ -81,7 +81,7 @@ import http from 'k6/http';
 import { Counter, Rate, Trend } from 'k6/metrics';
 
 const USERS = Number(__ENV.USERS || {{ first.users }});
-const STRATEGY = __ENV.STRATEGY ?? '{{ first.strategy.as_deref().unwrap_or_default() }}';
+const STRATEGY = __ENV.STRATEGY ?? '{{ first.strategy }}';
 const TARGETS = (__ENV.TARGETS || '{{ load.instances|join(",") }}').split(',');
 const GOODS = (__ENV.GOODS || '{{ load.goods()|join(",") }}').split(',');
 const ANSWER_WITHIN = '{{ load.answer_within_ms() }}ms';

@@ -6,11 +6,13 @@
 mod columns;
 mod cost;
 mod data;
+mod glance;
 mod headline;
 mod herd;
 mod latency;
 mod names;
 mod page;
+mod sale;
 mod setup;
 mod simulation;
 mod sold;
@@ -20,6 +22,7 @@ mod tests;
 
 use askama::Template;
 
+use self::glance::Glance;
 use self::names::levels;
 use self::page::{Page, Section};
 use crate::error::Error;
@@ -39,7 +42,9 @@ const SCRIPT: &str = concat!(
     include_str!("html/script/base.js"),
     include_str!("html/script/tables.js"),
     include_str!("html/script/tips.js"),
+    include_str!("html/script/frame.js"),
     include_str!("html/script/rows.js"),
+    include_str!("html/script/sale.js"),
     include_str!("html/script/curves.js"),
     include_str!("html/script/simulation.js"),
     include_str!("html/script/main.js"),
@@ -56,6 +61,7 @@ pub(crate) fn render(report: &Report, metrics: &[&Metric]) -> Result<String, Err
     let page = Page {
         title: headline::title(report),
         sentence: report.verdict.sentence.clone(),
+        glance: Glance::of(report),
         details: report.verdict.details.clone(),
         banner: headline::banner(report),
         reasons: report.verdict.reasons.clone(),
@@ -79,6 +85,7 @@ pub(crate) fn render(report: &Report, metrics: &[&Metric]) -> Result<String, Err
 /// The parts of the page in their order. A part that a report may lack says so itself.
 fn sections(report: &Report, metrics: &[&Metric]) -> Vec<Section> {
     vec![
+        sale::section(report),
         sold::section(report, metrics),
         herd::section(report, metrics),
         latency::section(report, metrics),

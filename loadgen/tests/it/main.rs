@@ -8,6 +8,7 @@ mod browser;
 mod compare;
 mod jmeter;
 mod k6;
+mod overlaps;
 mod page;
 mod provoked;
 mod results_log;

@@ -92,7 +92,7 @@ fn an_instance_that_dies_in_mid_run_is_named() {
 }
 
 #[test]
-fn a_service_that_cannot_list_its_strategies_shows_what_it_wrote() {
+fn a_service_that_lists_no_strategies_shows_what_it_wrote() {
     let lab = Lab::new();
     let program = lab.path("dying-service");
     write_program(&program, "echo 'the ledger is on fire' >&2; exit 3");

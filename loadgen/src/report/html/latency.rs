@@ -7,15 +7,16 @@ use stats::times::Times;
 
 use crate::judge::metrics::{
     HANDOVER_P50, HANDOVERS, INSIDE_MAX, Metric, P50, P50_CORRECTED, P90, P90_CORRECTED, P99, P99_CORRECTED,
-    SILENCE_MAX, SOLD_OUT_AFTER, Section as ShownIn,
+    SILENCE_MAX, Section as ShownIn,
 };
 use crate::judge::result::StrategyResult;
 use crate::report::Report;
 use crate::report::html::columns::{cells, columns};
+use crate::report::html::cost::measured;
 use crate::report::html::names::{model_label, name};
 use crate::report::html::page::{Absent, Block, Cell, Chart, Column, Group, Row, Section, Table};
+use crate::report::html::sale::{counted, why_absent};
 use crate::report::html::sold::{groups, groups_of, mechanism};
-use crate::trial::record::Trial;
 
 /// Corrected and uncorrected quantiles this close are the same for every purpose.
 const SAME: f64 = 0.05;
@@ -280,56 +281,13 @@ pub(super) fn handovers(report: &Report, metrics: &[&Metric]) -> Section {
         || Block::Paragraph("No history tells how long the lock took from one holder to the next.".to_owned()),
         Block::Table,
     );
-    let blocks = vec![Block::Charts(vec![stock_chart(report), entered_chart(report)]), table];
+    let blocks = vec![Block::Charts(vec![entered_chart(report)]), table];
     Section { id: "handovers", title: "From hand to hand", blocks }
-}
-
-/// The trials that count.
-fn counted(report: &Report) -> impl Iterator<Item = &Trial> {
-    report.trials.iter().filter(|trial| !trial.warm_up)
-}
-
-/// The trials of one strategy and load that count.
-fn trials_of<'a>(report: &'a Report, result: &'a StrategyResult) -> impl Iterator<Item = &'a Trial> {
-    counted(report).filter(|trial| trial.strategy == result.strategy && trial.users == result.users)
-}
-
-/// Why a chart is absent: no trial ended, or what `otherwise` says.
-fn why_absent(report: &Report, otherwise: &str) -> String {
-    let none_ended = counted(report).next().is_none();
-    if none_ended { "No trial that counts was run to its end." } else { otherwise }.to_owned()
-}
-
-fn stock_chart(report: &Report) -> Chart {
-    let stock_total = i64::from(report.plan.stock) * i64::from(report.plan.goods);
-    let words = |result: &StrategyResult| {
-        let name = name(report, result);
-        let Some(after) = SOLD_OUT_AFTER.of(result) else {
-            let left = trials_of(report, result).map(|trial| stock_total - trial.audit.sold).max()?;
-            return Some(format!("{name}: the stock was not gone; up to {} units were left", figures::signed(left)));
-        };
-        Some(format!("{name}: the stock was gone after {} ms", figures::estimate(&after)))
-    };
-    Chart {
-        id: "stock",
-        title: "Stock over time".to_owned(),
-        caption:
-            "Units left, as the buyers learnt of their sales, in the trial of median length. A line that goes below \
-                  zero sells what is not there; the lines of those that did are dashed."
-                .to_owned(),
-        label: None,
-        words: report.results.iter().filter_map(words).collect(),
-        absent: counted(report).all(|trial| trial.sold_over_time.at_ms.is_empty()).then(|| Absent {
-            why: why_absent(report, "No trial that counts sold anything."),
-            command: "loadgen compare --trials 10",
-        }),
-        wide: false,
-    }
 }
 
 fn entered_chart(report: &Report) -> Chart {
     let words = |result: &StrategyResult| {
-        let ends = trials_of(report, result)
+        let ends = measured(report, result)
             .filter_map(|trial| Some((*trial.entered_over_time.at_ms.last()?, *trial.entered_over_time.count.last()?)));
         let (after_ms, entered) = ends.max_by(|a, b| a.0.total_cmp(&b.0))?;
         let half = HANDOVER_P50.value(result).map(|p50| {
@@ -359,7 +317,7 @@ fn entered_chart(report: &Report) -> Chart {
             ),
             command: "loadgen compare --strategies zk-naive,zk-mutex,zk-handoff",
         }),
-        wide: false,
+        wide: true,
     }
 }
 

@@ -4,6 +4,7 @@ use askama::Template;
 use stats::figures;
 
 use crate::report::glossary::Term;
+use crate::report::html::glance::Glance;
 
 /// The whole page.
 #[derive(Template)]
@@ -12,6 +13,8 @@ pub(super) struct Page {
     pub(super) title: String,
     /// The comparison in at most three sentences.
     pub(super) sentence: String,
+    /// The same as a picture, if any trial was run.
+    pub(super) glance: Option<Glance>,
     /// What else came out, one line each.
     pub(super) details: Vec<String>,
     /// What has to be known before anything else, as an early end or a broken promise.

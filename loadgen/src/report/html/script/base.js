@@ -74,6 +74,18 @@ const element = (name, attributes = {}, ...children) => {
   return made;
 };
 
+// The shape of a strategy, in its colour.
+const iconOf = (strategy) => {
+  const symbol = d3.symbol(d3[`symbol${shape(strategy)[0].toUpperCase()}${shape(strategy).slice(1)}`], 90)();
+  const icon = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  icon.setAttribute("viewBox", "-8 -8 16 16");
+  icon.setAttribute("aria-hidden", "true");
+  const path = icon.appendChild(document.createElementNS(icon.namespaceURI, "path"));
+  path.setAttribute("d", symbol);
+  path.setAttribute("fill", colour(strategy));
+  return icon;
+};
+
 // The scheme: the system's, until the button says otherwise. The charts need no redraw, as their colours are variables.
 const remembered = "seckill-report-scheme";
 const systemDark = matchMedia("(prefers-color-scheme: dark)");

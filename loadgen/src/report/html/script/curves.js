@@ -39,37 +39,55 @@ const line = (points, strategy, { marked = points, curve = "linear", dashed = fa
   }),
 ];
 
-// Room right of a plot for the names of its lines, where there is any.
-const nameRoom = (width) => (width < NARROW ? 18 : 150);
+// Room right of a plot for names where its lines end; nothing where they would take too much of it.
+const NAME_HEIGHT = 17;
+const roomForNames = (names, { width, height }) => {
+  const room = 30 + Math.max(...names.map((name) => name.length)) * 7.4;
+  return room <= width * 0.3 && names.length * NAME_HEIGHT <= height - 76 ? room : 0;
+};
+const withRoom = (frame, room) => ({ ...frame, marginRight: room || frame.marginRight });
 
-// Writes the name of each strategy at the end of its line; names that would meet are pushed apart.
-const NAME_HEIGHT = 14;
-const withNames = (svg, width, ends) => {
-  if (width < NARROW) return svg;
+// Writes each name in the margin, as near to the end of its line as the other names let it, with a stroke from there. Where
+// there is no room, the names become keys below the chart.
+const withNames = (svg, room, ends) => {
+  if (room === 0) return { svg, keys: ends };
   const [x, y] = [svg.scale("x"), svg.scale("y")];
   const names = ends
-    .map(({ strategy, end: [px, py] }) => ({ strategy, left: x.apply(px) + 10, top: y.apply(py) }))
+    .map((own) => ({ ...own, from: x.apply(own.end[0]), top: y.apply(own.end[1]), at: y.apply(own.end[1]) }))
     .sort((a, b) => a.top - b.top);
-  for (let place = 1; place < names.length; place += 1) {
-    names[place].top = Math.max(names[place].top, names[place - 1].top + NAME_HEIGHT);
-  }
   const bottom = Math.max(...y.range);
-  for (let place = names.length - 1, limit = bottom; place >= 0; place -= 1, limit -= NAME_HEIGHT) {
+  for (let place = names.length - 1, limit = bottom; place >= 0; place -= 1) {
     names[place].top = Math.min(names[place].top, limit);
+    limit = names[place].top - NAME_HEIGHT;
   }
-  for (const { strategy, left, top } of names) {
-    d3.select(svg)
+  for (let place = 0, limit = Math.min(...y.range); place < names.length; place += 1) {
+    names[place].top = Math.max(names[place].top, limit);
+    limit = names[place].top + NAME_HEIGHT;
+  }
+  const left = Math.max(...x.range) + 16;
+  for (const { name, strategy, colour: own = "currentColor", from, at, top } of names) {
+    const group = d3.select(svg).append("g").attr("class", strategy === undefined ? null : `s s${strategy}`);
+    group
+      .append("path")
+      .attr("class", "leader")
+      .attr("d", `M${from + 6},${at}L${left - 10},${top}h6`)
+      .attr("fill", "none")
+      .attr("stroke", own)
+      .attr("stroke-opacity", 0.55);
+    group
       .append("text")
-      .attr("class", `s s${strategy} name`)
+      .attr("class", "name")
       .attr("x", left)
       .attr("y", top)
       .attr("dy", "0.32em")
       .attr("text-anchor", "start")
-      .attr("fill", colour(strategy))
-      .text(nameOf(strategy));
+      .attr("fill", own)
+      .text(name);
   }
-  return svg;
+  return { svg, keys: [] };
 };
+const namesOf = (ends) => ends.map(({ name }) => name);
+const endOf = (strategy, end) => ({ name: nameOf(strategy), strategy, colour: colour(strategy), end });
 
 const QUANTILE_TICKS = [
   [1, "0 %"],
@@ -91,9 +109,11 @@ const quantiles = (width) => {
   );
   const narrow = width < NARROW;
   const ticks = QUANTILE_TICKS.filter(([tail]) => tail <= most && !(narrow && tail === 1));
+  const frame = base(width, Math.min(440, 220 + width * 0.22));
+  const ends = rows.map(({ strategy, quantiles: own }) => endOf(strategy, own.at(-1)));
+  const room = roomForNames(namesOf(ends), frame);
   const plot = Plot.plot({
-    ...base(width, Math.min(440, 220 + width * 0.22)),
-    marginRight: nameRoom(width),
+    ...withRoom(frame, room),
     x: {
       type: "log",
       domain: [1, most * 1.05],
@@ -121,11 +141,7 @@ const quantiles = (width) => {
       )
       .flat(),
   });
-  const svg = withNames(
-    plot,
-    width,
-    rows.map(({ strategy, quantiles: own }) => ({ strategy, end: own.at(-1) })),
-  );
+  const { svg, keys } = withNames(plot, room, ends);
   const share = (tail, row) => (tail >= row.n ? "all" : `${Number((100 * (1 - 1 / tail)).toPrecision(4))} %`);
   const points = rows.flatMap((row) =>
     row.quantiles.map(([tail, ms]) => ({
@@ -135,15 +151,24 @@ const quantiles = (width) => {
       text: `${nameOf(row.strategy)}${row.ranked ? "" : " (not ranked)"}\n${share(tail, row)} waited at most ${figure(ms)} ms`,
     })),
   );
-  return { svg, points: placed(svg, points) };
+  return { svg, keys, points: placed(svg, points) };
 };
 
-const timeline = (width, { curves, label, baseline = [], text }) => {
+const entered = (width) => {
+  const curves = atLevel(data.timelines)
+    .filter((trial) => trial.entered.at_ms.length > 0)
+    .map(({ strategy, users, entered: { at_ms: at, count } }) => ({
+      strategy,
+      ranked: data.results.some((row) => row.strategy === strategy && row.users === users && row.ranked),
+      points: [[0, 0], ...at.map((ms, place) => [ms, count[place]])],
+    }));
   if (curves.length === 0) return null;
-  const last = d3.max(curves, ({ points }) => points[points.length - 1][0]);
+  const last = d3.max(curves, ({ points }) => points.at(-1)[0]);
+  const frame = base(width, Math.min(360, 200 + width * 0.2));
+  const ends = curves.map(({ strategy, points }) => endOf(strategy, points.at(-1)));
+  const room = roomForNames(namesOf(ends), frame);
   const plot = Plot.plot({
-    ...base(width, Math.min(360, 200 + width * 0.2)),
-    marginRight: nameRoom(width),
+    ...withRoom(frame, room),
     x: {
       domain: [0, last * 1.03],
       grid: true,
@@ -153,64 +178,21 @@ const timeline = (width, { curves, label, baseline = [], text }) => {
       ticks: Math.max(3, Math.round(width / 110)),
       tickFormat: axisFigure,
     },
-    y: { grid: true, label, tickFormat: axisFigure, nice: true },
-    marks: [
-      Plot.ruleY(baseline, { stroke: "currentColor", strokeWidth: 1.5 }),
-      ...curves
-        .map(({ points, strategy, ranked }) =>
-          line(points, strategy, {
-            marked: landmarks(points, strategy, 4),
-            curve: "step-after",
-            dashed: !ranked,
-          }),
-        )
-        .flat(),
-    ],
+    y: { grid: true, label: "entered", tickFormat: axisFigure, nice: true },
+    marks: curves.flatMap(({ points, strategy, ranked }) =>
+      line(points, strategy, { marked: landmarks(points, strategy, 4), curve: "step-after", dashed: !ranked }),
+    ),
   });
-  const svg = withNames(
-    plot,
-    width,
-    curves.map(({ strategy, points: own }) => ({ strategy, end: own.at(-1) })),
-  );
+  const { svg, keys } = withNames(plot, room, ends);
   const points = curves.flatMap(({ points: own, strategy }) =>
-    own.map((point) => ({ px: point[0], py: point[1], series: strategy, text: `${nameOf(strategy)}\n${text(point)}` })),
+    own.map(([at, count]) => ({
+      px: at,
+      py: count,
+      series: strategy,
+      text: `${nameOf(strategy)}\nafter ${figure(at)} ms ${grouped(String(count))} had entered`,
+    })),
   );
-  return { svg, points: placed(svg, points) };
-};
-
-const curvesOf = (field, first, value) =>
-  atLevel(data.timelines)
-    .filter((trial) => trial[field].at_ms.length > 0)
-    .map((trial) => ({
-      strategy: trial.strategy,
-      ranked: data.results.some((row) => row.strategy === trial.strategy && row.users === trial.users && row.ranked),
-      points: [first, ...trial[field].at_ms.map((at, place) => [at, value(trial[field].count[place])])],
-    }));
-
-const stock = (width) =>
-  timeline(width, {
-    curves: curvesOf("sold", [0, data.stock], (sold) => data.stock - sold),
-    label: "units left",
-    baseline: [0],
-    text: ([at, left]) =>
-      `after ${figure(at)} ms ${left >= 0 ? `${grouped(String(left))} units left` : `${grouped(String(-left))} units oversold`}`,
-  });
-
-const entered = (width) =>
-  timeline(width, {
-    curves: curvesOf("entered", [0, 0], (count) => count),
-    label: "entered",
-    text: ([at, count]) => `after ${figure(at)} ms ${grouped(String(count))} had entered`,
-  });
-
-// The numbers of users whose names do not run into each other on an axis; the largest is always named.
-const ROOM = 36;
-const namedLevels = (place) => {
-  const named = [];
-  for (const users of [...data.levels].reverse()) {
-    if (named.length === 0 || place(named.at(-1)) - place(users) >= ROOM) named.push(users);
-  }
-  return named;
+  return { svg, keys, points: placed(svg, points) };
 };
 
 // One figure of every strategy against the number of users, both axes logarithmic.
@@ -220,13 +202,20 @@ const scaling =
     const rows = data.results.filter((row) => of(row) && of(row).value > 0);
     if (rows.length === 0) return null;
     const users = logDomain(data.levels, 1.12);
-    const ends = rows.flatMap((row) => [of(row).value, of(row).low, of(row).high]);
-    const values = logDomain([...ends, ...expected.flatMap(({ points }) => points.map(([, each]) => each))], 1.25);
+    const reached = rows.flatMap((row) => [of(row).value, of(row).low, of(row).high]);
+    const values = logDomain([...reached, ...expected.flatMap(({ points }) => points.map(([, each]) => each))], 1.25);
     const strategies = [...new Set(rows.map((row) => row.strategy))];
     const series = strategies.map((strategy) => ({ strategy, rows: rows.filter((row) => row.strategy === strategy) }));
     const names = { one: "a queue", all: "a herd" };
-    const frame = { ...base(width, Math.min(380, 240 + width * 0.16)), marginRight: nameRoom(width) };
-    const named = namedLevels(d3.scaleLog(users, [frame.marginLeft, width - frame.marginRight]));
+    const lines = series.map(({ strategy, rows: own }) => {
+      const last = d3.greatest(own, (row) => row.users);
+      return endOf(strategy, [last.users, of(last).value]);
+    });
+    const ends = [...lines, ...expected.map(({ wakes, points }) => ({ name: names[wakes], end: points.at(-1) }))];
+    const upright = base(width, Math.min(380, 240 + width * 0.16));
+    const room = roomForNames(namesOf(ends), upright);
+    const frame = withRoom(upright, room);
+    const named = spaced(data.levels, d3.scaleLog(users, [frame.marginLeft, width - frame.marginRight]));
     const plot = Plot.plot({
       ...frame,
       x: {
@@ -244,48 +233,22 @@ const scaling =
         ...expected.map(({ points }) =>
           Plot.line(points, { x: "0", y: "1", stroke: "currentColor", strokeWidth: 1.5, strokeDasharray: "3 4" }),
         ),
-        Plot.text(
-          expected.map(({ wakes, points }) => [...points[points.length - 1], wakes]),
-          {
-            x: "0",
-            y: "1",
-            text: ([, , wakes]) => names[wakes],
-            textAnchor: "end",
-            dy: -9,
-            fill: "currentColor",
-            fontStyle: "italic",
-          },
-        ),
-        ...series
-          .map(({ strategy, rows: own }) => [
-            Plot.link(
-              own.filter((row) => of(row).low > 0),
-              {
-                x1: "users",
-                x2: "users",
-                y1: (row) => of(row).low,
-                y2: (row) => of(row).high,
-                stroke: colour(strategy),
-                strokeWidth: 2.5,
-                strokeOpacity: 0.6,
-                className: `s s${strategy}`,
-              },
-            ),
-            ...line(
-              own.map((row) => [row.users, of(row).value]),
-              strategy,
-              { dashed: own.some((row) => !row.ranked) },
-            ),
-          ])
-          .flat(2),
+        ...series.flatMap(({ strategy, rows: own }) => [
+          ...line(
+            own.map((row) => [row.users, of(row).value]),
+            strategy,
+            { dashed: own.some((row) => !row.ranked) },
+          ),
+          ...own
+            .filter((row) => of(row).low > 0)
+            .flatMap((row) => {
+              const across = [of(row).low, of(row).high].map((end) => [row.users, end]);
+              return interval95(strategy, across, true);
+            }),
+        ]),
       ],
     });
-    const end = (row) => [row.users, of(row).value];
-    const svg = withNames(
-      plot,
-      width,
-      series.map(({ strategy, rows: own }) => ({ strategy, end: end(d3.greatest(own, (row) => row.users)) })),
-    );
+    const { svg, keys } = withNames(plot, room, ends);
     const points = series.flatMap(({ strategy, rows: own }) =>
       own.map((row) => ({
         px: row.users,
@@ -294,5 +257,5 @@ const scaling =
         text: `${nameOf(strategy)}, ${row.users} users${row.ranked ? "" : " (not ranked)"}\n${figure(of(row).value)}${interval(of(row))} ${unit}`,
       })),
     );
-    return { svg, points: placed(svg, points) };
+    return { svg, keys, points: placed(svg, points) };
   };

@@ -44,10 +44,11 @@ const draw = (figureElement, width) => {
   svg.setAttribute("role", "img");
   const inWords = figureElement.querySelector("figcaption details") === null ? "" : ". The same in words is below.";
   svg.setAttribute("aria-label", title + inWords);
-  const swatch = (key) => {
+  const swatch = ({ name, strategy, colour: own }) => {
+    if (strategy !== undefined) return element("li", { class: `s${strategy}` }, iconOf(strategy), name);
     const square = element("i");
-    square.style.background = key.colour;
-    return element("li", {}, square, key.name);
+    square.style.background = own;
+    return element("li", {}, square, name);
   };
   const list = keys.length > 0 ? [element("ul", { class: "keys" }, ...keys.map(swatch))] : [];
   plot.replaceChildren(svg, ...list);
@@ -83,14 +84,7 @@ const showStrategies = (pointed = -1) => {
 };
 const legend = document.getElementById("legend");
 data.strategies.forEach((name, strategy) => {
-  const symbol = d3.symbol(d3[`symbol${shape(strategy)[0].toUpperCase()}${shape(strategy).slice(1)}`], 90)();
-  const icon = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  icon.setAttribute("viewBox", "-8 -8 16 16");
-  icon.setAttribute("aria-hidden", "true");
-  const path = icon.appendChild(document.createElementNS(icon.namespaceURI, "path"));
-  path.setAttribute("d", symbol);
-  path.setAttribute("fill", colour(strategy));
-  const button = element("button", { type: "button", "aria-pressed": "true" }, icon, name);
+  const button = element("button", { type: "button", "aria-pressed": "true" }, iconOf(strategy), name);
   button.addEventListener("click", () => {
     if (chosen.hidden.has(strategy)) chosen.hidden.delete(strategy);
     else chosen.hidden.add(strategy);

@@ -1,115 +1,5 @@
 // Charts with a row for each strategy: what was sold, medians, ratios, the herd, processor time.
 
-const NARROW = 480;
-
-// The frame of a chart with a row for each of these results: names at the left, or above the rows where room is short.
-const rowFrame = (rows, width, roomRight, each = width < NARROW ? 44 : 30) => {
-  const narrow = width < NARROW;
-  const label = (row) => nameOf(row.strategy) + (row.ranked ? "" : " ✗");
-  const longest = Math.max(...rows.map((row) => label(row).length));
-  const names = rows.map((row, place) =>
-    Plot.text([row], {
-      y: () => place,
-      text: label,
-      frameAnchor: "left",
-      textAnchor: narrow ? "start" : "end",
-      dx: narrow ? 0 : -10,
-      dy: narrow ? 8 - each / 2 : 0,
-      fill: "currentColor",
-      fontWeight: 600,
-      stroke: "var(--surface)",
-      strokeWidth: 4,
-      className: `names${row.ranked ? "" : " wrong"} s${row.strategy}`,
-    }),
-  );
-  return {
-    narrow,
-    each,
-    options: {
-      width,
-      height: rows.length * each + 58,
-      marginLeft: narrow ? 6 : Math.min(22 + longest * 7.7, width * 0.4),
-      marginRight: narrow ? 14 : roomRight,
-      marginTop: narrow ? 20 : 8,
-      marginBottom: 46,
-      y: { axis: null, domain: [rows.length - 0.5, -0.5] },
-      style: { fontSize: "12px", background: "none", overflow: "visible" },
-    },
-    marks: [Plot.ruleY(rows.slice(1), { y: (row) => rows.indexOf(row) - 0.5, stroke: "var(--grid)" }), ...names],
-  };
-};
-
-// What stands at the right of each row, on the line of the name where room is short.
-const rowFigures = ({ narrow, each }, rows, text) =>
-  rows.map((row, place) =>
-    Plot.text([row], {
-      y: () => place,
-      text,
-      frameAnchor: "right",
-      textAnchor: narrow ? "end" : "start",
-      dx: narrow ? 12 : 10,
-      dy: narrow ? 8 - each / 2 : 0,
-      fill: "currentColor",
-      stroke: "var(--surface)",
-      strokeWidth: 4,
-      className: `figures s${row.strategy}`,
-    }),
-  );
-
-// Dots with the shape and colour of their strategies; open ones where `isOpen` says so.
-const dots = (rows, { x, y, isOpen = () => false }) =>
-  rows.map((row) =>
-    Plot.dot([row], {
-      x,
-      y,
-      r: 6,
-      symbol: shape(row.strategy),
-      fill: isOpen(row) ? "var(--surface)" : colour(row.strategy),
-      stroke: colour(row.strategy),
-      strokeWidth: 2,
-      className: `s s${row.strategy}`,
-    }),
-  );
-
-// The intervals of those that have one.
-const bars = (rows, { low, high, y }) =>
-  rows
-    .filter((row) => low(row) !== null)
-    .map((row) =>
-      Plot.link([row], {
-        x1: low,
-        x2: high,
-        y1: y,
-        y2: y,
-        stroke: colour(row.strategy),
-        strokeWidth: 3,
-        strokeLinecap: "round",
-        className: `s s${row.strategy}`,
-      }),
-    );
-
-const logAxis = (values, label, room) => {
-  const domain = logDomain(values, room);
-  return {
-    type: "log",
-    domain,
-    label,
-    labelAnchor: "center",
-    labelArrow: "none",
-    grid: true,
-    ticks: logTicks(...domain),
-    tickFormat: axisFigure,
-  };
-};
-
-// Points of data as points of the drawing.
-const placed = (svg, points) => {
-  const [x, y] = [svg.scale("x"), svg.scale("y")];
-  return points
-    .map(({ px, py, dx = 0, dy = 0, ...rest }) => ({ x: x.apply(px) + dx, y: y.apply(py) + dy, ...rest }))
-    .filter((point) => Number.isFinite(point.x) && Number.isFinite(point.y));
-};
-
 // Trials with the same outcome lie side by side, in columns of four, around the place where they belong.
 const COLUMN = 4;
 const APART = 8.5;
@@ -133,9 +23,7 @@ const oversell = (width) => {
   const trials = heaped([...all].sort((a, b) => place(a) - place(b) || a.block - b.block));
   const [low, high] = d3.extent(trials, (trial) => trial.beyond);
   const reach = Math.max(1, high, -low) * 1.08;
-  const frame = rowFrame(rows, width, 24, width < NARROW ? 62 : 46);
-  // Below the name, where that stands above the row.
-  const lower = width < NARROW ? 8 : 0;
+  const frame = rowFrame(rows, width, 24, 46);
   const svg = Plot.plot({
     ...frame.options,
     x: {
@@ -148,15 +36,15 @@ const oversell = (width) => {
       tickFormat: (value) => (Number.isInteger(value) ? grouped(String(value)) : ""),
     },
     marks: [
-      ...frame.marks,
       Plot.ruleX([0], { stroke: "currentColor", strokeWidth: 1.5 }),
+      ...frame.marks,
       ...trials.map((trial) =>
         Plot.dot([trial], {
           x: "beyond",
-          y: place,
+          y: (own) => frame.y(place(own)),
           r: 3.1,
           dx: trial.dx,
-          dy: trial.dy + lower,
+          dy: trial.dy,
           fill: trial.warm_up ? "var(--surface)" : colour(trial.strategy),
           stroke: colour(trial.strategy),
           strokeWidth: 1.4,
@@ -176,9 +64,9 @@ const oversell = (width) => {
   };
   const points = trials.map((trial) => ({
     px: trial.beyond,
-    py: place(trial),
+    py: frame.y(place(trial)),
     dx: trial.dx,
-    dy: trial.dy + lower,
+    dy: trial.dy,
     series: trial.strategy,
     text: text(trial),
   }));
@@ -188,19 +76,21 @@ const oversell = (width) => {
 // A dot, a bar and a figure for each row, of which there has to be one.
 const estimateRows = (width, { rows, of, unit, axis, open = (row) => !row.ranked, roomRight = 132, extra = [] }) => {
   const frame = rowFrame(rows, width, roomRight);
-  const y = (row) => rows.indexOf(row);
+  const y = (row) => frame.y(rows.indexOf(row));
+  // Beside a name there is room for the figure alone.
+  const aside = (row) => (frame.narrow ? "" : interval(of(row)));
   const svg = Plot.plot({
     ...frame.options,
-    x: axis,
+    x: axis(frame.options),
     marks: [
       ...extra,
       ...frame.marks,
-      ...bars(rows, { low: (row) => of(row).low, high: (row) => of(row).high, y }),
       ...dots(rows, { x: (row) => of(row).value, y, isOpen: open }),
+      ...bars(rows, { low: (row) => of(row).low, high: (row) => of(row).high, y }),
       ...rowFigures(
         frame,
         rows,
-        (row) => `${figure(of(row).value)}${row.sign ? ` ${row.sign}` : ""}${interval(of(row))}`,
+        (row) => `${figure(of(row).value)}${row.sign ? ` ${row.sign}` : ""}${aside(row)}`,
       ),
     ],
   });
@@ -225,7 +115,8 @@ const medians = (width) => {
     .sort((a, b) => a.p50_ms.value - b.p50_ms.value);
   if (rows.length === 0) return null;
   const of = (row) => row.p50_ms;
-  return estimateRows(width, { rows, of, unit: "ms", axis: logAxis(extent(rows, of), "median response time (ms) →") });
+  const axis = (options) => logAxis(extent(rows, of), "median response time (ms) →", options);
+  return estimateRows(width, { rows, of, unit: "ms", axis });
 };
 
 const SIGNS = { indistinguishable: "~", "too-few-blocks": "?" };
@@ -243,7 +134,7 @@ const ratios = (width) => {
     of,
     unit: `× the median of ${rows[0].reference}`,
     open: (row) => row.sign !== "",
-    axis: logAxis([...extent(rows, of), 0.9, 1.1], "faster ← ratio of the medians → slower"),
+    axis: (options) => logAxis([...extent(rows, of), 0.9, 1.1], "faster ← ratio of the medians → slower", options),
     extra: [band, Plot.ruleX([1], { stroke: "currentColor", strokeWidth: 1.5 })],
     roomRight: 154,
   });
@@ -262,31 +153,34 @@ const herdNotifications = (width) => {
   const clamp = (value) => (value > 0 ? value : least * 0.8);
   const end = (value) => (value === null ? null : clamp(value));
   const frame = rowFrame(rows, width, 190);
-  const y = (row) => rows.indexOf(row);
+  const y = (row) => frame.y(rows.indexOf(row));
+  // A narrow figure stands in one line with its name, and the axis has the word.
+  const word = frame.narrow ? "" : " expected";
+  const key = frame.narrow ? " (of expected)" : " (servers ●, clients ◇, expected |)";
   const has = (field) => rows.filter((row) => row[field] !== null && row[field] !== undefined);
   const svg = Plot.plot({
     ...frame.options,
-    x: logAxis([...all.map(clamp), 2], "notifications per release (servers ●, clients ◇, expected |)", 1.25),
+    x: logAxis([...all.map(clamp), 2], `notifications per release${key}`, frame.options, 1.25),
     marks: [
       ...frame.marks,
       ...has("expected_notifications").map((row) =>
         Plot.link([row], {
           x1: () => clamp(row.expected_notifications),
           x2: () => clamp(row.expected_notifications),
-          y1: () => y(row) - 0.36,
-          y2: () => y(row) + 0.36,
+          y1: () => y(row) - frame.half(29),
+          y2: () => y(row) + frame.half(29),
           stroke: "currentColor",
           strokeWidth: 2.5,
           className: `s s${row.strategy}`,
         }),
       ),
-      ...bars(rows, { low: (row) => end(row.notifications.low), high: (row) => end(row.notifications.high), y }),
       ...dots(rows, { x: (row) => clamp(row.notifications.value), y }),
+      ...bars(rows, { low: (row) => end(row.notifications.low), high: (row) => end(row.notifications.high), y }),
       ...has("client_notifications").map((row) =>
         Plot.dot([row], {
           x: () => clamp(row.client_notifications),
           y,
-          r: 9,
+          r: 6,
           symbol: "diamond",
           stroke: "currentColor",
           strokeWidth: 1.2,
@@ -298,7 +192,7 @@ const herdNotifications = (width) => {
         frame,
         rows,
         (row) =>
-          `${figure(row.notifications.value)}${row.expected_notifications === null ? "" : ` of ${figure(row.expected_notifications)} expected`}`,
+          `${figure(row.notifications.value)}${row.expected_notifications === null ? "" : ` of ${figure(row.expected_notifications)}${word}`}`,
       ),
     ],
   });
@@ -315,18 +209,19 @@ const herdNotifications = (width) => {
 
 const cpu = (width) => {
   const rows = atLevel(data.results).filter((row) => row.cpu_ms.some((ms) => ms !== null));
+  if (rows.length === 0) return null;
+  const frame = rowFrame(rows, width, 80);
   const parts = rows.flatMap((row, place) => {
     let from = 0;
     return row.cpu_ms
       .map((ms, process) => {
-        const part = { row, place, process, ms: ms || 0, from, to: from + (ms || 0) };
+        const part = { row, place: frame.y(place), process, ms: ms || 0, from, to: from + (ms || 0) };
         from = part.to;
         return part;
       })
       .filter((part) => part.ms > 0);
   });
   if (parts.length === 0) return null;
-  const frame = rowFrame(rows, width, 80);
   const most = Math.max(...parts.map((part) => part.to));
   const room = (part) => (part.ms / most) * (width - frame.options.marginLeft - frame.options.marginRight);
   const svg = Plot.plot({
@@ -346,8 +241,8 @@ const cpu = (width) => {
         Plot.rect([part], {
           x1: "from",
           x2: "to",
-          y1: part.place - 0.3,
-          y2: part.place + 0.3,
+          y1: part.place - frame.half(18),
+          y2: part.place + frame.half(18),
           fill: `var(--p${part.process})`,
           stroke: "var(--surface)",
           strokeWidth: 1,

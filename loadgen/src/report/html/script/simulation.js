@@ -1,19 +1,5 @@
 // What was predicted, and what was measured, against the number of waiters. The recipes have the colours and shapes
-// of their strategies, or those that no strategy took, and are named where their lines end.
-const LINE = 14;
-
-// How far each name has to be moved up or down, so that none hides another: `heights` are in pixels from the top.
-const namesApart = (heights) => {
-  const moves = heights.map(() => 0);
-  const order = d3.range(heights.length).sort((a, b) => heights[a] - heights[b]);
-  let free = -Infinity;
-  for (const place of order) {
-    const at = Math.max(heights[place], free);
-    moves[place] = at - heights[place];
-    free = at + LINE;
-  }
-  return moves;
-};
+// of their strategies, or those that no strategy took, and are named beside the ends of their lines.
 
 const simulated =
   (of, { label, unit }) =>
@@ -28,13 +14,22 @@ const simulated =
     );
     const values = logDomain(every.map(of), 1.3);
     const isHeldOut = (point) => heldOut.includes(point.waiters);
+    // The colour and the shape of the strategy of that recipe, or of none.
+    const kindOf = (recipe) => {
+      const place = data.strategies.indexOf(`zk-${recipes[recipe].name}`);
+      return place < 0 ? data.strategies.length + recipe : place;
+    };
+    const ends = recipes.flatMap(({ name, points }, recipe) => {
+      const end = points.filter(has).at(-1);
+      return end ? [{ name, colour: colour(kindOf(recipe)), end: [end.waiters, of(end)] }] : [];
+    });
     const frame = base(width, Math.min(400, 260 + width * 0.14));
-    const scaleY = d3.scaleLog(values, [frame.height - frame.marginBottom, frame.marginTop]);
-    const ends = recipes.map(({ points }) => points.filter(has).at(-1));
-    const moves = namesApart(ends.map((end) => (end ? scaleY(of(end)) : 0)));
-    const svg = Plot.plot({
-      ...frame,
-      marginRight: 74,
+    const room = roomForNames(namesOf(ends), frame);
+    const framed = withRoom(frame, room);
+    const ticks = logTicks(...waiters);
+    const named = spaced(ticks, d3.scaleLog(waiters, [framed.marginLeft, width - framed.marginRight]));
+    const plot = Plot.plot({
+      ...framed,
       x: {
         type: "log",
         domain: waiters,
@@ -42,15 +37,13 @@ const simulated =
         label: "waiters →",
         labelAnchor: "center",
         labelArrow: "none",
-        ticks: logTicks(...waiters),
-        tickFormat: axisFigure,
+        ticks,
+        tickFormat: (tick) => (named.includes(tick) ? axisFigure(tick) : ""),
       },
       y: { type: "log", domain: values, grid: true, label, ticks: logTicks(...values), tickFormat: axisFigure },
       marks: recipes
-        .map(({ name, points, measured }, recipe) => {
-          const predicted = points.filter(has);
-          const place = data.strategies.indexOf(`zk-${name}`);
-          const strategy = place < 0 ? data.strategies.length + recipe : place;
+        .map(({ points, measured }, recipe) => {
+          const [predicted, strategy] = [points.filter(has), kindOf(recipe)];
           return [
             Plot.line(predicted, {
               x: "waiters",
@@ -58,16 +51,6 @@ const simulated =
               stroke: colour(strategy),
               strokeWidth: 2,
               className: "simulated",
-            }),
-            Plot.text(predicted.slice(-1), {
-              x: "waiters",
-              y: of,
-              text: () => name,
-              textAnchor: "start",
-              dx: 8,
-              dy: moves[recipe],
-              fill: "currentColor",
-              fontWeight: 600,
             }),
             ...measured.filter(has).map((point) =>
               Plot.dot([point], {
@@ -85,6 +68,7 @@ const simulated =
         })
         .flat(2),
     });
+    const { svg, keys } = withNames(plot, room, ends);
     const text = (name, point, what) =>
       `${name}, ${grouped(String(point.waiters))} waiters\n${what}: ${figure(of(point))} ${unit}`;
     const points = recipes.flatMap(({ name, points: predicted, measured }, recipe) =>
@@ -98,5 +82,5 @@ const simulated =
         text: text(name, point, what),
       })),
     );
-    return { svg, points: placed(svg, points) };
+    return { svg, keys, points: placed(svg, points) };
   };

@@ -1,0 +1,60 @@
+//! The sale over time: how the units went.
+
+use stats::figures;
+
+use crate::judge::metrics::SOLD_OUT_AFTER;
+use crate::judge::result::StrategyResult;
+use crate::report::Report;
+use crate::report::html::cost::measured;
+use crate::report::html::names::name;
+use crate::report::html::page::{Absent, Block, Chart, Section};
+use crate::trial::record::Trial;
+
+pub(super) fn section(report: &Report) -> Section {
+    Section { id: "sale", title: "The sale over time", blocks: vec![Block::Charts(vec![chart(report)])] }
+}
+
+fn chart(report: &Report) -> Chart {
+    let stock_total = i64::from(report.plan.stock) * i64::from(report.plan.goods);
+    let words = |result: &StrategyResult| {
+        let name = name(report, result);
+        let beyond = measured(report, result).map(|trial| trial.audit.oversold).max()?;
+        let beyond = if beyond > 0 {
+            format!("; up to {} units too many were sold", figures::signed(beyond))
+        } else {
+            String::new()
+        };
+        let Some(after) = SOLD_OUT_AFTER.of(result) else {
+            let left = measured(report, result).map(|trial| stock_total - trial.audit.sold).max()?;
+            let left = figures::signed(left.max(0));
+            return Some(format!("{name}: the stock was not gone; up to {left} units were left{beyond}"));
+        };
+        Some(format!("{name}: the stock was gone after {} ms{beyond}", figures::estimate(&after)))
+    };
+    Chart {
+        id: "stock",
+        title: "Units sold, left and oversold".to_owned(),
+        caption: "A row a strategy: its trial of median length, as the buyers learnt of their sales. All rows have the same \
+                  axes. The coloured part grows with each unit sold, and the grey part above it are the units left. The upper \
+                  line is the stock: what rises above it was sold although it was not there."
+            .to_owned(),
+        label: None,
+        words: report.results.iter().filter_map(words).collect(),
+        absent: counted(report).all(|trial| trial.sold_over_time.at_ms.is_empty()).then(|| Absent {
+            why: why_absent(report, "No trial that counts sold anything."),
+            command: "loadgen compare --trials 10",
+        }),
+        wide: true,
+    }
+}
+
+/// The trials that count.
+pub(super) fn counted(report: &Report) -> impl Iterator<Item = &Trial> {
+    report.trials.iter().filter(|trial| !trial.warm_up)
+}
+
+/// Why a chart is absent: no trial ended, or what `otherwise` says.
+pub(super) fn why_absent(report: &Report, otherwise: &str) -> String {
+    let none_ended = counted(report).next().is_none();
+    if none_ended { "No trial that counts was run to its end." } else { otherwise }.to_owned()
+}

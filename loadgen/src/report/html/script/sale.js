@@ -1,0 +1,77 @@
+// The sale over time, with a row for each strategy.
+
+// What became of the units of a sale.
+const units = (sold) => {
+  const [left, beyond] = [Math.max(0, data.stock - sold), Math.max(0, sold - data.stock)];
+  const parts = [[sold, "sold"], [left, "left"], [beyond, "oversold"]].filter(([count], part) => count > 0 || part === 0);
+  return parts.map(([count, what]) => `${grouped(String(count))} ${what}`).join(", ");
+};
+const soldAfter = (ms, sold) => {
+  const beyond = sold > data.stock ? `, ${grouped(String(sold - data.stock))} too many` : "";
+  return `${grouped(String(sold))} in ${figure(ms)} ms${beyond}`;
+};
+
+// The sale of each strategy, in the trial of median length: units sold below the line of the stock, units left between the
+// two, units oversold above the line. All rows have the same axes.
+const stock = (width) => {
+  const rows = atLevel(data.results)
+    .map((row) => ({ ...row, ...data.timelines.find((own) => own.strategy === row.strategy && own.users === row.users) }))
+    .filter((row) => row.sold && row.sold.at_ms.length > 0);
+  if (rows.length === 0) return null;
+  const tall = 76;
+  const frame = rowFrame(rows, width, 176, tall);
+  const end = d3.max(rows, (row) => row.sold.at_ms.at(-1));
+  const most = d3.max(rows, (row) => row.sold.count.at(-1));
+  // Of a stock that is never nearly sold there is no line: the units left would be all that one sees.
+  const hasLine = data.stock <= most * 1.5;
+  const top = hasLine ? Math.max(most, data.stock) : most;
+  const height = (place, units) => frame.y(place) + frame.half(tall - 12) * (1 - (2 * units) / top);
+  const steps = (row) => [[0, 0], ...row.sold.at_ms.map((at, step) => [at, row.sold.count[step]])];
+  const area = (row, place, from, to, fill) =>
+    Plot.areaY([...steps(row), [end, row.sold.count.at(-1)]], {
+      x: "0",
+      y1: ([, units]) => height(place, from(units)),
+      y2: ([, units]) => height(place, to(units)),
+      curve: "step-after",
+      fill,
+      className: `s s${row.strategy}`,
+    });
+  const svg = Plot.plot({
+    ...frame.options,
+    x: {
+      domain: [0, end],
+      label: "time (ms) →",
+      labelAnchor: "center",
+      labelArrow: "none",
+      grid: true,
+      ticks: Math.max(2, Math.round((width - frame.options.marginLeft) / 110)),
+      tickFormat: axisFigure,
+    },
+    marks: [
+      ...frame.marks,
+      ...rows.flatMap((row, place) => [
+        ...(hasLine ? [area(row, place, (sold) => Math.min(sold, data.stock), () => data.stock, "var(--rule)")] : []),
+        area(row, place, () => 0, (sold) => (hasLine ? Math.min(sold, data.stock) : sold), colour(row.strategy)),
+        ...(hasLine ? [area(row, place, () => data.stock, (sold) => Math.max(sold, data.stock), "var(--bad)")] : []),
+        Plot.ruleY([height(place, 0), ...(hasLine ? [height(place, data.stock)] : [])], {
+          stroke: "currentColor",
+          className: `s s${row.strategy}`,
+        }),
+      ]),
+      ...rowFigures(frame, rows, ({ sold }) => soldAfter(sold.at_ms.at(-1), sold.count.at(-1))),
+    ],
+  });
+  const points = rows.flatMap((row, place) =>
+    steps(row).map(([at, sold]) => ({
+      px: at,
+      py: height(place, sold),
+      series: row.strategy,
+      text: `${nameOf(row.strategy)}\nafter ${figure(at)} ms: ${units(sold)}`,
+    })),
+  );
+  const keys = [
+    { name: "sold, in the colour of the strategy", colour: colour(rows[0].strategy) },
+    ...(hasLine ? [{ name: "left", colour: "var(--rule)" }, { name: "oversold", colour: "var(--bad)" }] : []),
+  ];
+  return { svg, keys, points: placed(svg, points) };
+};

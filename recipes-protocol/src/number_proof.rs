@@ -12,12 +12,10 @@
 use crate::names::Sequence;
 use crate::stat::ParentCzxid;
 
-/// Consecutive grants after which a watch of the lock's node is worth its read. A lock that is used once never pays for the watch.
-const GRANTS_BEFORE_WATCH: u8 = 1;
-
-/// Consecutive grants after which the look is skipped, because the next number probably follows directly. If another contender is
-/// in between, the look comes one round trip late.
-const GRANTS_BEFORE_TRUST: u8 = 2;
+/// Consecutive grants after which the lock is probably had alone: a watch of the lock's node is worth its read, and then the next
+/// number probably follows directly, so the look is skipped. If another contender is in between, the look comes one round trip
+/// late. One grant is not enough: if each session of a crowd had such a watch, the next note would wake all of them.
+const GRANTS_IN_A_ROW: u8 = 2;
 
 /// A grant of the lock to one contender alone: no contender was ahead of it any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -79,8 +77,8 @@ impl NumberProof {
     /// Returns what to send with a `create`. `watched`: the lock's node whose watch has not fired.
     pub fn first_requests(&self, watched: Option<ParentCzxid>) -> FirstRequests {
         match (self.expected(), watched) {
-            (Some(_), None) if self.in_a_row >= GRANTS_BEFORE_WATCH => FirstRequests::LookAndWatch,
-            (Some(expected), Some(watched)) if watched == expected.parent() && self.in_a_row >= GRANTS_BEFORE_TRUST => {
+            (Some(_), None) if self.in_a_row >= GRANTS_IN_A_ROW => FirstRequests::LookAndWatch,
+            (Some(expected), Some(watched)) if watched == expected.parent() && self.in_a_row >= GRANTS_IN_A_ROW => {
                 FirstRequests::Nothing(expected)
             }
             _ => FirstRequests::Look,

@@ -9,18 +9,18 @@ use crate::support::{RECIPES, Recipe, soon, until};
 async fn an_uncontended_cycle_costs_two_requests_as_a_mutex_or_fixed_node_three_as_a_queue_and_five_with_leases() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let session = Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
-    // The second time a mutex is watched, so that from the third time on nobody need look.
+    // The third time a mutex is watched, so that from the fourth time on nobody need look.
     for (recipe, requests) in [
-        (Recipe::Mutex, [4, 2, 2]),
-        (Recipe::Cohort, [4, 2, 2]),
-        (Recipe::Handoff, [3, 3, 3]),
-        (Recipe::Read, [3, 3, 3]),
-        (Recipe::Write, [3, 3, 3]),
-        (Recipe::SemaphoreMutex, [7, 5, 5]),
-        (Recipe::Semaphore, [7, 5, 5]),
-        (Recipe::Naive, [2, 2, 2]),
+        (Recipe::Mutex, [3, 4, 2, 2]),
+        (Recipe::Cohort, [3, 4, 2, 2]),
+        (Recipe::Handoff, [3; 4]),
+        (Recipe::Read, [3; 4]),
+        (Recipe::Write, [3; 4]),
+        (Recipe::SemaphoreMutex, [6, 7, 5, 5]),
+        (Recipe::Semaphore, [6, 7, 5, 5]),
+        (Recipe::Naive, [2; 4]),
         // As a mutex, and the leader watches its own node. That watch fires at the release.
-        (Recipe::Leader, [5, 3, 3]),
+        (Recipe::Leader, [4, 5, 3, 3]),
     ] {
         let lock = recipe.lock(&session, recipe.path());
         let cycle = async || {

@@ -101,7 +101,12 @@ pub struct ByOutcome<T> {
 impl ByOutcome<u64> {
     /// Buyers who were told neither "sold" nor "sold out".
     pub fn undecided(&self) -> u64 {
-        self.refused + self.error + self.timeout
+        self.refused + self.failed()
+    }
+
+    /// Requests that ended in an error or a timeout.
+    pub fn failed(&self) -> u64 {
+        self.error + self.timeout
     }
 
     /// How many samples there are of each outcome.

@@ -20,13 +20,14 @@ use crate::lab::strategy::select;
 use crate::output::Output;
 
 /// Flags of `compare` about servers, trials and reports, which no exported load has.
-const OF_COMPARE: [(&str, ArgAction); 9] = [
+const OF_COMPARE: [(&str, ArgAction); 10] = [
     ("database-url", ArgAction::Set),
     ("zookeeper", ArgAction::Set),
     ("trials", ArgAction::Set),
     ("no-warm-up", ArgAction::SetTrue),
     ("seed", ArgAction::Set),
     ("dropped-max", ArgAction::Set),
+    ("errors-max", ArgAction::Set),
     ("wide", ArgAction::SetTrue),
     ("jmeter-summary", ArgAction::SetTrue),
     ("quiet", ArgAction::SetTrue),

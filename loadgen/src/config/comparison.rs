@@ -66,6 +66,9 @@ struct TrialArgs {
     /// Largest share of dropped arrivals. With more of them, a trial of --rate is undecided [default: 1%]
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     dropped_max: Option<f64>,
+    /// Largest share of requests that end in an error or a timeout. With more of them, a trial is undecided [default: 1%]
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    errors_max: Option<f64>,
 }
 
 /// What is reported.
@@ -97,6 +100,7 @@ impl ComparisonArgs {
         load.flags.warm_up = trials.no_warm_up.then_some(false);
         load.flags.seed = trials.seed;
         load.flags.dropped_max = trials.dropped_max;
+        load.flags.errors_max = trials.errors_max;
         let Resolved { load, mut service, trials, warm_up, seed, limits } = load.resolve(strategies)?;
         service.demo_service.clone_from(&target.demo_service);
         let source = match target.resolve(|name| env::var(name).ok())? {
@@ -223,6 +227,9 @@ mod tests {
     #[test]
     fn one_arrival_in_a_hundred_may_be_dropped_by_default() {
         let allowed = |settings: CompareSettings| settings.limits.dropped_share_max;
+        let errors = |settings: CompareSettings| settings.limits.errors_share_max;
+        assert_eq!(errors(plan("errors-max = \"2%\"", &[]).unwrap()), 0.02);
+        assert_eq!(errors(plan("errors-max = \"2%\"", &["--errors-max", "0%"]).unwrap()), 0.0);
         assert_eq!(allowed(compare(&[])), 0.01);
         assert_eq!(allowed(plan("dropped-max = \"5 %\"", &[]).unwrap()), 0.05);
         assert_eq!(allowed(plan("dropped-max = \"5%\"", &["--dropped-max", "0%"]).unwrap()), 0.0);
@@ -288,6 +295,7 @@ mod tests {
             ["compare", "--duration", "500us"],
             ["compare", "--dropped-max", "0.01"],
             ["compare", "--dropped-max", "101%"],
+            ["compare", "--errors-max", "1"],
             ["compare", "--lock-wait", "18446744073709551615s"],
             ["compare", "--threshold", "zk-mutex p99=1s"],
             ["compare", "--target", "ftp://a"],

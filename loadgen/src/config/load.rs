@@ -53,7 +53,7 @@ impl LoadArgs {
             trials: plan.trials.get(),
             warm_up: plan.warm_up,
             seed: plan.seed,
-            limits: Limits { dropped_share_max: plan.dropped_max },
+            limits: Limits { dropped_share_max: plan.dropped_max, errors_share_max: plan.errors_max },
             load: LoadSettings {
                 strategies: plan.strategies,
                 users,

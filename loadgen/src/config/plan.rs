@@ -62,7 +62,8 @@ pub(crate) struct PlanSettings {
     /// the client's wait for an answer [default: 1m; presets jmeter and scale: 5m]
     #[config(deserialize_with = time, layer_attr(arg(long, value_name = "TIME", value_parser = parse_time)))]
     pub(super) lock_wait: Duration,
-    /// `compare` and `run` have flags for it, for `warm_up`, for `seed` and for `dropped_max`.
+    /// `compare` and `run` have flags for it, for `warm_up`, for `seed`, for
+    /// `dropped_max` and for `errors_max`.
     #[config(layer_attr(arg(skip)))]
     pub(super) trials: Trials,
     #[config(default = true, layer_attr(arg(skip)))]
@@ -71,6 +72,8 @@ pub(crate) struct PlanSettings {
     pub(super) seed: Option<u32>,
     #[config(default = "1%", deserialize_with = share, layer_attr(arg(skip)))]
     pub(super) dropped_max: f64,
+    #[config(default = "1%", deserialize_with = share, layer_attr(arg(skip)))]
+    pub(super) errors_max: f64,
     #[config(default = [], layer_attr(arg(long = "threshold", help_heading = "Thresholds", help = threshold_help())))]
     #[config(layer_attr(arg(value_name = "RULE", value_parser = Threshold::parse)))]
     pub(super) thresholds: Vec<Threshold>,

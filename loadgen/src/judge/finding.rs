@@ -24,6 +24,9 @@ pub(crate) enum Finding {
     /// Nothing is known: of too many arrivals nobody knows what they would have met, as they were dropped.
     #[serde(rename = "arrivals-dropped")]
     Dropped,
+    /// Nothing is known: too many requests ended in an error or a timeout, and the times are those of the others.
+    #[serde(rename = "requests-failed")]
+    Failing,
     /// Nothing wrong was found, and not everything was checked.
     Unchecked,
     /// It has to oversell under a load that proves anything, and did not in any trial. Or it has a lock, and no two buyers met
@@ -42,6 +45,7 @@ impl Finding {
             Finding::Broken => "NO",
             Finding::Inconclusive => "refused or failed",
             Finding::Dropped => "arrivals dropped",
+            Finding::Failing => "requests failed",
             Finding::Unchecked => "unchecked",
             Finding::LoadTooWeak => "load too weak",
             Finding::NotRun => "not run",
@@ -70,6 +74,8 @@ impl Finding {
             Finding::Inconclusive
         } else if trials.iter().any(|trial| trial.drops_too_many(limits)) {
             Finding::Dropped
+        } else if trials.iter().any(|trial| trial.fails_too_many(limits)) {
+            Finding::Failing
         } else if any(|trial| !trial.unchecked.is_empty()) {
             Finding::Unchecked
         } else if expects_oversell
@@ -186,6 +192,19 @@ mod tests {
         assert_eq!(found(&dropping(11, 101), Promise::NeverOversells), Finding::Broken);
         assert_eq!(found(&dropping(11, 130), Promise::Oversells), Finding::Kept);
         assert_eq!(found(&dropping(11, 100), Promise::Oversells), Finding::Dropped);
+    }
+
+    #[test]
+    fn a_strategy_whose_requests_failed_has_proved_nothing() {
+        let failing = |error, timeout| {
+            let mut trial = fixture::trial("pg-merge", 0, 100, 100);
+            (trial.answers.sold, trial.answers.sold_out) = (100, 900 - error - timeout);
+            (trial.answers.error, trial.answers.timeout, trial.answers.refused) = (error, timeout, 0);
+            trial
+        };
+        let found = |trial: &Trial| Finding::of(Promise::NeverOversells, 3, &LIMITS, &[trial]);
+        assert_eq!(found(&failing(5, 5)), Finding::Kept);
+        assert_eq!(found(&failing(6, 5)), Finding::Failing);
     }
 
     #[test]

@@ -111,6 +111,7 @@ fn not_proved(level: &[&StrategyResult]) -> Vec<String> {
     for (finding, why) in [
         (Finding::Inconclusive, "buyers got no decision, or a trial did not come to rest"),
         (Finding::Dropped, "too many arrivals were dropped, and nobody knows what these buyers would have met"),
+        (Finding::Failing, "too many requests failed, and the times of the others say nothing of these buyers"),
     ] {
         let unknown = names(&|result| result.finding == finding);
         if !unknown.is_empty() {

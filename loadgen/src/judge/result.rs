@@ -44,8 +44,8 @@ pub(crate) struct StrategyResult {
     /// Trials that sold a unit too many or too few, lost an update, sold a unit twice or out of sequence, or whose books did
     /// not balance. Units that were left and lost updates count only in a trial that had come to rest.
     pub(crate) bad_trials: u32,
-    /// Trials that prove nothing: undecided buyers left units, books did not balance before all was at rest, or more arrivals
-    /// were dropped than the plan allows.
+    /// Trials that prove nothing: undecided buyers left units, books did not balance before all was at rest, more arrivals
+    /// were dropped than the plan allows, or more requests failed.
     pub(crate) inconclusive_trials: u32,
     /// Trials in which nothing wrong was found, and not everything was checked.
     pub(crate) unchecked_trials: u32,
@@ -66,6 +66,8 @@ pub(crate) struct StrategyResult {
     pub(crate) answers: ByOutcome<u64>,
     /// Buyers who were told neither "sold" nor "sold out", over all trials, the warm-up included.
     pub(crate) undecided: u64,
+    /// Those of them whose request ended in an error or a timeout.
+    pub(crate) failed: u64,
     /// Requests and arrivals that were dropped, over all trials, the warm-up included.
     pub(crate) arrivals: u64,
     /// Those of them that were dropped.

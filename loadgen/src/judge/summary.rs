@@ -45,7 +45,7 @@ fn result_of(strategy: &Strategy, users: u32, plan: &Plan, all: &[Trial], metric
     let is_own = |trial: &&Trial| trial.strategy == strategy.name && trial.users == users;
     let trials = Trials { all: all.iter().filter(is_own).collect() };
     let (run, bad_trials) = (trials.count(|_| true), trials.count(Trial::is_bad));
-    let inconclusive_trials = trials.count(|trial| trial.is_inconclusive() || trial.drops_too_many(&plan.limits));
+    let inconclusive_trials = trials.count(|trial| trial.is_undecided(&plan.limits));
     let unchecked_trials = trials.count(|trial| !trial.is_bad() && !trial.unchecked.is_empty());
     let finding = Finding::of(strategy.promise, plan.instances, &plan.limits, &trials.all);
     let expected =
@@ -63,9 +63,12 @@ fn result_of(strategy: &Strategy, users: u32, plan: &Plan, all: &[Trial], metric
         kept: match finding {
             Finding::Kept => Some(true),
             Finding::Broken => Some(false),
-            Finding::Inconclusive | Finding::Dropped | Finding::Unchecked | Finding::LoadTooWeak | Finding::NotRun => {
-                None
-            }
+            Finding::Inconclusive
+            | Finding::Dropped
+            | Finding::Failing
+            | Finding::Unchecked
+            | Finding::LoadTooWeak
+            | Finding::NotRun => None,
         },
         finding,
         rank: None,
@@ -90,6 +93,7 @@ fn result_of(strategy: &Strategy, users: u32, plan: &Plan, all: &[Trial], metric
         oversold_median: median(&oversold),
         answers: ByOutcome::fold(&answers, |counts| counts.sum()),
         undecided: sum(|trial| trial.answers.undecided()),
+        failed: sum(|trial| trial.answers.failed()),
         arrivals: sum(|trial| trial.generator.requests + trial.generator.dropped),
         dropped: sum(|trial| trial.generator.dropped),
         dropped_busy: sum(|trial| trial.generator.dropped_busy),

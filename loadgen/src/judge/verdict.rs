@@ -41,6 +41,8 @@ pub(crate) struct Conclusion<'a> {
     pub(crate) finding: Finding,
     /// Buyers over all trials who were told neither "sold" nor "sold out".
     pub(crate) undecided: u64,
+    /// Those whose request ended in an error or a timeout.
+    pub(crate) failed: u64,
     /// Trials that had not come to rest.
     pub(crate) unsettled_trials: u32,
     /// Requests and dropped arrivals over all trials.
@@ -82,6 +84,7 @@ impl Verdict {
         for (finding, advice) in [
             (Finding::Inconclusive, "raise --lock-wait, or look at the service's log"),
             (Finding::Dropped, "lower --rate, or raise --users"),
+            (Finding::Failing, "look at the service's log"),
         ] {
             if let Some(details) = unproved(strategies, finding) {
                 exits.push((Exit::Setup.code(), format!("nothing can be said of {details}; {advice}")));
@@ -126,6 +129,7 @@ impl Conclusion<'_> {
             users: tell_users.then_some(result.users),
             finding: result.finding,
             undecided: result.undecided,
+            failed: result.failed,
             unsettled_trials: result.unsettled_trials,
             arrivals: result.arrivals,
             dropped: result.dropped,
@@ -148,6 +152,9 @@ fn unproved(strategies: &[Conclusion<'_>], finding: Finding) -> Option<String> {
         if finding == Finding::Dropped {
             let [dropped, arrivals] = [strategy.dropped, strategy.arrivals].map(count);
             causes.push(format!("{dropped} of {arrivals} arrivals were dropped{}", whose_fault(strategy)));
+        } else if finding == Finding::Failing {
+            let [failed, requests] = [strategy.failed, strategy.arrivals - strategy.dropped].map(count);
+            causes.push(format!("{failed} of {requests} requests ended in an error or a timeout"));
         } else if strategy.undecided > 0 {
             causes.push(format!("{} got no decision", count_of(strategy.undecided, "buyer")));
         }
@@ -196,6 +203,7 @@ mod tests {
             users: None,
             finding: Finding::Inconclusive,
             undecided: 280,
+            failed: 0,
             unsettled_trials: 1,
             arrivals: 300,
             dropped: 0,
@@ -217,6 +225,7 @@ mod tests {
             users: None,
             finding: Finding::Unchecked,
             undecided: 0,
+            failed: 0,
             unsettled_trials: 0,
             arrivals: 300,
             dropped: 0,
@@ -238,6 +247,7 @@ mod tests {
                 users: None,
                 finding: Finding::Dropped,
                 undecided: 0,
+                failed: 0,
                 unsettled_trials: 0,
                 arrivals: 4000,
                 dropped: 3951,
@@ -268,6 +278,7 @@ mod tests {
             users: None,
             finding,
             undecided: 0,
+            failed: 0,
             unsettled_trials: 0,
             arrivals: 300,
             dropped: 0,

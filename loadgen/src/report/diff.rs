@@ -160,6 +160,7 @@ fn worse_sold(was: &Standing, now: &Standing) -> Option<&'static str> {
         (Finding::Kept, Finding::Dropped) => {
             Some("kept its promise before, and no longer let enough buyers in: too many arrivals were dropped")
         }
+        (Finding::Kept, Finding::Failing) => Some("kept its promise before, and now too many requests fail"),
         (Finding::Kept, Finding::Unchecked) => Some("kept its promise before, and now not everything was checked"),
         (Finding::Kept, Finding::LoadTooWeak) => {
             Some("kept its promise before, and now the load was too weak to prove anything")

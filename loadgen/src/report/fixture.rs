@@ -29,7 +29,7 @@ use crate::trial::record::{Curve, Latency, Trial, goodput_per_s, silence_max, so
 
 const USERS: u32 = 300;
 /// The limits of every comparison that sets none.
-pub(crate) const LIMITS: Limits = Limits { dropped_share_max: 0.01 };
+pub(crate) const LIMITS: Limits = Limits { dropped_share_max: 0.01, errors_share_max: 0.01 };
 /// Blocks of the plan, the warm-up apart. This number can tell a difference.
 const TRIALS: u32 = 8;
 

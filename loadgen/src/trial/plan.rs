@@ -51,6 +51,8 @@ pub(crate) struct Plan {
 pub(crate) struct Limits {
     /// A trial with a larger share of dropped arrivals is undecided.
     pub(crate) dropped_share_max: f64,
+    /// A trial with a larger share of requests that ended in an error or a timeout is undecided.
+    pub(crate) errors_share_max: f64,
 }
 
 /// One round of all subjects.

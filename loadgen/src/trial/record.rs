@@ -180,7 +180,12 @@ impl Trial {
 
     /// Whether the trial proves nothing for the strategy, although nothing wrong was found.
     pub(crate) fn proves_nothing(&self, limits: &Limits) -> bool {
-        !self.is_bad() && (self.is_inconclusive() || self.drops_too_many(limits) || !self.unchecked.is_empty())
+        self.is_undecided(limits) || (!self.is_bad() && !self.unchecked.is_empty())
+    }
+
+    /// Whether the trial proves nothing because of what its buyers met.
+    pub(crate) fn is_undecided(&self, limits: &Limits) -> bool {
+        self.is_inconclusive() || self.drops_too_many(limits) || self.fails_too_many(limits)
     }
 
     /// Whether the trial proves nothing, as too many arrivals were dropped: a buyer who was never served may be the one whom
@@ -188,6 +193,12 @@ impl Trial {
     pub(crate) fn drops_too_many(&self, limits: &Limits) -> bool {
         let Generator { requests, dropped, .. } = self.generator;
         !self.is_bad() && as_f64(dropped) > limits.dropped_share_max * as_f64(requests + dropped)
+    }
+
+    /// Whether the trial proves nothing, as too many requests failed: its times are those of the buyers who were lucky.
+    pub(crate) fn fails_too_many(&self, limits: &Limits) -> bool {
+        let answers = &self.answers;
+        !self.is_bad() && as_f64(answers.failed()) > limits.errors_share_max * as_f64(answers.total())
     }
 
     /// A figure for each unit sold; nothing when none was.

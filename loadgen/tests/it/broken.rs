@@ -84,8 +84,13 @@ impl Broken {
 
     /// Compares at these URLs.
     pub(crate) fn run(&self, strategy: &str, urls: &str) -> Finished {
+        self.run_with(strategy, urls, &[])
+    }
+
+    /// Compares at these URLs with more arguments.
+    pub(crate) fn run_with(&self, strategy: &str, urls: &str, more: &[&str]) -> Finished {
         let args = ["run", strategy, "--users", "12", "--stock", "6", "--trials", "1", "--no-warm-up", "--target"];
-        finish(self.client.loadgen(args).arg(urls).envs(&self.variables))
+        finish(self.client.loadgen(args).arg(urls).args(more).envs(&self.variables))
     }
 
     /// Audits the database.

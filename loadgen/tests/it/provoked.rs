@@ -234,8 +234,9 @@ fn answers_that_are_not_what_the_database_has_are_found_out() {
 
     // An order without an answer is nobody's fault, and is counted apart.
     broken.falsify(once(|_| 500));
-    let (code, report) = broken.compare("zk-mutex");
-    assert!([Some(0), Some(4)].contains(&code), "{report:#}");
+    let finished = broken.run_with("zk-mutex", &broken.url(), &["--errors-max", "10%"]);
+    assert!([Some(0), Some(4)].contains(&finished.code), "{}", finished.stdout);
+    let report = broken.client.report();
     let trial = &report["trials"][0];
     assert_eq!((&trial["audit"]["indeterminate"], &trial["answers"]["error"]), (&1.into(), &1.into()), "{trial:#}");
     assert_eq!(report["results"][0]["figures"]["indeterminate"]["value"], 1.0);
@@ -284,5 +285,30 @@ fn a_lock_that_does_not_exclude_is_found_out_by_its_history() {
     });
     let (code, report) = broken.compare("zk-mutex");
     assert!([Some(0), Some(4)].contains(&code), "one instance has one clock, whatever its name: {report:#}");
+    broken.stop();
+}
+
+#[test]
+fn a_strategy_whose_requests_fail_is_not_comparable() {
+    let broken = Broken::start();
+    // A sequence is not rolled back, so every third purchase fails, and its unit goes to another buyer.
+    broken.execute(
+        "create sequence purchases;
+         create function fail() returns trigger language plpgsql as $$ begin
+             if nextval('purchases') % 3 = 0 then raise exception 'out of order'; end if; return new;
+         end $$;
+         create trigger fail before insert on order_lines for each row execute function fail();",
+    );
+    let finished = broken.run("pg-conditional", &broken.url());
+    let (report, verdict) = (broken.client.report(), &finished.stdout);
+    let (result, trial) = (&report["results"][0], &report["trials"][0]);
+    assert_eq!(trial["audit"]["sold"], 6, "everything was sold in the end: {trial:#}");
+    assert_eq!((&result["finding"], &result["kept"]), (&"requests-failed".into(), &Value::Null), "{result:#}");
+    assert_eq!((&result["is_comparable"], &result["rank"]), (&false.into(), &Value::Null), "{result:#}");
+    let told = format!("{} of 12 requests ended in an error or a timeout", trial["answers"]["error"]);
+    assert!(finished.code == Some(3) && verdict.contains(&told), "{verdict}");
+
+    let allowed = broken.run_with("pg-conditional", &broken.url(), &["--errors-max", "50%"]);
+    assert!([Some(0), Some(4)].contains(&allowed.code), "{}", allowed.stdout);
     broken.stop();
 }

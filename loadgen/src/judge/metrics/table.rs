@@ -215,7 +215,7 @@ rows! {
     ERRORS {
         key: "errors", title: "Errors", unit: "of the requests", kind: Kind::Share,
         definition: "Requests that ended in an error or a timeout: the unit may have been sold.",
-        source: Source::Share(|trial| (trial.answers.error + trial.answers.timeout, trial.answers.total())),
+        source: Source::Share(|trial| (trial.answers.failed(), trial.answers.total())),
         section: Section::Outcomes, compared: Compared::Exact, k6: Some(K6::Rate("errors")),
     }
     HANDOVERS {

@@ -82,7 +82,9 @@ fn kept(result: &StrategyResult) -> Cell {
         Finding::Kept if is_expected => ("✓", Mark::Open),
         Finding::Kept => ("✓", Mark::Good),
         Finding::Broken => ("✗", Mark::Bad),
-        Finding::Inconclusive | Finding::Dropped | Finding::Unchecked | Finding::LoadTooWeak => ("?", Mark::Open),
+        Finding::Inconclusive | Finding::Dropped | Finding::Failing | Finding::Unchecked | Finding::LoadTooWeak => {
+            ("?", Mark::Open)
+        }
         Finding::NotRun => ("", Mark::None),
     };
     Cell::text(format!("{sign} {}", result.finding.describe(is_expected)).trim_start()).marked(mark)

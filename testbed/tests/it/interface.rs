@@ -11,7 +11,10 @@ use crate::architecture::{root, sources};
 const READ_BY_LIBRARIES: [&str; 3] = ["PGPASSFILE", "PGPASSWORD", "TMPDIR"];
 
 /// Names in the sources that are no settings of ours: set for other programs, or by Cargo and the system for everybody.
-const NO_SETTINGS: [&str; 19] = [
+const NO_SETTINGS: [&str; 23] = [
+    "BUILD_CHANGED",
+    "BUILD_PROFILE",
+    "BUILD_REVISION",
     "CARGO",
     "CARGO_BUILD_TARGET_DIR",
     "CARGO_MANIFEST_DIR",
@@ -27,6 +30,7 @@ const NO_SETTINGS: [&str; 19] = [
     "NO_COLOR",
     "OUT_DIR",
     "PATH",
+    "PROFILE",
     "RAMP_UP_MS",
     "RUSTC_BOOTSTRAP",
     "SECKILL_URLS",

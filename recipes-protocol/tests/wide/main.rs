@@ -14,9 +14,9 @@ use model::world::lab::Program::{Handoff, Lock, TryHandoff};
 use model::world::lab::{Faults, Lab, Program};
 use zk_recipes_protocol::session_queue::Batching;
 
-/// Returns users of a session that has held the lock twice before. They rely on their numbers.
+/// Returns users of a session that has held the lock three times before. They rely on their numbers.
 fn again(users: &[(Program, usize)], faults: Faults) -> Lab {
-    Lab { holds_before: 2, ..Lab::new(users, faults) }
+    Lab { holds_before: 3, ..Lab::new(users, faults) }
 }
 
 #[test]

@@ -118,19 +118,19 @@ fn a_note_of_a_contender_that_never_held_is_found() {
 #[test]
 fn a_number_that_counts_although_the_numbers_have_begun_anew_is_found() {
     let two = lab(&[(Lock, 0), (Lock, 1)], Faults { new_parents: 1, ..NONE });
-    let again = Lab { holds_before: 2, first_number_anew: 1, ..two };
+    let again = Lab { holds_before: 3, first_number_anew: 2, ..two };
     expect_to_find("a number counts although the numbers have begun anew", &again, EXCLUSION);
 }
 
 #[test]
 fn a_predecessor_that_counts_as_gone_while_it_holds_is_found() {
-    let again = Lab { holds_before: 2, ..lab(&[(Lock, 0), (Lock, 0)], NONE) };
+    let again = Lab { holds_before: 3, ..lab(&[(Lock, 0), (Lock, 0)], NONE) };
     expect_to_find("a predecessor counts as gone while it holds", &again, EXCLUSION);
 }
 
 #[test]
 fn a_contender_that_checks_its_predecessor_after_its_own_creation_is_found() {
-    let again = Lab { holds_before: 2, ..lab(&[(Lock, 0), (Lock, 0), (Lock, 1)], DELETED) };
+    let again = Lab { holds_before: 3, ..lab(&[(Lock, 0), (Lock, 0), (Lock, 1)], DELETED) };
     expect_to_find("a contender checks after its creation whether its predecessor has released", &again, EXCLUSION);
 }
 

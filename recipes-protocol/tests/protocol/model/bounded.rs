@@ -14,7 +14,7 @@ use super::world::lab::{Faults, Lab, Program};
 #[test]
 fn two_contenders_withstand_faults_of_several_kinds_together() {
     Lab::new(&[(Lock, 0), (Lock, 1)], Faults::ALL).check(321_747);
-    Lab::new(&[(Lock, 0), (Handoff, 0)], Faults::MOST).check(661_114);
+    Lab::new(&[(Lock, 0), (Handoff, 0)], Faults::MOST).check(610_330);
     Lab::new(&[(Handoff, 0), (Handoff, 0)], Faults::MOST).check(775_644);
     Lab::new(&[(Handoff, 0), (Handoff, 1)], Faults::MOST).check(335_175);
     Lab::new(&[(Lock, 0), (TryLock, 1)], Faults::ALL).check(270_220);
@@ -26,7 +26,7 @@ fn two_contenders_withstand_faults_of_several_kinds_together() {
 #[test]
 fn the_participants_of_an_election_are_a_queue_under_another_name() {
     Lab::new(&[(Lead, 0), (Lead, 1)], Faults::ALL).check(321_747);
-    Lab::new(&[(Lead, 0), (Lead, 0), (Lead, 1)], Faults::DELETED).check(151_183);
+    Lab::new(&[(Lead, 0), (Lead, 0), (Lead, 1)], Faults::DELETED).check(128_229);
 }
 
 #[test]
@@ -46,17 +46,17 @@ fn readers_of_one_session_share_reads_and_wait_for_the_writer() {
 #[test]
 fn three_contenders_withstand_a_contender_that_gives_up() {
     Lab::new(&[(Lock, 0), (Lock, 1), (Lock, 2)], Faults::DROP).check(57_944);
-    Lab::new(&[(Lock, 0), (Lock, 0), (Lock, 1)], Faults::DROP).check(90_407);
+    Lab::new(&[(Lock, 0), (Lock, 0), (Lock, 1)], Faults::DROP).check(77_428);
     Lab::new(&[(Handoff, 0), (Handoff, 0), (Handoff, 1)], Faults::DROP).check(163_373);
-    Lab::new(&[(Handoff, 0), (Lock, 0), (Handoff, 1)], Faults::DROP).check(232_205);
-    Lab::new(&[(Lock, 0), (Lock, 0), (TryLock, 1)], Faults::DROP).check(90_027);
+    Lab::new(&[(Handoff, 0), (Lock, 0), (Handoff, 1)], Faults::DROP).check(211_928);
+    Lab::new(&[(Lock, 0), (Lock, 0), (TryLock, 1)], Faults::DROP).check(77_196);
     Lab::new(&[(Write, 0), (Write, 1), (Read, 1)], Faults::DROP).check(74_820);
 }
 
 #[test]
 fn three_contenders_withstand_nodes_that_are_deleted_by_hand() {
-    Lab::new(&[(Lock, 0), (Lock, 0), (Lock, 1)], Faults::DELETED).check(151_183);
-    Lab::new(&[(Lock, 0), (Lock, 0), (Lock, 0)], Faults::DELETED).check(259_574);
+    Lab::new(&[(Lock, 0), (Lock, 0), (Lock, 1)], Faults::DELETED).check(128_229);
+    Lab::new(&[(Lock, 0), (Lock, 0), (Lock, 0)], Faults::DELETED).check(206_849);
     Lab::new(&[(Handoff, 0), (Handoff, 0), (Handoff, 1)], Faults::DELETED).check(373_931);
     Lab::new(&[(Write, 0), (Read, 1), (Read, 1)], Faults::DELETED).check(108_636);
 }
@@ -65,7 +65,7 @@ fn three_contenders_withstand_nodes_that_are_deleted_by_hand() {
 fn a_contender_with_a_place_may_wait_for_the_grant_later() {
     let faults = Faults { cuts: 1, drops: 1, deletions: 1, ..Faults::NONE };
     Lab::new(&[(Place, 0), (Lock, 1)], faults).check(52_589);
-    Lab::new(&[(Place, 0), (Lock, 0)], faults).check(186_118);
+    Lab::new(&[(Place, 0), (Lock, 0)], faults).check(172_486);
 }
 
 #[test]
@@ -93,36 +93,36 @@ fn a_contender_of_apache_curator_excludes_ours_and_is_served_among_them() {
     beside(&[(Lock, 0), (Handoff, 1)], Faults::CUT).check(32_167);
     beside(&[(Lock, 0), (Handoff, 1)], Faults::DROP).check(28_614);
     let again = beside(&[(Lock, 0), (Lock, 0)], Faults { drops: 1, ..Faults::DELETED });
-    Lab { holds_before: 2, ..again }.check(440_420);
+    Lab { holds_before: 3, ..again }.check(432_540);
 }
 
 #[test]
 fn contenders_that_join_in_batches_are_all_served() {
     let batching = Batching { waiters_per_contender: 1 };
     let batched = |users: &[(Program, usize)], faults| Lab { batching, ..Lab::new(users, faults) };
-    batched(&[(Lock, 0), (Lock, 0), (Lock, 0)], Faults::DROP).check(236_837);
-    batched(&[(Handoff, 0), (Lock, 0), (Handoff, 0)], Faults::DROP).check(488_006);
+    batched(&[(Lock, 0), (Lock, 0), (Lock, 0)], Faults::DROP).check(196_087);
+    batched(&[(Handoff, 0), (Lock, 0), (Handoff, 0)], Faults::DROP).check(449_796);
     batched(&[(Handoff, 0), (Handoff, 0), (Handoff, 0), (Handoff, 0)], Faults::NONE).check(1_085_548);
 }
 
 #[test]
 fn contenders_with_the_last_numbers_are_refused() {
     let last = Lab::new(&[(Handoff, 0), (Lock, 0), (Lock, 1)], Faults::CUT);
-    Lab { first_number: 2_099_999_999, ..last }.check(133_533);
+    Lab { first_number: 2_099_999_999, ..last }.check(109_856);
     let without_prefix = Lab::new(&[(Handoff, 0), (Handoff, 0), (Handoff, 1)], Faults::DROP);
     Lab { first_number: 2_099_999_999, ..without_prefix }.check(21_684);
 }
 
 #[test]
 fn a_contender_that_relies_on_its_number_holds_alone() {
-    let again = |users: &[(Program, usize)], faults| Lab { holds_before: 2, ..Lab::new(users, faults) };
+    let again = |users: &[(Program, usize)], faults| Lab { holds_before: 3, ..Lab::new(users, faults) };
     again(&[(Lock, 0), (Lock, 1)], Faults::MOST).check(118_501);
-    again(&[(Lock, 0), (Lock, 0)], Faults::MOST).check(301_762);
+    again(&[(Lock, 0), (Lock, 0)], Faults::MOST).check(298_816);
     let faults = Faults { cuts: 1, ..Faults::DELETED };
-    again(&[(Lock, 0), (Handoff, 0)], faults).check(69_747);
+    again(&[(Lock, 0), (Handoff, 0)], faults).check(65_770);
     again(&[(Lock, 0), (Lock, 0), (Lock, 1)], Faults::DROP).check(104_223);
     let anew = again(&[(Lock, 0), (Lock, 0), (Lock, 1)], Faults::DELETED);
-    Lab { first_number_anew: 1, ..anew }.check(214_105);
+    Lab { first_number_anew: 2, ..anew }.check(206_222);
 }
 
 #[test]

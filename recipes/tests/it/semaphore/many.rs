@@ -173,9 +173,10 @@ async fn a_wait_for_permits_watches_the_leases_and_the_count_and_leaves_no_watch
     let count = SharedCount::new(&session, COUNT, 1).unwrap();
     let semaphore = Semaphore::with_count(&session, PATH, &count).unwrap();
     let watches = async || server.metric("zk_watch_count").await.unwrap();
+    semaphore.acquire().await.unwrap().release().await.unwrap();
     let held = semaphore.acquire().await.unwrap();
     assert_eq!(watches().await, 0, "nobody is waited for");
-    // From the second turn on, the node in which the turns queue is watched, too, for as long as the semaphore is used.
+    // From the third turn on, the node in which the turns queue is watched, too, for as long as the semaphore is used.
     let waiting = acquiring(&semaphore);
     until("both are watched", async || watches().await == 2 + 1).await;
     waiting.abort();

@@ -74,8 +74,8 @@ pub(super) fn epilogue() -> Epilogue {
         ("compares seven strategies, and writes report/report.html", "loadgen compare"),
         ("shows how the locks scale from 10 to 1500 users", "loadgen compare --preset scale"),
         (
-            "sends 200 requests per second, and fails if a rule is broken",
-            "loadgen compare --rate 200 --users 500 --stock 10000 --threshold 'zk-mutex p99<250ms'",
+            "sends 50 requests per second, and fails if a rule is broken",
+            "loadgen compare --strategies zk-mutex,pg-merge --rate 50 --users 500 --stock 1000 --threshold 'zk-mutex p99<250ms'",
         ),
         (
             "measures instances that run already",

@@ -97,8 +97,8 @@ pub(super) fn epilogue() -> Epilogue {
         .examples(&[
             ("writes the JMeter plan of the preset jmeter", "loadgen export jmeter --preset jmeter --strategies zk-mutex --out sale.jmx"),
             (
-                "writes 200 requests per second for k6, with a threshold",
-                "loadgen export k6 --rate 200 --stock 10000 --strategies zk-mutex --threshold 'zk-* p99<250ms' --out sale.js",
+                "writes 50 requests per second for k6, with a threshold",
+                "loadgen export k6 --rate 50 --stock 1000 --strategies zk-mutex --threshold 'zk-* p99<250ms' --out sale.js",
             ),
         ])
         .note(super::TIME)

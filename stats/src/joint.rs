@@ -4,10 +4,13 @@
 //! division of the units into two sides is tried, and a figure is significant if few divisions have *any* figure that
 //! differs as much. This is Westfall and Young's step-down method with the largest statistic. The chance that any figure of
 //! all is called different by mistake is at most the level, however the figures depend on each other.
+//!
+//! Units may come in pairs, one for each side. Then a division only changes the places of the two units of some pairs, and
+//! whatever both units of a pair share does not count.
 
-use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
 
 use super::as_f64;
 
@@ -41,12 +44,26 @@ pub fn test(figures: &[Figure], seed: u64) -> Vec<Tested> {
     let Some(some) = figures.first() else { return Vec::new() };
     let (taken, units) = (some.first.len(), some.first.len() + some.second.len());
     let scores: Vec<Vec<f64>> = figures.iter().map(scores).collect();
+    step_down(&scores, taken, |visit| for_each_division(units, taken, seed, visit))
+}
+
+/// Tests whether figures differ between the two units of each pair. The first unit of the first side and the first unit of
+/// the second side are a pair, and so on. A pair of which a unit lacks a figure says nothing about it.
+pub fn test_pairs(figures: &[Figure], seed: u64) -> Vec<Tested> {
+    let Some(pairs) = figures.first().map(|figure| figure.first.len()) else { return Vec::new() };
+    let scores: Vec<Vec<f64>> = figures.iter().map(scores_of_pairs).collect();
+    step_down(&scores, pairs, |visit| for_each_change_of_places(pairs, seed, visit))
+}
+
+/// Counts the divisions in which a figure differs as much as it was observed to differ, or one that differs less does.
+/// The first `taken` units stand on the first side, and the scores of a side are added up.
+fn step_down(scores: &[Vec<f64>], taken: usize, divide: impl FnOnce(&mut dyn FnMut(&[usize]))) -> Vec<Tested> {
     let sum = |figure: usize, chosen: &[usize]| chosen.iter().map(|unit| scores[figure][*unit]).sum::<f64>();
-    let observed: Vec<f64> = (0..figures.len()).map(|figure| sum(figure, &(0..taken).collect::<Vec<_>>())).collect();
-    let mut order: Vec<usize> = (0..figures.len()).collect();
+    let observed: Vec<f64> = (0..scores.len()).map(|figure| scores[figure][..taken].iter().sum()).collect();
+    let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_by(|a, b| observed[*b].abs().total_cmp(&observed[*a].abs()));
-    let (mut divisions, mut as_large) = (0_u64, vec![0_u64; figures.len()]);
-    for_each_division(units, taken, seed, |chosen| {
+    let (mut divisions, mut as_large) = (0_u64, vec![0_u64; scores.len()]);
+    divide(&mut |chosen| {
         divisions += 1;
         let mut largest = 0.0_f64;
         // A figure competes with those that differ less.
@@ -55,7 +72,7 @@ pub fn test(figures: &[Figure], seed: u64) -> Vec<Tested> {
             as_large[*figure] += u64::from(largest >= observed[*figure].abs() - ROUNDING);
         }
     });
-    let mut tested = vec![Tested { p: 1.0, first_is_larger: false }; figures.len()];
+    let mut tested = vec![Tested { p: 1.0, first_is_larger: false }; scores.len()];
     let mut p = 0.0_f64;
     for figure in order {
         p = p.max(as_f64(as_large[figure]) / as_f64(divisions));
@@ -71,6 +88,12 @@ pub fn p_min(first: usize, second: usize) -> f64 {
     (as_large / ways(first + second, first)).min(1.0)
 }
 
+/// Returns the smallest p that this number of pairs can give.
+pub fn p_min_of_pairs(pairs: usize) -> f64 {
+    // The opposite places differ as much.
+    (2.0 / changes_of_places(pairs)).min(1.0)
+}
+
 /// Returns the deviations of the units from their mean, in parts of their norm. The sum of those of one side grows with the
 /// difference of the means, and is comparable between figures. A unit that lacks the figure counts as the mean.
 fn scores(figure: &Figure) -> Vec<f64> {
@@ -83,8 +106,41 @@ fn scores(figure: &Figure) -> Vec<f64> {
     deviations.into_iter().map(|deviation| if varies { deviation / norm } else { 0.0 }).collect()
 }
 
+/// Returns the differences within the pairs, in parts of their norm. First come those of the units as they stand, then those
+/// with changed places.
+fn scores_of_pairs(figure: &Figure) -> Vec<f64> {
+    let pairs = figure.first.iter().zip(&figure.second);
+    let differences: Vec<f64> = pairs.map(|(first, second)| first.zip(*second).map_or(0.0, |(a, b)| a - b)).collect();
+    let largest =
+        figure.first.iter().chain(&figure.second).flatten().fold(0.0_f64, |most, value| most.max(value.abs()));
+    let norm = differences.iter().map(|difference| difference * difference).sum::<f64>().sqrt();
+    let varies = norm > ROUNDING * largest;
+    let scores = differences.iter().map(|difference| if varies { difference / norm } else { 0.0 });
+    scores.clone().chain(scores.map(|score| -score)).collect()
+}
+
+/// Calls `visit` with the units of the first side for every way to change the places of some pairs, or for random ways and
+/// the first one. The units of the second side follow those of the first one.
+fn for_each_change_of_places(pairs: usize, seed: u64, visit: &mut dyn FnMut(&[usize])) {
+    let places = |is_changed: &mut dyn FnMut(usize) -> bool| -> Vec<usize> {
+        (0..pairs).map(|pair| if is_changed(pair) { pair + pairs } else { pair }).collect()
+    };
+    if changes_of_places(pairs) > ALL_MAX {
+        visit(&places(&mut |_| false));
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        (0..DRAWN).for_each(|_| visit(&places(&mut |_| random.random())));
+        return;
+    }
+    (0_u32..1 << pairs).for_each(|changed| visit(&places(&mut |pair| changed >> pair & 1 == 1)));
+}
+
+/// Returns the number of ways to change the places of some pairs.
+fn changes_of_places(pairs: usize) -> f64 {
+    2.0_f64.powi(i32::try_from(pairs).unwrap_or(i32::MAX))
+}
+
 /// Calls `visit` with the units of the first side for every way to divide the units, or for random ways and the first one.
-fn for_each_division(units: usize, taken: usize, seed: u64, mut visit: impl FnMut(&[usize])) {
+fn for_each_division(units: usize, taken: usize, seed: u64, visit: &mut dyn FnMut(&[usize])) {
     let mut chosen: Vec<usize> = (0..taken).collect();
     if ways(units, taken) > ALL_MAX {
         visit(&chosen);
@@ -124,7 +180,7 @@ mod tests {
     #[test]
     fn every_division_is_tried_once() {
         let mut seen = Vec::new();
-        for_each_division(4, 2, 1, |chosen| seen.push([chosen[0], chosen[1]]));
+        for_each_division(4, 2, 1, &mut |chosen| seen.push([chosen[0], chosen[1]]));
         assert_eq!(seen, [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]]);
         assert!((ways(16, 8) - 12_870.0).abs() < 1e-6);
     }
@@ -135,6 +191,41 @@ mod tests {
         assert!((tested.p - 2.0 / 70.0).abs() < 1e-12 && tested.first_is_larger, "{tested:?}");
         assert!((p_min(4, 4) - 2.0 / 70.0).abs() < 1e-12);
         assert!((p_min(1, 1) - 1.0).abs() < 1e-12 && p_min(3, 3) > 0.05 && p_min(0, 3) >= 1.0);
+    }
+
+    #[test]
+    fn every_change_of_places_is_tried_once() {
+        let mut seen = Vec::new();
+        for_each_change_of_places(2, 1, &mut |chosen| seen.push([chosen[0], chosen[1]]));
+        assert_eq!(seen, [[0, 1], [2, 1], [0, 3], [2, 3]]);
+    }
+
+    #[test]
+    fn pairs_find_what_is_hidden_by_the_weather_of_blocks() {
+        let weather = [1.0, 9.0, 3.0, 7.0, 2.0, 5.0];
+        let [fast, slow] = [0.0, 0.2].map(|slower| weather.map(|value| value + slower));
+        let figure = [figure(&slow, &fast)];
+        assert!(test(&figure, 1)[0].p > 0.5, "the sides overlap");
+        let tested = test_pairs(&figure, 1)[0];
+        assert!((tested.p - 2.0 / 64.0).abs() < 1e-12 && tested.first_is_larger, "{tested:?}");
+        assert!((p_min_of_pairs(6) - 2.0 / 64.0).abs() < 1e-12 && p_min_of_pairs(5) > 0.05 && p_min_of_pairs(0) >= 1.0);
+    }
+
+    #[test]
+    fn pairs_without_a_difference_or_a_value_say_nothing() {
+        let same = figure(&[1.0, 2.0, 0.1 + 0.2], &[1.0, 2.0, 0.3]);
+        let missing = Figure { first: vec![None; 3], second: vec![Some(1.0); 3] };
+        assert!(test_pairs(&[same, missing], 1).iter().all(|tested| tested.p >= 1.0));
+        assert_eq!(test_pairs(&[], 1), []);
+    }
+
+    #[test]
+    fn a_change_of_places_of_too_many_pairs_is_drawn() {
+        let near: Vec<f64> = (0..40).map(|i| f64::from(i % 7)).collect();
+        let mixed: Vec<f64> = near.iter().zip(0..).map(|(value, i)| value + f64::from(i % 2) - 0.5).collect();
+        let away: Vec<f64> = near.iter().map(|value| value + 0.1).collect();
+        let tested = test_pairs(&[figure(&mixed, &near), figure(&away, &near)], 1);
+        assert!(tested[0].p > 0.5 && tested[1].p < 0.001, "{tested:?}");
     }
 
     #[test]
@@ -162,6 +253,33 @@ mod tests {
         let away: Vec<f64> = far.iter().map(|value| value + 30.0).collect();
         let tested = test(&[figure(&near, &far), figure(&away, &far)], 1);
         assert!(tested[0].p > 0.5 && tested[1].p < 0.001, "{tested:?}");
+    }
+
+    /// Both units of a pair have the same noise and stand where chance put them. So of all ways to place them, at most one in
+    /// twenty finds any figure that differs.
+    #[test]
+    fn at_most_one_placement_in_twenty_finds_a_difference() {
+        let figures: Vec<[[f64; 2]; 8]> = (1..=5)
+            .map(|figure| {
+                std::array::from_fn(|pair| {
+                    let unit = |side: u32| {
+                        f64::from((u32::try_from(pair).unwrap() * 37 + figure * 11 + side * 53) % 29).sqrt()
+                    };
+                    [unit(0), unit(1)]
+                })
+            })
+            .collect();
+        let placed = |changed: u32, pairs: &[[f64; 2]; 8]| {
+            let side =
+                |side: usize| (0..8).map(|pair| Some(pairs[pair][side ^ (changed >> pair & 1) as usize])).collect();
+            Figure { first: side(0), second: side(1) }
+        };
+        let finds = |changed: &u32| {
+            let figures: Vec<Figure> = figures.iter().map(|pairs| placed(*changed, pairs)).collect();
+            test_pairs(&figures, 1).iter().any(|tested| tested.p < 0.05)
+        };
+        let found = (0_u32..256).filter(finds).count();
+        assert!((1..=12).contains(&found), "{found} of 256");
     }
 
     proptest! {

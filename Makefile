@@ -115,13 +115,19 @@ bench-service: deps-bench ## measure the service beside pgbench and a bare handl
 coverage: ## measure how often the intervals of the reports cover the truth
 	cargo run --release --locked -p stats --example coverage
 
-# Each run of eight blocks takes about a minute.
+# A run of eight blocks takes about a minute, and one of two builds two minutes.
 RUNS ?= 12
-AGAIN := --strategies zk-naive,zk-mutex,zk-cohort,pg-conditional,pg-merge --trials 8 --quiet
+PAIRS ?= 12
+AGAIN := ./target/release/loadgen compare --strategies zk-naive,zk-mutex,zk-cohort,pg-conditional,pg-merge --trials 8 --quiet
+TWICE := --demo-service A=target/release/demo-service --demo-service B=target/release/demo-service
 
-false-verdicts: demo-programs ## measure RUNS runs of the same programs, and count how often loadgen diff calls one worse
+# Status 1 is a false verdict, which is counted, and 4 a machine that is too slow for times.
+false-verdicts: demo-programs ## measure the same programs RUNS times, and PAIRS times as two builds, and count how often they are called worse
 	for run in $$(seq -w $(RUNS)); do \
-		./target/release/loadgen compare $(AGAIN) --out target/false-verdicts/$$run || [ $$? -eq 4 ] || exit; \
+		$(AGAIN) --out target/false-verdicts/runs/$$run || [ $$? -eq 4 ] || exit; \
+	done
+	for run in $$(seq -w $(PAIRS)); do \
+		$(AGAIN) $(TWICE) --out target/false-verdicts/pairs/$$run || [ $$? -eq 1 ] || [ $$? -eq 4 ] || exit; \
 	done
 	cargo run --release --locked -p loadgen --example false_verdicts -- target/false-verdicts
 

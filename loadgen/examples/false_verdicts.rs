@@ -1,10 +1,13 @@
-//! Counts the false verdicts of `loadgen diff`: how often it calls a figure worse although both sides ran the same programs.
+//! Counts the false verdicts: how often a comparison calls a figure worse although both sides ran the same programs.
 //!
-//! `cargo run --release -p loadgen --example false_verdicts -- FOLDER` reads the runs that `make false-verdicts` records:
-//! `FOLDER/1/report.json` and so on, all of the same programs. It prints a table with a row for each kind of comparison:
+//! `cargo run --release -p loadgen --example false_verdicts -- FOLDER` reads the reports that `make false-verdicts` records, all
+//! of the same programs: `FOLDER/runs/1/report.json` and so on of one build, and `FOLDER/pairs/…` of two builds in pairs. It
+//! prints a table with a row for each kind of comparison:
 //!
-//! * **real**: the runs as they are. Sides of several runs overlap between comparisons, because there are few runs.
-//! * **resampled**: both sides are drawn from all runs, and the blocks of each drawn run from its own.
+//! * **real**: the reports as they are. `loadgen diff` compares sides of one run and of several. The latter overlap between
+//!   comparisons, because there are few runs. Two builds are compared once in each report.
+//! * **resampled**: runs and blocks are drawn again. Both sides of `loadgen diff` are drawn from all runs, and the blocks of
+//!   each drawn run from its own. The blocks of two builds are drawn from all reports, and chance says which build is which.
 //!
 //! A verdict is false if any figure is called worse after the correction.
 
@@ -13,7 +16,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use loadgen::report::diff::{Run, worse};
+use loadgen::report::diff::{Run, run, worse, worse_build};
 use loadgen::report::{Report, json};
 use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom;
@@ -21,20 +24,23 @@ use rand::{RngExt, SeedableRng};
 
 /// Runs a side, where there are several: the fewest that can tell about times.
 const SIDE: usize = 4;
-/// Real comparisons of each kind.
+/// Real comparisons of runs of each kind.
 const REAL: usize = 30;
 /// Resampled comparisons of each kind.
 const RESAMPLED: usize = 1000;
+/// What `make false-verdicts` names the two builds.
+const BUILDS: [&str; 2] = ["A", "B"];
 
 fn main() -> ExitCode {
     let Some(folder) = std::env::args().nth(1) else {
         eprintln!("usage: false_verdicts FOLDER");
         return ExitCode::from(64);
     };
-    let reports = match read(Path::new(&folder)) {
-        Ok(reports) if reports.len() >= 2 => reports,
-        Ok(reports) => {
-            eprintln!("error: {folder} has {} runs; two are the fewest, {} are better", reports.len(), 2 * SIDE);
+    let folder = Path::new(&folder);
+    let (runs, pairs) = match read(&folder.join("runs")).and_then(|runs| Ok((runs, read(&folder.join("pairs"))?))) {
+        Ok((runs, pairs)) if runs.len() >= 2 || !pairs.is_empty() => (runs, pairs),
+        Ok(_) => {
+            eprintln!("error: {} has neither two runs nor a run of two builds", folder.display());
             return ExitCode::from(64);
         }
         Err(error) => {
@@ -42,29 +48,67 @@ fn main() -> ExitCode {
             return ExitCode::from(64);
         }
     };
-    let runs: Vec<Run<'_>> = reports.iter().map(Run::of).collect();
+    println!("{} runs of one build, {} of two\n", runs.len(), pairs.len());
+    println!("| comparisons | sides | false verdicts | figures |\n|---|---|--:|---|");
     let mut random = ChaCha8Rng::seed_from_u64(1);
-    println!("{} runs\n\n| comparisons | runs a side | false verdicts | figures |\n|---|--:|--:|---|", runs.len());
-    for side in [1, SIDE] {
-        if runs.len() >= 2 * side {
-            tell("real", side, REAL, || {
-                let mut order: Vec<usize> = (0..runs.len()).collect();
-                let (drawn, _) = order.partial_shuffle(&mut random, 2 * side);
-                drawn.iter().map(|run| runs[*run].clone()).collect()
-            });
-        }
-        tell("resampled", side, RESAMPLED, || {
-            (0..2 * side)
-                .map(|_| runs[random.random_range(0..runs.len())].resampled(|count| random.random_range(0..count)))
-                .collect()
-        });
+    if runs.len() >= 2 {
+        of_runs(&runs, &mut random);
+    }
+    if !pairs.is_empty() {
+        of_builds(&pairs, &mut random);
     }
     ExitCode::SUCCESS
 }
 
+/// Compares runs with runs, as `loadgen diff` does.
+fn of_runs(reports: &[Report], random: &mut ChaCha8Rng) {
+    let runs: Vec<Run<'_>> = reports.iter().map(run).collect();
+    for side in [1, SIDE] {
+        let sides = format!("{side} and {side} runs");
+        if runs.len() >= 2 * side {
+            tell("real", &sides, REAL, |_| {
+                let mut order: Vec<usize> = (0..runs.len()).collect();
+                let (drawn, _) = order.partial_shuffle(random, 2 * side);
+                let drawn: Vec<Run<'_>> = drawn.iter().map(|place| runs[*place].clone()).collect();
+                worse(&drawn[..side], &drawn[side..])
+            });
+        }
+        tell("resampled", &sides, RESAMPLED, |_| {
+            let mut draw = || {
+                let run = &runs[random.random_range(0..runs.len())];
+                Run::resampled(std::slice::from_ref(run), |count| random.random_range(0..count))
+            };
+            let drawn: Vec<Run<'_>> = (0..2 * side).map(|_| draw()).collect();
+            worse(&drawn[..side], &drawn[side..])
+        });
+    }
+}
+
+/// Compares two builds in pairs, as `loadgen compare` does.
+fn of_builds(reports: &[Report], random: &mut ChaCha8Rng) {
+    let real: Vec<Run<'_>> = reports.iter().map(run).collect();
+    tell("real", "two builds in pairs", real.len(), |place| worse_build(&real[place], BUILDS));
+    let changed: Vec<Report> = reports.iter().map(with_names_changed).collect();
+    let either: Vec<Run<'_>> = reports.iter().chain(&changed).map(run).collect();
+    tell("resampled", "two builds in pairs", RESAMPLED, |_| {
+        worse_build(&Run::resampled(&either, |count| random.random_range(0..count)), BUILDS)
+    });
+}
+
+/// The same trials, each under the name of the other build.
+fn with_names_changed(report: &Report) -> Report {
+    let mut report = report.clone();
+    for trial in &mut report.trials {
+        let other = BUILDS.iter().find(|name| trial.build.as_deref() != Some(**name));
+        trial.build = other.map(|name| (*name).to_owned());
+    }
+    report
+}
+
+/// The reports in the folders of a folder; none if it is not there.
 fn read(folder: &Path) -> Result<Vec<Report>, Box<dyn std::error::Error>> {
     let mut files = Vec::new();
-    for entry in folder.read_dir()? {
+    for entry in folder.read_dir().into_iter().flatten() {
         files.push(entry?.path().join("report.json"));
     }
     files.retain(|file| file.exists());
@@ -73,11 +117,10 @@ fn read(folder: &Path) -> Result<Vec<Report>, Box<dyn std::error::Error>> {
 }
 
 /// Prints how many of these comparisons have a false verdict, and of which figures.
-fn tell<'a>(kind: &str, side: usize, comparisons: usize, mut draw: impl FnMut() -> Vec<Run<'a>>) {
+fn tell(kind: &str, sides: &str, comparisons: usize, mut worse: impl FnMut(usize) -> Vec<String>) {
     let (mut wrong, mut figures) = (0, Vec::new());
-    for _ in 0..comparisons {
-        let drawn = draw();
-        let found = worse(&drawn[..side], &drawn[side..]);
+    for place in 0..comparisons {
+        let found = worse(place);
         wrong += usize::from(!found.is_empty());
         figures.extend(found);
     }
@@ -86,5 +129,5 @@ fn tell<'a>(kind: &str, side: usize, comparisons: usize, mut draw: impl FnMut() 
         figures.chunk_by(|a, b| a == b).map(|same| (same.len(), &same[0])).collect();
     counted.sort_unstable_by(|a, b| b.cmp(a));
     let counted: Vec<String> = counted.iter().take(3).map(|(count, name)| format!("{count} × {name}")).collect();
-    println!("| {kind} | {side} | {wrong} of {comparisons} | {} |", counted.join("; "));
+    println!("| {kind} | {sides} | {wrong} of {comparisons} | {} |", counted.join("; "));
 }

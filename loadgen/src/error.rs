@@ -28,8 +28,8 @@ pub enum Error {
     #[error(transparent)]
     Testbed(#[from] testbed::Error),
     /// An instance ended, or never became ready.
-    #[error("instance {number} of demo-service {what}; its log ends with:\n{log}")]
-    Instance { number: usize, what: String, log: String },
+    #[error("instance {number} of {of} {what}; its log ends with:\n{log}")]
+    Instance { number: usize, of: String, what: String, log: String },
     /// A request to the service's administrative routes had no or the wrong answer.
     #[error("{method} {url} {what}")]
     Service {

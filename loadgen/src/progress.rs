@@ -3,14 +3,15 @@
 use stats::figures;
 
 use crate::judge::finding::count_of;
+use crate::lab::servers::is_set;
 use crate::lab::source::ServiceSettings;
-use crate::lab::stack::is_set;
 use crate::trial::plan::PlannedTrial;
 use crate::trial::record::Trial;
 
 /// What is done before anything else, which takes some seconds.
 pub(crate) fn starting(service: &ServiceSettings) -> String {
-    let instances = count_of(service.instances.into(), "instance");
+    let of_each = if service.programs.len() > 1 { " of each build" } else { "" };
+    let instances = format!("{}{of_each}", count_of(service.instances.into(), "instance"));
     match (is_set("DATABASE_URL"), is_set("ZOOKEEPER_CONNECT")) {
         (false, false) => format!("starting Postgres, ZooKeeper and {instances}"),
         (false, true) => format!("starting Postgres and {instances}"),
@@ -22,7 +23,7 @@ pub(crate) fn starting(service: &ServiceSettings) -> String {
 /// Which trial begins.
 pub(crate) fn planned(planned: PlannedTrial<'_>) -> String {
     let what = if planned.warm_up { "warm-up".to_owned() } else { format!("block {}", planned.block) };
-    format!("{what}: {} with {}", planned.subject.strategy, count_of(planned.subject.users.into(), "user"))
+    format!("{what}: {} with {}", planned.subject.name(), count_of(planned.subject.users.into(), "user"))
 }
 
 /// What a trial brought, in a line.
@@ -31,7 +32,7 @@ pub(crate) fn ended(trial: &Trial) -> String {
     let warm_up = if trial.warm_up { " (warm-up)" } else { "" };
     let mut text = format!(
         "{} with {}{warm_up}: sold {}, oversold {}, undersold {}, in {}",
-        trial.strategy,
+        trial.name(),
         count_of(trial.users.into(), "user"),
         figures::signed(audit.sold),
         figures::signed(audit.oversold),

@@ -23,6 +23,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use simulation::Simulation;
 
+use crate::judge::diff::Diff;
 use crate::judge::headline::Headline;
 use crate::judge::metrics::Metric;
 use crate::judge::result::StrategyResult;
@@ -55,8 +56,10 @@ pub struct Report {
     pub caveats: Vec<String>,
     /// What came of the thresholds.
     pub(crate) thresholds: Vec<ThresholdResult>,
-    /// One entry for each strategy and number of users, in the service's order.
+    /// One entry for each strategy and number of users, in the service's order, and for each build if two were compared.
     pub(crate) results: Vec<StrategyResult>,
+    /// The second build against the first one, if two were compared.
+    pub(crate) builds: Option<Diff>,
     /// Every trial that was run to its end, in order.
     pub trials: Vec<Trial>,
     /// What `loadgen simulate` predicts for more waiters, if it was added.
@@ -77,15 +80,16 @@ pub(crate) struct Findings {
 
 impl Report {
     /// Draws the conclusions, by the figures of this table.
-    pub(crate) fn of(findings: Findings, metrics: &[&Metric]) -> Report {
+    pub(crate) fn of(findings: Findings, metrics: &[&'static Metric]) -> Report {
         let Findings { generated_at, ended_early, environment, plan, strategies, thresholds, trials } = findings;
         let results = summary::results_of(&plan, &strategies, &trials, metrics);
         let thresholds: Vec<ThresholdResult> =
             thresholds.iter().flat_map(|threshold| threshold.check(&results, plan.instances)).collect();
         let conclusions: Vec<Conclusion<'_>> =
             results.iter().map(|result| Conclusion::of(result, plan.users.len() > 1)).collect();
-        let headline = Headline::of(&plan, &results, &trials);
-        let verdict = Verdict::of(headline, &conclusions, &thresholds, ended_early.as_ref());
+        let builds = Diff::of_builds((&plan, &environment, &generated_at), &results, &trials, metrics);
+        let headline = Headline::of(&plan, &results, &trials, builds.as_ref());
+        let verdict = Verdict::of(headline, &conclusions, &thresholds, builds.as_ref(), ended_early.as_ref());
         let caveats = caveats::of(&environment, &plan, &results, &trials);
         Report {
             schema: SCHEMA.to_owned(),
@@ -97,6 +101,7 @@ impl Report {
             caveats,
             thresholds,
             results,
+            builds,
             trials,
             simulation: None,
         }

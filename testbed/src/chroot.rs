@@ -47,18 +47,33 @@ impl TestChroot {
     ///
     /// On a lasting server an empty node may be left.
     pub async fn create() -> Result<Self, Error> {
-        let given = env::var("ZOOKEEPER_CONNECT").ok().filter(|connect_string| !connect_string.is_empty());
-        let server = match &given {
-            Some(connect_string) => connect_string.trim_end_matches('/').to_owned(),
-            None => shared().await?.connect_string(),
-        };
+        match env::var("ZOOKEEPER_CONNECT").ok().filter(|connect_string| !connect_string.is_empty()) {
+            Some(connect_string) => Self::made_on(connect_string.trim_end_matches('/'), true).await,
+            None => Self::create_on(shared().await?).await,
+        }
+    }
+
+    /// Creates a namespace on a throwaway server, with which it goes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ZooKeeper`] when the server is not reachable or refuses.
+    ///
+    /// # Cancel safety
+    ///
+    /// An empty node may be left.
+    pub async fn create_on(server: &ZooKeeper) -> Result<Self, Error> {
+        Self::made_on(&server.connect_string(), false).await
+    }
+
+    async fn made_on(server: &str, is_lasting: bool) -> Result<Self, Error> {
         let path = format!("/seckill-test-{}", Uuid::new_v4().simple());
-        let whose = if given.is_some() { ", the server of ZOOKEEPER_CONNECT" } else { "" };
-        create_node(&server, &path)
+        let whose = if is_lasting { ", the server of ZOOKEEPER_CONNECT" } else { "" };
+        create_node(server, &path)
             .await
             .map_err(|source| Error::ZooKeeper { action: format!("create {path} at {server}{whose}"), source })?;
         let connect_string = format!("{server}{path}");
-        Ok(Self { path, connect_string, lasting_server: given.map(|_| server) })
+        Ok(Self { path, connect_string, lasting_server: is_lasting.then(|| server.to_owned()) })
     }
 
     /// Where the namespace is: `host:port/chroot`.

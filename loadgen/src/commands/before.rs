@@ -6,6 +6,7 @@
 //! | a folder that cannot be written, or that another `loadgen` writes into | `report::files` |
 //! | a port in use, a missing program, an argument that the service refuses | [`offered`] |
 //! | a strategy that the service does not offer | `lab::strategy` |
+//! | a strategy that only one of two builds offers | [`chosen`] |
 //! | a comparison of nothing, a threshold that nothing can hold or measure | [`subjects`] |
 
 use stats::figures::count;
@@ -16,22 +17,69 @@ use crate::judge::thresholds::Threshold;
 use crate::lab::service_program;
 use crate::lab::source::ServiceSettings;
 use crate::lab::stack::ensure_ports_are_free;
-use crate::lab::strategy::Strategy;
+use crate::lab::strategy::{Strategy, select};
 use crate::suggest::did_you_mean;
 use crate::trial::plan::Subject;
 
-/// The strategies that a service with these settings would offer.
+/// The strategies that a service with these settings would offer, build by build.
 ///
 /// # Errors
 ///
-/// [`Error::PortInUse`], and those of [`service_program::strategies`].
+/// [`Error::PortInUse`], and those of [`listed`].
 ///
 /// # Cancel safety
 ///
 /// Cancelling loses nothing.
 pub(super) async fn offered(service: &ServiceSettings) -> Result<Vec<Strategy>, Error> {
     ensure_ports_are_free(service)?;
-    service_program::strategies(service).await
+    listed(service).await
+}
+
+/// The strategies that each program of the service lists.
+///
+/// # Errors
+///
+/// Those of [`service_program::strategies`].
+///
+/// # Cancel safety
+///
+/// Cancelling loses nothing.
+pub(super) async fn listed(service: &ServiceSettings) -> Result<Vec<Strategy>, Error> {
+    let mut strategies = Vec::new();
+    for program in &service.programs {
+        strategies.extend(service_program::strategies(service, program).await?);
+    }
+    Ok(strategies)
+}
+
+/// Chooses among the strategies that are offered. Those of two builds stand side by side. Where none is named, the first build
+/// says which ones are its headline.
+///
+/// # Errors
+///
+/// Those of [`select`]; [`Error::Usage`] if a build does not offer one of them.
+pub(super) fn chosen(offered: &[Strategy], named: Option<&[String]>) -> Result<Vec<Strategy>, Error> {
+    let builds: Vec<&[Strategy]> = offered.chunk_by(|one, next| one.build == next.build).collect();
+    let mut known = builds.first().copied().unwrap_or_default().to_vec();
+    if named.is_some() {
+        let is_new = |strategy: &&Strategy| known.iter().all(|other| other.name != strategy.name);
+        let new: Vec<Strategy> = offered.iter().filter(is_new).cloned().collect();
+        known.extend(new);
+    }
+    let selected = select(&known, named)?;
+    let of_build = |build: &[Strategy], name: &str| build.iter().find(|strategy| strategy.name == name).cloned();
+    for build in &builds {
+        let lacking = selected.iter().filter(|strategy| of_build(build, &strategy.name).is_none());
+        let lacking: Vec<&str> = lacking.map(|strategy| strategy.name.as_str()).collect();
+        if let (false, Some(name)) = (lacking.is_empty(), &build[0].build) {
+            let (lacking, remedy) = (lacking.join(", "), "name those that both builds offer with --strategies");
+            return Err(Error::Usage(format!("the build {name} does not offer {lacking}; {remedy}")));
+        }
+    }
+    Ok(selected
+        .iter()
+        .flat_map(|strategy| builds.iter().filter_map(move |build| of_build(build, &strategy.name)))
+        .collect())
 }
 
 /// Every strategy with every number of users that `users_max` allows it.
@@ -46,9 +94,10 @@ pub(super) fn subjects(settings: &CompareSettings, strategies: &[Strategy]) -> R
         load.users_max.iter().all(|(pattern, users_max)| !pattern.matches(&strategy.name) || users <= *users_max)
     };
     let mut subjects = Vec::new();
-    for strategy in strategies {
-        let levels = load.users.iter().filter(|users| is_allowed(strategy, **users));
-        subjects.extend(levels.map(|users| Subject { strategy: strategy.name.clone(), users: *users }));
+    for builds in strategies.chunk_by(|one, next| one.name == next.name) {
+        for users in load.users.iter().filter(|users| is_allowed(&builds[0], **users)) {
+            subjects.extend(builds.iter().map(|strategy| Subject::of(strategy, *users)));
+        }
     }
     if subjects.is_empty() {
         let remedy = "give fewer --users, or another users-max in the plan";
@@ -68,7 +117,7 @@ fn ensure_it_can_be_checked(
     strategies: &[Strategy],
     subjects: &[Subject],
 ) -> Result<(), Error> {
-    let of = |subject: &Subject| strategies.iter().find(|strategy| strategy.name == subject.strategy);
+    let of = |subject: &Subject| strategies.iter().find(|strategy| Subject::of(strategy, subject.users) == *subject);
     let named: Vec<&Subject> =
         subjects.iter().filter(|subject| threshold.is_about(&subject.strategy, subject.users)).collect();
     if named.is_empty() {

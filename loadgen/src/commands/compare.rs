@@ -17,7 +17,7 @@ use crate::judge::verdict::EndedEarly;
 use crate::lab::environment::{cores, environment};
 use crate::lab::source::Source;
 use crate::lab::stack::Stack;
-use crate::lab::strategy::{Strategy, select};
+use crate::lab::strategy::Strategy;
 use crate::output::Output;
 use crate::progress::{self, starting};
 use crate::report::files::{self, Files};
@@ -59,7 +59,7 @@ pub(super) fn epilogue_of(examples: &[(&str, &str)]) -> Epilogue {
         .note(super::TIME)
         .exit_status(&[
             (Exit::Passed, ": every promise was kept, and every threshold that was given"),
-            (Exit::Failed, ": a threshold was crossed, a control did not oversell, or no two buyers met under a lock"),
+            (Exit::Failed, ": a threshold was crossed, a control did not oversell, no two buyers met under a lock, or a build is worse"),
             (Exit::PromiseBroken, ""),
             (Exit::Setup, ", buyers got no decision or were not let in, or something could not be checked"),
             (Exit::ClientLimited, ""),
@@ -76,6 +76,10 @@ pub(super) fn epilogue() -> Epilogue {
         (
             "sends 50 requests per second, and fails if a rule is broken",
             "loadgen compare --strategies zk-mutex,pg-merge --rate 50 --users 500 --stock 1000 --threshold 'zk-mutex p99<250ms'",
+        ),
+        (
+            "measures two builds in pairs, and fails if the second is worse",
+            "loadgen compare --demo-service base=old/demo-service --demo-service head=new/demo-service",
         ),
         (
             "measures instances that run already",
@@ -158,7 +162,7 @@ struct Compared {
 impl Compared {
     /// Chooses among the strategies that the service offers.
     fn of(settings: &CompareSettings, offered: &[Strategy]) -> Result<Compared, Error> {
-        let strategies = select(offered, settings.load.strategies.as_deref())?;
+        let strategies = before::chosen(offered, settings.load.strategies.as_deref())?;
         Ok(Compared { subjects: before::subjects(settings, &strategies)?, strategies })
     }
 }
@@ -173,7 +177,7 @@ async fn open(settings: &CompareSettings, progress: &Progress) -> Result<(Stack,
         }
         Source::Target(target) => {
             let stack = Stack::connect(target).await?;
-            let compared = Compared::of(settings, &stack.service.strategies().await?)?;
+            let compared = Compared::of(settings, &stack.first().service.strategies().await?)?;
             Ok((stack, compared))
         }
     }
@@ -230,10 +234,12 @@ async fn run_all(
 ) -> Result<(Vec<Trial>, Option<EndedEarly>), Error> {
     let mut trials = Vec::with_capacity(plan.len());
     for planned in plan.trials() {
-        let is_planned = |strategy: &&Strategy| strategy.name == planned.subject.strategy;
+        let Subject { users, build, .. } = planned.subject;
+        let is_planned = |strategy: &&Strategy| Subject::of(strategy, *users) == *planned.subject;
         let Some(strategy) = strategies.iter().find(is_planned) else { continue };
+        let Some(deployment) = stack.deployments.iter().find(|deployment| deployment.build == *build) else { continue };
         progress.step_begins(progress::planned(planned));
-        let ran = interrupt.or(run::trial(stack, conditions, strategy, planned)).await;
+        let ran = interrupt.or(run::trial(deployment, conditions, strategy, planned)).await;
         // A disk that cannot take the requests of a trial ends the comparison now, not at its end.
         let error = match ran.and_then(|ran| jtl.add(&ran).map(|()| ran.trial)) {
             Ok(trial) => {

@@ -8,9 +8,9 @@ use clap::Args;
 use program::Epilogue;
 
 use crate::error::{Error, Exit};
+use crate::judge::diff::Diff;
 use crate::judge::metrics::METRICS;
 use crate::output::Output;
-use crate::report::diff::Diff;
 use crate::report::{Report, files, json, markdown, terminal};
 
 #[derive(Debug, Args)]

@@ -8,14 +8,14 @@ use clap::builder::UnknownArgumentValueParser;
 use clap::{Arg, ArgAction, Args};
 use program::{Epilogue, Interrupt};
 
+use crate::commands::before;
 use crate::config::load::{LoadArgs, Resolved};
 use crate::config::service;
 use crate::config::settings::ExportSettings;
-use crate::config::values::parse_url;
+use crate::config::values::{one_program, parse_url, program_parser};
 use crate::error::{Error, Exit};
 use crate::export::{Engine, render};
-use crate::lab::service_program;
-use crate::lab::source::{ServiceSettings, Source};
+use crate::lab::source::{Program, ServiceSettings, Source};
 use crate::lab::strategy::select;
 use crate::output::Output;
 
@@ -53,8 +53,8 @@ pub(crate) struct ExportArgs {
     #[arg(long, value_name = "STRATEGY,…", value_delimiter = ',')]
     strategies: Option<Vec<String>>,
     /// Program of the service, which says what strategies and arguments there are [default: demo-service beside this program]
-    #[arg(long, value_name = "FILE", help_heading = "Service")]
-    demo_service: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", value_parser = program_parser(), help_heading = "Service")]
+    demo_service: Vec<Program>,
     /// Base URLs of the instances to load [default: http://127.0.0.1:8080]
     #[arg(
         long,
@@ -86,7 +86,7 @@ impl ExportArgs {
     /// [`Error::Usage`] if something contradicts something else.
     pub(crate) fn resolve(self) -> Result<Export, Error> {
         let Resolved { load, service, .. } = self.load.resolve(self.strategies)?;
-        let service = ServiceSettings { demo_service: self.demo_service, ..service };
+        let service = ServiceSettings { programs: one_program(self.demo_service, "export")?, ..service };
         let source = self.target.map_or_else(|| Source::Start(service.clone()), Source::Target);
         Ok(Export { engine: self.engine, settings: ExportSettings { source, load }, service, out: self.out })
     }
@@ -110,14 +110,14 @@ pub(super) fn epilogue() -> Epilogue {
 /// # Errors
 ///
 /// [`Error::Usage`] when the engine cannot do what is asked for, or the service does not know a strategy or an argument. Those
-/// of [`service_program::strategies`]. [`Error::System`] when the file cannot be written.
+/// of [`before::listed`]. [`Error::System`] when the file cannot be written.
 ///
 /// # Cancel safety
 ///
 /// Nothing is written.
 pub(super) async fn export(args: ExportArgs, interrupt: &Interrupt, output: &mut Output) -> Result<ExitCode, Error> {
     let Export { engine, mut settings, service, out } = args.resolve()?;
-    let offered = interrupt.or(service_program::strategies(&service)).await?;
+    let offered = interrupt.or(before::listed(&service)).await?;
     if let Some(named) = settings.load.strategies.as_deref().filter(|named| !named.is_empty()) {
         let chosen = select(&offered, Some(named))?;
         settings.load.strategies = Some(chosen.into_iter().map(|strategy| strategy.name).collect());

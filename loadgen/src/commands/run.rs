@@ -6,7 +6,9 @@ use program::Epilogue;
 use crate::commands::compare::epilogue_of;
 use crate::config::comparison::ComparisonArgs;
 use crate::config::settings::CompareSettings;
+use crate::config::values::one_program;
 use crate::error::Error;
+use crate::lab::source::Source;
 
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
@@ -34,6 +36,10 @@ impl RunArgs {
     ///
     /// [`Error::Usage`] if something is missing or contradicts something else.
     pub(crate) fn resolve(self) -> Result<CompareSettings, Error> {
-        self.comparison.resolve(Some(vec![self.strategy]))
+        let settings = self.comparison.resolve(Some(vec![self.strategy]))?;
+        if let Source::Start(service) = &settings.source {
+            one_program(service.programs.clone(), "run")?;
+        }
+        Ok(settings)
     }
 }

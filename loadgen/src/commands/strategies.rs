@@ -1,6 +1,5 @@
 //! The `strategies` command: what a service can do.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -10,10 +9,10 @@ use program::{Epilogue, Interrupt};
 
 use crate::commands::before;
 use crate::config::service::{ServiceFlags, ServicePlan};
-use crate::config::values::parse_url;
+use crate::config::values::{one_program, parse_url, program_parser};
 use crate::error::{Error, Exit};
 use crate::lab::service::Service;
-use crate::lab::source::ServiceSettings;
+use crate::lab::source::{Program, ServiceSettings};
 use crate::output::Output;
 use crate::report::terminal;
 
@@ -23,8 +22,8 @@ pub(crate) struct StrategiesArgs {
     #[arg(long, value_name = "URL", value_parser = parse_url)]
     pub(crate) target: Option<String>,
     /// Program of the service [default: demo-service beside this program]
-    #[arg(long, value_name = "FILE", conflicts_with = "target")]
-    pub(crate) demo_service: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", value_parser = program_parser(), conflicts_with = "target")]
+    pub(crate) demo_service: Vec<Program>,
 }
 
 pub(super) fn epilogue() -> Epilogue {
@@ -46,7 +45,7 @@ pub(super) async fn strategies(
         Some(url) => interrupt.or(Service::new(vec![url.clone()], String::new())?.strategies()).await?,
         None => {
             let usual = ServicePlan::of(ServiceFlags::empty())?.start(1, Duration::from_secs(5));
-            let usual = ServiceSettings { demo_service: args.demo_service.clone(), ..usual };
+            let usual = ServiceSettings { programs: one_program(args.demo_service.clone(), "strategies")?, ..usual };
             interrupt.or(before::offered(&usual)).await?
         }
     };

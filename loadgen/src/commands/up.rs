@@ -1,7 +1,6 @@
 //! The `up` command: starts the lab without a load, for use by hand.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -11,10 +10,10 @@ use program::{Epilogue, Interrupt, Progress};
 use crate::commands::before;
 use crate::config::service::{ServiceFlags, ServicePlan};
 use crate::config::settings::UpSettings;
-use crate::config::values::{GoodsNo, Port, Sessions, Stock, Users, parse_time};
+use crate::config::values::{GoodsNo, Port, Sessions, Stock, Users, one_program, parse_time, program_parser};
 use crate::error::{Error, Exit};
 use crate::lab::service::Service;
-use crate::lab::source::ServiceSettings;
+use crate::lab::source::{Program, ServiceSettings};
 use crate::lab::stack::Stack;
 use crate::lab::strategy::Strategy;
 use crate::output::Output;
@@ -23,8 +22,8 @@ use crate::progress::starting;
 #[derive(Debug, Args)]
 pub(crate) struct UpArgs {
     /// Program of the service [default: demo-service beside this program]
-    #[arg(long, value_name = "FILE", help_heading = "Service")]
-    demo_service: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", value_parser = program_parser(), help_heading = "Service")]
+    demo_service: Vec<Program>,
     #[command(flatten, next_help_heading = "Service")]
     service: ServiceFlags,
     /// Port of the first instance; the others take the next ones [default: any free ports]
@@ -86,7 +85,7 @@ impl UpArgs {
             return Err(Error::Usage(format!("--port {port} leaves no room for {instances} instances below 65536")));
         }
         Ok(UpSettings {
-            service: ServiceSettings { zk_sessions, port, demo_service: self.demo_service, ..service },
+            service: ServiceSettings { zk_sessions, port, programs: one_program(self.demo_service, "up")?, ..service },
             goods_no: self.goods_no.get(),
             stock: self.stock.get(),
         })
@@ -119,19 +118,20 @@ pub(crate) async fn up(settings: &UpSettings, interrupt: &Interrupt, output: &mu
     let stack = interrupt.or(Stack::start(&settings.service)).await;
     progress.finish();
     let stack = stack?;
-    let offers = match interrupt.or(lay_out(&stack.service, strategies, settings)).await {
+    let offers = match interrupt.or(lay_out(&stack.first().service, strategies, settings)).await {
         Ok(offers) => offers,
         Err(error) => {
             let _ = stack.stop().await;
             return Err(error);
         }
     };
+    let deployment = stack.first();
     output.print(&instructions(
         &Addresses {
-            services: stack.service.urls(),
-            database_url: &stack.database_url,
-            zookeeper_connect: &stack.zookeeper_connect,
-            admin_token: &stack.admin_token,
+            services: deployment.service.urls(),
+            database_url: &deployment.database_url,
+            zookeeper_connect: &deployment.zookeeper_connect,
+            admin_token: &deployment.admin_token,
             program: &std::env::args().next().unwrap_or_else(|| "loadgen".to_owned()),
         },
         &offers,

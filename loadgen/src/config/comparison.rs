@@ -8,10 +8,10 @@ use clap::Args;
 use super::load::{LoadArgs, Resolved};
 use super::service;
 use super::settings::CompareSettings;
-use super::values::{Trials, parse_share, parse_url};
+use super::values::{Trials, one_or_two_programs, parse_share, parse_url, program_parser};
 use crate::error::Error;
 use crate::judge::metrics::Column;
-use crate::lab::source::{Source, TargetSettings};
+use crate::lab::source::{Program, Source, TargetSettings};
 
 /// What is measured, how often, and where the report goes.
 #[derive(Debug, Args)]
@@ -29,9 +29,10 @@ pub(crate) struct ComparisonArgs {
 /// Which service is measured: one that is started, or one that runs already.
 #[derive(Debug, Clone, Default, Args)]
 struct TargetArgs {
-    /// Program of the service [default: demo-service beside this program]
-    #[arg(long, value_name = "FILE")]
-    demo_service: Option<PathBuf>,
+    /// Program of the service [default: demo-service beside this program]. Of two builds, as in --demo-service base=FILE
+    /// --demo-service head=FILE, `compare` judges the second against the first, in pairs of trials
+    #[arg(long, value_name = "[NAME=]FILE", value_parser = program_parser())]
+    demo_service: Vec<Program>,
     /// Base URLs of instances that run already [default: some are started]. Needs ADMIN_TOKEN in the environment
     #[arg(
         long,
@@ -102,7 +103,7 @@ impl ComparisonArgs {
         load.flags.dropped_max = trials.dropped_max;
         load.flags.errors_max = trials.errors_max;
         let Resolved { load, mut service, trials, warm_up, seed, limits } = load.resolve(strategies)?;
-        service.demo_service.clone_from(&target.demo_service);
+        service.programs = one_or_two_programs(target.demo_service.clone())?;
         let source = match target.resolve(|name| env::var(name).ok())? {
             Some(target) => Source::Target(target),
             None => Source::Start(service),

@@ -7,7 +7,7 @@ use confique::{Config, Layer as _};
 
 use super::values::{Instances, Sessions, hold, parse_hold};
 use crate::error::Error;
-use crate::lab::source::ServiceSettings;
+use crate::lab::source::{Program, ServiceSettings};
 
 /// An instance works on at least this many purchases at once: the limit of one that is started by hand.
 pub(crate) const BUYERS_MAX_MIN: u32 = 2048;
@@ -61,7 +61,7 @@ impl ServicePlan {
             buyers_max: users.max(BUYERS_MAX_MIN),
             history: HISTORY,
             args: self.args,
-            demo_service: None,
+            programs: vec![Program::default()],
             port: None,
         }
     }

@@ -5,11 +5,14 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
+use crate::error::Error;
 use crate::judge::thresholds::Threshold;
 use crate::lab::service_program::DB_GRACE;
+use crate::lab::source::Program;
 
 pub(crate) type Users = Within<u32, 1, 20_000>;
 pub(crate) type Stock = Within<u32, 1, 100_000_000>;
@@ -132,6 +135,58 @@ fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("{error}; write a time such as 2ms or 1m30s"))
 }
 
+/// Parses programs of the service: `FILE`, or `NAME=FILE` of a build. What has a slash before the first `=` is a file.
+pub(crate) fn program_parser() -> impl TypedValueParser<Value = Program> {
+    PathBufValueParser::new().try_map(parse_program)
+}
+
+fn parse_program(path: PathBuf) -> Result<Program, String> {
+    let parts = path.to_str().and_then(|text| text.split_once('=')).filter(|(name, _)| !name.contains('/'));
+    let Some((name, file)) = parts else { return Ok(Program { name: None, path: Some(path) }) };
+    let is_allowed = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    if name.is_empty() || !name.chars().all(is_allowed) {
+        return Err("write NAME=FILE, and the name with letters, digits, -, _ and .".to_owned());
+    }
+    if file.is_empty() {
+        return Err(format!("the build {name} has no file; write {name}=FILE"));
+    }
+    Ok(Program { name: Some(name.to_owned()), path: Some(PathBuf::from(file)) })
+}
+
+/// The program of a command that measures one build.
+///
+/// # Errors
+///
+/// [`Error::Usage`] if there are several, or if one has a name.
+pub(crate) fn one_program(programs: Vec<Program>, command: &str) -> Result<Vec<Program>, Error> {
+    match programs.as_slice() {
+        [] => Ok(vec![Program::default()]),
+        [Program { name: None, .. }] => Ok(programs),
+        _ => Err(Error::Usage(format!(
+            "`loadgen {command}` takes one build: write --demo-service FILE; `loadgen compare` takes two"
+        ))),
+    }
+}
+
+/// The programs of a comparison: one, or two builds with different names.
+///
+/// # Errors
+///
+/// [`Error::Usage`] if there are others.
+pub(crate) fn one_or_two_programs(programs: Vec<Program>) -> Result<Vec<Program>, Error> {
+    match programs.as_slice() {
+        [Program { name: Some(first), .. }, Program { name: Some(second), .. }] if first == second => {
+            Err(Error::Usage(format!("both builds have the name {first}: write two names")))
+        }
+        [] => Ok(vec![Program::default()]),
+        [Program { name: None, .. }] | [Program { name: Some(_), .. }, Program { name: Some(_), .. }] => Ok(programs),
+        _ => Err(Error::Usage(
+            "two builds are compared, each with a name: write --demo-service base=FILE --demo-service head=FILE"
+                .to_owned(),
+        )),
+    }
+}
+
 /// The file of a report. A folder stands for the report.json in it.
 #[expect(clippy::unnecessary_wraps, reason = "it is a value parser")]
 pub(crate) fn parse_report(text: &str) -> Result<PathBuf, String> {
@@ -156,6 +211,36 @@ mod tests {
     fn holds_are_a_time_or_a_range() {
         for hold in ["0ms", "2ms", "1ms..5ms", "3ms..3ms", "4s"] {
             assert_eq!(parse_hold(hold).unwrap(), hold);
+        }
+    }
+
+    #[test]
+    fn a_program_has_a_name_if_no_slash_is_before_it() {
+        let parsed =
+            |text: &str| parse_program(PathBuf::from(text)).map(|program| (program.name, program.path.unwrap()));
+        for (text, name, path) in [
+            ("target/release/demo-service", None, "target/release/demo-service"),
+            ("base=old/demo-service", Some("base"), "old/demo-service"),
+            ("v1.2=a=b", Some("v1.2"), "a=b"),
+            ("./base=old", None, "./base=old"),
+        ] {
+            assert_eq!(parsed(text), Ok((name.map(str::to_owned), PathBuf::from(path))));
+        }
+        for wrong in ["=old", "the base=old", "base="] {
+            assert!(parsed(wrong).unwrap_err().contains("=FILE"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn one_build_or_two_with_different_names_are_compared() {
+        let programs = |texts: &[&str]| {
+            let programs = texts.iter().map(|text| parse_program(PathBuf::from(text)).unwrap()).collect();
+            one_or_two_programs(programs).map(|programs| programs.len()).map_err(|error| error.to_string())
+        };
+        assert_eq!((programs(&[]), programs(&["a"]), programs(&["A=a", "B=a"])), (Ok(1), Ok(1), Ok(2)));
+        assert_eq!(programs(&["A=a", "A=b"]).unwrap_err(), "both builds have the name A: write two names");
+        for wrong in [&["A=a"][..], &["a", "b"], &["A=a", "b"], &["A=a", "B=b", "C=c"]] {
+            assert!(programs(wrong).unwrap_err().starts_with("two builds are compared, each with a name"), "{wrong:?}");
         }
     }
 

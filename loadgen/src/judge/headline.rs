@@ -2,6 +2,7 @@
 
 use stats::{figures as format, rate};
 
+use crate::judge::diff::Diff;
 use crate::judge::finding::{Finding, count_of};
 use crate::judge::metrics::{
     DOUBLE_SALES, LOST_UPDATES, Metric, NOTIFICATIONS_PER_RELEASE, OUT_OF_SEQUENCE, OVERLAPS, OVERSELL_RATE, OVERSOLD,
@@ -15,7 +16,7 @@ use crate::trial::record::Trial;
 /// What came out of the largest number of users that was tried.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Headline {
-    /// At most three sentences: who sold how, who was fastest, the herd.
+    /// At most three sentences: who sold how, who was fastest or how one build compares with the other, the herd.
     pub(crate) sentence: String,
     /// One line each: broken promises, controls, what is not proved, the bound of the failure rate.
     pub(crate) details: Vec<String>,
@@ -23,13 +24,14 @@ pub(crate) struct Headline {
 
 impl Headline {
     /// Writes the headline.
-    pub(crate) fn of(plan: &Plan, results: &[StrategyResult], trials: &[Trial]) -> Headline {
+    pub(crate) fn of(plan: &Plan, results: &[StrategyResult], trials: &[Trial], builds: Option<&Diff>) -> Headline {
         let run = || results.iter().filter(|result| result.trials > 0);
         let Some(users) = run().map(|result| result.users).max() else {
             return Headline { sentence: "No trial was run to its end.".to_owned(), details: Vec::new() };
         };
         let level: Vec<&StrategyResult> = run().filter(|result| result.users == users).collect();
-        let sentences = [Some(sold(plan, users, &level, trials)), speed(&level), herd(&level)];
+        let against = builds.map(|diff| format!("{} against {}: {}.", diff.new.name, diff.old.name, diff.counted()));
+        let sentences = [Some(sold(plan, users, &level, trials)), against.or_else(|| speed(&level)), herd(&level)];
         Headline {
             sentence: sentences.into_iter().flatten().collect::<Vec<_>>().join(" "),
             details: [broken(&level), controls(&level), not_proved(&level), Vec::from_iter(bound(&level))].concat(),
@@ -40,11 +42,12 @@ impl Headline {
 /// The strategies that sold right, or the broken promises.
 fn sold(plan: &Plan, users: u32, level: &[&StrategyResult], trials: &[Trial]) -> String {
     let users_named = count_of(users.into(), "user");
-    let names = |is: &dyn Fn(&StrategyResult) -> bool| -> Vec<&str> {
-        level.iter().filter(|result| is(result)).map(|result| result.strategy.as_str()).collect()
+    let names = |is: &dyn Fn(&StrategyResult) -> bool| -> Vec<String> {
+        level.iter().filter(|result| is(result)).map(|result| result.name()).collect()
     };
     let broken = names(&|result| result.finding == Finding::Broken);
     let right = names(&|result| result.is_comparable);
+    let listed = |names: &[String]| listed(names, plan.pair().is_some());
     let broke = if broken.is_empty() { String::new() } else { format!("{} broke the promise", listed(&broken)) };
     let Some(fewest) = level.iter().filter(|result| result.is_comparable).map(|result| result.trials).min() else {
         let nobody = format!("With {users_named}, no strategy was found to sell right in every trial");
@@ -52,7 +55,7 @@ fn sold(plan: &Plan, users: u32, level: &[&StrategyResult], trials: &[Trial]) ->
     };
     let each = if plan.goods > 1 { " of each SKU" } else { "" };
     let stock_total = i64::from(plan.stock) * i64::from(plan.goods);
-    let is_theirs = |trial: &&Trial| trial.users == users && right.contains(&trial.strategy.as_str());
+    let is_theirs = |trial: &&Trial| trial.users == users && right.contains(&trial.name());
     // Fewer than there are is right as well, where no more were asked for.
     let what = if trials.iter().filter(is_theirs).all(|trial| trial.audit.sold == stock_total) {
         format!("exactly the {} units{each}", plan.stock)
@@ -65,10 +68,11 @@ fn sold(plan: &Plan, users: u32, level: &[&StrategyResult], trials: &[Trial]) ->
 }
 
 /// Two names, or how many there are.
-fn listed(names: &[&str]) -> String {
+fn listed(names: &[String], of_builds: bool) -> String {
     match names {
-        [one] => (*one).to_owned(),
+        [one] => one.clone(),
         [one, other] => format!("{one} and {other}"),
+        many if of_builds => format!("{} pairs of strategy and build", many.len()),
         many => format!("{} strategies", many.len()),
     }
 }
@@ -76,14 +80,14 @@ fn listed(names: &[&str]) -> String {
 /// The strategies that broke their promise, each with its fault.
 fn broken(level: &[&StrategyResult]) -> Vec<String> {
     let broken = level.iter().filter(|result| result.finding == Finding::Broken);
-    broken.map(|result| format!("{} broke its promise: {}", result.strategy, fault(result))).collect()
+    broken.map(|result| format!("{} broke its promise: {}", result.name(), fault(result))).collect()
 }
 
 /// The controls that sold wrongly, as they have to.
 fn controls(level: &[&StrategyResult]) -> Vec<String> {
     let is_control = |result: &&&StrategyResult| result.finding == Finding::Kept && result.bad_trials > 0;
     let controls: Vec<String> =
-        level.iter().filter(is_control).map(|result| format!("{} {}", result.strategy, fault(result))).collect();
+        level.iter().filter(is_control).map(|result| format!("{} {}", result.name(), fault(result))).collect();
     match controls.as_slice() {
         [] => Vec::new(),
         [one] => vec![format!("The control sold wrongly, as expected: {one}")],
@@ -95,7 +99,7 @@ fn controls(level: &[&StrategyResult]) -> Vec<String> {
 fn not_proved(level: &[&StrategyResult]) -> Vec<String> {
     let names = |is: &dyn Fn(&StrategyResult) -> bool| -> String {
         let those = level.iter().filter(|result| is(result));
-        those.map(|result| result.strategy.as_str()).collect::<Vec<_>>().join(", ")
+        those.map(|result| result.name()).collect::<Vec<_>>().join(", ")
     };
     let is_safe =
         |result: &StrategyResult| matches!(result.promise, Promise::NeverOversells | Promise::SafeWhileSessionLives);
@@ -204,7 +208,7 @@ fn herd(level: &[&StrategyResult]) -> Option<String> {
     };
     let ((all, _), (queue, _)) = (woken(Wakes::All)?, woken(Wakes::One)?);
     let [herd, one] = [all, queue].map(|result| NOTIFICATIONS_PER_RELEASE.text(result));
-    Some(format!("A release of {} woke {herd} waiters on average, a release of a queue at most {one}.", all.strategy))
+    Some(format!("A release of {} woke {herd} waiters on average, a release of a queue at most {one}.", all.name()))
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use stats::{Estimate, Ratio};
 
 use crate::judge::finding::Finding;
 use crate::lab::strategy::{Mechanism, Promise, Wakes};
+use crate::trial::plan::{Subject, named};
 use crate::trial::record::Latency;
 
 /// What came out for one strategy and number of users. What was sold is judged from all trials, the warm-up included; all
@@ -20,6 +21,8 @@ pub(crate) struct StrategyResult {
     pub(crate) strategy: String,
     /// Number of users.
     pub(crate) users: u32,
+    /// Name of the build, if two are compared.
+    pub(crate) build: Option<String>,
     /// What the strategy does, in the service's words.
     pub(crate) summary: String,
     /// What it promises about the stock.
@@ -32,8 +35,8 @@ pub(crate) struct StrategyResult {
     pub(crate) kept: Option<bool>,
     /// What the trials show.
     pub(crate) finding: Finding,
-    /// Place by median response time of the sold, among the results with as many users that sold no unit too many and none
-    /// too few in every trial.
+    /// Place by median response time of the sold, among the results of the build with as many users that sold no unit too many
+    /// and none too few in every trial.
     pub(crate) rank: Option<usize>,
     /// Units on sale in a trial, of all SKUs.
     pub(crate) stock: u64,
@@ -77,7 +80,7 @@ pub(crate) struct StrategyResult {
     /// Latencies, all trials merged.
     pub(crate) latency: Latency,
     /// The strategy that `ratio_to_reference` refers to: `zk-mutex` if it took part and sold correctly, or else the first
-    /// safe strategy that did.
+    /// safe strategy that did. If two builds are compared, each has its own.
     pub(crate) reference: Option<String>,
     /// Median response time of the sold, divided by the reference's in the same block. Absent for the reference itself and
     /// for a strategy that sold wrongly or was not decided.
@@ -121,6 +124,16 @@ impl Figures {
 }
 
 impl StrategyResult {
+    /// What it is the result of.
+    pub(crate) fn subject(&self) -> Subject {
+        Subject { strategy: self.strategy.clone(), users: self.users, build: self.build.clone() }
+    }
+
+    /// The strategy in words, with its build if two are compared.
+    pub(crate) fn name(&self) -> String {
+        named(&self.strategy, self.build.as_deref())
+    }
+
     /// Whether the others are related to it.
     pub(crate) fn is_reference(&self) -> bool {
         self.reference.as_ref() == Some(&self.strategy)

@@ -1,4 +1,7 @@
-//! Makes results of the trials: one for each strategy and number of users, related to each other and ranked.
+//! Makes results of the trials: one for each strategy and number of users, related to each other and ranked. Of two builds,
+//! each is related to itself.
+
+use std::collections::BTreeSet;
 
 use buyers::sample::{ByOutcome, problems};
 use stats::{as_f64, median, rate};
@@ -14,7 +17,7 @@ use crate::trial::record::{Latency, Trial};
 /// The strategy that others are measured against, if it took part and kept its promise.
 const REFERENCE: &str = "zk-mutex";
 
-/// The results of every strategy and number of users of the plan, by the figures of this table.
+/// The results of every strategy, build and number of users of the plan, by the figures of this table.
 pub(crate) fn results_of(
     plan: &Plan,
     strategies: &[Strategy],
@@ -22,17 +25,19 @@ pub(crate) fn results_of(
     metrics: &[&Metric],
 ) -> Vec<StrategyResult> {
     let is_planned = |strategy: &Strategy, users: u32| {
-        let is_it = |subject: &Subject| subject.strategy == strategy.name && subject.users == users;
-        plan.blocks.iter().any(|block| block.trials.iter().any(is_it))
+        let subject = Subject::of(strategy, users);
+        plan.blocks.iter().any(|block| block.trials.contains(&subject))
     };
     let mut results: Vec<StrategyResult> = Vec::new();
     for strategy in strategies {
         let levels = plan.users.iter().filter(|users| is_planned(strategy, **users));
         results.extend(levels.map(|users| result_of(strategy, *users, plan, trials, metrics)));
     }
-    for users in &plan.users {
-        let mut of_level: Vec<&mut StrategyResult> =
-            results.iter_mut().filter(|result| result.users == *users).collect();
+    let levels: BTreeSet<(u32, Option<String>)> =
+        results.iter().map(|result| (result.users, result.build.clone())).collect();
+    for (users, build) in levels {
+        let is_of_level = |result: &&mut StrategyResult| result.users == users && result.build == build;
+        let mut of_level: Vec<&mut StrategyResult> = results.iter_mut().filter(is_of_level).collect();
         relate(&mut of_level, plan, trials);
         stats::correct(of_level.iter_mut().filter_map(|result| result.ratio_to_reference.as_mut()));
         rank(&mut of_level);
@@ -42,8 +47,8 @@ pub(crate) fn results_of(
 
 /// Draws the result of the trials of one strategy and number of users.
 fn result_of(strategy: &Strategy, users: u32, plan: &Plan, all: &[Trial], metrics: &[&Metric]) -> StrategyResult {
-    let is_own = |trial: &&Trial| trial.strategy == strategy.name && trial.users == users;
-    let trials = Trials { all: all.iter().filter(is_own).collect() };
+    let subject = Subject::of(strategy, users);
+    let trials = Trials { all: all.iter().filter(|trial| trial.is_of(&subject)).collect() };
     let (run, bad_trials) = (trials.count(|_| true), trials.count(Trial::is_bad));
     let inconclusive_trials = trials.count(|trial| trial.is_undecided(&plan.limits));
     let unchecked_trials = trials.count(|trial| !trial.is_bad() && !trial.unchecked.is_empty());
@@ -56,6 +61,7 @@ fn result_of(strategy: &Strategy, users: u32, plan: &Plan, all: &[Trial], metric
     StrategyResult {
         strategy: strategy.name.clone(),
         users,
+        build: strategy.build.clone(),
         summary: strategy.summary.clone(),
         promise: strategy.promise,
         mechanism: strategy.mechanism,
@@ -115,18 +121,16 @@ fn figures(trials: &Trials<'_>, metrics: &[&Metric]) -> Figures {
 }
 
 /// The median response time of the sold in each block that counts, where the sample can carry it.
-fn medians_by_block(trials: &[Trial], strategy: &str, users: u32, plan: &Plan) -> Vec<Option<f64>> {
+fn medians_by_block(trials: &[Trial], subject: &Subject, plan: &Plan) -> Vec<Option<f64>> {
     let measured = plan.blocks.iter().enumerate().filter(|(_, block)| !block.warm_up);
-    let in_block = |number: usize| {
-        trials.iter().find(|trial| trial.block == number && trial.strategy == strategy && trial.users == users)
-    };
+    let in_block = |number: usize| trials.iter().find(|trial| trial.block == number && trial.is_of(subject));
     measured.map(|(number, _)| in_block(number)?.latency.response.sold.quantile_ms(500)).collect()
 }
 
-/// Relates the median response times of one number of users to those of the reference.
+/// Relates the median response times of one build and number of users to those of the reference.
 fn relate(results: &mut [&mut StrategyResult], plan: &Plan, trials: &[Trial]) {
     let Some(reference) = reference(results) else { return };
-    let figures = |result: &StrategyResult| medians_by_block(trials, &result.strategy, result.users, plan);
+    let figures = |result: &StrategyResult| medians_by_block(trials, &result.subject(), plan);
     let base = results.iter().find(|result| result.strategy == reference).map(|result| figures(result));
     let Some(base) = base else { return };
     for result in results.iter_mut().filter(|result| result.is_comparable && result.strategy != reference) {

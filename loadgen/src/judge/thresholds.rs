@@ -13,6 +13,7 @@ pub(crate) use self::reader::metric_names;
 use self::reader::{COMPARISONS, Comparison, Reader};
 use crate::judge::metrics::{Better, METRICS, Metric};
 use crate::judge::result::{Part, StrategyResult};
+use crate::trial::plan::named;
 
 /// One rule.
 #[derive(Debug, Clone)]
@@ -50,6 +51,8 @@ pub(crate) struct ThresholdResult {
     pub(crate) strategy: String,
     /// How many users.
     pub(crate) users: u32,
+    /// The build, if two are compared.
+    pub(crate) build: Option<String>,
     /// The figure, in milliseconds if it is a time; absent if there is none, or if only some trials have it, and "not
     /// reached" if it lies among requests that were never served.
     #[serde(with = "stats::reached::maybe")]
@@ -62,6 +65,11 @@ pub(crate) struct ThresholdResult {
 }
 
 impl ThresholdResult {
+    /// The strategy in words, with its build if two are compared.
+    pub(crate) fn name(&self) -> String {
+        named(&self.strategy, self.build.as_deref())
+    }
+
     /// The rule and what was found.
     pub(crate) fn describe(&self) -> String {
         let value = match (self.value, self.part) {
@@ -69,7 +77,7 @@ impl ThresholdResult {
             (None, Some(part)) => format!("was measured in {part} only"),
             (None, None) => "was not measured".to_owned(),
         };
-        format!("{}: {} with {} users {value}", self.rule, self.strategy, self.users)
+        format!("{}: {} with {} users {value}", self.rule, self.name(), self.users)
     }
 }
 
@@ -150,6 +158,7 @@ impl Threshold {
                 rule: self.rule.clone(),
                 strategy: result.strategy.clone(),
                 users: result.users,
+                build: result.build.clone(),
                 value,
                 part,
                 held: value.is_some_and(|figure| self.comparison.holds(figure, self.value)),

@@ -5,10 +5,12 @@ use serde::{Deserialize, Serialize};
 use stats::figures::count;
 
 use crate::error::Exit;
+use crate::judge::diff::Diff;
 use crate::judge::finding::{Finding, count_of};
 use crate::judge::headline::Headline;
 use crate::judge::result::StrategyResult;
 use crate::judge::thresholds::ThresholdResult;
+use crate::trial::plan::named;
 
 /// The conclusion of the whole comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -36,6 +38,8 @@ pub(crate) struct EndedEarly {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Conclusion<'a> {
     pub(crate) strategy: &'a str,
+    /// The build, if two are compared.
+    pub(crate) build: Option<&'a str>,
     /// How many users, where there are several numbers of them.
     pub(crate) users: Option<u32>,
     pub(crate) finding: Finding,
@@ -63,12 +67,13 @@ impl Verdict {
     /// 1. an early end,
     /// 2. a broken promise,
     /// 3. buyers without a decision, arrivals that were dropped, or something that was not checked,
-    /// 4. a load that proved nothing, or a threshold that was crossed,
+    /// 4. a load that proved nothing, a threshold that was crossed, or a build that is worse than the other one,
     /// 5. a generator that could not keep up, which spoils the times but not the audit.
     pub(crate) fn of(
         headline: Headline,
         strategies: &[Conclusion<'_>],
         thresholds: &[ThresholdResult],
+        builds: Option<&Diff>,
         ended_early: Option<&EndedEarly>,
     ) -> Verdict {
         let named = |finding: Finding| names(strategies.iter().filter(|s| s.finding == finding));
@@ -101,6 +106,9 @@ impl Verdict {
         for crossed in thresholds.iter().filter(|threshold| !threshold.held) {
             exits.push((Exit::Failed.code(), format!("threshold crossed: {}", crossed.describe())));
         }
+        if let Some(diff) = builds.filter(|diff| diff.exit_code != Exit::Passed.code()) {
+            exits.push((diff.exit_code, of_builds(diff)));
+        }
         if let Some(names) = limited {
             let advice = "their times say more about the generator than about them";
             let reason = format!("the load generator was the bottleneck for {names}: {advice}");
@@ -110,6 +118,7 @@ impl Verdict {
             let kept = "every strategy kept its promise";
             let held = if thresholds.is_empty() { "" } else { ", and every threshold held" };
             exits.push((Exit::Passed.code(), format!("{kept}{held}")));
+            exits.extend(builds.map(|diff| (Exit::Passed.code(), of_builds(diff))));
         }
         let exit_code = exits[0].0;
         Verdict {
@@ -126,6 +135,7 @@ impl Conclusion<'_> {
     pub(crate) fn of(result: &StrategyResult, tell_users: bool) -> Conclusion<'_> {
         Conclusion {
             strategy: &result.strategy,
+            build: result.build.as_deref(),
             users: tell_users.then_some(result.users),
             finding: result.finding,
             undecided: result.undecided,
@@ -141,8 +151,14 @@ impl Conclusion<'_> {
 
     /// The strategy, and the number of users where that tells it from others.
     fn name(&self) -> String {
-        self.users.map_or_else(|| self.strategy.to_owned(), |users| format!("{} with {users} users", self.strategy))
+        let name = named(self.strategy, self.build);
+        self.users.map_or_else(|| name.clone(), |users| format!("{name} with {users} users"))
     }
+}
+
+/// What came of comparing two builds.
+fn of_builds(diff: &Diff) -> String {
+    format!("{} against {}: {}", diff.new.name, diff.old.name, diff.reasons.join("; "))
 }
 
 /// The strategies of which nothing is known for one reason, each with its figures.
@@ -200,6 +216,7 @@ mod tests {
     fn a_verdict_of_nothing_says_why_and_what_to_do() {
         let unknown = Conclusion {
             strategy: "zk-mutex",
+            build: None,
             users: None,
             finding: Finding::Inconclusive,
             undecided: 280,
@@ -211,7 +228,7 @@ mod tests {
             unchecked: &[],
             client_limited: false,
         };
-        let verdict = Verdict::of(Headline::default(), &[unknown], &[], None);
+        let verdict = Verdict::of(Headline::default(), &[unknown], &[], None, None);
         let expected = "nothing can be said of zk-mutex (280 buyers got no decision, 1 trial did not come to rest); \
             raise --lock-wait, or look at the service's log";
         assert_eq!((verdict.exit_code, verdict.reasons), (3, vec![expected.to_owned()]));
@@ -222,6 +239,7 @@ mod tests {
         let gaps = ["orders without their section in the history: 3".to_owned()];
         let unchecked = Conclusion {
             strategy: "zk-mutex",
+            build: None,
             users: None,
             finding: Finding::Unchecked,
             undecided: 0,
@@ -233,7 +251,7 @@ mod tests {
             unchecked: &gaps,
             client_limited: false,
         };
-        let verdict = Verdict::of(Headline::default(), &[unchecked], &[], None);
+        let verdict = Verdict::of(Headline::default(), &[unchecked], &[], None, None);
         let expected =
             "not everything was checked of zk-mutex (orders without their section in the history: 3)".to_owned();
         assert_eq!((verdict.exit_code, verdict.reasons), (3, vec![expected]));
@@ -244,6 +262,7 @@ mod tests {
         let reason = |dropped_busy| {
             let dropping = Conclusion {
                 strategy: "pg-merge",
+                build: None,
                 users: None,
                 finding: Finding::Dropped,
                 undecided: 0,
@@ -255,7 +274,7 @@ mod tests {
                 unchecked: &[],
                 client_limited: false,
             };
-            let verdict = Verdict::of(Headline::default(), &[dropping], &[], None);
+            let verdict = Verdict::of(Headline::default(), &[dropping], &[], None, None);
             assert_eq!(verdict.exit_code, 3);
             verdict.reasons[0].clone()
         };
@@ -275,6 +294,7 @@ mod tests {
     fn the_gravest_reason_gives_the_exit_code() {
         let conclusion = |strategy, finding, client_limited| Conclusion {
             strategy,
+            build: None,
             users: None,
             finding,
             undecided: 0,
@@ -293,7 +313,7 @@ mod tests {
         let broken = conclusion("d", Finding::Broken, false);
         let interruption = EndedEarly { exit_code: 130, reason: "interrupted".to_owned() };
         let verdict = |strategies: &[Conclusion<'_>], interrupted: bool| {
-            Verdict::of(Headline::default(), strategies, &[], interrupted.then_some(&interruption))
+            Verdict::of(Headline::default(), strategies, &[], None, interrupted.then_some(&interruption))
         };
         let code = |strategies: &[Conclusion<'_>], interrupted| verdict(strategies, interrupted).exit_code;
         assert_eq!(code(&[fine], false), 0);

@@ -14,6 +14,9 @@ const METRIC: &str = "seckill_build_info{";
 /// The code of an instance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Build {
+    /// Name of the build, if two are compared.
+    #[serde(default)]
+    pub(crate) name: Option<String>,
     /// Version of the service.
     pub(crate) version: String,
     /// Commit that it was built of; absent if the build does not know, as a debug build.
@@ -24,7 +27,7 @@ pub(crate) struct Build {
     pub(crate) profile: String,
 }
 
-/// The different builds of the instances.
+/// The different builds of the instances, under this name if two are compared.
 ///
 /// # Errors
 ///
@@ -33,10 +36,11 @@ pub(crate) struct Build {
 /// # Cancel safety
 ///
 /// Cancelling loses nothing.
-pub(crate) async fn builds(service: &Service) -> Result<Vec<Build>, Error> {
+pub(crate) async fn builds(service: &Service, name: Option<&str>) -> Result<Vec<Build>, Error> {
     let mut builds = Vec::new();
     for instance in service.urls() {
         let build = Build::from_prometheus(&service.metrics_text(instance).await?);
+        let build = build.map(|build| Build { name: name.map(str::to_owned), ..build });
         builds.extend(build.filter(|build| !builds.contains(build)));
     }
     Ok(builds)
@@ -51,6 +55,7 @@ impl Build {
             value.split_once('"').map(|(value, _)| value.to_owned()).filter(|value| !value.is_empty())
         };
         Some(Build {
+            name: None,
             version: label("version")?,
             revision: label("revision"),
             changed: label("changed").and_then(|changed| changed.parse().ok()),

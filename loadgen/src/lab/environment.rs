@@ -10,6 +10,7 @@ use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
 use crate::error::Error;
 use crate::lab::build::{Build, builds};
+use crate::lab::deployment::Deployment;
 use crate::lab::postgres::Setting;
 use crate::lab::source::Source;
 use crate::lab::stack::Stack;
@@ -20,7 +21,8 @@ use crate::lab::zookeeper::ZooKeeperServer;
 pub(crate) struct Environment {
     /// Version of this program.
     pub(crate) loadgen_version: String,
-    /// The code that was measured: the different builds of the instances. Empty if they do not tell.
+    /// The code that was measured: the different builds of the instances. Empty if they do not tell. If two builds are
+    /// compared, it has those of the instances of both.
     #[serde(default)]
     pub(crate) service: Vec<Build>,
     /// Operating system.
@@ -52,9 +54,20 @@ pub(crate) struct Environment {
 impl Environment {
     /// The code that was measured, in words.
     pub(crate) fn code(&self) -> String {
-        let builds: Vec<String> = self.service.iter().map(Build::to_string).collect();
-        if builds.is_empty() { "unknown".to_owned() } else { builds.join("; ") }
+        let named =
+            |build: &Build| build.name.as_ref().map_or_else(|| build.to_string(), |name| format!("{name}: {build}"));
+        in_words(self.service.iter().map(named))
     }
+
+    /// The code of one of two builds, in words.
+    pub(crate) fn code_of(&self, name: &str) -> String {
+        in_words(self.service.iter().filter(|build| build.name.as_deref() == Some(name)).map(Build::to_string))
+    }
+}
+
+fn in_words(builds: impl Iterator<Item = String>) -> String {
+    let builds: Vec<String> = builds.collect();
+    if builds.is_empty() { "unknown".to_owned() } else { builds.join("; ") }
 }
 
 /// Asks the machine and the servers.
@@ -72,19 +85,24 @@ pub(crate) async fn environment(source: &Source, stack: &Stack) -> Result<Enviro
     );
     let machine = machine.as_ref().ok();
     let cpu_model = machine.and_then(|machine| Some(machine.cpus().first()?.brand().trim().to_owned()));
+    let mut service = Vec::new();
+    for deployment in &stack.deployments {
+        service.extend(builds(&deployment.service, deployment.build.as_deref()).await?);
+    }
+    let Deployment { database, zookeeper, .. } = stack.first();
     Ok(Environment {
         loadgen_version: env!("CARGO_PKG_VERSION").to_owned(),
-        service: builds(&stack.service).await?,
+        service,
         os: std::env::consts::OS.to_owned(),
         arch: std::env::consts::ARCH.to_owned(),
         kernel: uname().ok().map(|system| system.release().to_string_lossy().into_owned()),
         cpu_model: cpu_model.filter(|name| !name.is_empty()),
         cpu_count: cores(),
         memory_bytes: machine.map(System::total_memory).filter(|bytes| *bytes > 0),
-        postgres_version: stack.database.version().await?,
-        postgres_settings: stack.database.settings().await?,
-        zookeeper_version: stack.zookeeper.version().await,
-        zookeeper_servers: stack.zookeeper.modes().await,
+        postgres_version: database.version().await?,
+        postgres_settings: database.settings().await?,
+        zookeeper_version: zookeeper.version().await,
+        zookeeper_servers: zookeeper.modes().await,
         servers_throwaway: stack.is_throwaway(),
         generator_shares_host: shares_host(source),
     })

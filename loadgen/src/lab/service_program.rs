@@ -1,14 +1,14 @@
 //! The program of the service: where it is, how an instance of it is started, and what it offers.
 
 use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
 use tokio::process::Command;
 
 use crate::error::{Error, Exit};
-use crate::lab::source::ServiceSettings;
+use crate::lab::source::{Program, ServiceSettings};
 use crate::lab::strategy::{Strategy, StrategyList};
 
 /// How long after its last sign of life a session ends. The burst may take the machine's whole time for seconds, and no
@@ -24,10 +24,14 @@ const CONNECTIONS_SPARE: u32 = 64;
 /// Connections that an instance keeps to Postgres for its buyers.
 pub(super) const DB_CONNECTIONS: u32 = 20;
 
-/// The program of the service: the one named, or else the one beside this program.
-pub(super) fn find(named: Option<&Path>) -> Result<PathBuf, Error> {
-    let program = match named {
-        Some(program) => program.to_owned(),
+/// The path of a program of the service: the one named, or else that beside this program.
+///
+/// # Errors
+///
+/// [`Error::ServiceMissing`].
+pub(crate) fn find(program: &Program) -> Result<PathBuf, Error> {
+    let program = match &program.path {
+        Some(path) => path.clone(),
         None => std::env::current_exe()
             .map_err(Error::system("find this program's own folder"))?
             .with_file_name("demo-service"),
@@ -64,7 +68,7 @@ pub(super) fn arguments(settings: &ServiceSettings, number: u16) -> impl Iterato
     flags.chain(settings.args.clone())
 }
 
-/// The strategies that the instances would offer. The program checks its whole command line for that, and connects to
+/// The strategies that instances of this program would offer. The program checks its whole command line for that, and connects to
 /// nothing.
 ///
 /// # Errors
@@ -75,8 +79,8 @@ pub(super) fn arguments(settings: &ServiceSettings, number: u16) -> impl Iterato
 /// # Cancel safety
 ///
 /// The program is killed.
-pub(crate) async fn strategies(settings: &ServiceSettings) -> Result<Vec<Strategy>, Error> {
-    let program = find(settings.demo_service.as_deref())?;
+pub(crate) async fn strategies(settings: &ServiceSettings, of: &Program) -> Result<Vec<Strategy>, Error> {
+    let program = find(of)?;
     let answered = Command::new(&program)
         .arg("--list-strategies")
         .args(arguments(settings, 0))
@@ -89,7 +93,7 @@ pub(crate) async fn strategies(settings: &ServiceSettings) -> Result<Vec<Strateg
         .map_err(Error::system(format!("run {}", program.display())))?;
     let told = String::from_utf8_lossy(&answered.stderr).trim_end().to_owned();
     if answered.status.code() == Some(Exit::Usage as i32) {
-        return Err(Error::Usage(format!("demo-service refused its arguments:\n{told}")));
+        return Err(Error::Usage(format!("{} refused its arguments:\n{told}", of.described())));
     }
     let failed = |what: String| Error::ServiceProgram { program: program.clone(), what };
     if !answered.status.success() {
@@ -97,5 +101,5 @@ pub(crate) async fn strategies(settings: &ServiceSettings) -> Result<Vec<Strateg
     }
     let list: StrategyList =
         serde_json::from_slice(&answered.stdout).map_err(|error| failed(format!("its answer is no list: {error}")))?;
-    Ok(list.strategies)
+    Ok(list.strategies.into_iter().map(|strategy| Strategy { build: of.name.clone(), ..strategy }).collect())
 }

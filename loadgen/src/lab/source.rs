@@ -33,9 +33,26 @@ pub(crate) struct ServiceSettings {
     pub(crate) history: u32,
     /// Further arguments.
     pub(crate) args: Vec<String>,
-    pub(crate) demo_service: Option<PathBuf>,
+    /// The program of each build: one, or two that are compared.
+    pub(crate) programs: Vec<Program>,
     /// Port of the first instance. `None`: any free ports.
     pub(crate) port: Option<u16>,
+}
+
+/// A program of the service.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Program {
+    /// Name of the build, if two are compared.
+    pub(crate) name: Option<String>,
+    /// `None`: `demo-service` beside this program.
+    pub(crate) path: Option<PathBuf>,
+}
+
+impl Program {
+    /// The program in words.
+    pub(crate) fn described(&self) -> String {
+        self.name.as_ref().map_or_else(|| "demo-service".to_owned(), |name| format!("the build {name}"))
+    }
 }
 
 /// A service that is running.

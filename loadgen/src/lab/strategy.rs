@@ -22,6 +22,9 @@ pub(crate) struct Strategy {
     /// Whether it is compared when none is named.
     #[serde(default, skip_serializing)]
     pub(crate) headline: bool,
+    /// Name of the build that offers it, if two are compared.
+    #[serde(skip)]
+    pub(crate) build: Option<String>,
 }
 
 /// What `GET /strategies` answers.
@@ -127,7 +130,7 @@ pub(crate) mod tests {
     pub(crate) fn strategy(name: &str, promise: Promise, mechanism: Mechanism, wakes: Wakes) -> Strategy {
         let permits = (mechanism == Mechanism::Zookeeper).then_some(1);
         let (name, family, summary) = (name.to_owned(), name.to_owned(), format!("what {name} does"));
-        Strategy { name, promise, mechanism, family, wakes, summary, permits, headline: false }
+        Strategy { name, promise, mechanism, family, wakes, summary, permits, headline: false, build: None }
     }
 
     fn known() -> Vec<Strategy> {

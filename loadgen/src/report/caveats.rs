@@ -71,7 +71,7 @@ pub(crate) fn of(environment: &Environment, plan: &Plan, results: &[StrategyResu
     let unchecked =
         results.iter().filter(|result| !result.unchecked.is_empty() && result.finding != Finding::Unchecked);
     caveats
-        .extend(unchecked.map(|result| format!("not checked of {}: {}", result.strategy, result.unchecked.join(", "))));
+        .extend(unchecked.map(|result| format!("not checked of {}: {}", result.name(), result.unchecked.join(", "))));
     caveats
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn of(environment: &Environment, plan: &Plan, results: &[StrategyResu
 fn of_some_trials(results: &[StrategyResult]) -> Option<String> {
     let narrow = METRICS.iter().filter(|metric| metric.column == Column::Narrow);
     let parts = results.iter().flat_map(|result| {
-        let of = move |key: &str| Some(format!("{key} of {} in {}", result.strategy, result.partial.get(key)?));
+        let of = move |key: &str| Some(format!("{key} of {} in {}", result.name(), result.partial.get(key)?));
         narrow.clone().filter_map(move |metric| of(metric.key))
     });
     let parts: Vec<String> = parts.collect();
@@ -91,7 +91,7 @@ fn late(result: &StrategyResult) -> Option<String> {
     let late = LATE.value(result).filter(|late| *late > LATE_SHARE_TOLD)?;
     let users = count_of(result.users.into(), "user");
     let of_p50 = START_LAG_SHARE.value(result).map(|share| format!(", {} of the p50", figures::percent(share)));
-    Some(format!("{} with {users} ({} late{})", result.strategy, figures::percent(late), of_p50.unwrap_or_default()))
+    Some(format!("{} with {users} ({} late{})", result.name(), figures::percent(late), of_p50.unwrap_or_default()))
 }
 
 /// A stall of a closed loop that the measured times hide.
@@ -107,7 +107,7 @@ fn stalled(result: &StrategyResult) -> Option<String> {
         format!(
             "{} with {}: nobody got an answer for up to {silence}; {name} {raw}, and {corrected} with the requests that were not made \
              meanwhile",
-            result.strategy,
+            result.name(),
             count_of(result.users.into(), "user")
         )
     })
@@ -119,7 +119,7 @@ fn sold_out_shop(plan: &Plan, results: &[StrategyResult]) -> Option<String> {
     let late: Vec<&StrategyResult> = results.iter().filter(is_late).filter(|_| !plan.model.is_one_shot()).collect();
     let wanted = |result: &&StrategyResult| result.answers.total().div_ceil(u64::from(result.measured_trials.max(1)));
     let most = late.iter().map(wanted).max()?.div_ceil(u64::from(plan.goods));
-    let mut names: Vec<&str> = late.iter().map(|result| result.strategy.as_str()).collect();
+    let mut names: Vec<String> = late.iter().map(|result| result.name()).collect();
     names.dedup();
     Some(format!(
         "most requests met a sold-out shop, so the times of the sold are of the beginning alone ({}); raise --stock above {}",

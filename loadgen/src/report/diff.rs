@@ -1,67 +1,37 @@
 //! The `diff` command: whether new runs are worse than old ones.
 //!
-//! A side has one or more runs of the same code. Two kinds of figures are tested, each kind as one family
-//! ([`stats::joint`]):
-//!
-//! * **Times** depend on the weather of a run: what else the machine does, and how warm it is. All blocks of a run share it.
-//!   So the run is the unit. One run a side says nothing about them, and four are the fewest that can.
-//! * **Exact** figures are counts, which depend on what the strategy does. The block is the unit, so one run a side is
-//!   enough.
-//!
-//! A figure is worse if its corrected p is below 5 %, and its interval is not within 5 % of one. So of 100 comparisons of
-//! the same code, at most about five have any time that is called worse or better, and as many any count. A strategy that
-//! kept its promise and no longer does has regressed.
+//! A side has one or more runs of the same code. [`crate::judge::diff`] says how their figures are compared.
 
-pub(crate) mod rows;
 mod settings;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use stats::{SIGNIFICANCE, joint};
 
-use crate::error::{Error, Exit};
-use crate::judge::finding::{Finding, count_of};
+use crate::error::Error;
+use crate::judge::diff::rows::{self, Sides, Standing, subjects};
+use crate::judge::diff::{Diff, SCHEMA, Side, conclude, untimed};
+use crate::judge::finding::Finding;
 use crate::judge::metrics::{Compared, Metric};
-use crate::judge::result::StrategyResult;
 use crate::report::Report;
-use crate::report::diff::rows::{Conclusion, Row, Standing, subjects};
 use crate::trial::plan::Subject;
 
-pub use self::rows::{Run, worse};
+pub use crate::judge::diff::rows::Run;
 
-/// Name of the format of [`Diff`] as JSON.
-pub(crate) const SCHEMA: &str = "seckill-diff/1";
-
-/// The comparison of new runs with old ones.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct Diff {
-    /// `seckill-diff/1`. Fields may be added under the same name; one that goes or changes its meaning changes the name.
-    pub(crate) schema: String,
-    /// What the program exits with.
-    pub(crate) exit_code: u8,
-    /// Why it exits so, the gravest reason first.
-    pub(crate) reasons: Vec<String>,
-    /// The old side.
-    pub(crate) old: Side,
-    /// The new side.
-    pub(crate) new: Side,
-    /// Every figure that was compared.
-    pub(crate) rows: Vec<Row>,
-    /// What makes the figures hard to compare.
-    pub(crate) caveats: Vec<String>,
+/// The run that a report tells of.
+#[must_use]
+pub fn run(report: &Report) -> Run<'_> {
+    Run::of(&report.results, &report.trials)
 }
 
-/// One side of a comparison.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct Side {
-    /// Number of runs.
-    pub(crate) runs: usize,
-    /// Measured blocks of all runs.
-    pub(crate) blocks: usize,
-    /// The code that was measured.
-    pub(crate) code: String,
-    /// When each run ended, in UTC (RFC 3339).
-    pub(crate) generated_at: Vec<String>,
+/// Names the figures of the new runs that are worse than those of the old runs.
+#[must_use]
+pub fn worse(old: &[Run<'_>], new: &[Run<'_>]) -> Vec<String> {
+    rows::worse(Sides::Runs(old, new))
+}
+
+/// Names the figures of the second build that are worse than those of the first one.
+#[must_use]
+pub fn worse_build(run: &Run<'_>, builds: [&str; 2]) -> Vec<String> {
+    rows::worse(Sides::Builds(run, builds))
 }
 
 impl Diff {
@@ -78,73 +48,62 @@ impl Diff {
                 differing.join("; ")
             )));
         }
+        let [of_old, of_new] = [old, new].map(|reports| reports.iter().map(run).collect::<Vec<_>>());
         let mut gravest = Vec::new();
         let mut caveats = [differing, settings::environment_differences(&old[0], &new[0])].concat();
         let mut have_in_common = false;
-        for subject in subjects(old) {
-            let named = format!("{} with {} users", subject.strategy, subject.users);
-            let (was, now) = (Standing::of(old, &subject), Standing::of(new, &subject));
+        for subject in subjects(&of_old) {
+            let named = format!("{} with {} users", subject.name(), subject.users);
+            let (was, now) = (Standing::of(&of_old, &subject), Standing::of(&of_new, &subject));
             let (Some(was), Some(now)) = (was, now) else {
                 gravest.push(format!("{named} is in the old runs only"));
                 continue;
             };
             have_in_common = true;
             gravest.extend(worse_sold(&was, &now).map(|how| format!("{named} {how}")));
-            for (side, runs) in [("old", old), ("new", new)] {
+            for (side, runs) in [("old", &of_old), ("new", &of_new)] {
                 caveats.extend(runs.iter().flat_map(|run| of_some_trials(side, run, &subject, metrics)));
-            }
-            if !(was.is_comparable && now.is_comparable || was.is_control && now.is_control) {
-                let why =
-                    "sold wrongly, did not exclude, or was not decided on one of the sides: its times are not compared";
-                caveats.push(format!("{named} {why}"));
             }
         }
         if !have_in_common {
             return Err(Error::Usage("the runs have no strategy with the same number of users in common".to_owned()));
         }
-        for subject in subjects(new).into_iter().filter(|subject| Standing::of(old, subject).is_none()) {
-            caveats.push(format!("{} with {} users is in the new runs only", subject.strategy, subject.users));
+        caveats.extend(untimed(Sides::Runs(&of_old, &of_new)));
+        for subject in subjects(&of_new).into_iter().filter(|subject| Standing::of(&of_old, subject).is_none()) {
+            caveats.push(format!("{} with {} users is in the new runs only", subject.name(), subject.users));
         }
-        let [of_old, of_new] = [old, new].map(|reports| reports.iter().map(Run::of).collect::<Vec<_>>());
-        let rows = rows::compare(&of_old, &of_new, metrics);
-        let (exit, reasons) = verdict(gravest, &rows, (old.len(), new.len()), metrics);
+        let rows = rows::compare(Sides::Runs(&of_old, &of_new), metrics);
+        let (exit, mut reasons) = conclude(gravest, &rows, metrics);
+        reasons.extend(too_few(old.len(), new.len()));
         Ok(Diff {
             schema: SCHEMA.to_owned(),
             exit_code: exit.code(),
             reasons,
-            old: Side::of(&of_old),
-            new: Side::of(&of_new),
+            old: side("old", old, &of_old),
+            new: side("new", new, &of_new),
             rows,
             caveats,
         })
     }
 }
 
-impl Side {
-    fn of(runs: &[Run<'_>]) -> Side {
-        Side {
-            runs: runs.len(),
-            blocks: runs.iter().map(|run| run.blocks.len()).sum(),
-            code: runs[0].report.environment.code(),
-            generated_at: runs.iter().map(|run| run.report.generated_at.clone()).collect(),
-        }
-    }
-
-    /// The side in a line.
-    pub(crate) fn described(&self) -> String {
-        let (runs, blocks) = (count_of(self.runs as u64, "run"), count_of(self.blocks as u64, "block"));
-        format!("{runs} with {blocks}, of {}", self.code)
+fn side(name: &str, reports: &[Report], runs: &[Run<'_>]) -> Side {
+    Side {
+        name: name.to_owned(),
+        runs: runs.len(),
+        blocks: runs.iter().map(|run| run.blocks.len()).sum(),
+        code: reports[0].environment.code(),
+        generated_at: reports.iter().map(|report| report.generated_at.clone()).collect(),
     }
 }
 
 /// The compared figures that only some trials of a run have.
-fn of_some_trials(side: &str, run: &Report, of: &Subject, metrics: &[&Metric]) -> Vec<String> {
-    let is_it = |result: &&StrategyResult| result.strategy == of.strategy && result.users == of.users;
-    let Some(result) = run.results.iter().find(is_it) else { return Vec::new() };
+fn of_some_trials(side: &str, run: &Run<'_>, of: &Subject, metrics: &[&Metric]) -> Vec<String> {
+    let Some(result) = run.result(of) else { return Vec::new() };
     let compared = metrics.iter().filter(|metric| metric.compared != Compared::Never);
     let parts = compared.filter_map(|metric| Some((metric.key, result.partial.get(metric.key)?)));
     let described = |(key, part)| {
-        format!("{key} of {} with {} users is of {part} in a run of the {side} side", of.strategy, of.users)
+        format!("{key} of {} with {} users is of {part} in a run of the {side} side", of.name(), of.users)
     };
     parts.map(described).collect()
 }
@@ -169,27 +128,15 @@ fn worse_sold(was: &Standing, now: &Standing) -> Option<&'static str> {
     }
 }
 
-/// The exit and its reasons, the gravest first.
-fn verdict(mut reasons: Vec<String>, rows: &[Row], runs: (usize, usize), metrics: &[&Metric]) -> (Exit, Vec<String>) {
-    let with = |conclusion| rows.iter().filter(move |row| row.conclusion == conclusion);
-    let worse: Vec<String> = with(Conclusion::Worse).map(|row| row.name(metrics)).collect();
-    if !worse.is_empty() {
-        reasons.push(format!("worse: {}", worse.join(", ")));
+/// That there are too few runs for times.
+fn too_few(old: usize, new: usize) -> Option<String> {
+    if (old, new) == (1, 1) {
+        Some("times: cannot tell from one run each; give at least four runs a side".to_owned())
+    } else if joint::p_min(old, new) >= SIGNIFICANCE {
+        Some(format!("times: cannot tell from {old} and {new} runs; give at least four a side"))
+    } else {
+        None
     }
-    let untold = with(Conclusion::CannotTell).count();
-    let mut exit = if reasons.is_empty() { Exit::Passed } else { Exit::Failed };
-    if exit == Exit::Passed && untold == rows.len() {
-        exit = Exit::Failed;
-        reasons.push("no figure could be judged".to_owned());
-    } else if exit == Exit::Passed {
-        reasons.push(format!("no figure of the {} that could be judged is worse", rows.len() - untold));
-    }
-    if runs == (1, 1) {
-        reasons.push("times: cannot tell from one run each; give at least four runs a side".to_owned());
-    } else if joint::p_min(runs.0, runs.1) >= SIGNIFICANCE {
-        reasons.push(format!("times: cannot tell from {} and {} runs; give at least four a side", runs.0, runs.1));
-    }
-    (exit, reasons)
 }
 
 #[cfg(test)]

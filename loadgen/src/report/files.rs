@@ -14,6 +14,8 @@ pub(crate) const JSON: &str = "report.json";
 pub(crate) const HTML: &str = "report.html";
 /// The report for a pull request.
 pub(crate) const MARKDOWN: &str = "report.md";
+/// One build against the other for a pull request, if two were compared.
+const DIFF: &str = "diff.md";
 /// Every single request, as JMeter writes it.
 pub(crate) const JTL: &str = "results.jtl";
 /// The folder of the distributions, one file a strategy, for HdrHistogram's plotters; their names end like it.
@@ -61,7 +63,9 @@ impl Files {
     ///
     /// [`Error::System`] when the old files cannot be removed.
     pub(crate) fn remove_old(&self) -> Result<(), Error> {
-        for path in [JSON, HTML, MARKDOWN, JTL].map(|name| self.path(name)).into_iter().chain(self.distributions()?) {
+        for path in
+            [JSON, HTML, MARKDOWN, DIFF, JTL].map(|name| self.path(name)).into_iter().chain(self.distributions()?)
+        {
             match fs::remove_file(&path) {
                 Err(error) if error.kind() != ErrorKind::NotFound => {
                     return Err(Error::system(format!("remove the old {}", path.display()))(error));
@@ -113,14 +117,18 @@ impl Files {
     /// [`Error::System`] when a file cannot be written.
     pub(crate) fn write_rendered(&self, report: &Report) -> Result<(), Error> {
         self.write_file(MARKDOWN, &markdown::render(report, METRICS))?;
+        if let Some(builds) = &report.builds {
+            self.write_file(DIFF, &markdown::diff(builds, METRICS))?;
+        }
         self.write_file(HTML, &html::render(report, METRICS)?)?;
         let folder = self.path(HGRM);
         fs::create_dir_all(&folder).map_err(Error::system(format!("make the folder {}", folder.display())))?;
         for result in report.results.iter().filter(|result| result.latency.response.sold.count() > 0) {
+            let build = result.build.as_ref().map_or_else(String::new, |build| format!(".{build}"));
             let users = if report.plan.users.len() > 1 { format!("-{}", result.users) } else { String::new() };
             // The name is the service's, and a file name may not lead anywhere else.
             let strategy = result.strategy.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "_");
-            let name = format!("{HGRM}/{strategy}{users}.{HGRM}");
+            let name = format!("{HGRM}/{strategy}{build}{users}.{HGRM}");
             self.write_file(&name, &result.latency.response.sold.hgrm())?;
         }
         Ok(())

@@ -24,7 +24,7 @@ use crate::lab::strategy::{Mechanism, Promise, Strategy, Wakes};
 use crate::lab::traffic::{ServerTraffic, Traffic, WatchesFired};
 use crate::lab::zookeeper::ZooKeeperServer;
 use crate::report::{Findings, Report};
-use crate::trial::plan::{Limits, Plan, Subject, blocks};
+use crate::trial::plan::{Limits, NamedBuild, Plan, Subject, blocks};
 use crate::trial::record::{Curve, Latency, Trial, goodput_per_s, silence_max, sold_at, sold_out_after_ms};
 
 const USERS: u32 = 300;
@@ -119,6 +119,7 @@ fn timed_trial(strategy: &str, block: usize, stock: i64, sold: i64, step_ms: f64
         warm_up: block == 0,
         strategy: strategy.to_owned(),
         users: USERS,
+        build: None,
         sales: vec![7],
         answers,
         audit,
@@ -203,8 +204,7 @@ fn traffic(strategy: &str) -> Traffic {
 }
 
 pub(crate) fn plan() -> Plan {
-    let subject = |strategy: Strategy| Subject { strategy: strategy.name, users: USERS };
-    let subjects: Vec<Subject> = strategies().into_iter().map(subject).collect();
+    let subjects: Vec<Subject> = strategies().iter().map(|strategy| Subject::of(strategy, USERS)).collect();
     Plan {
         seed: 42,
         model: LoadModel::Burst,
@@ -213,6 +213,7 @@ pub(crate) fn plan() -> Plan {
         stock: 100,
         goods_no: 1,
         goods: 1,
+        builds: Vec::new(),
         trials: TRIALS,
         instances: 3,
         zk_sessions_total: Some(300),
@@ -231,6 +232,7 @@ pub(crate) fn findings(ended_early: Option<EndedEarly>, trials: Vec<Trial>) -> F
         environment: Environment {
             loadgen_version: "0.1.0".to_owned(),
             service: vec![Build {
+                name: None,
                 version: "0.1.0".to_owned(),
                 revision: Some("2cecee4f00d1".to_owned()),
                 changed: Some(false),
@@ -287,6 +289,38 @@ fn draw(weather: f64, slowed: &str) -> Report {
         ]
     };
     Report::of(findings(None, (0..=TRIALS as usize).flat_map(block).collect()), METRICS)
+}
+
+/// The names of the two builds of [`builds`].
+pub(crate) const BUILDS: [&str; 2] = ["base", "head"];
+
+/// Two builds in pairs, with one strategy slowed down by a half in the second build.
+pub(crate) fn builds(slowed: &str) -> Report {
+    Report::of(of_builds(slowed), METRICS)
+}
+
+pub(crate) fn of_builds(slowed: &str) -> Findings {
+    let of_both =
+        |strategy: Strategy| BUILDS.map(|build| Strategy { build: Some(build.to_owned()), ..strategy.clone() });
+    let strategies: Vec<Strategy> = strategies().into_iter().flat_map(of_both).collect();
+    let subjects: Vec<Subject> = strategies.iter().map(|strategy| Subject::of(strategy, USERS)).collect();
+    let trials = draw(1.0, "").trials.into_iter().enumerate().flat_map(|(place, base)| {
+        // Chance makes one of the two a little slower.
+        let chance = if place % 3 == place % 2 { 1.01 } else { 0.99 };
+        let step_ms = base.duration_ms / f64::from(USERS) * chance * if base.strategy == slowed { 1.5 } else { 1.0 };
+        let head = timed_trial(&base.strategy, base.block, 100, base.audit.sold, step_ms);
+        [base, head].into_iter().zip(BUILDS).map(|(trial, build)| Trial { build: Some(build.to_owned()), ..trial })
+    });
+    let named = |name: &str| NamedBuild { name: name.to_owned(), program: format!("target/{name}/demo-service") };
+    let Findings { plan, environment, .. } = findings(None, Vec::new());
+    let of_build = |name: &str| Build { name: Some(name.to_owned()), ..environment.service[0].clone() };
+    let blocks = blocks(&subjects, true, TRIALS, 42);
+    Findings {
+        plan: Plan { builds: BUILDS.map(named).to_vec(), blocks, ..plan },
+        environment: Environment { service: BUILDS.map(of_build).to_vec(), ..environment.clone() },
+        strategies,
+        ..findings(None, trials.collect())
+    }
 }
 
 /// Stopped after its first trial.

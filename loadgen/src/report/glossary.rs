@@ -3,6 +3,7 @@
 use stats::glossary::{self as words, Term as Word};
 
 use crate::judge::metrics::{Column, Metric};
+use crate::report::Report;
 
 /// A word and its meaning.
 #[derive(Debug)]
@@ -62,9 +63,19 @@ const GENERAL: [Word; 15] = [
     words::DRAIN,
 ];
 
+/// What only a comparison of two builds needs.
+const BUILDS: Word = Word {
+    name: "Build, pair",
+    text: "Two builds of the service were measured side by side, each with its own instances, database and locks, on the same \
+           servers. A pair is two trials of one strategy in one block, one of each build, in random order. A figure of the \
+           second build is worse or better if it differs within the pairs, corrected for all times or all counts together. \
+           Six pairs are the fewest that can tell. Ranks and ratios to the reference are of each build by itself.",
+};
+
 /// The general terms, and the figures that a table of this width shows.
-pub(crate) fn terms(metrics: &[&Metric], column: Column) -> Vec<Term> {
-    let general = GENERAL.iter().map(|word| Term::new(word.name, word.text));
+pub(crate) fn terms(report: &Report, metrics: &[&Metric], column: Column) -> Vec<Term> {
+    let of_builds = report.builds.as_ref().map(|_| &BUILDS);
+    let general = GENERAL.iter().chain(of_builds).map(|word| Term::new(word.name, word.text));
     let shown = metrics.iter().filter(|metric| metric.column <= column);
     general.chain(shown.map(|metric| Term { name: metric.name(), text: metric.definition.to_owned() })).collect()
 }

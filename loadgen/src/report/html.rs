@@ -3,6 +3,7 @@
 //! All text and all tables are written here, so that the page can be read without its script. The charts are drawn by
 //! the script in the page, from the few figures of the report that they need ([`data`]), with the libraries in `vendor`.
 
+mod builds;
 mod columns;
 mod cost;
 mod data;
@@ -84,7 +85,8 @@ pub(crate) fn render(report: &Report, metrics: &[&Metric]) -> Result<String, Err
 
 /// The parts of the page in their order. A part that a report may lack says so itself.
 fn sections(report: &Report, metrics: &[&Metric]) -> Vec<Section> {
-    vec![
+    let builds = report.builds.as_ref().map(|diff| builds::section(diff, metrics));
+    let others = vec![
         sale::section(report),
         sold::section(report, metrics),
         herd::section(report, metrics),
@@ -95,7 +97,8 @@ fn sections(report: &Report, metrics: &[&Metric]) -> Vec<Section> {
         cost::processors(report, metrics),
         simulation::section(report),
         setup::thresholds(report),
-        setup::guide(metrics),
+        setup::guide(report, metrics),
         setup::environment(report),
-    ]
+    ];
+    builds.into_iter().chain(others).collect()
 }

@@ -8,12 +8,12 @@ use serde::Deserialize;
 use simulation::Simulation;
 
 use crate::error::Error;
+use crate::judge::diff::Diff;
 use crate::judge::metrics::{METRICS, Metric, Source};
 use crate::judge::thresholds::Threshold;
 use crate::judge::verdict::EndedEarly;
 use crate::lab::environment::Environment;
 use crate::lab::strategy::{Mechanism, Promise, Strategy, Wakes};
-use crate::report::diff::Diff;
 use crate::report::{Findings, Report, SCHEMA};
 use crate::trial::plan::Plan;
 use crate::trial::record::Trial;
@@ -98,6 +98,8 @@ struct Rule {
 #[derive(Deserialize)]
 struct Described {
     strategy: String,
+    #[serde(default)]
+    build: Option<String>,
     summary: String,
     promise: Promise,
     mechanism: Mechanism,
@@ -115,8 +117,8 @@ impl Recorded {
         }
         let thresholds = rules.into_iter().map(Threshold::parse).collect::<Result<_, _>>()?;
         let mut strategies: Vec<Strategy> = Vec::new();
-        for Described { strategy: name, summary, promise, mechanism, wakes } in self.results {
-            if !strategies.iter().any(|known| known.name == name) {
+        for Described { strategy: name, build, summary, promise, mechanism, wakes } in self.results {
+            if !strategies.iter().any(|known| known.name == name && known.build == build) {
                 let family = String::new();
                 strategies.push(Strategy {
                     name,
@@ -127,6 +129,7 @@ impl Recorded {
                     summary,
                     permits: None,
                     headline: false,
+                    build,
                 });
             }
         }
@@ -175,7 +178,7 @@ mod tests {
     #[test]
     fn a_report_is_valid_by_its_schema() {
         let validator = jsonschema::validator_for(&serde_json::from_str(PUBLISHED).unwrap()).unwrap();
-        for report in [fixture::report(), fixture::interrupted()] {
+        for report in [fixture::report(), fixture::interrupted(), fixture::builds("zk-mutex")] {
             let json: Value = serde_json::from_str(&render(&report).unwrap()).unwrap();
             let errors: Vec<String> = validator.iter_errors(&json).map(|error| error.to_string()).collect();
             assert_eq!(errors, Vec::<String>::new());
@@ -198,7 +201,7 @@ mod tests {
         let json: Value = serde_json::from_str(&render_diff(&diff).unwrap()).unwrap();
         let errors: Vec<String> = validator.iter_errors(&json).map(|error| error.to_string()).collect();
         assert_eq!(errors, Vec::<String>::new());
-        assert_eq!((&json["schema"], &json["exit_code"]), (&Value::from(crate::report::diff::SCHEMA), &Value::from(0)));
+        assert_eq!((&json["schema"], &json["exit_code"]), (&Value::from(crate::judge::diff::SCHEMA), &Value::from(0)));
     }
 
     #[test]
@@ -230,6 +233,8 @@ mod tests {
         let written = render(&fixture::report()).unwrap();
         assert!(written.starts_with("{\n  \"schema\": \"seckill-report/5\","));
         assert_eq!(render(&parse(&written).unwrap()).unwrap(), written);
+        let of_builds = render(&fixture::builds("zk-mutex")).unwrap();
+        assert_eq!(render(&parse(&of_builds).unwrap()).unwrap(), of_builds);
     }
 
     #[test]

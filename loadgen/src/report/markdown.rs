@@ -2,12 +2,10 @@
 
 use std::fmt::Write as _;
 
-use stats::figures as format;
-
+use crate::judge::diff::Diff;
+use crate::judge::diff::rows::{Conclusion, Row};
 use crate::judge::metrics::{Better, Column, Metric};
-use crate::report::diff::Diff;
-use crate::report::diff::rows::{Conclusion, Row};
-use crate::report::table::{self, TextTable};
+use crate::report::table::{self, COMPARED, TextTable, compared, titles};
 use crate::report::{Report, glossary};
 
 /// The whole file.
@@ -22,11 +20,19 @@ pub(crate) fn render(report: &Report, metrics: &[&Metric]) -> String {
     }
     table_lines(&mut text, &TextTable::of(report, metrics, Column::Wide));
     text.push('\n');
+    if let Some(builds) = &report.builds {
+        let _ = writeln!(text, "## {} against {}\n", builds.new.name, builds.old.name);
+        figures_of(&mut text, builds, builds.rows.iter(), metrics);
+        let caveats = builds.caveats.iter().map(String::as_str);
+        for line in [COMPARED].into_iter().chain(caveats) {
+            let _ = writeln!(text, "- {line}");
+        }
+    }
     for line in table::generator(report).iter().chain(&report.caveats) {
         let _ = writeln!(text, "- {line}");
     }
     let _ = writeln!(text, "\n## How to read it\n");
-    for term in glossary::terms(metrics, Column::Wide) {
+    for term in glossary::terms(report, metrics, Column::Wide) {
         let _ = writeln!(text, "- **{}**: {}", term.name, term.text);
     }
     text.push('\n');
@@ -90,47 +96,45 @@ pub(crate) fn figures(metrics: &[&Metric]) -> String {
     text
 }
 
-/// What came of comparing runs, as a comment for a pull request: the verdict, what changed, how much did not, and what makes
-/// the runs hard to compare.
+/// What came of comparing two sides, as a comment for a pull request: the verdict, what changed, how much did not, and what
+/// makes the sides hard to compare.
 pub(crate) fn diff(diff: &Diff, metrics: &[&Metric]) -> String {
-    let of = |conclusion| diff.rows.iter().filter(move |row| row.conclusion == conclusion);
-    let [worse, better, same, untold] =
-        [Conclusion::Worse, Conclusion::Better, Conclusion::Same, Conclusion::CannotTell]
-            .map(|of_rows| of(of_rows).count());
-    let mut text =
-        format!("### seckill lab: {worse} figures worse, {better} better, {same} the same, {untold} cannot tell\n\n");
+    let mut text = format!("### seckill lab, {} against {}: {}\n\n", diff.new.name, diff.old.name, diff.counted());
     for reason in &diff.reasons {
         let _ = writeln!(text, "- **{reason}**");
     }
-    let changed: Vec<&Row> = of(Conclusion::Worse).chain(of(Conclusion::Better)).collect();
-    if !changed.is_empty() {
-        text += "\n| strategy | users | figure | before | after | after ÷ before | p | |\n|---|--:|---|--:|--:|--:|--:|---|\n";
+    text.push('\n');
+    let changed = diff.with(Conclusion::Worse).chain(diff.with(Conclusion::Better));
+    figures_of(&mut text, diff, changed, metrics);
+    let _ = writeln!(text, "<details><summary>All figures</summary>\n");
+    figures_of(&mut text, diff, diff.rows.iter(), metrics);
+    let _ = writeln!(text, "{COMPARED}\n\n</details>\n");
+    for side in [&diff.old, &diff.new] {
+        let _ = writeln!(text, "- {}: {}", side.name, side.described());
     }
-    for row in changed {
-        let metric = row.metric(metrics);
-        let write = |value| metric.map_or_else(|| format::maybe(value), |metric| metric.write(value));
-        let _ = writeln!(
-            text,
-            "| `{}` | {} | {} | {} | {} | {} | {} | {} |",
-            row.strategy,
-            row.users,
-            metric.map_or_else(|| row.figure.clone(), Metric::name),
-            write(row.old),
-            write(row.new),
-            row.ratio(),
-            format::p_value(row.p),
-            if row.conclusion == Conclusion::Worse { "**worse**" } else { "better" }
-        );
-    }
-    let _ = writeln!(text, "\nBefore: {}.\nAfter: {}.", diff.old.described(), diff.new.described());
     if !diff.caveats.is_empty() {
-        text += "\n<details><summary>Differences of the runs</summary>\n\n";
+        text += "\n<details><summary>Differences of the sides</summary>\n\n";
         for caveat in &diff.caveats {
             let _ = writeln!(text, "- {caveat}");
         }
         text += "\n</details>\n";
     }
     text
+}
+
+/// A table of these figures; nothing without one.
+fn figures_of<'a>(text: &mut String, diff: &Diff, rows: impl Iterator<Item = &'a Row>, metrics: &[&Metric]) {
+    let mut rows = rows.peekable();
+    if rows.peek().is_none() {
+        return;
+    }
+    let titles = titles(diff).join(" | ");
+    let _ = writeln!(text, "| strategy | users | {titles} |\n|---|--:|---|---|--:|--:|--:|--:|---|");
+    for row in rows {
+        let cells = compared(row, metrics).join(" | ");
+        let _ = writeln!(text, "| `{}` | {} | {cells} |", row.named(), row.users);
+    }
+    text.push('\n');
 }
 
 #[cfg(test)]
@@ -142,6 +146,21 @@ mod tests {
     #[test]
     fn a_comparison() {
         insta::assert_snapshot!(render(&fixture::report(), METRICS));
+    }
+
+    #[test]
+    fn one_build_against_the_other() {
+        insta::assert_snapshot!(diff(&fixture::builds("zk-mutex").builds.unwrap(), METRICS));
+    }
+
+    #[test]
+    fn a_comparison_of_two_builds_has_all_figures_of_both() {
+        let text = render(&fixture::builds("zk-mutex"), METRICS);
+        assert!(
+            text.contains("## head against base") && text.contains("| `zk-mutex` | 300 | p50 ms | pair |"),
+            "{text}"
+        );
+        assert!(text.contains("| zk-mutex of base |") && text.contains("- **Build, pair**: "), "{text}");
     }
 
     #[test]

@@ -1,5 +1,9 @@
 //! The comparison as rows of text, which the terminal and the Markdown file frame each in their own way.
 
+use stats::figures;
+
+use crate::judge::diff::Diff;
+use crate::judge::diff::rows::Row;
 use crate::judge::finding::count_of;
 use crate::judge::metrics::{
     CLIENT_LIMITED, Column, GENERATOR_CPU, GENERATOR_CPU_PER_REQUEST, Metric, START_LAG_P50, START_SPREAD,
@@ -39,7 +43,7 @@ impl<'a> TextTable<'a> {
     fn row(&self, result: &StrategyResult) -> Vec<String> {
         let users = if self.report.plan.users.len() > 1 { format!(" @{}", result.users) } else { String::new() };
         let is_control_as_expected = result.kept == Some(true) && result.bad_trials > 0;
-        let words = [format!("{}{users}", result.strategy), result.finding.describe(is_control_as_expected).to_owned()];
+        let words = [format!("{}{users}", result.name()), result.finding.describe(is_control_as_expected).to_owned()];
         words.into_iter().chain(self.metrics.iter().map(|metric| self.cell(metric, result))).collect()
     }
 
@@ -57,14 +61,40 @@ impl<'a> TextTable<'a> {
 pub(crate) fn legend(report: &Report) -> String {
     let mut references: Vec<&str> = report.results.iter().filter_map(|result| result.reference.as_deref()).collect();
     references.dedup();
+    let of_build = if report.builds.is_some() { " of the same build" } else { "" };
     let reference = match references.as_slice() {
-        [reference] => format!("the p50 of {reference}"),
-        _ => "the p50 of the reference".to_owned(),
+        [reference] => format!("the p50 of {reference}{of_build}"),
+        _ => format!("the p50 of the reference{of_build}"),
     };
     format!(
         "Times are those of the buyers who got a unit, from the intended start to the last byte; – where there are too few of \
          them.\nRatio: p50 ÷ {reference}; ~ no significant difference, ? too few trials to tell.\n"
     )
+}
+
+/// What these columns mean that need words.
+pub(crate) const COMPARED: &str = "medians over runs, blocks or pairs; p is for all times together, or for all counts together; \
+    ~ no significant difference, ? cannot tell";
+
+/// Titles of the columns of a comparison of two sides, behind the strategy. The last one holds the conclusion.
+pub(crate) fn titles(diff: &Diff) -> [String; 7] {
+    let [old, new] = [&diff.old, &diff.new].map(|side| side.name.as_str());
+    ["figure", "by", old, new, &format!("{new}/{old} [95 %]"), "p", ""].map(str::to_owned)
+}
+
+/// The cells of a figure in these columns.
+pub(crate) fn compared(row: &Row, metrics: &[&Metric]) -> [String; 7] {
+    let metric = row.metric(metrics);
+    let write = |value| metric.map_or_else(|| figures::maybe(value), |metric| metric.write(value));
+    [
+        metric.map_or_else(|| row.figure.clone(), Metric::name),
+        row.unit.word().to_owned(),
+        write(row.old),
+        write(row.new),
+        row.ratio(),
+        figures::p_value(row.p),
+        row.conclusion.sign().to_owned(),
+    ]
 }
 
 /// The conditions in one line.
@@ -79,8 +109,12 @@ pub(crate) fn conditions(report: &Report) -> String {
         [others @ .., _] if !others.is_empty() => format!(" (and with {} users)", others.join(", ")),
         _ => String::new(),
     };
+    let builds = match report.plan.pair() {
+        Some([old, new]) => format!(" of each of the builds {old} and {new}"),
+        None => String::new(),
+    };
     format!(
-        "{model_described}{levels}; stock {stock}{each}; instances {instances}{sessions}{hold}; \
+        "{model_described}{levels}; stock {stock}{each}; instances {instances}{sessions}{builds}{hold}; \
          trials of each strategy {trials}{warm_up}, seed {seed}"
     )
 }

@@ -2,14 +2,13 @@
 
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, Width};
-use stats::figures;
 
+use crate::judge::diff::Diff;
+use crate::judge::diff::rows::Row;
 use crate::judge::metrics::{Column, Metric};
 use crate::lab::strategy::Strategy;
 use crate::report::Report;
-use crate::report::diff::Diff;
-use crate::report::diff::rows::{Row, Unit};
-use crate::report::table::{self, TextTable};
+use crate::report::table::{self, COMPARED, TextTable, compared, titles};
 
 /// Where a narrow table wraps the finding, its blanks included.
 const KEPT_WIDTH: u16 = 13;
@@ -37,6 +36,9 @@ pub(crate) fn render(report: &Report, metrics: &[&Metric], column: Column) -> St
     }
     let mut text = format!("{}\n{framed}\n", table::conditions(report));
     text.push_str(&table::legend(report));
+    if let Some(builds) = &report.builds {
+        text += &figures_of(builds, metrics);
+    }
     for line in table::generator(report).iter().chain(&report.caveats) {
         text.push_str(line);
         text.push('\n');
@@ -64,31 +66,30 @@ pub(crate) fn strategies(strategies: &[Strategy]) -> String {
 
 /// What came of comparing runs.
 pub(crate) fn diff(diff: &Diff, metrics: &[&Metric]) -> String {
-    let header = ["strategy", "figure", "by", "old", "new", "new/old [95 %]", "p", ""].map(str::to_owned);
+    let mut text = figures_of(diff, metrics);
+    for reason in &diff.reasons {
+        text += &format!("verdict: {reason}\n");
+    }
+    text
+}
+
+/// Every figure of both sides, and what the sides are.
+fn figures_of(diff: &Diff, metrics: &[&Metric]) -> String {
+    let mut header = vec!["strategy".to_owned()];
+    header.extend(titles(diff));
     let row = |row: &Row| {
-        let metric = row.metric(metrics);
-        let write = |value| metric.map_or_else(|| figures::maybe(value), |metric| metric.write(value));
-        vec![
-            format!("{} @{}", row.strategy, row.users),
-            metric.map_or_else(|| row.figure.clone(), Metric::name),
-            if row.unit == Unit::Run { "run" } else { "block" }.to_owned(),
-            write(row.old),
-            write(row.new),
-            row.ratio(),
-            figures::p_value(row.p),
-            row.conclusion.sign().to_owned(),
-        ]
+        let mut cells = vec![format!("{} @{}", row.named(), row.users)];
+        cells.extend(compared(row, metrics));
+        cells
     };
     let mut text = format!("{}\n", framed(&header, diff.rows.iter().map(row).collect(), 3));
-    text.push_str("medians over runs or blocks; p is for all figures by run, or by block, together; ~ no significant difference, ? cannot tell\n");
-    for (name, side) in [("old", &diff.old), ("new", &diff.new)] {
-        text += &format!("{name}: {}\n", side.described());
+    text += COMPARED;
+    text.push('\n');
+    for side in [&diff.old, &diff.new] {
+        text += &format!("{}: {}\n", side.name, side.described());
     }
     for line in &diff.caveats {
         text += &format!("{line}\n");
-    }
-    for reason in &diff.reasons {
-        text += &format!("verdict: {reason}\n");
     }
     text
 }
@@ -138,6 +139,11 @@ mod tests {
             [Column::Narrow, Column::Wide].map(|column| render(&fixture::report(), METRICS, column)).into();
         assert!(wide.contains("Bad trials") && !narrow.contains("Bad"), "{narrow}\n{wide}");
         assert!(wide.contains('[') && !narrow.contains('['), "{narrow}\n{wide}");
+    }
+
+    #[test]
+    fn a_comparison_of_two_builds() {
+        insta::assert_snapshot!(render(&fixture::builds("zk-mutex"), METRICS, Column::Narrow));
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
+use crate::judge::diff::Diff;
 use crate::judge::metrics::{Better, Column, Compared, K6, Kind, METRICS, Metric, ROW, Section, Source};
 use crate::judge::thresholds::Threshold;
-use crate::report::diff::Diff;
 use crate::report::{Report, fixture, html, json, markdown, terminal};
 
 /// A figure that no table has.

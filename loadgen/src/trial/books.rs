@@ -9,9 +9,9 @@ use crate::audit::trial::{Audit, Evidence};
 use crate::audit::unchecked::{Gap, Unchecked, without_section};
 use crate::error::Error;
 use crate::lab::books::Books;
+use crate::lab::deployment::Deployment;
 use crate::lab::history::HistorySince;
 use crate::lab::service::Goods;
-use crate::lab::stack::Stack;
 use crate::lab::strategy::Strategy;
 
 /// What the audit of a trial found, and what it could not check.
@@ -33,13 +33,13 @@ struct Told {
 ///
 /// [`Error::Reset`] when somebody else has started a sale, [`Error::ForeignOrder`], and those of [`Books`].
 pub(super) async fn audit(
-    stack: &Stack,
+    deployment: &Deployment,
     strategy: &Strategy,
     opened: &[Goods],
     samples: &[Sample],
     history: &HistorySince,
 ) -> Result<Audited, Error> {
-    let mut books = stack.database.books(opened, &strategy.name).await?;
+    let mut books = deployment.database.books(opened, &strategy.name).await?;
     let arrivals = history.arrivals(&strategy.name);
     let mut audits = Vec::with_capacity(opened.len());
     let mut gaps = vec![of_history(&books, strategy, opened, history)];

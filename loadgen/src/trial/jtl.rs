@@ -46,7 +46,7 @@ pub(crate) struct Jtl {
     totals: Vec<Total>,
 }
 
-/// What the summariser says of one strategy.
+/// What the summariser says of one strategy, or of one build of it.
 struct Total {
     name: String,
     requests: u64,
@@ -80,14 +80,14 @@ impl Jtl {
     /// [`Error::System`] when they cannot be written.
     pub(crate) fn add(&mut self, ran: &Ran) -> Result<(), Error> {
         let trial = &ran.trial;
-        let strategy = &trial.strategy;
+        let name = &trial.name();
         for sample in &ran.samples {
-            let written = self.writer.write_record(row(sample, strategy, trial.users, trial.block, ran.released_at));
+            let written = self.writer.write_record(row(sample, name, trial.users, trial.block, ran.released_at));
             self.done(written)?;
         }
         let flushed = self.writer.flush().map_err(csv::Error::from);
         self.done(flushed)?;
-        self.count(strategy, &ran.samples);
+        self.count(name, &ran.samples);
         Ok(())
     }
 
@@ -105,10 +105,10 @@ impl Jtl {
         result.map_err(|error| Error::system(format!("write {}", self.path.display()))(error.into()))
     }
 
-    fn count(&mut self, strategy: &str, samples: &[Sample]) {
-        if !self.totals.iter().any(|total| total.name == strategy) {
+    fn count(&mut self, name: &str, samples: &[Sample]) {
+        if !self.totals.iter().any(|total| total.name == name) {
             self.totals.push(Total {
-                name: strategy.to_owned(),
+                name: name.to_owned(),
                 requests: 0,
                 failures: 0,
                 busy: Duration::ZERO,
@@ -117,7 +117,7 @@ impl Jtl {
                 elapsed_max_ms: 0,
             });
         }
-        let Some(total) = self.totals.iter_mut().find(|total| total.name == strategy) else { return };
+        let Some(total) = self.totals.iter_mut().find(|total| total.name == name) else { return };
         let start = samples.iter().map(|sample| sample.started).min().unwrap_or_default();
         let end = samples.iter().map(|sample| sample.ended).max().unwrap_or_default();
         total.busy += end.saturating_sub(start);
@@ -166,7 +166,7 @@ fn in_one_line(text: &str) -> String {
     text.split(['\r', '\n']).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-fn row(sample: &Sample, strategy: &str, users: u32, block: usize, released_at: SystemTime) -> [String; 17] {
+fn row(sample: &Sample, name: &str, users: u32, block: usize, released_at: SystemTime) -> [String; 17] {
     let since_epoch = (released_at + sample.started).duration_since(UNIX_EPOCH).unwrap_or_default();
     let latency = sample.first_byte.unwrap_or(sample.started).saturating_sub(sample.started);
     let status = sample.status.and_then(|status| reqwest::StatusCode::from_u16(status).ok());
@@ -184,10 +184,10 @@ fn row(sample: &Sample, strategy: &str, users: u32, block: usize, released_at: S
     [
         since_epoch.as_millis().to_string(),
         sample.service().as_millis().to_string(),
-        strategy.to_owned(),
+        name.to_owned(),
         code,
         message,
-        format!("{strategy} {block}-{}", sample.user + 1),
+        format!("{name} {block}-{}", sample.user + 1),
         if sample.status.is_some() { "text" } else { "" }.to_owned(),
         is_success(sample).to_string(),
         failure,

@@ -2,6 +2,8 @@
 //!
 //! A slow moment of the machine then falls on all subjects alike, and the same seed repeats the order. The first block
 //! warms up what the others measure: its figures count for nothing, but what it sold is audited like the rest.
+//!
+//! Two builds of one strategy run one after the other, and chance says which of them is first. So they make a pair.
 
 use buyers::model::LoadModel;
 use rand::SeedableRng;
@@ -9,6 +11,8 @@ use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::lab::strategy::Strategy;
 
 /// Everything that was asked for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -29,9 +33,12 @@ pub(crate) struct Plan {
     pub(crate) goods: u32,
     /// Trials planned for each strategy and number of users, the warm-up apart.
     pub(crate) trials: u32,
-    /// Instances of the service.
+    /// The two builds of the service that were compared: the second is judged against the first. Empty if there was one.
+    #[serde(default)]
+    pub(crate) builds: Vec<NamedBuild>,
+    /// Instances of the service, or of each build.
     pub(crate) instances: usize,
-    /// ZooKeeper sessions over all instances.
+    /// ZooKeeper sessions over all instances, or over those of each build.
     pub(crate) zk_sessions_total: Option<u64>,
     /// Business time inside the critical section; unknown of a service that ran already.
     pub(crate) hold: Option<String>,
@@ -44,6 +51,15 @@ pub(crate) struct Plan {
     pub(crate) limits: Limits,
     /// What was to be run, in order.
     pub(crate) blocks: Vec<Block>,
+}
+
+/// A build of the service that was compared with another one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct NamedBuild {
+    /// The name that the command line gave it.
+    pub(crate) name: String,
+    /// The path of its program.
+    pub(crate) program: String,
 }
 
 /// From when on a trial proves nothing.
@@ -71,6 +87,30 @@ pub(crate) struct Subject {
     pub(crate) strategy: String,
     /// How many users.
     pub(crate) users: u32,
+    /// Name of the build, if two are compared.
+    #[serde(default)]
+    pub(crate) build: Option<String>,
+}
+
+/// A strategy in words, with its build if two are compared.
+pub(crate) fn named(strategy: &str, build: Option<&str>) -> String {
+    build.map_or_else(|| strategy.to_owned(), |build| format!("{strategy} of {build}"))
+}
+
+impl Subject {
+    pub(crate) fn of(strategy: &Strategy, users: u32) -> Subject {
+        Subject { strategy: strategy.name.clone(), users, build: strategy.build.clone() }
+    }
+
+    /// The strategy in words, with its build if two are compared.
+    pub(crate) fn name(&self) -> String {
+        named(&self.strategy, self.build.as_deref())
+    }
+
+    /// Whether both are one strategy with one number of users, of whatever build.
+    fn pairs_with(&self, other: &Subject) -> bool {
+        self.strategy == other.strategy && self.users == other.users
+    }
 }
 
 /// One trial of the plan.
@@ -92,19 +132,29 @@ impl Plan {
         })
     }
 
+    /// The names of two builds, the one that is judged last.
+    pub(crate) fn pair(&self) -> Option<[&str; 2]> {
+        match self.builds.as_slice() {
+            [first, second] => Some([&first.name, &second.name]),
+            _ => None,
+        }
+    }
+
     /// How many trials the plan has.
     pub(crate) fn len(&self) -> usize {
         self.blocks.iter().map(|block| block.trials.len()).sum()
     }
 }
 
-/// Draws random orders of the subjects from the seed: a block that warms up, if there is to be one, and `trials` more.
+/// Draws random orders of the subjects from the seed: a block that warms up, if there is to be one, and `trials` more. Two
+/// builds of one strategy stand side by side among the subjects, and stay side by side.
 pub(crate) fn blocks(subjects: &[Subject], warm_up: bool, trials: u32, seed: u32) -> Vec<Block> {
     let mut random = ChaCha8Rng::seed_from_u64(u64::from(seed));
     let mut block = |warm_up| {
-        let mut trials = subjects.to_vec();
-        trials.shuffle(&mut random);
-        Block { warm_up, trials }
+        let mut pairs: Vec<Vec<Subject>> = subjects.chunk_by(Subject::pairs_with).map(<[Subject]>::to_vec).collect();
+        pairs.shuffle(&mut random);
+        pairs.iter_mut().for_each(|builds| builds.shuffle(&mut random));
+        Block { warm_up, trials: pairs.concat() }
     };
     let measured: Vec<Block> = (0..trials).map(|_| block(false)).collect();
     warm_up.then(|| block(true)).into_iter().chain(measured).collect()
@@ -117,7 +167,13 @@ mod tests {
     use super::*;
 
     fn subjects(count: u32) -> Vec<Subject> {
-        (0..count).map(|i| Subject { strategy: format!("strategy-{i}"), users: 10 }).collect()
+        (0..count).map(|i| Subject { strategy: format!("strategy-{i}"), users: 10, build: None }).collect()
+    }
+
+    fn of_two_builds(count: u32) -> Vec<Subject> {
+        let both =
+            |subject: Subject| ["A", "B"].map(|build| Subject { build: Some(build.to_owned()), ..subject.clone() });
+        subjects(count).into_iter().flat_map(both).collect()
     }
 
     fn names(block: &Block) -> Vec<&str> {
@@ -152,10 +208,21 @@ mod tests {
         assert!(drawn.iter().any(|block| block.trials != drawn[0].trials));
     }
 
+    #[test]
+    fn two_builds_stand_side_by_side_in_random_order() {
+        let drawn = blocks(&of_two_builds(3), false, 40, 1);
+        let mut first_is_a = 0;
+        for pair in drawn.iter().flat_map(|block| block.trials.chunks(2)) {
+            assert!(pair[0].pairs_with(&pair[1]) && pair[0].build != pair[1].build, "{pair:?}");
+            first_is_a += u32::from(pair[0].name().ends_with(" of A"));
+        }
+        assert!((30..90).contains(&first_is_a), "of 120 pairs, {first_is_a} began with A");
+    }
+
     proptest! {
         #[test]
-        fn every_block_has_every_subject_once(count in 1_u32..8, trials in 0_u32..6, seed: u32) {
-            let subjects = subjects(count);
+        fn every_block_has_every_subject_once(count in 1_u32..8, trials in 0_u32..6, seed: u32, two_builds: bool) {
+            let subjects = if two_builds { of_two_builds(count) } else { subjects(count) };
             let drawn = blocks(&subjects, true, trials, seed);
             prop_assert_eq!(drawn.len(), trials as usize + 1);
             for block in &drawn {

@@ -14,7 +14,7 @@ use crate::audit::trial::Audit;
 use crate::lab::cpu::ProcessCpu;
 use crate::lab::postgres_load::PostgresLoad;
 use crate::lab::traffic::Traffic;
-use crate::trial::plan::Limits;
+use crate::trial::plan::{Limits, Subject, named};
 
 /// Latencies of one trial, or of several merged. In milliseconds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -109,6 +109,9 @@ pub struct Trial {
     pub(crate) strategy: String,
     /// How many users it had.
     pub(crate) users: u32,
+    /// Name of the build that it tried, if two are compared.
+    #[serde(default)]
+    pub build: Option<String>,
     /// The sale that the service opened for each SKU; their orders stay in the database.
     pub(crate) sales: Vec<i64>,
     /// Requests to buy by outcome.
@@ -154,6 +157,16 @@ pub struct Trial {
 }
 
 impl Trial {
+    /// Its strategy in words, with its build if two are compared.
+    pub(crate) fn name(&self) -> String {
+        named(&self.strategy, self.build.as_deref())
+    }
+
+    /// Whether it tried this.
+    pub(crate) fn is_of(&self, subject: &Subject) -> bool {
+        self.strategy == subject.strategy && self.users == subject.users && self.build == subject.build
+    }
+
     /// Whether the strategy sold wrongly for certain. Units left and lost updates count only once all is at rest, as a
     /// deduction that is still under way may set them right. A unit too many or an unfounded answer counts at any time.
     pub(crate) fn is_bad(&self) -> bool {

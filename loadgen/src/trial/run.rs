@@ -17,11 +17,11 @@ use crate::audit::unchecked::{Gap, Unchecked};
 use crate::error::Error;
 use crate::lab::counters::Snapshot;
 use crate::lab::cpu::{CpuTimes, GENERATOR, ProcessCpu};
+use crate::lab::deployment::Deployment;
 use crate::lab::history::HistorySince;
 use crate::lab::postgres_load::{LockWaits, PostgresCounters, PostgresLoad};
 use crate::lab::service::Goods;
 use crate::lab::service_program::HTTP_GRACE;
-use crate::lab::stack::Stack;
 use crate::lab::strategy::Strategy;
 use crate::lab::traffic::Traffic;
 use crate::trial::books::{Audited, audit};
@@ -79,31 +79,31 @@ struct Counted {
 /// The buyers give up; the sale stays open in the database, and the next trial opens another.
 #[instrument(skip_all, fields(block = planned.block, strategy = strategy.name, users = planned.subject.users))]
 pub(crate) async fn trial(
-    stack: &Stack,
+    deployment: &Deployment,
     conditions: &Conditions,
     strategy: &Strategy,
     planned: PlannedTrial<'_>,
 ) -> Result<Ran, Error> {
-    let opened = open_sales(stack, conditions, strategy).instrument(debug_span!("open the sales")).await?;
-    stack.database.vacuum().instrument(debug_span!("vacuum")).await?;
-    let mark = stack.service.history_mark().await?;
-    let before = count(stack).instrument(debug_span!("count before")).await?;
-    let purchase = purchase(stack, conditions, strategy, planned)?;
+    let opened = open_sales(deployment, conditions, strategy).instrument(debug_span!("open the sales")).await?;
+    deployment.database.vacuum().instrument(debug_span!("vacuum")).await?;
+    let mark = deployment.service.history_mark().await?;
+    let before = count(deployment).instrument(debug_span!("count before")).await?;
+    let purchase = purchase(deployment, conditions, strategy, planned)?;
     let load = buyers::run(&purchase).instrument(debug_span!("load"));
-    let (load, lock_waits) = with_lock_waits(stack, load).await?;
-    let settled = settle(stack, &opened).instrument(debug_span!("settle")).await?;
-    let mut after = count(stack).instrument(debug_span!("count after")).await?;
-    let history = stack.service.history_since(&mark).instrument(debug_span!("read the history")).await?;
-    let transactions = stack.database.transactions(&before.postgres, &after.postgres).await?;
+    let (load, lock_waits) = with_lock_waits(deployment, load).await?;
+    let settled = settle(deployment, &opened).instrument(debug_span!("settle")).await?;
+    let mut after = count(deployment).instrument(debug_span!("count after")).await?;
+    let history = deployment.service.history_since(&mark).instrument(debug_span!("read the history")).await?;
+    let transactions = deployment.database.transactions(&before.postgres, &after.postgres).await?;
     if history.strangers > 0 {
         // The counters before and after are of different processes.
         after.snapshot.instances.clear();
     }
 
-    let audit = audit(stack, strategy, &opened, &load.samples, &history);
+    let audit = audit(deployment, strategy, &opened, &load.samples, &history);
     let audited = audit.instrument(debug_span!("audit")).await?;
     let sales: Vec<i64> = opened.iter().map(|goods| goods.sale).collect();
-    let batches = stack.database.batches(&conditions.goods_nos, &sales).await?;
+    let batches = deployment.database.batches(&conditions.goods_nos, &sales).await?;
     let length = load.samples.iter().map(|sample| sample.ended).max().unwrap_or_default();
     let postgres = PostgresLoad {
         commits: transactions.map(|(commits, _)| commits),
@@ -173,6 +173,7 @@ impl Measured<'_> {
             warm_up: planned.warm_up,
             strategy: strategy.name.clone(),
             users: planned.subject.users,
+            build: planned.subject.build.clone(),
             sales: counts.sales,
             answers: counts.answers,
             audit,
@@ -223,12 +224,16 @@ fn effort(conditions: &Conditions, load: &Load, length: Duration) -> Effort {
 
 /// Opens new sales that this strategy sells, and makes sure that the database has them as the service says. Strategies of
 /// another family cannot write them.
-async fn open_sales(stack: &Stack, conditions: &Conditions, strategy: &Strategy) -> Result<Vec<Goods>, Error> {
+async fn open_sales(
+    deployment: &Deployment,
+    conditions: &Conditions,
+    strategy: &Strategy,
+) -> Result<Vec<Goods>, Error> {
     let mut opened = Vec::with_capacity(conditions.goods_nos.len());
     for goods_no in &conditions.goods_nos {
-        opened.push(stack.service.reset(*goods_no, conditions.stock, strategy).await?);
+        opened.push(deployment.service.reset(*goods_no, conditions.stock, strategy).await?);
     }
-    let recorded = stack.database.goods(&conditions.goods_nos).await?;
+    let recorded = deployment.database.goods(&conditions.goods_nos).await?;
     match opened.iter().zip(&recorded).find(|(opened, recorded)| opened != recorded) {
         None => Ok(opened),
         Some((opened, recorded)) => {
@@ -239,13 +244,13 @@ async fn open_sales(stack: &Stack, conditions: &Conditions, strategy: &Strategy)
 }
 
 fn purchase(
-    stack: &Stack,
+    deployment: &Deployment,
     conditions: &Conditions,
     strategy: &Strategy,
     planned: PlannedTrial<'_>,
 ) -> Result<Purchase, Error> {
     let at_instances = |path: &str| -> Result<Vec<Url>, Error> {
-        let instances = stack.service.urls().iter().map(|instance| format!("{instance}{path}"));
+        let instances = deployment.service.urls().iter().map(|instance| format!("{instance}{path}"));
         instances.map(|url| Url::parse(&url).map_err(|error| Error::Generator(format!("{url}: {error}")))).collect()
     };
     let goods = |goods_no: &i64| at_instances(&format!("/goods-stock/{goods_no}?strategy={}", strategy.name));
@@ -261,15 +266,15 @@ fn purchase(
     })
 }
 
-async fn count(stack: &Stack) -> Result<Counted, Error> {
-    let (snapshot, instances) = snapshot_of(stack).await?;
-    let cpu = CpuTimes::now(instances, &stack.server_processes());
-    Ok(Counted { snapshot, postgres: stack.database.counters().await?, cpu })
+async fn count(deployment: &Deployment) -> Result<Counted, Error> {
+    let (snapshot, instances) = snapshot_of(deployment).await?;
+    let cpu = CpuTimes::now(instances, &deployment.server_processes);
+    Ok(Counted { snapshot, postgres: deployment.database.counters().await?, cpu })
 }
 
 /// Looks who waits for locks of the database while the load runs.
 async fn with_lock_waits(
-    stack: &Stack,
+    deployment: &Deployment,
     load: impl Future<Output = Result<Load, buyers::Error>>,
 ) -> Result<(Load, LockWaits), Error> {
     let mut waits = LockWaits::default();
@@ -280,7 +285,7 @@ async fn with_lock_waits(
     loop {
         let look = async {
             poll.tick().await;
-            stack.database.waiting().await
+            deployment.database.waiting().await
         };
         tokio::select! {
             biased;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::error::Error;
 use crate::lab::counters::Snapshot;
 use crate::lab::cpu::ProcessCpu;
+use crate::lab::deployment::Deployment;
 use crate::lab::service::Goods;
-use crate::lab::stack::Stack;
 
 /// How long a trial may take to come to rest.
 const SETTLE_WITHIN: Duration = Duration::from_secs(10);
@@ -54,17 +54,17 @@ impl Activity {
 /// # Cancel safety
 ///
 /// Cancelling loses nothing.
-pub(super) async fn snapshot_of(stack: &Stack) -> Result<(Snapshot, Vec<ProcessCpu>), Error> {
-    let (metrics, servers) = tokio::join!(stack.service.metrics(), stack.zookeeper.counters());
+pub(super) async fn snapshot_of(deployment: &Deployment) -> Result<(Snapshot, Vec<ProcessCpu>), Error> {
+    let (metrics, servers) = tokio::join!(deployment.service.metrics(), deployment.zookeeper.counters());
     let metrics = metrics?;
     Ok((Snapshot { servers, instances: metrics.counters }, metrics.cpu))
 }
 
 /// Waits until the trial has come to rest, and says whether it did in time.
-pub(super) async fn settle(stack: &Stack, opened: &[Goods]) -> Result<bool, Error> {
+pub(super) async fn settle(deployment: &Deployment, opened: &[Goods]) -> Result<bool, Error> {
     let look = async || {
-        let orders = stack.database.order_count(opened).await?;
-        Ok::<_, Error>(Activity { orders, snapshot: snapshot_of(stack).await?.0 })
+        let orders = deployment.database.order_count(opened).await?;
+        Ok::<_, Error>(Activity { orders, snapshot: snapshot_of(deployment).await?.0 })
     };
     until_alike(look).await
 }

@@ -5,6 +5,7 @@
 mod before;
 mod broken;
 mod browser;
+mod builds;
 mod compare;
 mod jmeter;
 mod k6;

@@ -4,9 +4,10 @@ use testbed::Counters;
 
 use crate::config::settings::CompareSettings;
 use crate::error::Error;
-use crate::lab::source::Source;
+use crate::lab::service_program;
+use crate::lab::source::{Program, Source};
 use crate::lab::stack::Stack;
-use crate::trial::plan::{Plan, Subject, blocks};
+use crate::trial::plan::{NamedBuild, Plan, Subject, blocks};
 
 /// Draws the order of the trials, and records the settings.
 pub(super) async fn draw(settings: &CompareSettings, stack: &Stack, subjects: &[Subject]) -> Result<Plan, Error> {
@@ -18,7 +19,7 @@ pub(super) async fn draw(settings: &CompareSettings, stack: &Stack, subjects: &[
             (Some(service.hold.clone()), Some(service.lock_wait), Some(total), service.args.clone())
         }
         Source::Target(_) => {
-            let sessions = Counters::sum(stack.service.metrics().await?.counters).get("zookeeper_sessions");
+            let sessions = Counters::sum(stack.first().service.metrics().await?.counters).get("zookeeper_sessions");
             (None, None, sessions, Vec::new())
         }
     };
@@ -31,7 +32,8 @@ pub(super) async fn draw(settings: &CompareSettings, stack: &Stack, subjects: &[
         goods_no: load.goods_no,
         goods: load.goods,
         trials: settings.trials,
-        instances: stack.service.urls().len(),
+        builds: builds(&settings.source)?,
+        instances: stack.first().service.urls().len(),
         zk_sessions_total,
         hold,
         lock_wait_ms: lock_wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
@@ -39,4 +41,14 @@ pub(super) async fn draw(settings: &CompareSettings, stack: &Stack, subjects: &[
         limits: settings.limits,
         blocks: blocks(subjects, settings.warm_up, settings.trials, seed),
     })
+}
+
+/// The two builds that are compared, if there are two.
+fn builds(source: &Source) -> Result<Vec<NamedBuild>, Error> {
+    let Source::Start(service) = source else { return Ok(Vec::new()) };
+    let named = |program: &Program| {
+        let name = program.name.clone()?;
+        Some(service_program::find(program).map(|path| NamedBuild { name, program: path.display().to_string() }))
+    };
+    service.programs.iter().filter_map(named).collect()
 }

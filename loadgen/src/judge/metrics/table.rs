@@ -261,7 +261,7 @@ rows! {
             wait at once. Absent when buyers got no decision, as their releases are unknown. Median over the trials.",
         source: Source::Median(|trial| trial.zookeeper.notifications_per_release()),
         beside: |result| result.notifications_per_release_expected.map(|expected| format!("of {}", format::figure(expected))),
-        needs: Needs::ZooKeeper, section: Section::Herd, column: Column::Narrow, compared: Compared::Exact,
+        needs: Needs::ZooKeeper, section: Section::Herd, column: Column::Narrow, compared: Compared::Cost,
     }
     CLIENT_NOTIFICATIONS {
         key: "client_notifications_per_release", title: "Received", unit: "per release",
@@ -287,7 +287,7 @@ rows! {
         key: "requests_per_sale", title: "Requests", unit: "per sale",
         definition: "Requests to ZooKeeper for each unit sold. Median over the trials.",
         source: Source::Median(|trial| trial.per_sale(trial.zookeeper.client_requests.map(as_f64))),
-        section: Section::Herd, column: Column::Wide, compared: Compared::Exact,
+        section: Section::Herd, column: Column::Wide, compared: Compared::Cost,
     }
     BYTES_PER_SALE {
         key: "bytes_per_sale", title: "Bytes", unit: "per sale",
@@ -300,7 +300,7 @@ rows! {
         definition: "Transactions that wrote or locked a row and were committed, for each unit sold. Median over the trials.",
         source: Source::Median(|trial| trial.per_sale(trial.postgres.commits.map(as_f64))),
         section: Section::Database,
-        compared: Compared::Exact,
+        compared: Compared::Cost,
     }
     BATCH {
         key: "batch", title: "Batch", unit: "sales per commit", better: Better::Neither,

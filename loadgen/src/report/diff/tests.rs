@@ -1,5 +1,5 @@
-use super::rows::Unit;
 use super::*;
+use crate::judge::diff::rows::{Conclusion, Row, Unit};
 use crate::judge::metrics::METRICS;
 use crate::report::{Findings, Trial, fixture};
 
@@ -181,4 +181,18 @@ fn a_time_that_is_no_longer_reached_is_worse() {
     assert_eq!(worse(&diff), ["zk-mutex max"]);
     let row = diff.rows.iter().find(|row| row.conclusion == Conclusion::Worse).unwrap();
     assert_eq!((row.new, row.ratio), (Some(f64::INFINITY), None));
+}
+
+#[test]
+fn what_a_sale_of_a_batch_costs_is_compared_by_runs() {
+    let batches =
+        |commits: u64| of_mutex(|trial| (trial.postgres.batch_max, trial.postgres.commits) = (Some(30), Some(commits)));
+    // Each run has a mood of its own, and all of its blocks share it.
+    let diff = diff(&[batches(10)], &[batches(20)]);
+    assert_eq!((diff.exit_code, worse(&diff)), (0, Vec::new()));
+    let row = diff.rows.iter().find(|row| row.strategy == "zk-mutex" && row.figure == "commits_per_sale").unwrap();
+    assert_eq!((row.unit, row.conclusion), (Unit::Run, Conclusion::CannotTell));
+    let each = [changed(|trial| trial.postgres.commits = Some(200))];
+    let alone = Diff::of(&[fixture::report()], &each, false, METRICS).unwrap();
+    assert!(worse(&alone).contains(&"zk-mutex commits_per_sale".to_owned()), "{alone:?}");
 }

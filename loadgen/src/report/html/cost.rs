@@ -35,8 +35,8 @@ pub(super) fn database(report: &Report, metrics: &[&Metric]) -> Section {
 
 /// The trials of a result that count.
 pub(super) fn measured<'a>(report: &'a Report, result: &'a StrategyResult) -> impl Iterator<Item = &'a Trial> {
-    let is_own = |trial: &&Trial| trial.strategy == result.strategy && trial.users == result.users;
-    report.trials.iter().filter(|trial| !trial.warm_up).filter(is_own)
+    let subject = result.subject();
+    report.trials.iter().filter(move |trial| !trial.warm_up && trial.is_of(&subject))
 }
 
 /// Kinds of process, as they are told apart on the page.

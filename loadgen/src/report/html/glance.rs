@@ -44,7 +44,7 @@ impl Glance {
         let row = |result: &StrategyResult| {
             let (sold, oversold) = sold_most(report, result);
             Row {
-                name: result.strategy.clone(),
+                name: result.name(),
                 sold: figures::signed(sold),
                 within: units(sold - oversold),
                 beyond: units(oversold),
@@ -60,6 +60,7 @@ impl Glance {
 
 /// Units sold and oversold in the trial that sold the most.
 fn sold_most(report: &Report, result: &StrategyResult) -> (i64, i64) {
-    let own = report.trials.iter().filter(|trial| trial.strategy == result.strategy && trial.users == result.users);
+    let subject = result.subject();
+    let own = report.trials.iter().filter(|trial| trial.is_of(&subject));
     own.map(|trial| (trial.audit.sold, trial.audit.oversold)).max().unwrap_or_default()
 }

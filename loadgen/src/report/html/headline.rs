@@ -13,6 +13,9 @@ use crate::report::html::page::Banner;
 pub(super) fn title(report: &Report) -> String {
     let mut names: Vec<&str> = report.results.iter().map(|result| result.strategy.as_str()).collect();
     names.dedup();
+    if let Some([old, new]) = report.plan.pair() {
+        return format!("Flash sale: the build {new} against {old}, {}", names.join(", "));
+    }
     match names.as_slice() {
         [] => "Flash sale".to_owned(),
         [one] => format!("Flash sale under {one}"),
@@ -47,6 +50,9 @@ pub(super) fn banner(report: &Report) -> Option<Banner> {
 pub(super) fn conditions(report: &Report) -> Vec<Term> {
     let plan = &report.plan;
     let mut terms = vec![Term::new("Load", model_label(report))];
+    if let Some([old, new]) = plan.pair() {
+        terms.push(Term::new("Builds", format!("{new} against {old}, in pairs of trials in random order")));
+    }
     let each = if plan.goods > 1 { format!(" of each of {} SKUs", plan.goods) } else { String::new() };
     terms.push(Term::new("Stock", format!("{} units{each}", count(u64::from(plan.stock)))));
     let sessions = plan.zk_sessions_total.map(|total| format!(", {} ZooKeeper sessions", count(total)));

@@ -28,7 +28,7 @@ pub(super) fn model_label(report: &Report) -> String {
 
 /// The name of a result, with the number of users where there are several.
 pub(super) fn name(report: &Report, result: &StrategyResult) -> String {
-    if report.plan.users.len() > 1 { format!("{} @{}", result.strategy, result.users) } else { result.strategy.clone() }
+    if report.plan.users.len() > 1 { format!("{} @{}", result.name(), result.users) } else { result.name() }
 }
 
 /// Whether its trials were run and show that it may not be ranked.

@@ -18,7 +18,7 @@ pub(super) fn thresholds(report: &Report) -> Section {
         Row {
             name: result.rule.clone(),
             cells: vec![
-                Cell::text(result.strategy.clone()),
+                Cell::text(result.name()),
                 Cell::count(Some(u64::from(result.users))),
                 Cell { text: result.value.map_or_else(|| ABSENT.to_owned(), exact), ..Cell::figure(result.value) },
                 held.marked(if result.held { Mark::Good } else { Mark::Bad }),
@@ -50,22 +50,24 @@ pub(super) fn thresholds(report: &Report) -> Section {
 }
 
 /// What the words and figures of the page mean.
-pub(super) fn guide(metrics: &[&Metric]) -> Section {
-    let blocks = vec![Block::Terms(glossary::terms(metrics, ShownIn::Page))];
+pub(super) fn guide(report: &Report, metrics: &[&Metric]) -> Section {
+    let blocks = vec![Block::Terms(glossary::terms(report, metrics, ShownIn::Page))];
     Section { id: "guide", title: "How to read it", blocks }
 }
 
 /// Where it ran and what was asked for.
 pub(super) fn environment(report: &Report) -> Section {
-    let plan_words =
-        "Every block was to run each strategy once with each number of users, in an order drawn from the seed.";
+    let of_build = if report.builds.is_some() { " of each build" } else { "" };
+    let plan_words = format!(
+        "Every block was to run each strategy{of_build} once with each number of users, in an order drawn from the seed."
+    );
     Section {
         id: "environment",
         title: "Environment and plan",
         blocks: vec![
             Block::Terms(machine(report)),
             Block::Terms(plan(report)),
-            Block::Paragraph(plan_words.to_owned()),
+            Block::Paragraph(plan_words),
             Block::Table(order(report)),
         ],
     }
@@ -126,6 +128,8 @@ fn plan(report: &Report) -> Vec<Term> {
         Term::new("Business time", plan.hold.clone().unwrap_or_else(unknown)),
         Term::new("Lock wait", plan.lock_wait_ms.map_or_else(unknown, |ms| format!("{} ms", count(ms)))),
     ];
+    let builds = plan.builds.iter();
+    terms.extend(builds.map(|build| Term::new("Build", format!("{}: {}", build.name, build.program))));
     if !plan.service_args.is_empty() {
         terms.push(Term::new("Further arguments", plan.service_args.join(" ")));
     }
@@ -136,9 +140,10 @@ fn plan(report: &Report) -> Vec<Term> {
 fn order(report: &Report) -> Table {
     let tell_users = report.plan.users.len() > 1;
     let row = |(number, block): (usize, &PlanBlock)| {
-        let subjects = block.trials.iter().map(|subject| {
-            if tell_users { format!("{} @{}", subject.strategy, subject.users) } else { subject.strategy.clone() }
-        });
+        let subjects = block
+            .trials
+            .iter()
+            .map(|subject| if tell_users { format!("{} @{}", subject.name(), subject.users) } else { subject.name() });
         let warm_up = if block.warm_up { " (warm-up)" } else { "" };
         let run = report.trials.iter().filter(|trial| trial.block == number).count();
         Row {

@@ -93,8 +93,8 @@ fn kept(result: &StrategyResult) -> Cell {
 fn chart(report: &Report) -> Chart {
     let word = |result: &StrategyResult| {
         let (name, trials) = (name(report, result), count_of(u64::from(result.trials), "trial"));
-        let theirs =
-            report.trials.iter().filter(|trial| trial.strategy == result.strategy && trial.users == result.users);
+        let subject = result.subject();
+        let theirs = report.trials.iter().filter(|trial| trial.is_of(&subject));
         let short = theirs.map(|trial| trial.audit.undersold + trial.audit.unsold_undecided).max().unwrap_or(0);
         let short = (short > 0).then(|| format!("up to {} units short", figures::signed(short)));
         let oversold = OVERSOLD.value(result).filter(|oversold| *oversold > 0.0);

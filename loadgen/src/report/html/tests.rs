@@ -86,9 +86,25 @@ fn a_strategy_that_sold_wrongly_is_shown_apart_and_without_a_rank() {
 }
 
 #[test]
+fn two_builds_come_first_and_both_are_shown_everywhere() {
+    let report = fixture::builds("zk-mutex");
+    let page = page(&report);
+    assert_eq!(texts(&page, "main section h2")[1], "One build against the other");
+    assert_eq!(texts(&page, "#table-builds tbody td.bad"), ["worse"; 4]);
+    assert_eq!(all(&page, "#table-builds tbody tr").len(), report.builds.as_ref().unwrap().rows.len());
+    let sold = texts(&page, "#table-sold tbody tr:not(.group) th");
+    assert!(sold.contains(&"zk-mutex of base".to_owned()) && sold.contains(&"zk-mutex of head".to_owned()), "{sold:?}");
+    assert_eq!(data(&page)["strategies"].as_array().unwrap().len(), 8);
+    let text = texts(&page, "main").concat();
+    assert!(text.contains("head: target/head/demo-service") && text.contains("Build, pair"), "{text}");
+    let alone = texts(&self::page(&fixture::report()), "main").concat();
+    assert!(!alone.contains("Build, pair") && !alone.contains("against the other"), "{alone}");
+}
+
+#[test]
 fn the_page_is_sound() {
     assert!(!Html::parse_document("<p></i>").errors.is_empty(), "the parser tells what is wrong");
-    for report in [fixture::report(), fixture::interrupted(), with_thresholds()] {
+    for report in [fixture::report(), fixture::interrupted(), with_thresholds(), fixture::builds("zk-mutex")] {
         let page = page(&report);
         let ids: Vec<&str> = all(&page, "[id]").iter().filter_map(|element| element.attr("id")).collect();
         assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "{ids:?}");

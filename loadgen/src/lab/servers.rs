@@ -1,0 +1,110 @@
+//! Postgres and ZooKeeper: started for the occasion and gone with it, or named by the environment.
+//!
+//! Each deployment of the service gets a database and a chroot of its own.
+
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
+use testbed::{Postgres, PostgresConfig, TestChroot, TestDatabase, ZooKeeper, ZooKeeperConfig};
+
+use crate::error::Error;
+
+/// Both servers. `None`: the environment names one.
+pub(super) struct OwnServers {
+    postgres: Option<Postgres>,
+    zookeeper: Option<ZooKeeper>,
+}
+
+/// Room for one deployment on a server.
+pub(super) struct Room {
+    /// A database URL, or a connect string.
+    pub(super) address: String,
+    /// Removes the room from a server that stays, when it is dropped.
+    _guard: Option<Box<dyn Send + Sync>>,
+}
+
+impl OwnServers {
+    /// Starts those servers that the environment does not name.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`testbed`].
+    ///
+    /// # Cancel safety
+    ///
+    /// What was started is stopped, which blocks for a moment.
+    pub(super) async fn start(connections_max: u32) -> Result<OwnServers, Error> {
+        let zookeeper = async {
+            let is_given = is_set("ZOOKEEPER_CONNECT");
+            if is_given { Ok(None) } else { ZooKeeper::start(ZooKeeperConfig::default()).await.map(Some) }
+        };
+        let postgres = async {
+            let config = PostgresConfig { connections_max, ..PostgresConfig::default() };
+            if is_set("DATABASE_URL") { Ok(None) } else { Postgres::start(config).await.map(Some) }
+        };
+        let (zookeeper, postgres) = tokio::try_join!(zookeeper, postgres)?;
+        Ok(OwnServers { postgres, zookeeper })
+    }
+
+    /// Whether both were started.
+    pub(super) fn are_throwaway(&self) -> bool {
+        self.postgres.is_some() && self.zookeeper.is_some()
+    }
+
+    /// The servers that were started, by name and process.
+    pub(super) fn processes(&self) -> Vec<(&'static str, i32)> {
+        let postgres = self.postgres.as_ref().map(Postgres::pid);
+        let zookeeper = self.zookeeper.as_ref().and_then(ZooKeeper::pid);
+        [("postgres", postgres), ("zookeeper", zookeeper)]
+            .into_iter()
+            .filter_map(|(name, pid)| Some((name, pid?)))
+            .collect()
+    }
+
+    /// Makes the database of a deployment, by its number from zero.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`TestDatabase::create`], or [`Error::Postgres`].
+    ///
+    /// # Cancel safety
+    ///
+    /// An empty database may be left on a server that stays.
+    pub(super) async fn database(&self, number: usize) -> Result<Room, Error> {
+        let Some(server) = &self.postgres else {
+            let database = TestDatabase::create().await?;
+            return Ok(Room { address: database.url().to_owned(), _guard: Some(Box::new(database)) });
+        };
+        let name = if number == 0 { "seckill".to_owned() } else { format!("seckill_{}", number + 1) };
+        let create = async {
+            let mut connection = server.url("postgres").parse::<PgConnectOptions>()?.connect().await?;
+            // Not checked at compile time, as the database that it would be checked against is the one it makes.
+            sqlx::query(AssertSqlSafe(format!("create database {name}"))).execute(&mut connection).await?;
+            connection.close().await
+        };
+        create.await.map_err(Error::postgres("create the database"))?;
+        Ok(Room { address: server.url(&name), _guard: None })
+    }
+
+    /// Makes the chroot of a deployment. A lone deployment has a throwaway server to itself.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`TestChroot::create`].
+    ///
+    /// # Cancel safety
+    ///
+    /// An empty node may be left on a server that stays.
+    pub(super) async fn chroot(&self, is_alone: bool) -> Result<Room, Error> {
+        let chroot = match &self.zookeeper {
+            Some(server) if is_alone => return Ok(Room { address: server.connect_string(), _guard: None }),
+            Some(server) => TestChroot::create_on(server).await?,
+            None => TestChroot::create().await?,
+        };
+        Ok(Room { address: chroot.connect_string().to_owned(), _guard: Some(Box::new(chroot)) })
+    }
+}
+
+/// Returns whether the environment names a server by this variable. Then none is started.
+pub(crate) fn is_set(variable: &str) -> bool {
+    std::env::var_os(variable).is_some_and(|value| !value.is_empty())
+}

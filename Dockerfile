@@ -1,5 +1,6 @@
 # The service and the load generator, each in an image of its own.
-#   docker build --target demo-service .     docker build --target loadgen .
+#   docker build --target demo-service --build-arg SECKILL_REVISION=$(git rev-parse HEAD) .
+#   docker build --target loadgen .
 ARG RUST_IMAGE
 ARG DEBIAN_IMAGE
 
@@ -28,6 +29,8 @@ COPY simulation simulation
 COPY buyers buyers
 COPY demo-service demo-service
 COPY loadgen loadgen
+# The commit, which the service tells in its metrics: the build sees no repository to ask.
+ARG SECKILL_REVISION
 # Cargo compares times: a source that is older than the build of its stub would pass for built.
 RUN find recipes-protocol recipes testbed demo-service program stats simulation buyers loadgen -name '*.rs' -exec touch {} + \
     && cargo build --release --locked -p demo-service -p loadgen

@@ -136,6 +136,20 @@ fn every_variable_of_the_environment_stands_in_the_table_and_no_other() {
 }
 
 #[test]
+fn every_image_is_told_what_its_build_reads() {
+    let (dockerfile, compose) = (read("Dockerfile"), read("docker-compose.yml"));
+    // What stands before the last build of the stage, and nothing of the stages before it.
+    let (build, _) = dockerfile.rsplit_once("&& cargo build").unwrap();
+    let (_, build) = build.rsplit_once("\nFROM ").unwrap();
+    let release = read(".github/workflows/release.yml");
+    for name in named(&read("demo-service/build.rs")).filter(|name| !NO_SETTINGS.contains(&name.as_str())) {
+        assert!(build.lines().any(|line| line == format!("ARG {name}")), "Dockerfile lacks ARG {name}");
+        assert!(compose.contains(&format!(" {name}: ${{{name}:-}}\n")), "docker-compose.yml passes no {name}");
+        assert!(release.contains(&format!("--build-arg \"{name}=")), "the release passes no {name}");
+    }
+}
+
+#[test]
 fn every_exit_status_stands_in_the_table_with_its_meaning() {
     let document = read("docs/using.md");
     for exit in Exit::ALL {

@@ -13,6 +13,7 @@ use stats::figures::count;
 
 use crate::config::settings::{CompareSettings, LoadSettings};
 use crate::error::Error;
+use crate::judge::metrics::Nature;
 use crate::judge::thresholds::Threshold;
 use crate::lab::service_program;
 use crate::lab::source::ServiceSettings;
@@ -125,7 +126,9 @@ fn ensure_it_can_be_checked(
     }
     let instances = settings.source.instances();
     let mut has_figure = named.iter().filter_map(|subject| Some((*subject, of(subject)?))).filter(|(_, strategy)| {
-        threshold.metric().is_had_by(strategy.mechanism, strategy.promise.expects_oversell(instances))
+        let Strategy { mechanism, permits, .. } = **strategy;
+        let oversells = strategy.promise.expects_oversell(instances);
+        threshold.metric().is_had_by(Nature { mechanism, permits, oversells })
     });
     let Some(first) = has_figure.next() else {
         let (rule, names) = (threshold.rule(), list(named.iter().map(|subject| subject.strategy.as_str())));

@@ -29,6 +29,8 @@ pub(crate) struct StrategyResult {
     pub(crate) promise: Promise,
     /// What keeps the deductions of one SKU apart.
     pub(crate) mechanism: Mechanism,
+    /// How many critical sections of one SKU may be inside at once; any number if absent.
+    pub(crate) permits: Option<u32>,
     /// Whom a release wakes through ZooKeeper.
     pub(crate) wakes: Wakes,
     /// Whether the promise was kept; absent when no trial was run, or when the trials do not tell.

@@ -65,6 +65,7 @@ fn result_of(strategy: &Strategy, users: u32, plan: &Plan, all: &[Trial], metric
         summary: strategy.summary.clone(),
         promise: strategy.promise,
         mechanism: strategy.mechanism,
+        permits: strategy.permits,
         wakes: strategy.wakes,
         kept: match finding {
             Finding::Kept => Some(true),

@@ -11,7 +11,7 @@ use wildmatch::WildMatch;
 
 pub(crate) use self::reader::metric_names;
 use self::reader::{COMPARISONS, Comparison, Reader};
-use crate::judge::metrics::{Better, METRICS, Metric};
+use crate::judge::metrics::{Better, METRICS, Metric, Nature};
 use crate::judge::result::{Part, StrategyResult};
 use crate::trial::plan::named;
 
@@ -146,8 +146,9 @@ impl Threshold {
     /// What comes of the rule for each result that it is about and that can have the figure.
     pub(crate) fn check(&self, results: &[StrategyResult], instances: usize) -> Vec<ThresholdResult> {
         let about = results.iter().filter(|result| {
-            let oversells = result.promise.expects_oversell(instances);
-            self.is_about(&result.strategy, result.users) && self.metric.is_had_by(result.mechanism, oversells)
+            let StrategyResult { mechanism, permits, .. } = **result;
+            let nature = Nature { mechanism, permits, oversells: result.promise.expects_oversell(instances) };
+            self.is_about(&result.strategy, result.users) && self.metric.is_had_by(nature)
         });
         let check = |result: &StrategyResult| {
             // A fault counts by its size, whatever its sign.
@@ -206,9 +207,12 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_holds_no_rule() {
-        let result = &check("pg-conditional overlaps==0")[0];
+        let mut trials = fixture::report().trials;
+        trials.iter_mut().for_each(|trial| trial.history = None);
+        let results = Report::of(fixture::findings(None, trials), METRICS).results;
+        let result = &Threshold::parse("zk-mutex overlaps==0").unwrap().check(&results, 3)[0];
         assert_eq!((result.value, result.held), (None, false));
-        assert!(result.describe().ends_with("pg-conditional with 300 users was not measured"));
+        assert!(result.describe().ends_with("zk-mutex with 300 users was not measured"));
         assert!(check("zk-mutex p50<1ms")[0].describe().starts_with("zk-mutex p50<1ms: zk-mutex with 300 users is 2"));
     }
 
@@ -275,5 +279,11 @@ mod tests {
         assert_eq!(held("* ratio<2"), all);
         assert_eq!(held("* notifications_per_release<1"), [(naive, false), (mutex, true)]);
         assert_eq!(held("unguarded ratio<2"), []);
+        // The sections of the others may overlap, and have no tokens.
+        let [naive, mutex] = ["zk-naive", "zk-mutex"].map(str::to_owned);
+        let locks = [(naive, true), (mutex, true)];
+        for rule in ["* overlaps==0", "* token_regressions==0", "* tokens_out_of_order==0", "* handover_p50<1s"] {
+            assert_eq!(held(rule), locks, "{rule}");
+        }
     }
 }

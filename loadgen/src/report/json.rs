@@ -103,6 +103,7 @@ struct Described {
     summary: String,
     promise: Promise,
     mechanism: Mechanism,
+    permits: Option<u32>,
     wakes: Wakes,
 }
 
@@ -117,20 +118,10 @@ impl Recorded {
         }
         let thresholds = rules.into_iter().map(Threshold::parse).collect::<Result<_, _>>()?;
         let mut strategies: Vec<Strategy> = Vec::new();
-        for Described { strategy: name, build, summary, promise, mechanism, wakes } in self.results {
+        for Described { strategy: name, build, summary, promise, mechanism, permits, wakes } in self.results {
             if !strategies.iter().any(|known| known.name == name && known.build == build) {
-                let family = String::new();
-                strategies.push(Strategy {
-                    name,
-                    promise,
-                    mechanism,
-                    family,
-                    wakes,
-                    summary,
-                    permits: None,
-                    headline: false,
-                    build,
-                });
+                let (family, headline) = (String::new(), false);
+                strategies.push(Strategy { name, promise, mechanism, family, wakes, summary, permits, headline, build });
             }
         }
         let Recorded { generated_at, ended_early, environment, plan, trials, simulation, .. } = self;

@@ -23,8 +23,8 @@ pub(crate) struct Metric {
     /// What the figure means. It is text of the page, of the schema and of `docs/reports.md`.
     pub(crate) definition: &'static str,
     pub(crate) source: Source,
-    /// What a strategy needs to have it.
-    pub(crate) needs: Needs,
+    /// Whether a strategy of this nature can have it.
+    pub(crate) needs: fn(Nature) -> bool,
     /// Words that belong to the value, such as an upper bound or what is expected.
     pub(crate) beside: fn(&StrategyResult) -> Option<String>,
     /// Table of the page that shows it.
@@ -47,7 +47,7 @@ pub(crate) const ROW: Metric = Metric {
     better: Better::Lower,
     definition: "",
     source: Source::Median(|_| None),
-    needs: Needs::Nothing,
+    needs: |_| true,
     beside: |_| None,
     section: Section::Sold,
     column: Column::Page,
@@ -132,14 +132,26 @@ pub(crate) enum Source {
     Result(fn(&StrategyResult) -> Option<Estimate>),
 }
 
-/// What a strategy needs, by its nature, to have a figure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Needs {
-    Nothing,
-    /// A lock in ZooKeeper.
-    ZooKeeper,
-    /// That it is not expected to oversell.
-    Promise,
+/// What a strategy is, whatever its trials show.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Nature {
+    pub(crate) mechanism: Mechanism,
+    /// How many critical sections of one SKU may be inside at once; any number if absent.
+    pub(crate) permits: Option<u32>,
+    /// Whether it is expected to oversell.
+    pub(crate) oversells: bool,
+}
+
+impl Nature {
+    /// Whether its lock is in ZooKeeper.
+    pub(super) fn has_zookeeper_lock(self) -> bool {
+        self.mechanism == Mechanism::Zookeeper
+    }
+
+    /// Whether its critical sections exclude each other.
+    pub(super) fn excludes(self) -> bool {
+        self.permits == Some(1)
+    }
 }
 
 /// The table of the page that shows a figure.
@@ -295,13 +307,9 @@ impl Metric {
         (!parts.is_empty()).then(|| parts.join(" "))
     }
 
-    /// Whether a strategy can have the figure. `oversells`: it is expected to oversell.
-    pub(crate) fn is_had_by(&self, mechanism: Mechanism, oversells: bool) -> bool {
-        match self.needs {
-            Needs::Nothing => true,
-            Needs::ZooKeeper => mechanism == Mechanism::Zookeeper,
-            Needs::Promise => !oversells,
-        }
+    /// Whether a strategy of this nature can have the figure.
+    pub(crate) fn is_had_by(&self, nature: Nature) -> bool {
+        (self.needs)(nature)
     }
 
     /// How many units have to be sold for the figure, if it is a quantile of the times of buyers who got a unit.

@@ -4,7 +4,7 @@ use stats::figures as format;
 use stats::{Estimate, as_f64, rate};
 
 use super::generator;
-use super::metric::{Better, Column, Compared, K6, Kind, Metric, Needs, ROW, Section, Source, exact, rows};
+use super::metric::{Better, Column, Compared, K6, Kind, Metric, Nature, ROW, Section, Source, exact, rows};
 use crate::lab::cpu::GENERATOR;
 use crate::trial::record::Trial;
 
@@ -86,12 +86,14 @@ rows! {
         definition: "Critical sections that were entered while as many others were inside as the lock permits, by the \
             instances' own clocks. Absent where sections may overlap, or without a history.",
         source: Source::Sum(|trial| trial.history.as_ref()?.overlaps.map(as_f64)),
+        needs: |nature| nature.permits.is_some() && !nature.oversells,
         column: Column::Wide,
     }
     TOKEN_REGRESSIONS {
         key: "token_regressions", title: "Token regres\u{ad}sions", unit: "all trials", kind: Kind::Count, better: Better::Zero,
         definition: "Holds whose fencing token is not above the tokens of all earlier holds.",
         source: Source::Sum(|trial| trial.history.as_ref()?.token_regressions.map(as_f64)),
+        needs: |nature| nature.has_zookeeper_lock() && nature.excludes(),
     }
     TOKENS_OUT_OF_ORDER {
         key: "tokens_out_of_order", title: "Tokens out of order", unit: "orders, all trials", kind: Kind::Count,
@@ -99,6 +101,7 @@ rows! {
         definition: "Orders with a lower fencing token than an order that was sold before. Absent without tokens, and of a \
             lock with several permits.",
         source: Source::Sum(|trial| trial.audit.tokens_out_of_order.map(as_f64)),
+        needs: |nature| nature.has_zookeeper_lock() && (nature.excludes() || nature.permits.is_none()),
     }
     OVERTAKEN_IN_BATCH {
         key: "overtaken_in_batch", title: "Over\u{ad}taken in a batch", unit: "orders, all trials", kind: Kind::Count,
@@ -172,7 +175,7 @@ rows! {
             let Some(ratio) = result.ratio_to_reference else { return result.is_reference().then(|| exact(1.0)) };
             Some(Estimate { value: ratio.estimate, low: ratio.low, high: ratio.high })
         }),
-        needs: Needs::Promise, section: Section::Response, column: Column::Narrow,
+        needs: |nature| !nature.oversells, section: Section::Response, column: Column::Narrow,
     }
     SILENCE_MAX {
         key: "silence_max", title: "Longest silence", unit: "ms", kind: Kind::Time,
@@ -228,19 +231,19 @@ rows! {
         key: "handover_p50", title: "Hand-over p50", unit: "ms", kind: Kind::Time,
         definition: "Median time from a release of the lock to the entry of the next waiter. Median over the trials.",
         source: Source::Median(|trial| trial.handovers.quantile_ms(500)),
-        section: Section::Handover,
+        needs: Nature::excludes, section: Section::Handover,
     }
     HANDOVER_P99 {
         key: "handover_p99", title: "Hand-over p99", unit: "ms", kind: Kind::Time,
         definition: "99 % of the hand-overs took at most this long.",
         source: Source::Quantile(|trial| &trial.handovers, 990),
-        section: Section::Handover,
+        needs: Nature::excludes, section: Section::Handover,
     }
     HANDOVER_MAX {
         key: "handover_max", title: "Longest hand-over", unit: "ms", kind: Kind::Time,
         definition: "The longest time from a release of the lock to the entry of the next waiter.",
         source: Source::Longest(|trial| &trial.handovers),
-        section: Section::Handover,
+        needs: Nature::excludes, section: Section::Handover,
     }
     INSIDE_MAX {
         key: "inside_max", title: "Inside at once", unit: "most", kind: Kind::Count, better: Better::Neither,
@@ -261,13 +264,13 @@ rows! {
             wait at once. Absent when buyers got no decision, as their releases are unknown. Median over the trials.",
         source: Source::Median(|trial| trial.zookeeper.notifications_per_release()),
         beside: |result| result.notifications_per_release_expected.map(|expected| format!("of {}", format::figure(expected))),
-        needs: Needs::ZooKeeper, section: Section::Herd, column: Column::Narrow, compared: Compared::Cost,
+        needs: Nature::has_zookeeper_lock, section: Section::Herd, column: Column::Narrow, compared: Compared::Cost,
     }
     CLIENT_NOTIFICATIONS {
         key: "client_notifications_per_release", title: "Received", unit: "per release",
         definition: "Watch events that the instances' sessions received for each release. Median over the trials.",
         source: Source::Median(|trial| trial.zookeeper.client_notifications_per_release()),
-        needs: Needs::ZooKeeper, section: Section::Herd,
+        needs: Nature::has_zookeeper_lock, section: Section::Herd,
     }
     WAKE_MAX {
         key: "wake_max", title: "Woken at once", unit: "most", kind: Kind::Count,

@@ -7,6 +7,7 @@
 mod pace;
 
 use askama::Template;
+use buyers::answer::{PROBLEM_TYPE, SOLD_OUT};
 use buyers::model::{Arrivals, LoadModel};
 
 use self::pace::Pace;
@@ -24,11 +25,20 @@ struct Plan<'a> {
     /// The load model in words.
     described: String,
     places: Vec<Place<'a>>,
-    /// The run without any `-J`.
-    first: Run,
     pace: Pace,
     /// All runs, each with its pace.
     runs: Vec<(&'a Run, Pace)>,
+    /// Where a thread buys.
+    purchase: At,
+    /// Where a request goes that buys nothing. In a burst, it is the instance where the thread buys.
+    warm_up: At,
+}
+
+/// Where a request goes, in expressions of JMeter.
+struct At {
+    host: String,
+    port: String,
+    path: String,
 }
 
 /// Writes the plan.
@@ -39,18 +49,47 @@ struct Plan<'a> {
 pub(super) fn render(load: &Load<'_>, file: &str) -> Result<String, Error> {
     let (model, first) = (load.settings.model, load.first_run());
     let runs = load.runs.iter().map(|run| Ok((run, Pace::of(model, run.users)?)));
+    let places = load.places();
+    let (purchase, warm_up) = at(load, &places, &first);
     let plan = Plan {
         load,
         file,
         model,
         described: model.describe(first.users),
-        places: load.places(),
+        places,
+        purchase,
+        warm_up,
         pace: Pace::of(model, first.users)?,
-        first,
         runs: runs.collect::<Result<_, Error>>()?,
     };
     let text = plan.render().map_err(|error| Error::Generator(format!("the plan cannot be written: {error}")))?;
     Ok(text + "\n")
+}
+
+/// Where a thread buys, and where a request goes that buys nothing.
+fn at(load: &Load<'_>, places: &[Place<'_>], run: &Run) -> (At, At) {
+    let Place { instance, goods_no, .. } = places[0];
+    let of_turn = |name: &str| format!("${{__V({name}_${{turn}})}}");
+    let is_one = load.instances.len() == 1;
+    let number = if is_one { "" } else { "1" };
+    let first = At {
+        host: format!("${{__P(host{number},{})}}", instance.host),
+        port: format!("${{__P(port{number},{})}}", instance.port),
+        path: format!("{}/healthz", instance.prefix),
+    };
+    let own = |path: String| At {
+        host: if is_one { first.host.clone() } else { of_turn("host") },
+        port: if is_one { first.port.clone() } else { of_turn("port") },
+        path,
+    };
+    let goods = match places {
+        [_] => format!("{}/goods-stock/${{__P(goodsNo,{goods_no})}}", instance.prefix),
+        _ => of_turn("path"),
+    };
+    let purchase = own(format!("{goods}?strategy=${{__P(strategy,{})}}", run.strategy));
+    let is_shared = is_one || !load.settings.model.is_burst();
+    let warm_up = if is_shared { first } else { own(of_turn("health")) };
+    (purchase, warm_up)
 }
 
 #[cfg(test)]
@@ -89,7 +128,7 @@ mod tests {
         assert_eq!(values(&plan, "LoopController.loops"), ["1", "${__P(loops,1)}"]);
         assert_eq!(values(&plan, "ThreadGroup.scheduler"), ["false"; 2]);
         let path = "/goods-stock/${__P(goodsNo,7)}?strategy=${__P(strategy,zk-mutex)}";
-        assert_eq!(values(&plan, "HTTPSampler.path"), ["/strategies", path]);
+        assert_eq!(values(&plan, "HTTPSampler.path"), ["/healthz", path]);
         assert!(!plan.contains("Timer"), "threads neither meet nor wait");
     }
 
@@ -124,22 +163,27 @@ mod tests {
         let places: Vec<String> = arguments.iter().map(value).collect();
         let (a, b) = (["${__P(host1,a)}", "${__P(port1,1)}"], ["${__P(host2,b)}", "${__P(port2,80)}"]);
         let expected = [
-            [a[0], a[1], "/goods-stock/1"],
-            [b[0], b[1], "/shop/goods-stock/1"],
-            [a[0], a[1], "/goods-stock/2"],
-            [b[0], b[1], "/shop/goods-stock/2"],
+            [a[0], a[1], "/healthz", "/goods-stock/1"],
+            [b[0], b[1], "/shop/healthz", "/shop/goods-stock/1"],
+            [a[0], a[1], "/healthz", "/goods-stock/2"],
+            [b[0], b[1], "/shop/healthz", "/shop/goods-stock/2"],
         ];
         assert_eq!(places, expected.concat());
         assert_eq!(values(&plan, "CounterConfig.end"), ["3"]);
-        assert_eq!(values(&plan, "HTTPSampler.domain"), ["${__V(host_${turn})}"]);
-        assert_eq!(values(&plan, "HTTPSampler.path"), ["${__V(path_${turn})}?strategy=${__P(strategy,zk-mutex)}"]);
+        assert_eq!(values(&plan, "HTTPSampler.domain"), ["${__V(host_${turn})}"; 2]);
+        let path = "${__V(path_${turn})}?strategy=${__P(strategy,zk-mutex)}";
+        assert_eq!(values(&plan, "HTTPSampler.path"), ["${__V(health_${turn})}", path]);
+        let plan = exported("jmeter --target http://a:1,http://b/shop --goods 2 --ramp-up 1s");
+        assert_eq!(values(&plan, "HTTPSampler.domain"), ["${__P(host1,a)}", "${__V(host_${turn})}"]);
+        assert_eq!(values(&plan, "HTTPSampler.path"), ["/healthz", path]);
     }
 
     #[test]
     fn a_property_changes_the_only_instance() {
         let plan = exported("jmeter --goods 2");
-        assert_eq!(values(&plan, "HTTPSampler.domain"), ["${__P(host,127.0.0.1)}"]);
-        assert_eq!(values(&plan, "HTTPSampler.path"), ["${__V(path_${turn})}?strategy=${__P(strategy,zk-mutex)}"]);
+        assert_eq!(values(&plan, "HTTPSampler.domain"), ["${__P(host,127.0.0.1)}"; 2]);
+        let path = "${__V(path_${turn})}?strategy=${__P(strategy,zk-mutex)}";
+        assert_eq!(values(&plan, "HTTPSampler.path"), ["/healthz", path]);
     }
 
     #[test]

@@ -2,9 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Arc, Mutex};
 
+use axum::Router;
+use axum::extract::{ConnectInfo, State};
+use axum::http::{StatusCode, Uri};
 use nix::sys::signal::Signal;
 
 use crate::support::{Lab, PATIENCE, Running, demo_service, eventually, exports, finish, free_port};
@@ -47,23 +52,7 @@ impl Sale {
 
     /// Exports a plan for all instances and runs it, and gives what is in its log of results.
     fn run(&self, load: &str, args: &[String]) -> Vec<Sample> {
-        let [plan, results] = ["seckill.jmx", "result.jtl"].map(|name| self.lab.path(name));
-        let mut export = self.lab.loadgen(["export", "jmeter", "--target", &self.variables["SECKILL_URLS"]]);
-        export.arg("--demo-service").arg(demo_service()).args(load.split(' '));
-        let exported = finish(export.arg("--out").arg(&plan));
-        assert_eq!((exported.code, exported.stdout.as_str()), (Some(0), ""), "{}", exported.stderr);
-        // It would write behind what is there.
-        let _ = fs::remove_file(&results);
-        let mut jmeter = jmeter(&self.lab.path("jmeter"));
-        jmeter.arg("-n").arg("-t").arg(&plan).arg("-l").arg(&results);
-        // 2.13 writes neither by itself.
-        for column in ["print_field_names", "url"] {
-            jmeter.arg(format!("-Jjmeter.save.saveservice.{column}=true"));
-        }
-        let (status, stdout) = Running::start(jmeter.args(args)).wait();
-        assert!(status.success(), "{stdout}");
-        let mut reader = csv::Reader::from_path(results).unwrap_or_else(|error| panic!("{error}: {stdout}"));
-        reader.deserialize().collect::<Result<_, _>>().unwrap()
+        run_at(&self.lab, &self.variables["SECKILL_URLS"], load, args)
     }
 
     /// Starts a sale of a SKU for this strategy.
@@ -99,6 +88,36 @@ impl Sale {
     }
 }
 
+/// Exports a plan for these instances and runs it, and gives what is in its log of results.
+fn run_at(lab: &Lab, target: &str, load: &str, args: &[String]) -> Vec<Sample> {
+    let [plan, results] = ["seckill.jmx", "result.jtl"].map(|name| lab.path(name));
+    let mut export = lab.loadgen(["export", "jmeter", "--target", target]);
+    export.arg("--demo-service").arg(demo_service()).args(load.split(' '));
+    let exported = finish(export.arg("--out").arg(&plan));
+    assert_eq!((exported.code, exported.stdout.as_str()), (Some(0), ""), "{}", exported.stderr);
+    // It would write behind what is there.
+    let _ = fs::remove_file(&results);
+    let mut jmeter = jmeter(&lab.path("jmeter"));
+    jmeter.arg("-n").arg("-t").arg(&plan).arg("-l").arg(&results);
+    // 2.13 writes neither by itself.
+    for column in ["print_field_names", "url"] {
+        jmeter.arg(format!("-Jjmeter.save.saveservice.{column}=true"));
+    }
+    let (status, stdout) = Running::start(jmeter.args(args)).wait();
+    assert!(status.success(), "{stdout}");
+    let mut reader = csv::Reader::from_path(results).unwrap_or_else(|error| panic!("{error}: {stdout}"));
+    reader.deserialize().collect::<Result<_, _>>().unwrap()
+}
+
+/// The requests that buy, after these many that do not and were answered.
+fn purchases(samples: Vec<Sample>, warm_ups: usize) -> Vec<Sample> {
+    let (warm_up, purchases): (Vec<Sample>, Vec<Sample>) =
+        samples.into_iter().partition(|sample| sample["label"] == "warm-up: no purchase");
+    assert_eq!(warm_up.len(), warm_ups, "{warm_up:#?}");
+    assert!(warm_up.iter().all(|sample| sample["responseCode"] == "200"), "{warm_up:#?}");
+    purchases
+}
+
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Runtime::new().unwrap().block_on(future)
 }
@@ -120,7 +139,7 @@ fn burst() -> String {
 fn an_exported_plan_lets_jmeter_sell_exactly_the_stock_of_all_instances() {
     let sale = Sale::open();
     sale.put(1, "zk-mutex");
-    let samples = sale.run(&burst(), &[]);
+    let samples = purchases(sale.run(&burst(), &[]), USERS);
     sale.assert_sold_exactly_the_stock(&samples);
     assert_eq!(asked(&samples, &sale.urls(), &[1]), [USERS / 2; 2], "buyers take turns in the instances");
     assert!(samples.iter().all(|sample| sample["threadName"].starts_with("buyers 1-")), "{samples:#?}");
@@ -138,10 +157,10 @@ fn jmeter_runs_the_plans_of_all_other_models_to_their_end() {
         // Twenty a second, by ten threads that ask four times each; on a busy machine the end comes before the last of them.
         ("--users 10 --rate 20 --duration 2s", 10, 40),
     ] {
-        let mut samples = sale.run(&format!("{load} --strategies pg-conditional --goods 2"), &[]);
-        if !load.contains("--users 4") {
-            assert_warmed_up(&samples.remove(0), &samples);
-        }
+        let samples = sale.run(&format!("{load} --strategies pg-conditional --goods 2"), &[]);
+        let warm_ups = usize::from(!load.contains("--users 4"));
+        assert_warmed_up(&samples);
+        let samples = purchases(samples, warm_ups);
         assert!((samples_min..=samples_max).contains(&samples.len()), "{load}: {} samples", samples.len());
         assert!(samples.iter().all(|sample| sample["success"] == "true"), "{load}: {samples:#?}");
         let places = asked(&samples, &sale.urls(), &[1, 2]);
@@ -155,11 +174,62 @@ fn jmeter_runs_the_plans_of_all_other_models_to_their_end() {
 
 /// Sees that JMeter had loaded its classes before the first buyer asked. Otherwise the threads that start meanwhile ask at the
 /// same instant, however they are paced.
-fn assert_warmed_up(warm_up: &Sample, buyers: &[Sample]) {
+fn assert_warmed_up(samples: &[Sample]) {
     let ms = |sample: &Sample, column: &str| sample[column].parse::<u64>().unwrap();
-    assert_eq!((&*warm_up["label"], &*warm_up["responseCode"]), ("warm-up: no purchase", "200"), "{warm_up:#?}");
-    let first = buyers.iter().map(|sample| ms(sample, "timeStamp")).min().unwrap();
-    assert!(ms(warm_up, "timeStamp") + ms(warm_up, "elapsed") <= first, "{warm_up:#?}");
+    let (warm_ups, buyers): (Vec<&Sample>, Vec<&Sample>) =
+        samples.iter().partition(|sample| sample["label"] == "warm-up: no purchase");
+    let first = buyers.into_iter().map(|sample| ms(sample, "timeStamp")).min().unwrap();
+    let ended = |sample: &&Sample| ms(sample, "timeStamp") + ms(sample, "elapsed") <= first;
+    assert!(warm_ups.iter().all(ended), "{first}: {warm_ups:#?}");
+}
+
+/// What asks at these paths, by the address of each connection.
+type Asked = Arc<Mutex<BTreeMap<SocketAddr, Vec<String>>>>;
+
+/// A shop behind something that answers for it, with another answer to each purchase.
+async fn answer(
+    State((asked, answers)): State<(Asked, Arc<Mutex<Vec<(StatusCode, &'static str)>>>)>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    uri: Uri,
+) -> (StatusCode, &'static str) {
+    asked.lock().unwrap().entry(peer).or_default().push(uri.path().to_owned());
+    if uri.path() == "/healthz" { (StatusCode::OK, "") } else { answers.lock().unwrap().pop().unwrap() }
+}
+
+#[test]
+fn only_the_shop_itself_tells_jmeter_that_all_is_sold() {
+    let receipt = r#"{"goods_no":1,"sale":7,"order_id":12,"quantity":1,"remaining":99}"#;
+    let sold_out = r#"{"type":"urn:seckill-lab:problem:sold-out","title":"t","status":409,"detail":"d"}"#;
+    let other = r#"{"type":"urn:seckill-lab:problem:new-one","title":"t","status":409,"detail":"d"}"#;
+    let refused = r#"{"type":"urn:seckill-lab:problem:lock-timeout","title":"t","status":503,"detail":"d"}"#;
+    let (ok, conflict) = (StatusCode::OK, StatusCode::CONFLICT);
+    let right = [(ok, receipt), (conflict, sold_out)];
+    let wrong = [
+        (conflict, other),
+        (conflict, "<html>"),
+        (conflict, ""),
+        (ok, "sold!"),
+        (StatusCode::SERVICE_UNAVAILABLE, refused),
+    ];
+    let answers = [&right[..], &wrong].concat();
+    let (asked, users) = (Asked::default(), answers.len());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let listener = runtime.block_on(tokio::net::TcpListener::bind(("127.0.0.1", 0))).unwrap();
+    let target = format!("http://{}", listener.local_addr().unwrap());
+    let shop = Router::new().fallback(answer).with_state((Arc::clone(&asked), Arc::new(Mutex::new(answers))));
+    let shop = shop.into_make_service_with_connect_info::<SocketAddr>();
+    runtime.spawn(async move { axum::serve(listener, shop).await });
+
+    let load = format!("--users {users} --strategies zk-mutex");
+    let samples = purchases(run_at(&Lab::new(), &target, &load, &[]), users);
+    let mut answered: Vec<_> = samples.iter().map(|sample| (&*sample["responseCode"], &*sample["success"])).collect();
+    answered.sort_unstable();
+    let conflicts = [("409", "false"), ("409", "false"), ("409", "false"), ("409", "true")];
+    assert_eq!(answered, [&[("200", "false"), ("200", "true")], &conflicts[..], &[("503", "false")]].concat());
+    // Every thread buys over the connection that its warm-up has opened.
+    let asked = asked.lock().unwrap();
+    let expected = ["/healthz", "/goods-stock/1"].map(str::to_owned);
+    assert_eq!((asked.len(), asked.values().all(|paths| *paths == expected)), (users, true), "{asked:#?}");
 }
 
 #[test]
@@ -184,7 +254,7 @@ fn two_workers_of_a_remote_jmeter_sell_exactly_the_stock_together() {
         .collect();
     let remote = workers.iter().map(|(port, _)| format!("127.0.0.1:{port}")).collect::<Vec<_>>().join(",");
     let samples = sale.run(&burst(), &["-R".to_owned(), remote, format!("-Gthreads={}", USERS / workers.len())]);
-    sale.assert_sold_exactly_the_stock(&samples);
+    sale.assert_sold_exactly_the_stock(&purchases(samples, USERS));
     for (port, worker) in workers {
         worker.until_stdout(&format!("Finished the test on host 127.0.0.1:{port}"));
         worker.signal(Signal::SIGTERM);

@@ -58,7 +58,7 @@
 {%- else %}
 {%- endmatch %}
 // - Times are in whole milliseconds.
-{{- shared::differences(load, "// ") }}
+{{- shared::differences(load, "// ", false) }}
 {%- if !rules.idle().is_empty() %}
 // - These thresholds are checked only with a matching -e STRATEGY=… or -e USERS=…: {{ rules.idle()|join("; ") }}.
 {%- endif %}

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reqwest::{Client, Response, StatusCode, Version};
+use reqwest::{Response, StatusCode, Url, Version};
 use tokio::time::Instant;
 
 use crate::answer::classify;
@@ -24,16 +24,19 @@ pub(crate) struct Buyer {
     pub(crate) idle_since: Duration,
 }
 
-/// Buys once; nothing if there is nowhere to buy.
+/// Buys once, by asking at a URL; nothing if there is nowhere to buy, or nobody to ask with.
 ///
 /// # Cancel safety
 ///
 /// The service may sell all the same.
-pub(crate) async fn buy(client: &Client, purchase: &Purchase, buyer: Buyer) -> Option<Sample> {
+pub(crate) async fn buy<A>(purchase: &Purchase, buyer: Buyer, ask: impl FnOnce(Url) -> A) -> Option<Sample>
+where
+    A: Future<Output = Option<reqwest::Result<Response>>>,
+{
     let Buyer { user, number, released, intended, idle_since } = buyer;
     let (goods, url) = purchase.place(number)?;
     let started = released.elapsed();
-    let response = client.get(url.clone()).send().await;
+    let response = ask(url.clone()).await?;
     let first_byte = response.is_ok().then(|| released.elapsed());
     let answer = match response {
         Ok(response) => read(response).await,

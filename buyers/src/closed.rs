@@ -1,12 +1,13 @@
-//! Closed models: each of N users waits for its answer before it asks again. Goose drives them.
+//! Closed models: each of N users waits for its answer before it asks again. The users are goose's.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use goose::config::GooseConfiguration;
-use goose::goose::{GooseUser, Scenario, Transaction};
+use goose::goose::{GooseRequest, GooseUser, Scenario, Transaction};
 use goose::{GooseAttack, GooseError};
-use reqwest::Client;
+use reqwest::{Client, Response, Url};
+use stats::as_f64;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -19,8 +20,10 @@ use crate::heartbeat::Heartbeat;
 use crate::model::LoadModel;
 use crate::sample::{Outcome, Sample};
 
-/// Users that goose starts a second; their pace does not matter, as they meet at the rendezvous.
-const USERS_PER_SECOND: &str = "100000";
+/// Users that goose starts a second if they meet at the rendezvous, so that their pace does not matter.
+const USERS_PER_SECOND: f64 = 100_000.0;
+/// The name of every request in goose's report.
+const REQUEST: &str = "buy";
 /// How long goose may take for its own start and end, besides the load.
 const GOOSE_GRACE: Duration = Duration::from_secs(15);
 /// The pause of a looping user whose request had no answer at all, so that an instance that is gone is not asked tens of
@@ -49,15 +52,13 @@ pub(crate) async fn run(purchase: &Purchase) -> Result<Load, Error> {
     let _cancel = CancelOnDrop(Arc::clone(&gate));
     let (sender, receiver) = mpsc::unbounded_channel();
     let client = client(purchase)?;
-    let attack = attack(purchase, &client, &gate, sender).map_err(|error| goose_failed(&error))?;
+    let attack = attack(purchase, &client, &gate, sender)?;
 
     let loading = async {
         connect(&client, purchase).await;
-        if let Err(error) = gate.open(purchase.arrive_within).await {
-            gate.cancel();
-            return Err(error);
-        }
-        let (cpu_start, released_at, heartbeat) = (cpu_time(), SystemTime::now(), Heartbeat::start());
+        let released = gate.open(purchase.arrive_within).await.inspect_err(|_| gate.cancel())?;
+        let (cpu_start, heartbeat) = (cpu_time(), Heartbeat::start());
+        let released_at = SystemTime::now() - released.elapsed();
         let (samples, done) = collect(receiver, purchase.users).await;
         let (pulse, cpu_time) = (heartbeat.stop().await, cpu_time().saturating_sub(cpu_start));
         if done < purchase.users {
@@ -118,20 +119,36 @@ fn attack(
     client: &Client,
     gate: &Arc<Gate>,
     reports: mpsc::UnboundedSender<Report>,
-) -> Result<GooseAttack, GooseError> {
+) -> Result<GooseAttack, Error> {
+    let mut configuration = GooseConfiguration::default();
+    // Every request names its own URL; goose merely wants a host to be set.
+    configuration.host = purchase.place(0).map(|(_, url)| url.to_string());
+    configuration.users = Some(purchase.users);
+    configuration.increase_rate = Some(users_per_second(purchase).to_string());
+    configuration.iterations = Some(1);
+    configuration.no_telnet = true;
+    configuration.no_print_metrics = true;
+    configuration.quiet = 1;
+    match &purchase.goose_report {
+        None => configuration.no_metrics = true,
+        Some(path) => {
+            let not_utf8 =
+                || Error::Generator(format!("goose writes no file whose path is not UTF-8: {}", path.display()));
+            configuration.report_file = vec![path.to_str().ok_or_else(not_utf8)?.to_owned()];
+        }
+    }
     // Goose does things of its own between two transactions, so the rendezvous is in the one that buys.
     let shop = {
-        let gate = Arc::clone(gate);
-        let (purchase, client) = (Arc::new(purchase.clone()), client.clone());
+        let (gate, purchase, client) = (Arc::clone(gate), Arc::new(purchase.clone()), client.clone());
         Transaction::new(Arc::new(move |user: &mut GooseUser| {
             let (gate, purchase, reports) = (Arc::clone(&gate), Arc::clone(&purchase), reports.clone());
-            let (client, number) = (client.clone(), user.weighted_users_index);
+            user.client.clone_from(&client);
             Box::pin(async move {
                 tokio::select! {
-                    () = shop(&client, &purchase, number, &gate, &reports) => {
+                    done = shop(user, &purchase, &gate, &reports) => if done.is_some() {
                         // The receiver outlives the attack, unless the whole load was abandoned.
                         let _ = reports.send(Report::Done);
-                    }
+                    },
                     () = gate.cancelled() => {}
                 }
                 Ok(())
@@ -139,53 +156,66 @@ fn attack(
         }))
     };
     let scenario = Scenario::new("flash sale").register_transaction(shop.set_name("shop"));
-    let mut configuration = GooseConfiguration::default();
-    // Every request names its own URL; goose merely wants a host to be set.
-    configuration.host = purchase.place(0).map(|(_, url)| url.to_string());
-    configuration.users = Some(purchase.users);
-    configuration.increase_rate = Some(USERS_PER_SECOND.to_owned());
-    configuration.iterations = Some(1);
-    configuration.no_telnet = true;
-    configuration.no_print_metrics = true;
-    configuration.no_metrics = true;
-    configuration.quiet = 1;
     // Unused, but without it goose would make a client for every user, and read all root certificates for each.
     let unused = goose::client::GooseClientBuilder::new().without_cookies();
-    Ok(GooseAttack::initialize_with_config(configuration)?
-        .set_client_builder_without_cookies(unused)?
-        .register_scenario(scenario))
+    let attack = GooseAttack::initialize_with_config(configuration);
+    let attack = attack.and_then(|attack| attack.set_client_builder_without_cookies(unused));
+    Ok(attack.map_err(|error| goose_failed(&error))?.register_scenario(scenario))
+}
+
+/// How many users goose starts a second. It starts them at even distances, the last of them at the end of the ramp-up.
+fn users_per_second(purchase: &Purchase) -> f64 {
+    let last = purchase.users.saturating_sub(1);
+    let ramp_up = purchase.model.first_start(last, purchase.users);
+    if ramp_up.is_zero() { USERS_PER_SECOND } else { as_f64(last) / ramp_up.as_secs_f64() }
 }
 
 fn goose_failed(error: &GooseError) -> Error {
     Error::Generator(format!("goose: {error}"))
 }
 
-/// The rendezvous, and all that one user buys.
-async fn shop(client: &Client, purchase: &Purchase, user: usize, gate: &Gate, reports: &mpsc::UnboundedSender<Report>) {
-    gate.arrive().await;
-    let Some(released) = gate.opened_at() else { return };
+/// The rendezvous, and all that one user buys. Nothing if the load was called off meanwhile.
+async fn shop(
+    goose: &mut GooseUser,
+    purchase: &Purchase,
+    gate: &Gate,
+    reports: &mpsc::UnboundedSender<Report>,
+) -> Option<()> {
+    let user = goose.weighted_users_index;
+    if purchase.model.begins_together() {
+        gate.arrive().await;
+    } else {
+        // Goose counts its ramp from there.
+        gate.open_as_of(goose.started.into());
+    }
+    let released = gate.opened_at()?;
     let mut intended = purchase.model.first_start(user, purchase.users);
     let mut number = user;
     loop {
+        // Goose counts a ramp in whole milliseconds, so it may be a fraction of one too early.
         if released.elapsed() < intended {
             tokio::time::sleep_until(released + intended).await;
         }
         let buyer = Buyer { user, number, released, intended, idle_since: intended };
-        let Some(sample) = buy(client, purchase, buyer).await else { return };
+        let sample = buy(purchase, buyer, |url| ask(goose, url)).await?;
         let failed = sample.status.is_none() && sample.outcome == Outcome::Error;
         // In a closed loop a user wants the next unit as soon as it has its answer.
         intended = sample.ended;
         number += purchase.users;
-        if reports.send(Report::Sample(sample)).is_err() {
-            return;
-        }
+        reports.send(Report::Sample(sample)).ok()?;
         if failed {
             tokio::time::sleep(FAILED_PAUSE).await;
             intended = released.elapsed();
         }
         match purchase.model {
             LoadModel::Loop { .. } if intended < purchase.model.duration() => {}
-            _ => return,
+            _ => return Some(()),
         }
     }
+}
+
+/// Asks as a user of goose, which counts and times the request for its report. Nothing if goose has ended.
+async fn ask(user: &mut GooseUser, url: Url) -> Option<reqwest::Result<Response>> {
+    let request = GooseRequest::builder().path(REQUEST).set_request_builder(user.client.get(url)).build();
+    Some(user.request(request).await.ok()?.response)
 }

@@ -1,4 +1,4 @@
-//! The rendezvous: nobody buys before everyone is there.
+//! The rendezvous: nobody buys before everyone is there. Users of a ramp do not wait: the first of them opens the gate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -51,14 +51,28 @@ impl Gate {
         }
     }
 
-    /// Opens the gate once everyone is there.
-    pub(crate) async fn open(&self, within: Duration) -> Result<(), Error> {
+    /// Opens the gate once everyone is there, unless it is open already. Returns since when it is.
+    pub(crate) async fn open(&self, within: Duration) -> Result<Instant, Error> {
         if tokio::time::timeout(within, self.everyone.notified()).await.is_err() {
             let arrived = self.arrived.load(Ordering::SeqCst);
             return Err(Error::Rendezvous { arrived, users: self.users, within_s: within.as_secs() });
         }
-        self.state.send_replace(GateState::Open(Instant::now()));
-        Ok(())
+        self.open_as_of(Instant::now());
+        self.opened_at().ok_or_else(|| Error::Generator("the load was called off".to_owned()))
+    }
+
+    /// Opens the gate for users who do not wait for each other. Only the first call counts.
+    pub(crate) fn open_as_of(&self, instant: Instant) {
+        let opens = |state: &mut GateState| {
+            let is_closed = *state == GateState::Closed;
+            if is_closed {
+                *state = GateState::Open(instant);
+            }
+            is_closed
+        };
+        if self.state.send_if_modified(opens) {
+            self.everyone.notify_one();
+        }
     }
 
     pub(crate) fn cancel(&self) {
@@ -103,6 +117,18 @@ mod tests {
         let ((), opened) = tokio::join!(gate.arrive(), opening);
         opened.unwrap();
         assert!(first.await.unwrap().is_some());
+    }
+
+    #[tokio::test]
+    async fn the_first_user_of_a_ramp_opens_the_gate() {
+        let gate = Gate::new(2);
+        let first = Instant::now();
+        gate.open_as_of(first);
+        gate.open_as_of(first + Duration::from_secs(1));
+        assert_eq!(gate.open(Duration::from_secs(60)).await.unwrap(), first);
+        gate.cancel();
+        gate.open_as_of(first);
+        assert_eq!(gate.opened_at(), None, "a load that was called off stays so");
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,8 +1,14 @@
 //! The load of one trial: many buyers, timed by us.
 //!
-//! Goose drives the users of the closed models. The times are taken here, as goose's own clock stops at the headers of an
-//! answer and knows no instant that a request was meant to start at. Goose has no open model; arrivals at a rate are started
-//! by us.
+//! | what | by whom | why |
+//! |---|---|---|
+//! | users, requests, goose's own report | goose | it is made for that |
+//! | pace of a ramp | goose | it starts each user at its instant, to a millisecond, as a timer of the runtime does |
+//! | one start of all users | `gate` | goose starts users one after another |
+//! | end of a closed loop | `closed` | goose looks at its clock twice a second |
+//! | arrivals at a rate | `open` | goose has no open model |
+//! | client | `purchase` | goose makes clients that obey the environment's proxy, and gives none to open connections with |
+//! | times | `buyer` | goose's clock stops at the headers of an answer, and knows no intended start |
 //!
 //! The crate holds what runs while buyers buy, so that a release builds it for speed and the rest of `loadgen` for a short
 //! build. `answer`, `health`, `model` and `sample` are pure: they know no clock, no task and no socket.

@@ -107,7 +107,8 @@ impl Users {
         }
         let (client, purchase, released) = (self.client.clone(), Arc::clone(&self.purchase), self.released);
         let buyer = Buyer { user, number, released, intended, idle_since };
-        self.busy.spawn_on(async move { (user, buy(&client, &purchase, buyer).await) }, runtime);
+        let ask = async move |url| Some(client.get(url).send().await);
+        self.busy.spawn_on(async move { (user, buy(&purchase, buyer, ask).await) }, runtime);
         Ok(())
     }
 

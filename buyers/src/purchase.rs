@@ -1,5 +1,6 @@
 //! What the buyers of one trial do, and what became of it.
 
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use nix::sys::resource::{UsageWho, getrusage};
@@ -28,6 +29,9 @@ pub struct Purchase {
     pub answer_within: Duration,
     /// How long all users together may take to be ready.
     pub arrive_within: Duration,
+    /// Where goose writes its own report of a closed model, in the format of the file's extension. Without one, goose counts
+    /// nothing.
+    pub goose_report: Option<PathBuf>,
 }
 
 impl Purchase {
@@ -95,6 +99,7 @@ mod tests {
             seed: 1,
             answer_within: Duration::ZERO,
             arrive_within: Duration::ZERO,
+            goose_report: None,
         };
         let places: Vec<_> = (0..5).map(|number| purchase.place(number).unwrap()).collect();
         let places: Vec<_> = places.iter().map(|(goods, url)| (*goods, url.as_str())).collect();

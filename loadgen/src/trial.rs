@@ -1,6 +1,7 @@
 //! The trials: their plan, one run, and its record.
 
 mod books;
+pub(crate) mod goose;
 pub(crate) mod herd;
 pub(crate) mod jtl;
 pub(crate) mod plan;

@@ -2,6 +2,7 @@
 
 mod plan;
 
+use std::fs;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
@@ -192,6 +193,9 @@ async fn measure(
     (progress, files): (&mut Progress, &Files),
 ) -> Result<(Report, Jtl), Error> {
     let plan = interrupt.or(plan::draw(settings, stack, &subjects)).await?;
+    let environment = interrupt.or(environment(&settings.source, stack)).await?;
+    // Not before everything is known to be in order: measuring the old report again takes long.
+    files.remove_old()?;
     let conditions = Conditions {
         model: settings.load.model,
         seed: plan.seed,
@@ -199,10 +203,8 @@ async fn measure(
         goods_nos: (settings.load.goods_no..).take(settings.load.goods as usize).collect(),
         lock_wait: settings.load.lock_wait,
         cores: cores(),
+        goose_reports: settings.goose_report.map(|format| files.goose_reports(format)).transpose()?,
     };
-    let environment = interrupt.or(environment(&settings.source, stack)).await?;
-    // Not before everything is known to be in order: measuring the old report again takes long.
-    files.remove_old()?;
     let mut jtl = Jtl::create(&files.path(files::JTL))?;
     progress.planned("trial", plan.len());
     let (trials, ended_early) =
@@ -249,6 +251,10 @@ async fn run_all(
             }
             Err(error) => error,
         };
+        if let Some(reports) = &conditions.goose_reports {
+            // Goose makes the file before the trial, so there is none if it failed even earlier.
+            let _ = fs::remove_file(reports.file(planned));
+        }
         let error = stack.explain(error).await;
         if trials.is_empty() && !matches!(error, Error::Interrupted(_)) {
             return Err(error);

@@ -20,7 +20,7 @@ use crate::lab::strategy::select;
 use crate::output::Output;
 
 /// Flags of `compare` about servers, trials and reports, which no exported load has.
-const OF_COMPARE: [(&str, ArgAction); 10] = [
+const OF_COMPARE: [(&str, ArgAction); 11] = [
     ("database-url", ArgAction::Set),
     ("zookeeper", ArgAction::Set),
     ("trials", ArgAction::Set),
@@ -30,6 +30,7 @@ const OF_COMPARE: [(&str, ArgAction); 10] = [
     ("errors-max", ArgAction::Set),
     ("wide", ArgAction::SetTrue),
     ("jmeter-summary", ArgAction::SetTrue),
+    ("goose-report", ArgAction::Set),
     ("quiet", ArgAction::SetTrue),
 ];
 

@@ -3,6 +3,7 @@
 use std::env;
 use std::path::PathBuf;
 
+use buyers::model::LoadModel;
 use clap::Args;
 
 use super::load::{LoadArgs, Resolved};
@@ -12,6 +13,7 @@ use super::values::{Trials, one_or_two_programs, parse_share, parse_url, program
 use crate::error::Error;
 use crate::judge::metrics::Column;
 use crate::lab::source::{Program, Source, TargetSettings};
+use crate::trial::goose::GooseFormat;
 
 /// What is measured, how often, and where the report goes.
 #[derive(Debug, Args)]
@@ -84,6 +86,10 @@ struct ReportArgs {
     /// Prints a line per strategy as JMeter's summariser does, for tools that read it
     #[arg(long)]
     jmeter_summary: bool,
+    /// Writes the report that goose itself makes of each trial into the folder goose of --out. It costs time: requests are
+    /// counted twice
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    goose_report: Option<GooseFormat>,
     /// Shows no progress on standard error
     #[arg(long)]
     quiet: bool,
@@ -108,9 +114,26 @@ impl ComparisonArgs {
             Some(target) => Source::Target(target),
             None => Source::Start(service),
         };
-        let ReportArgs { out: report, wide, jmeter_summary, quiet } = report;
-        let column = if wide { Column::Wide } else { Column::Narrow };
-        Ok(CompareSettings { source, load, trials, warm_up, seed, limits, report, column, jmeter_summary, quiet })
+        let ReportArgs { out: report, wide, jmeter_summary, goose_report, quiet } = report;
+        if goose_report.is_some() && matches!(load.model, LoadModel::Open { .. }) {
+            let remedy = "remove --goose-report, or the rate";
+            return Err(Error::Usage(format!(
+                "goose has no open model, so it has nothing to report of a rate: {remedy}"
+            )));
+        }
+        Ok(CompareSettings {
+            source,
+            load,
+            trials,
+            warm_up,
+            seed,
+            limits,
+            report,
+            column: if wide { Column::Wide } else { Column::Narrow },
+            jmeter_summary,
+            goose_report,
+            quiet,
+        })
     }
 }
 
@@ -141,7 +164,7 @@ mod tests {
     use super::*;
     use crate::commands::{Cli, Command};
     use crate::lab::source::ServiceSettings;
-    use buyers::model::{Arrivals, LoadModel};
+    use buyers::model::Arrivals;
 
     fn resolve(args: &[&str]) -> Result<CompareSettings, Error> {
         let cli = Cli::try_parse_from(["loadgen", "compare"].iter().chain(args)).unwrap();
@@ -247,6 +270,14 @@ mod tests {
         assert_eq!(model(&["--rate", "50.5"]), open(Arrivals::Poisson, 10_000));
         let constant = model(&["--rate", "50.5", "--arrivals", "constant", "--duration", "2s"]);
         assert_eq!(constant, open(Arrivals::Constant, 2000));
+    }
+
+    #[test]
+    fn goose_reports_closed_models_only() {
+        assert_eq!(compare(&["--goose-report", "json"]).goose_report, Some(GooseFormat::Json));
+        assert_eq!(compare(&["--duration", "1s", "--goose-report", "md"]).goose_report, Some(GooseFormat::Md));
+        let refused = resolve(&["--rate", "5", "--goose-report", "html"]).unwrap_err().to_string();
+        assert!(refused.ends_with("remove --goose-report, or the rate"), "{refused}");
     }
 
     #[test]

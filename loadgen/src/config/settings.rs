@@ -9,6 +9,7 @@ use wildmatch::WildMatch;
 use crate::judge::metrics::Column;
 use crate::judge::thresholds::Threshold;
 use crate::lab::source::{ServiceSettings, Source};
+use crate::trial::goose::GooseFormat;
 use crate::trial::plan::Limits;
 
 /// The load, for this program or for another engine.
@@ -42,6 +43,8 @@ pub(crate) struct CompareSettings {
     pub(crate) column: Column,
     /// Whether JMeter's summariser lines are printed.
     pub(crate) jmeter_summary: bool,
+    /// The format of goose's own reports, if they are wanted.
+    pub(crate) goose_report: Option<GooseFormat>,
     pub(crate) quiet: bool,
 }
 

@@ -97,6 +97,13 @@ pub(crate) enum Wakes {
     All,
 }
 
+/// A strategy as a part of a file name, with its build if two are compared. The name of the strategy is the service's, and a
+/// file name may not lead anywhere else.
+pub(crate) fn as_file_name(strategy: &str, build: Option<&str>) -> String {
+    let strategy = strategy.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "_");
+    build.map_or_else(|| strategy.clone(), |build| format!("{strategy}.{build}"))
+}
+
 /// The strategies named, in the service's order. When none is named, those that the service calls its headline; all of
 /// them when that is asked for, or the service has no headline.
 ///

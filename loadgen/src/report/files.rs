@@ -4,9 +4,13 @@ use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use clap::ValueEnum as _;
+
 use crate::error::Error;
 use crate::judge::metrics::METRICS;
+use crate::lab::strategy::as_file_name;
 use crate::report::{Report, html, json, markdown};
+use crate::trial::goose::{GooseFormat, GooseReports};
 
 /// The report for programs.
 pub(crate) const JSON: &str = "report.json";
@@ -20,6 +24,8 @@ const DIFF: &str = "diff.md";
 pub(crate) const JTL: &str = "results.jtl";
 /// The folder of the distributions, one file a strategy, for HdrHistogram's plotters; their names end like it.
 const HGRM: &str = "hgrm";
+/// The folder of goose's own reports, one file a trial.
+const GOOSE: &str = "goose";
 /// How the name of a file ends until the file is whole.
 const UNFINISHED: &str = "unfinished";
 
@@ -63,9 +69,11 @@ impl Files {
     ///
     /// [`Error::System`] when the old files cannot be removed.
     pub(crate) fn remove_old(&self) -> Result<(), Error> {
-        for path in
-            [JSON, HTML, MARKDOWN, DIFF, JTL].map(|name| self.path(name)).into_iter().chain(self.distributions()?)
-        {
+        let of_goose: Vec<&str> = GooseFormat::value_variants().iter().map(|format| format.extension()).collect();
+        let mut old = [JSON, HTML, MARKDOWN, DIFF, JTL].map(|name| self.path(name)).to_vec();
+        old.extend(self.left_in(HGRM, &[HGRM])?);
+        old.extend(self.left_in(GOOSE, &of_goose)?);
+        for path in old {
             match fs::remove_file(&path) {
                 Err(error) if error.kind() != ErrorKind::NotFound => {
                     return Err(Error::system(format!("remove the old {}", path.display()))(error));
@@ -81,9 +89,24 @@ impl Files {
         self.folder.join(name)
     }
 
-    /// The distributions that an earlier comparison has left.
-    fn distributions(&self) -> Result<Vec<PathBuf>, Error> {
-        let folder = self.path(HGRM);
+    /// Makes the folder that goose writes its reports into.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`] when it cannot be made.
+    pub(crate) fn goose_reports(&self, format: GooseFormat) -> Result<GooseReports, Error> {
+        Ok(GooseReports { folder: self.make(GOOSE)?, format })
+    }
+
+    fn make(&self, name: &str) -> Result<PathBuf, Error> {
+        let folder = self.path(name);
+        fs::create_dir_all(&folder).map_err(Error::system(format!("make the folder {}", folder.display())))?;
+        Ok(folder)
+    }
+
+    /// The files with these extensions that an earlier comparison has left in a folder.
+    fn left_in(&self, name: &str, extensions: &[&str]) -> Result<Vec<PathBuf>, Error> {
+        let folder = self.path(name);
         let failed = || Error::system(format!("list the folder {}", folder.display()));
         let entries = match fs::read_dir(&folder) {
             Ok(entries) => entries,
@@ -93,7 +116,7 @@ impl Files {
         let mut found = Vec::new();
         for entry in entries {
             let path = entry.map_err(failed())?.path();
-            if path.extension().is_some_and(|extension| extension == HGRM) {
+            if path.extension().is_some_and(|extension| extensions.iter().any(|ours| extension == *ours)) {
                 found.push(path);
             }
         }
@@ -121,14 +144,11 @@ impl Files {
             self.write_file(DIFF, &markdown::diff(builds, METRICS))?;
         }
         self.write_file(HTML, &html::render(report, METRICS)?)?;
-        let folder = self.path(HGRM);
-        fs::create_dir_all(&folder).map_err(Error::system(format!("make the folder {}", folder.display())))?;
+        self.make(HGRM)?;
         for result in report.results.iter().filter(|result| result.latency.response.sold.count() > 0) {
-            let build = result.build.as_ref().map_or_else(String::new, |build| format!(".{build}"));
             let users = if report.plan.users.len() > 1 { format!("-{}", result.users) } else { String::new() };
-            // The name is the service's, and a file name may not lead anywhere else.
-            let strategy = result.strategy.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "_");
-            let name = format!("{HGRM}/{strategy}{build}{users}.{HGRM}");
+            let strategy = as_file_name(&result.strategy, result.build.as_deref());
+            let name = format!("{HGRM}/{strategy}{users}.{HGRM}");
             self.write_file(&name, &result.latency.response.sold.hgrm())?;
         }
         Ok(())

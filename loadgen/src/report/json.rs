@@ -121,7 +121,17 @@ impl Recorded {
         for Described { strategy: name, build, summary, promise, mechanism, permits, wakes } in self.results {
             if !strategies.iter().any(|known| known.name == name && known.build == build) {
                 let (family, headline) = (String::new(), false);
-                strategies.push(Strategy { name, promise, mechanism, family, wakes, summary, permits, headline, build });
+                strategies.push(Strategy {
+                    name,
+                    promise,
+                    mechanism,
+                    family,
+                    wakes,
+                    summary,
+                    permits,
+                    headline,
+                    build,
+                });
             }
         }
         let Recorded { generated_at, ended_early, environment, plan, trials, simulation, .. } = self;

@@ -25,6 +25,7 @@ use crate::lab::service_program::HTTP_GRACE;
 use crate::lab::strategy::Strategy;
 use crate::lab::traffic::Traffic;
 use crate::trial::books::{Audited, audit};
+use crate::trial::goose::GooseReports;
 use crate::trial::herd::releases;
 use crate::trial::plan::PlannedTrial;
 use crate::trial::record::{Curve, Latency, Trial, goodput_per_s, silence_max, sold_at, sold_out_after_ms};
@@ -50,6 +51,8 @@ pub(crate) struct Conditions {
     pub(crate) lock_wait: Duration,
     /// Cores of the machine.
     pub(crate) cores: usize,
+    /// Where goose writes its own reports, if they are wanted.
+    pub(crate) goose_reports: Option<GooseReports>,
 }
 
 /// A trial, and the single requests behind it.
@@ -263,6 +266,7 @@ fn purchase(
         seed: u64::from(conditions.seed) << 32 | planned.block as u64,
         answer_within: conditions.lock_wait + ANSWER_GRACE,
         arrive_within: ARRIVE_WITHIN,
+        goose_report: conditions.goose_reports.as_ref().map(|reports| reports.file(planned)),
     })
 }
 

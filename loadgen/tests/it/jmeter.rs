@@ -185,10 +185,12 @@ fn assert_warmed_up(samples: &[Sample]) {
 
 /// What asks at these paths, by the address of each connection.
 type Asked = Arc<Mutex<BTreeMap<SocketAddr, Vec<String>>>>;
+/// The answers to purchases, of which the last is given first.
+type Answers = Arc<Mutex<Vec<(StatusCode, &'static str)>>>;
 
 /// A shop behind something that answers for it, with another answer to each purchase.
 async fn answer(
-    State((asked, answers)): State<(Asked, Arc<Mutex<Vec<(StatusCode, &'static str)>>>)>,
+    State((asked, answers)): State<(Asked, Answers)>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     uri: Uri,
 ) -> (StatusCode, &'static str) {

@@ -7,6 +7,7 @@ mod broken;
 mod browser;
 mod builds;
 mod compare;
+mod goose;
 mod jmeter;
 mod k6;
 mod overlaps;

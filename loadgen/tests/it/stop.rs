@@ -12,7 +12,8 @@ const GONE_WITHIN: Duration = Duration::from_secs(10);
 
 /// A comparison in the middle of its second trial or later, and the processes behind it.
 fn in_mid_run(lab: &Lab) -> (Running, Vec<Pid>) {
-    let args = "compare --users 30 --stock 20 --trials 200 --instances 2 --strategies zk-naive".split(' ');
+    let args =
+        "compare --users 30 --stock 20 --trials 200 --instances 2 --strategies zk-naive --goose-report md".split(' ');
     let running = Running::start(lab.loadgen_throwaway(args).arg("--demo-service").arg(demo_service()));
     running.until_stderr("trial 1/201");
     let processes = lab.processes();
@@ -45,6 +46,8 @@ fn an_interrupted_comparison_reports_what_it_has_and_leaves_nothing() {
         let trials = report["trials"].as_array().unwrap().len();
         assert!((1..201).contains(&trials), "{trials}");
         assert_eq!(report["results"][0]["trials"], trials);
+        let of_goose = std::fs::read_dir(lab.path("report/goose")).unwrap();
+        assert_eq!(of_goose.count(), trials, "none is of the trial that was under way");
         assert!(lab.is_clean() && !processes.iter().any(|pid| is_alive(*pid)), "something is left");
     }
 }

@@ -1,0 +1,46 @@
+//! Goose's own reports of the trials, beside ours.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+
+use crate::lab::strategy::as_file_name;
+use crate::trial::plan::{PlannedTrial, Subject};
+
+/// A format that goose writes its report in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GooseFormat {
+    /// A page, whose charts need the internet
+    Html,
+    /// Markdown
+    Md,
+    /// For programs
+    Json,
+}
+
+impl GooseFormat {
+    /// How the names of its files end, by which goose knows it.
+    pub(crate) fn extension(self) -> &'static str {
+        match self {
+            GooseFormat::Html => "html",
+            GooseFormat::Md => "md",
+            GooseFormat::Json => "json",
+        }
+    }
+}
+
+/// Where goose writes its reports: a file a trial.
+#[derive(Debug, Clone)]
+pub(crate) struct GooseReports {
+    pub(crate) folder: PathBuf,
+    pub(crate) format: GooseFormat,
+}
+
+impl GooseReports {
+    /// The file of a trial, named by the strategy, the number of users and the number of the block.
+    pub(crate) fn file(&self, planned: PlannedTrial<'_>) -> PathBuf {
+        let Subject { strategy, users, build } = planned.subject;
+        let strategy = as_file_name(strategy, build.as_deref());
+        self.folder.join(format!("{strategy}-{users}-{}.{}", planned.block, self.format.extension()))
+    }
+}

@@ -19,7 +19,7 @@ pub(crate) enum GooseFormat {
 }
 
 impl GooseFormat {
-    /// How the names of its files end, by which goose knows it.
+    /// The extension of its files. Goose chooses the format by it.
     pub(crate) fn extension(self) -> &'static str {
         match self {
             GooseFormat::Html => "html",

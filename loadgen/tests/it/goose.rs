@@ -34,9 +34,8 @@ fn goose_reports_the_answers_and_times_that_we_report() {
     let lab = Lab::new();
     fs::create_dir_all(lab.path("report/goose")).unwrap();
     fs::write(lab.path("report/goose/yesterday.json"), "{}").unwrap();
-    // Each buyer holds the row for 20 ms, so that a millisecond is a small part of a time.
-    let args =
-        "run pg-row-lock --users 12 --stock 30 --duration 1s --hold 20ms --instances 2 --trials 1 --goose-report json";
+    // Each buyer holds the row for 20 ms, so that a millisecond is a small part of a time. There are fewer units than buyers.
+    let args = "run pg-row-lock --users 40 --stock 30 --duration 500ms --hold 20ms --instances 2 --trials 1 --goose-report json";
     let finished = finish(lab.loadgen(args.split(' ')).arg("--demo-service").arg(demo_service()));
     assert!([Some(0), Some(4)].contains(&finished.code), "{}", finished.stderr);
 
@@ -44,9 +43,9 @@ fn goose_reports_the_answers_and_times_that_we_report() {
     let files = fs::read_dir(lab.path("report/goose")).unwrap().map(|entry| entry.unwrap().file_name());
     let mut files: Vec<String> = files.map(|name| name.into_string().unwrap()).collect();
     files.sort_unstable();
-    assert_eq!(files, ["pg-row-lock-12-0.json", "pg-row-lock-12-1.json"], "a file a trial, and none of yesterday's");
+    assert_eq!(files, ["pg-row-lock-40-0.json", "pg-row-lock-40-1.json"], "a file a trial, and none of yesterday's");
     for (trial, answers) in trials {
-        let file = lab.path(&format!("report/goose/pg-row-lock-12-{trial}.json"));
+        let file = lab.path(&format!("report/goose/pg-row-lock-40-{trial}.json"));
         let report: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
         let buy = &report["raw_metrics"]["requests"]["GET buy"];
         let counted: BTreeMap<String, usize> = serde_json::from_value(buy["status_code_counts"].clone()).unwrap();
@@ -58,7 +57,7 @@ fn goose_reports_the_answers_and_times_that_we_report() {
         let number = |field: &str| buy["raw_data"][field].as_f64().unwrap();
         let count = number("counter");
         assert_close("mean", number("total_time_us") / 1e3 / count, times.iter().sum::<f64>() / count);
-        // By the microsecond, each time as many as there were of it.
+        // Each time in microseconds, with the number of requests that took it.
         let of_goose: BTreeMap<u64, usize> = serde_json::from_value(buy["raw_data"]["times_us"].clone()).unwrap();
         let mut seen = 0;
         let median = of_goose.iter().find(|(_, count)| {

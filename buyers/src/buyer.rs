@@ -1,5 +1,6 @@
 //! One request to buy.
 
+use std::sync::Mutex;
 use std::time::Duration;
 
 use reqwest::{Response, StatusCode, Url, Version};
@@ -8,6 +9,7 @@ use tokio::time::Instant;
 use crate::answer::classify;
 use crate::purchase::Purchase;
 use crate::sample::{Outcome, Sample};
+use crate::tally::{Tally, shared};
 
 /// A user's next request, and its intended start.
 #[derive(Debug, Clone, Copy)]
@@ -24,18 +26,34 @@ pub(crate) struct Buyer {
     pub(crate) idle_since: Duration,
 }
 
-/// Buys once, by asking at a URL; nothing if there is nowhere to buy, or nobody to ask with.
+/// How a request ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct End {
+    /// When, from the release on.
+    pub(crate) ended: Duration,
+    /// Whether it failed before there was an answer.
+    pub(crate) failed: bool,
+}
+
+/// Buys once, by asking at a URL, and adds the request to the tally. Returns how it ended; nothing if there is nowhere to buy, or
+/// nobody to ask with.
 ///
 /// # Cancel safety
 ///
 /// The service may sell all the same.
-pub(crate) async fn buy<A>(purchase: &Purchase, buyer: Buyer, ask: impl FnOnce(Url) -> A) -> Option<Sample>
+pub(crate) async fn buy<A>(
+    purchase: &Purchase,
+    tally: &Mutex<Tally>,
+    buyer: Buyer,
+    ask: impl FnOnce(Url) -> A,
+) -> Option<End>
 where
     A: Future<Output = Option<reqwest::Result<Response>>>,
 {
     let Buyer { user, number, released, intended, idle_since } = buyer;
     let (goods, url) = purchase.place(number)?;
     let started = released.elapsed();
+    shared(tally).start(user, started);
     let response = ask(url.clone()).await?;
     let first_byte = response.is_ok().then(|| released.elapsed());
     let answer = match response {
@@ -48,7 +66,8 @@ where
         Err(error) if error.is_timeout() => (None, 0, (Outcome::Timeout, None)),
         Err(error) => (None, 0, (Outcome::Error, Some(program::chain(&error.without_url())))),
     };
-    Some(Sample {
+    let failed = status.is_none() && outcome == Outcome::Error;
+    shared(tally).end(Sample {
         user,
         goods,
         outcome,
@@ -60,7 +79,8 @@ where
         status,
         received_bytes,
         problem,
-    })
+    });
+    Some(End { ended, failed })
 }
 
 /// The status, the size of the whole answer, and the body.

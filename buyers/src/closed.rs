@@ -1,6 +1,6 @@
 //! Closed models: each of N users waits for its answer before it asks again. The users are goose's.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use goose::config::GooseConfiguration;
@@ -8,7 +8,6 @@ use goose::goose::{GooseRequest, GooseUser, Scenario, Transaction};
 use goose::{GooseAttack, GooseError};
 use reqwest::{Client, Response, Url};
 use stats::as_f64;
-use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::buyer::{Buyer, buy};
@@ -18,7 +17,7 @@ use crate::Error;
 use crate::health::Dropped;
 use crate::heartbeat::Heartbeat;
 use crate::model::LoadModel;
-use crate::sample::{Outcome, Sample};
+use crate::tally::{SharedTally, Tally, close};
 
 /// Users that goose starts a second if they meet at the rendezvous, so that their pace does not matter.
 const USERS_PER_SECOND: f64 = 100_000.0;
@@ -29,14 +28,6 @@ const GOOSE_GRACE: Duration = Duration::from_secs(15);
 /// The pause of a looping user whose request had no answer at all, so that an instance that is gone is not asked tens of
 /// thousands of times a second.
 const FAILED_PAUSE: Duration = Duration::from_millis(10);
-
-/// What the users report.
-enum Report {
-    /// One request.
-    Sample(Sample),
-    /// A user is done.
-    Done,
-}
 
 /// Runs a closed model.
 ///
@@ -50,32 +41,33 @@ enum Report {
 pub(crate) async fn run(purchase: &Purchase) -> Result<Load, Error> {
     let gate = Gate::new(purchase.users);
     let _cancel = CancelOnDrop(Arc::clone(&gate));
-    let (sender, receiver) = mpsc::unbounded_channel();
+    let tally = Arc::new(Mutex::new(purchase.tally()));
     let client = client(purchase)?;
-    let attack = attack(purchase, &client, &gate, sender)?;
+    let attack = attack(purchase, &client, &gate, &tally)?;
 
     let loading = async {
         connect(&client, purchase).await;
         let released = gate.open(purchase.arrive_within).await.inspect_err(|_| gate.cancel())?;
-        let (cpu_start, heartbeat) = (cpu_time(), Heartbeat::start());
+        let (cpu_start, heartbeat) = (cpu_time(), Heartbeat::start(&tally));
         let released_at = SystemTime::now() - released.elapsed();
-        let (samples, done) = collect(receiver, purchase.users).await;
-        let (pulse, cpu_time) = (heartbeat.stop().await, cpu_time().saturating_sub(cpu_start));
+        let done = gate.left().await;
+        let (threads, cpu_time) = (heartbeat.stop().await, cpu_time().saturating_sub(cpu_start));
         if done < purchase.users {
             return Err(Error::Generator(format!("only {done} of {} users reported back", purchase.users)));
         }
-        Ok(Load { samples, dropped: Dropped::default(), released_at, cpu_time, pulse })
+        let dropped = Dropped::default();
+        Ok(Load { tally: close(&tally, &purchase.model, dropped), dropped, released_at, cpu_time, threads })
     };
     // A user that panics would make goose wait for ever; nothing here panics, and nothing here waits for ever either.
     let limit = purchase.arrive_within + purchase.model.duration() + purchase.answer_within + GOOSE_GRACE;
     let attacking = async {
-        match tokio::time::timeout(limit, attack.execute()).await {
+        let ended = tokio::time::timeout(limit, attack.execute()).await;
+        // Nobody is waited for any more.
+        gate.cancel();
+        match ended {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(error)) => Err(goose_failed(&error)),
-            Err(_) => {
-                gate.cancel();
-                Err(Error::Generator(format!("goose did not end within {} s", limit.as_secs())))
-            }
+            Err(_) => Err(Error::Generator(format!("goose did not end within {} s", limit.as_secs()))),
         }
     };
     let (load, attacked) = tokio::join!(loading, attacking);
@@ -98,28 +90,8 @@ async fn connect(client: &Client, purchase: &Purchase) {
     }
 }
 
-/// Takes the samples as they come. Returns them with the number of users that are done.
-async fn collect(mut receiver: mpsc::UnboundedReceiver<Report>, users: usize) -> (Vec<Sample>, usize) {
-    let mut samples = Vec::with_capacity(users);
-    let mut done = 0;
-    while done < users {
-        // The senders go with goose and its users, so this ends even if users are missing.
-        match receiver.recv().await {
-            Some(Report::Sample(sample)) => samples.push(sample),
-            Some(Report::Done) => done += 1,
-            None => break,
-        }
-    }
-    (samples, done)
-}
-
 /// One goose attack, whose only iteration is all that a user buys.
-fn attack(
-    purchase: &Purchase,
-    client: &Client,
-    gate: &Arc<Gate>,
-    reports: mpsc::UnboundedSender<Report>,
-) -> Result<GooseAttack, Error> {
+fn attack(purchase: &Purchase, client: &Client, gate: &Arc<Gate>, tally: &SharedTally) -> Result<GooseAttack, Error> {
     let mut configuration = GooseConfiguration::default();
     // Every request names its own URL; goose merely wants a host to be set.
     configuration.host = purchase.place(0).map(|(_, url)| url.to_string());
@@ -139,15 +111,15 @@ fn attack(
     }
     // Goose does things of its own between two transactions, so the rendezvous is in the one that buys.
     let shop = {
-        let (gate, purchase, client) = (Arc::clone(gate), Arc::new(purchase.clone()), client.clone());
+        let (gate, tally) = (Arc::clone(gate), Arc::clone(tally));
+        let (purchase, client) = (Arc::new(purchase.clone()), client.clone());
         Transaction::new(Arc::new(move |user: &mut GooseUser| {
-            let (gate, purchase, reports) = (Arc::clone(&gate), Arc::clone(&purchase), reports.clone());
+            let (gate, purchase, tally) = (Arc::clone(&gate), Arc::clone(&purchase), Arc::clone(&tally));
             user.client.clone_from(&client);
             Box::pin(async move {
                 tokio::select! {
-                    done = shop(user, &purchase, &gate, &reports) => if done.is_some() {
-                        // The receiver outlives the attack, unless the whole load was abandoned.
-                        let _ = reports.send(Report::Done);
+                    done = shop(user, &purchase, &gate, &tally) => if done.is_some() {
+                        gate.leave();
                     },
                     () = gate.cancelled() => {}
                 }
@@ -175,12 +147,7 @@ fn goose_failed(error: &GooseError) -> Error {
 }
 
 /// The rendezvous, and all that one user buys. Nothing if the load was called off meanwhile.
-async fn shop(
-    goose: &mut GooseUser,
-    purchase: &Purchase,
-    gate: &Gate,
-    reports: &mpsc::UnboundedSender<Report>,
-) -> Option<()> {
+async fn shop(goose: &mut GooseUser, purchase: &Purchase, gate: &Gate, tally: &Mutex<Tally>) -> Option<()> {
     let user = goose.weighted_users_index;
     if purchase.model.begins_together() {
         gate.arrive().await;
@@ -197,13 +164,11 @@ async fn shop(
             tokio::time::sleep_until(released + intended).await;
         }
         let buyer = Buyer { user, number, released, intended, idle_since: intended };
-        let sample = buy(purchase, buyer, |url| ask(goose, url)).await?;
-        let failed = sample.status.is_none() && sample.outcome == Outcome::Error;
+        let end = buy(purchase, tally, buyer, |url| ask(goose, url)).await?;
         // In a closed loop a user wants the next unit as soon as it has its answer.
-        intended = sample.ended;
+        intended = end.ended;
         number += purchase.users;
-        reports.send(Report::Sample(sample)).ok()?;
-        if failed {
+        if end.failed {
             tokio::time::sleep(FAILED_PAUSE).await;
             intended = released.elapsed();
         }

@@ -15,6 +15,8 @@ pub(crate) struct Gate {
     users: usize,
     arrived: AtomicUsize,
     everyone: Notify,
+    left: AtomicUsize,
+    nobody: Notify,
     state: watch::Sender<GateState>,
 }
 
@@ -30,7 +32,8 @@ enum GateState {
 impl Gate {
     pub(crate) fn new(users: usize) -> Arc<Gate> {
         let (state, _) = watch::channel(GateState::Closed);
-        Arc::new(Gate { users, arrived: AtomicUsize::new(0), everyone: Notify::new(), state })
+        let (arrived, left) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Arc::new(Gate { users, arrived, everyone: Notify::new(), left, nobody: Notify::new(), state })
     }
 
     /// A buyer arrives, and waits until the gate opens or the burst is called off.
@@ -73,6 +76,23 @@ impl Gate {
         if self.state.send_if_modified(opens) {
             self.everyone.notify_one();
         }
+    }
+
+    /// A buyer is done.
+    pub(crate) fn leave(&self) {
+        if self.left.fetch_add(1, Ordering::SeqCst) + 1 == self.users {
+            self.nobody.notify_one();
+        }
+    }
+
+    /// Waits until every buyer is done, or the burst is called off. Returns how many are done.
+    pub(crate) async fn left(&self) -> usize {
+        tokio::select! {
+            biased;
+            () = self.nobody.notified() => {}
+            () = self.cancelled() => {}
+        }
+        self.left.load(Ordering::SeqCst)
     }
 
     pub(crate) fn cancel(&self) {

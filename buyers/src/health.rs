@@ -5,7 +5,9 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stats::times::Times;
-use stats::{as_f64, as_ms, median};
+use stats::{as_f64, as_ms};
+
+use crate::sample::Sample;
 
 /// Above this share of the median response time, the wait for the generator itself dominates what was measured.
 const LAG_SHARE_MAX: f64 = 0.5;
@@ -73,13 +75,49 @@ pub struct Dropped {
     pub idle: u64,
 }
 
-/// How punctually the generator ran.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Pulse {
-    /// For each beat, when it was due after the release, and how late it was. A beat that a longer delay skipped is one, too.
-    pub beats: Vec<(Duration, Duration)>,
-    /// What the threads of the process did meanwhile; absent where the system does not tell.
-    pub threads: Option<Threads>,
+/// When the requests of a load started, and how late. All instants count from the release.
+#[derive(Debug, Clone, Default)]
+pub struct Starts {
+    /// From the intended to the actual start of each request.
+    lag: Times,
+    lag_max: Duration,
+    /// Requests that started late.
+    late: u64,
+    /// Requests that started late although a user was idle.
+    late_idle: u64,
+    /// Users that have started a request.
+    users: usize,
+    /// The first of them.
+    first_user: Option<Duration>,
+    /// The last of them.
+    last_user: Duration,
+}
+
+impl Starts {
+    /// Adds a request.
+    pub(crate) fn add(&mut self, sample: &Sample) {
+        self.lag.record(sample.start_lag());
+        self.lag_max = self.lag_max.max(sample.start_lag());
+        self.late += u64::from(sample.start_lag() > LATE);
+        self.late_idle += u64::from(sample.idle_lag() > LATE);
+    }
+
+    /// A user starts its first request.
+    pub(crate) fn add_user(&mut self, started: Duration) {
+        self.users += 1;
+        self.first_user = Some(self.first_user.map_or(started, |first| first.min(started)));
+        self.last_user = self.last_user.max(started);
+    }
+
+    /// How many requests there were.
+    pub(crate) fn count(&self) -> u64 {
+        self.lag.count()
+    }
+
+    /// When the last of this many users started. `None` if not all of them have.
+    pub(crate) fn last_of(&self, users: usize) -> Option<Duration> {
+        (self.users == users).then_some(self.last_user)
+    }
 }
 
 /// Processor time of all threads of the process, and their wait for it.
@@ -94,52 +132,34 @@ pub struct Threads {
 /// What the judgement is based on.
 #[derive(Debug, Clone)]
 pub struct Effort {
-    /// For each request, the time from its intended to its actual start.
-    pub start_lags: Vec<Duration>,
-    /// For each request, the part of that time in which a user was idle.
-    pub idle_lags: Vec<Duration>,
-    /// For each user, when its first request started.
-    pub first_starts: Vec<Duration>,
+    /// When the requests started, and how late.
+    pub starts: Starts,
     /// Arrivals that were not started.
     pub dropped: Dropped,
     /// Whether the requests were to arrive at a rate.
     pub is_open: bool,
-    /// Whether all users were to begin together.
-    pub begins_together: bool,
-    /// Median response time over all answers.
-    pub response_p50: Option<Duration>,
+    /// Median response time over all answers, in milliseconds.
+    pub response_p50_ms: Option<f64>,
     /// From the release to the last answer.
     pub length: Duration,
     /// Processor time, user and system, that the generator used meanwhile.
     pub cpu_time: Duration,
     /// Cores of the machine.
     pub cores: usize,
-    /// How punctually the generator ran.
-    pub pulse: Pulse,
+    /// How late each beat of the heartbeat was.
+    pub heartbeat: Times,
+    /// What the threads of the process did meanwhile; absent where the system does not tell.
+    pub threads: Option<Threads>,
 }
 
 impl Generator {
     /// Judges one load.
     pub fn judge(effort: Effort) -> Generator {
-        let lags_ms: Vec<f64> = effort.start_lags.iter().copied().map(as_ms).collect();
-        let starts_ms: Vec<f64> = effort.first_starts.iter().copied().map(as_ms).collect();
-        let largest = |values: &[f64]| values.iter().copied().reduce(f64::max);
-        let smallest = |values: &[f64]| values.iter().copied().reduce(f64::min);
-        let requests = lags_ms.len() as u64;
-        let late = |lags: &[Duration]| lags.iter().filter(|lag| **lag > LATE).count() as u64;
-        let late_idle = late(&effort.idle_lags) + effort.dropped.idle;
-        let dropped = effort.dropped.busy + effort.dropped.idle;
-        let start_lag_p50_ms = median(&lags_ms);
+        let Effort { starts, dropped: Dropped { busy, idle }, heartbeat, .. } = effort;
+        let (requests, dropped, late_idle) = (starts.count(), busy + idle, starts.late_idle + idle);
+        let start_lag_p50_ms = starts.lag.median_served_ms();
         let cpu_share = share(effort.cpu_time, effort.length, effort.cores);
-        let last_start = effort.first_starts.iter().max().filter(|_| effort.begins_together);
-        let mut heartbeat = Times::new();
-        for (due, late) in effort.pulse.beats {
-            if last_start.is_none_or(|start| due >= *start) {
-                heartbeat.record(late);
-            }
-        }
-        let response_ms = effort.response_p50.map(as_ms);
-        let dominates = |delay_ms: Option<f64>, share: f64| match (delay_ms, response_ms) {
+        let dominates = |delay_ms: Option<f64>, share: f64| match (delay_ms, effort.response_p50_ms) {
             (Some(delay), Some(response)) => delay > as_ms(LATE) && delay > share * response,
             _ => false,
         };
@@ -148,16 +168,16 @@ impl Generator {
         let lags_behind = effort.is_open && as_f64(late_idle) > LATE_SHARE_MAX * as_f64(requests + dropped);
         Generator {
             requests,
-            late: late(&effort.start_lags),
+            late: starts.late,
             dropped,
-            dropped_busy: effort.dropped.busy,
+            dropped_busy: busy,
             late_idle,
             start_lag_p50_ms,
-            start_lag_max_ms: largest(&lags_ms),
-            start_spread_ms: largest(&starts_ms).unwrap_or(0.0) - smallest(&starts_ms).unwrap_or(0.0),
+            start_lag_max_ms: (requests > 0).then(|| as_ms(starts.lag_max)),
+            start_spread_ms: starts.first_user.map_or(0.0, |first| as_ms(starts.last_user) - as_ms(first)),
             cpu_share,
-            cpu_us_per_request: (requests > 0).then(|| effort.cpu_time.as_secs_f64() * 1e6 / as_f64(lags_ms.len())),
-            run_queue_share: effort.pulse.threads.and_then(|Threads { ran, waited }| {
+            cpu_us_per_request: (requests > 0).then(|| effort.cpu_time.as_secs_f64() * 1e6 / as_f64(requests)),
+            run_queue_share: effort.threads.and_then(|Threads { ran, waited }| {
                 let all = (ran + waited).as_secs_f64();
                 (all > 0.0).then(|| waited.as_secs_f64() / all)
             }),
@@ -176,32 +196,53 @@ fn share(cpu_time: Duration, length: Duration, cores: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample::Outcome;
 
-    fn effort(lags_ms: &[u64], response_ms: u64, cpu_ms: u64) -> Effort {
-        let lags: Vec<Duration> = lags_ms.iter().copied().map(Duration::from_millis).collect();
+    /// Requests of one user each that were meant to start at the release. All users were idle, or none.
+    fn starts(lags_ms: &[u64], are_idle: bool) -> Starts {
+        let mut starts = Starts::default();
+        for lag_ms in lags_ms {
+            let started = Duration::from_millis(*lag_ms);
+            starts.add_user(started);
+            starts.add(&Sample {
+                user: 0,
+                goods: 0,
+                outcome: Outcome::SoldOut,
+                intended: Duration::ZERO,
+                idle_since: if are_idle { Duration::ZERO } else { started },
+                started,
+                first_byte: None,
+                ended: started,
+                status: Some(409),
+                received_bytes: 0,
+                problem: None,
+            });
+        }
+        starts
+    }
+
+    fn effort(lags_ms: &[u64], response_ms: u32, cpu_ms: u64) -> Effort {
         Effort {
-            start_lags: lags.clone(),
-            idle_lags: lags.clone(),
-            first_starts: lags,
+            starts: starts(lags_ms, true),
             dropped: Dropped::default(),
             is_open: false,
-            begins_together: true,
-            response_p50: Some(Duration::from_millis(response_ms)),
+            response_p50_ms: Some(f64::from(response_ms)),
             length: Duration::from_millis(1000),
             cpu_time: Duration::from_millis(cpu_ms),
             cores: 2,
-            pulse: Pulse::default(),
+            heartbeat: Times::new(),
+            threads: None,
         }
     }
 
-    fn burst(lags_ms: &[u64], response_ms: u64, cpu_ms: u64) -> Generator {
+    fn burst(lags_ms: &[u64], response_ms: u32, cpu_ms: u64) -> Generator {
         Generator::judge(effort(lags_ms, response_ms, cpu_ms))
     }
 
     #[test]
     fn a_generator_with_time_to_spare_is_not_limited() {
         let generator = burst(&[1, 4, 9], 400, 500);
-        assert_eq!(generator.start_lag_p50_ms, Some(4.0));
+        assert!((generator.start_lag_p50_ms.unwrap() - 4.0).abs() < 0.01, "three digits are kept");
         assert!((generator.start_spread_ms - 8.0).abs() < 1e-9);
         assert!((generator.cpu_share - 0.25).abs() < 1e-9);
         assert_eq!((generator.requests, generator.late, generator.start_lag_max_ms), (3, 1, Some(9.0)));
@@ -239,15 +280,12 @@ mod tests {
 
     #[test]
     fn a_generator_whose_heartbeat_is_late_is_limited() {
-        let ms = Duration::from_millis;
         let judged = |late_beats: u64, response_ms| {
-            // The first beats fall into the starts of the users, which last 100 ms.
-            let starting = (0..20).map(|beat| (ms(5 * beat), ms(100)));
-            let beats = (20..1020).map(|beat| (ms(5 * beat), ms(if beat < 20 + late_beats { 30 } else { 1 })));
-            let pulse = Pulse { beats: starting.chain(beats).collect(), threads: None };
-            Generator::judge(Effort { pulse, ..effort(&[1, 100], response_ms, 500) })
+            let mut heartbeat = Times::new();
+            heartbeat.record_n(Duration::from_millis(30), late_beats);
+            heartbeat.record_n(Duration::from_millis(1), 1000 - late_beats);
+            Generator::judge(Effort { heartbeat, ..effort(&[1, 100], response_ms, 500) })
         };
-        assert_eq!(judged(0, 250).heartbeat.count(), 1000);
         assert!(!judged(100, 250).limited, "a tenth of the beats may be late");
         assert!(judged(101, 250).limited);
         assert!(!judged(101, 400).limited, "it is a small part of the response time");
@@ -256,14 +294,9 @@ mod tests {
     #[test]
     fn a_slow_service_is_no_fault_of_the_generator() {
         // One start was late, but every user was busy until then.
-        let lags: Vec<Duration> = (0..49).map(|i| Duration::from_millis(if i == 0 { 80 } else { 1 })).collect();
-        let slow = Effort {
-            is_open: true,
-            start_lags: lags,
-            idle_lags: vec![Duration::from_millis(1); 49],
-            dropped: Dropped { busy: 3951, idle: 0 },
-            ..effort(&[1], 400, 500)
-        };
+        let lags: Vec<u64> = (0..49).map(|i| if i == 0 { 80 } else { 1 }).collect();
+        let dropped = Dropped { busy: 3951, idle: 0 };
+        let slow = Effort { is_open: true, starts: starts(&lags, false), dropped, ..effort(&[1], 400, 500) };
         let generator = Generator::judge(slow);
         assert_eq!((generator.late, generator.late_idle), (1, 0));
         assert_eq!((generator.dropped, generator.dropped_busy, generator.limited), (3951, 3951, false));
@@ -271,7 +304,7 @@ mod tests {
 
     #[test]
     fn a_burst_without_answers_is_not_judged() {
-        let nothing = Effort { response_p50: None, length: Duration::ZERO, ..effort(&[], 0, 0) };
+        let nothing = Effort { response_p50_ms: None, length: Duration::ZERO, ..effort(&[], 0, 0) };
         let generator = Generator::judge(nothing);
         assert!(!generator.limited && generator.start_lag_p50_ms.is_none());
     }

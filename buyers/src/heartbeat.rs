@@ -4,55 +4,58 @@
 //! An answer that has arrived waits for the generator to read it, and no clock of the buyers sees that wait. The heartbeat is
 //! a task of the same runtime, so it is late whenever an answer would be.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, interval};
 
-use crate::health::{Pulse, Threads};
+use crate::health::Threads;
+use crate::tally::{SharedTally, shared};
 
 /// Time from one beat to the next.
 const BEAT: Duration = Duration::from_millis(5);
 
-/// A heartbeat that goes on until it is stopped or dropped.
+/// A heartbeat that goes on until it is stopped or dropped. The tally gets its beats.
 pub(crate) struct Heartbeat {
     stop: oneshot::Sender<()>,
-    beats: JoinHandle<Vec<(Duration, Duration)>>,
+    beats: JoinHandle<()>,
     before: Option<Threads>,
 }
 
 impl Heartbeat {
-    pub(crate) fn start() -> Heartbeat {
+    pub(crate) fn start(tally: &SharedTally) -> Heartbeat {
         let (stop, stopped) = oneshot::channel();
-        Heartbeat { stop, beats: tokio::spawn(beat(stopped)), before: threads() }
+        Heartbeat { stop, beats: tokio::spawn(beat(stopped, Arc::clone(tally))), before: threads() }
     }
 
-    /// Ends the heartbeat, and returns what it has seen.
-    pub(crate) async fn stop(self) -> Pulse {
+    /// Ends the heartbeat, and returns what the threads of the process did meanwhile.
+    pub(crate) async fn stop(self) -> Option<Threads> {
         let after = threads();
         // It is gone only if it has ended by itself, which it does not.
         let _ = self.stop.send(());
+        let _ = self.beats.await;
         let waited = |before: Threads, after: Threads| Threads {
             ran: after.ran.saturating_sub(before.ran),
             waited: after.waited.saturating_sub(before.waited),
         };
-        Pulse {
-            beats: self.beats.await.unwrap_or_default(),
-            threads: self.before.zip(after).map(|(before, after)| waited(before, after)),
-        }
+        self.before.zip(after).map(|(before, after)| waited(before, after))
     }
 }
 
-/// Records when each beat is due and how late it is, until the other side of the channel is used or gone.
-async fn beat(mut stopped: oneshot::Receiver<()>) -> Vec<(Duration, Duration)> {
-    let (start, mut seen, mut beats) = (Instant::now(), Vec::new(), interval(BEAT));
+/// Tells the tally when each beat is due and how late it is, until the other side of the channel is used or gone.
+async fn beat(mut stopped: oneshot::Receiver<()>, tally: SharedTally) {
+    let (start, mut beats) = (Instant::now(), interval(BEAT));
     loop {
         tokio::select! {
             // First of all the beats that were missed. They come at once, each with its own instant.
             biased;
-            due = beats.tick() => seen.push((due.saturating_duration_since(start), Instant::now() - due)),
-            _ = &mut stopped => return seen,
+            due = beats.tick() => {
+                let late = Instant::now() - due;
+                shared(&tally).beat(due.saturating_duration_since(start), late);
+            }
+            _ = &mut stopped => return,
         }
     }
 }
@@ -72,17 +75,25 @@ fn threads() -> Option<Threads> {
 
 #[cfg(test)]
 mod tests {
+    use stats::times::Times;
+
     use super::*;
 
     #[tokio::test(start_paused = true)]
     async fn beats_that_a_delay_skipped_are_late_each_by_its_own() {
-        let heartbeat = Heartbeat::start();
+        let tally = SharedTally::default();
+        let heartbeat = Heartbeat::start(&tally);
         tokio::task::yield_now().await;
         // The clock jumps, as it does when the process is stopped.
         tokio::time::advance(20 * BEAT).await;
-        let Pulse { beats, .. } = heartbeat.stop().await;
-        let expected = (1..=20).map(|beat| (beat * BEAT, (20 - beat) * BEAT));
-        assert_eq!(beats[1..], expected.collect::<Vec<_>>());
+        heartbeat.stop().await;
+        let mut expected = Times::new();
+        // The first beat is due at once.
+        [Duration::ZERO]
+            .into_iter()
+            .chain((0..20).map(|skipped| skipped * BEAT))
+            .for_each(|late| expected.record(late));
+        assert_eq!(shared(&tally).heartbeat, expected);
     }
 
     #[cfg(target_os = "linux")]

@@ -11,7 +11,7 @@
 //! | times | `buyer` | goose's clock stops at the headers of an answer, and knows no intended start |
 //!
 //! The crate holds what runs while buyers buy, so that a release builds it for speed and the rest of `loadgen` for a short
-//! build. `answer`, `health`, `model` and `sample` are pure: they know no clock, no task and no socket.
+//! build. `answer`, `health`, `latency`, `model`, `sample` and `tally` are pure: they know no clock, no task and no socket.
 
 pub mod answer;
 mod buyer;
@@ -19,10 +19,12 @@ mod closed;
 mod gate;
 pub mod health;
 mod heartbeat;
+pub mod latency;
 pub mod model;
 mod open;
 pub mod purchase;
 pub mod sample;
+pub mod tally;
 
 use std::pin::Pin;
 

@@ -114,12 +114,15 @@ impl LoadModel {
     }
 
     /// When the requests of an open model are meant to start, counted from the release, in order; nothing for the
-    /// closed models, whose users decide. The same seed draws the same arrivals.
-    pub fn arrivals(&self, seed: u64) -> Vec<Duration> {
-        let LoadModel::Open { rate_per_s, arrivals, .. } = self else { return Vec::new() };
-        let (mut random, end) = (ChaCha8Rng::seed_from_u64(seed), self.duration().as_secs_f64());
+    /// closed models, whose users decide. The same seed draws the same arrivals, one by one.
+    pub fn arrivals(&self, seed: u64) -> impl Iterator<Item = Duration> + Send + use<> {
+        let (rate_per_s, arrivals, end) = match *self {
+            LoadModel::Open { rate_per_s, arrivals, .. } => (rate_per_s, arrivals, self.duration()),
+            _ => (1.0, Arrivals::Constant, Duration::ZERO),
+        };
+        let (mut random, end) = (ChaCha8Rng::seed_from_u64(seed), end.as_secs_f64());
         let mut at = 0.0_f64;
-        let starts = (1_u64..).map(|number| {
+        let starts = (1_u64..).map(move |number| {
             let start = at;
             at = match arrivals {
                 // Not the sum of the gaps, whose last digits add up.
@@ -129,7 +132,7 @@ impl LoadModel {
             };
             start
         });
-        starts.take_while(|start| *start < end).map(Duration::from_secs_f64).collect()
+        starts.take_while(move |start| *start < end).map(Duration::from_secs_f64)
     }
 }
 
@@ -174,14 +177,14 @@ mod tests {
     #[test]
     fn constant_arrivals_are_evenly_spaced() {
         let starts = open(4.0, Arrivals::Constant, 1000).arrivals(1);
-        let ms: Vec<u128> = starts.iter().map(Duration::as_millis).collect();
+        let ms: Vec<u128> = starts.map(|start| start.as_millis()).collect();
         assert_eq!(ms, [0, 250, 500, 750]);
-        assert_eq!(open(300.0, Arrivals::Constant, 1000).arrivals(1).len(), 300);
+        assert_eq!(open(300.0, Arrivals::Constant, 1000).arrivals(1).count(), 300);
     }
 
     #[test]
     fn poisson_arrivals_have_the_rate_and_the_spread_of_their_distribution() {
-        let starts = open(1000.0, Arrivals::Poisson, 20_000).arrivals(42);
+        let starts: Vec<Duration> = open(1000.0, Arrivals::Poisson, 20_000).arrivals(42).collect();
         // Twenty thousand are expected, with a standard deviation of 141.
         assert!((19_400..20_600).contains(&starts.len()), "{}", starts.len());
         let gaps: Vec<f64> = starts.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64()).collect();
@@ -197,9 +200,9 @@ mod tests {
             rate in 0.5_f64..2000.0, duration_ms in 1_u64..2000, seed: u64,
         ) {
             let model = open(rate, Arrivals::Poisson, duration_ms);
-            let starts = model.arrivals(seed);
+            let starts: Vec<Duration> = model.arrivals(seed).collect();
             prop_assert!(starts.is_sorted() && starts.iter().all(|start| *start < model.duration()));
-            prop_assert_eq!(starts, model.arrivals(seed));
+            prop_assert_eq!(starts, model.arrivals(seed).collect::<Vec<_>>());
         }
     }
 }

@@ -4,8 +4,8 @@
 //! answers do not take much longer. It sleeps between two arrivals.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use reqwest::Client;
@@ -13,12 +13,12 @@ use tokio::runtime::Handle;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
-use super::buyer::{Buyer, buy};
+use super::buyer::{Buyer, End, buy};
 use super::purchase::{Load, Purchase, client, cpu_time};
 use crate::Error;
 use crate::health::{Dropped, LATE};
 use crate::heartbeat::Heartbeat;
-use crate::sample::Sample;
+use crate::tally::{SharedTally, close};
 
 /// Runs the open model.
 ///
@@ -33,21 +33,22 @@ pub(crate) async fn run(purchase: &Purchase) -> Result<Load, Error> {
     let arrivals = purchase.model.arrivals(purchase.seed);
     let (purchase, client, runtime) = (Arc::new(purchase.clone()), client(purchase)?, Handle::current());
     let (cpu_start, released_at, released) = (cpu_time(), SystemTime::now(), Instant::now());
-    let heartbeat = Heartbeat::start();
+    let tally = Arc::new(Mutex::new(purchase.tally()));
+    let heartbeat = Heartbeat::start(&tally);
     // The thread ends early if this future is dropped.
     let (_wanted, abandoned) = channel();
     let mut users = Users {
         free: (0..purchase.users).rev().map(|user| (user, Duration::ZERO)).collect(),
         busy: JoinSet::new(),
         idle_until: Duration::ZERO,
-        samples: Vec::with_capacity(arrivals.len()),
+        tally: Arc::clone(&tally),
         dropped: Dropped::default(),
         released,
         client,
         purchase,
     };
     let paced = tokio::task::spawn_blocking(move || {
-        for (number, intended) in arrivals.into_iter().enumerate() {
+        for (number, intended) in arrivals.enumerate() {
             if !wait_until(released + intended, &abandoned) {
                 break;
             }
@@ -59,9 +60,9 @@ pub(crate) async fn run(purchase: &Purchase) -> Result<Load, Error> {
     while let Some(done) = users.busy.join_next().await {
         users.is_done(done)?;
     }
-    let Users { samples, dropped, .. } = users;
-    let (pulse, cpu_time) = (heartbeat.stop().await, cpu_time().saturating_sub(cpu_start));
-    Ok(Load { samples, dropped, released_at, cpu_time, pulse })
+    let (threads, cpu_time) = (heartbeat.stop().await, cpu_time().saturating_sub(cpu_start));
+    let tally = close(&tally, &users.purchase.model, users.dropped);
+    Ok(Load { tally, dropped: users.dropped, released_at, cpu_time, threads })
 }
 
 /// Sleeps until an instant. Returns whether the load is still wanted.
@@ -77,10 +78,10 @@ struct Users {
     /// Users without a request, each with the time since when. The first has waited longest.
     free: Vec<(usize, Duration)>,
     /// Users that wait for their answers.
-    busy: JoinSet<(usize, Option<Sample>)>,
+    busy: JoinSet<(usize, Option<End>)>,
     /// Until when a user was idle at the last start that came after its intended instant.
     idle_until: Duration,
-    samples: Vec<Sample>,
+    tally: SharedTally,
     dropped: Dropped,
     released: Instant,
     client: Client,
@@ -106,18 +107,17 @@ impl Users {
             self.idle_until = now;
         }
         let (client, purchase, released) = (self.client.clone(), Arc::clone(&self.purchase), self.released);
+        let tally = Arc::clone(&self.tally);
         let buyer = Buyer { user, number, released, intended, idle_since };
         let ask = async move |url| Some(client.get(url).send().await);
-        self.busy.spawn_on(async move { (user, buy(&purchase, buyer, ask).await) }, runtime);
+        self.busy.spawn_on(async move { (user, buy(&purchase, &tally, buyer, ask).await) }, runtime);
         Ok(())
     }
 
-    /// Keeps the sample of a user who is done, and frees the user.
-    fn is_done(&mut self, done: Result<(usize, Option<Sample>), JoinError>) -> Result<(), Error> {
-        let (user, sample) = done.map_err(|error| lost(&error))?;
-        let since = sample.as_ref().map_or_else(|| self.released.elapsed(), |sample| sample.ended);
-        self.free.push((user, since));
-        self.samples.extend(sample);
+    /// Frees a user who is done.
+    fn is_done(&mut self, done: Result<(usize, Option<End>), JoinError>) -> Result<(), Error> {
+        let (user, end) = done.map_err(|error| lost(&error))?;
+        self.free.push((user, end.map_or_else(|| self.released.elapsed(), |end| end.ended)));
         Ok(())
     }
 }

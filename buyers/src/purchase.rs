@@ -8,9 +8,9 @@ use nix::sys::time::{TimeVal, TimeValLike};
 use reqwest::{Client, Url};
 
 use crate::Error;
-use crate::health::{Dropped, Pulse};
+use crate::health::{Dropped, Threads};
 use crate::model::LoadModel;
-use crate::sample::Sample;
+use crate::tally::Tally;
 
 /// What the buyers do.
 #[derive(Debug, Clone)]
@@ -32,9 +32,16 @@ pub struct Purchase {
     /// Where goose writes its own report of a closed model, in the format of the file's extension. Without one, goose counts
     /// nothing.
     pub goose_report: Option<PathBuf>,
+    /// The most requests that are kept one by one for the log. If there are more, none is.
+    pub log_max: usize,
 }
 
 impl Purchase {
+    /// The tally of this load before it begins.
+    pub(crate) fn tally(&self) -> Tally {
+        Tally::of(self.urls.len(), self.users, &self.model, self.log_max)
+    }
+
     /// Returns the SKU and the URL for buyer `number`. The buyers take turns in the instances, and rounds of buyers take turns
     /// in the SKUs. So every SKU is bought at every instance.
     pub(crate) fn place(&self, number: usize) -> Option<(usize, &Url)> {
@@ -47,22 +54,24 @@ impl Purchase {
 /// What a load was like.
 #[derive(Debug)]
 pub struct Load {
-    /// One sample a request.
-    pub samples: Vec<Sample>,
+    /// What the requests add up to.
+    pub tally: Tally,
     /// Arrivals that were not started, as no user was free.
     pub dropped: Dropped,
-    /// The wall clock at the release, from which the instants of the samples count.
+    /// The wall clock at the release, from which the instants of the requests count.
     pub released_at: SystemTime,
     /// Processor time of this process from the release to the last answer.
     pub cpu_time: Duration,
-    /// How punctually this process ran meanwhile.
-    pub pulse: Pulse,
+    /// What the threads of this process did meanwhile; absent where the system does not tell.
+    pub threads: Option<Threads>,
 }
 
 /// The client that all users share, with as many connections as are needed at the same time.
 pub(crate) fn client(purchase: &Purchase) -> Result<Client, Error> {
-    // A proxy would be measured with the service.
-    let builder = Client::builder().no_proxy().timeout(purchase.answer_within);
+    // A proxy would be measured with the service. The probes of ten thousand idle connections come at one instant, overflow the
+    // queue of the loopback device, and then the system ends connections in good health.
+    let builder = Client::builder().no_proxy().tcp_keepalive(None).tcp_user_timeout(None);
+    let builder = builder.timeout(purchase.answer_within);
     builder.build().map_err(|error| Error::Generator(format!("no HTTP client: {error}")))
 }
 
@@ -100,6 +109,7 @@ mod tests {
             answer_within: Duration::ZERO,
             arrive_within: Duration::ZERO,
             goose_report: None,
+            log_max: 0,
         };
         let places: Vec<_> = (0..5).map(|number| purchase.place(number).unwrap()).collect();
         let places: Vec<_> = places.iter().map(|(goods, url)| (*goods, url.as_str())).collect();

@@ -109,15 +109,6 @@ impl ByOutcome<u64> {
         self.error + self.timeout
     }
 
-    /// How many samples there are of each outcome.
-    pub fn count(samples: &[Sample]) -> Self {
-        let mut answers = ByOutcome::default();
-        for sample in samples {
-            *answers.get_mut(sample.outcome) += 1;
-        }
-        answers
-    }
-
     /// All of them.
     pub fn total(&self) -> u64 {
         self.sold + self.sold_out + self.undecided()

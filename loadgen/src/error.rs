@@ -24,6 +24,12 @@ pub enum Error {
     /// Another program listens where an instance should.
     #[error("port {port} is in use; choose another with --port, or leave --port out for any free one")]
     PortInUse { port: u16 },
+    /// The system grants fewer open files than the load needs.
+    #[error(
+        "the load needs more open files than the system grants ({needs}; the limit is {limit}); \
+         raise it with `ulimit -n {needed}`, or give fewer --users"
+    )]
+    TooFewFiles { needs: String, needed: u64, limit: u64 },
     /// A throwaway server or an instance could not be started.
     #[error(transparent)]
     Testbed(#[from] testbed::Error),

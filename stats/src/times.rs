@@ -128,6 +128,12 @@ impl Times {
         quantile_is_carried(self.sample(), permille).then(|| self.ranked_ms(rank))
     }
 
+    /// Returns the median of the times in milliseconds. It leaves out the unserved, and a small sample has it, too: it is to
+    /// judge by, and not to report of a service. `None` without times.
+    pub fn median_served_ms(&self) -> Option<f64> {
+        (self.count() > 0).then(|| self.ranked_ms(self.count().div_ceil(2)))
+    }
+
     /// Returns the time in milliseconds that has this rank in the sample, counted from one.
     fn ranked_ms(&self, rank: u64) -> f64 {
         if rank > self.count() {

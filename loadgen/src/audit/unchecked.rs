@@ -24,6 +24,8 @@ pub enum Gap {
     Instance,
     /// Sections that the instances had dropped.
     Record,
+    /// Instances whose history could not be read.
+    History,
     /// Instances that are not, or may not be, the ones that were asked before.
     Identity,
     /// Instances that have no common clock.
@@ -43,6 +45,7 @@ impl Gap {
             Gap::Section => "orders without their section in the history",
             Gap::Instance => "orders of instances that no URL names",
             Gap::Record => "sections that the instances no longer have; raise their --history",
+            Gap::History => "instances whose history could not be read",
             Gap::Identity => "instances that were restarted, share a URL, or do not say who they are",
             Gap::Clock => "instances without a common clock",
             Gap::Rest => "trials that had not come to rest",

@@ -5,6 +5,8 @@
 //! | a flag, a plan, settings that contradict each other | `config` |
 //! | a folder that cannot be written, or that another `loadgen` writes into | `report::files` |
 //! | a port in use, a missing program, an argument that the service refuses | [`offered`] |
+//! | a log of requests that cannot be written | `report::files` |
+//! | too few open files for the users | [`ensure_users_fit`] |
 //! | a strategy that the service does not offer | `lab::strategy` |
 //! | a strategy that only one of two builds offers | [`chosen`] |
 //! | a comparison of nothing, a threshold that nothing can hold or measure | [`subjects`] |
@@ -17,7 +19,7 @@ use crate::judge::metrics::Nature;
 use crate::judge::thresholds::Threshold;
 use crate::lab::service_program;
 use crate::lab::source::ServiceSettings;
-use crate::lab::stack::ensure_ports_are_free;
+use crate::lab::stack::{ensure_files_suffice, ensure_ports_are_free};
 use crate::lab::strategy::{Strategy, select};
 use crate::suggest::did_you_mean;
 use crate::trial::plan::Subject;
@@ -110,6 +112,17 @@ pub(super) fn subjects(settings: &CompareSettings, strategies: &[Strategy]) -> R
         ensure_it_can_be_checked(threshold, settings, strategies, &subjects)?;
     }
     Ok(subjects)
+}
+
+/// Makes sure that the system grants the files for the connections of all users. Users who do not begin together may share some.
+///
+/// # Errors
+///
+/// [`Error::TooFewFiles`].
+pub(super) fn ensure_users_fit(settings: &CompareSettings, subjects: &[Subject]) -> Result<(), Error> {
+    let is_together = settings.load.model.begins_together();
+    let users = subjects.iter().map(|subject| subject.users).max().filter(|_| is_together);
+    ensure_files_suffice(&settings.source, users.unwrap_or(0))
 }
 
 fn ensure_it_can_be_checked(

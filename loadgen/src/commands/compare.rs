@@ -11,7 +11,7 @@ use program::{Epilogue, Exit, Interrupt, ProgramError as _, Progress, chain};
 
 use crate::commands::before;
 use crate::config::comparison::ComparisonArgs;
-use crate::config::settings::CompareSettings;
+use crate::config::settings::{CompareSettings, RequestLog};
 use crate::error::Error;
 use crate::judge::metrics::METRICS;
 use crate::judge::verdict::EndedEarly;
@@ -104,6 +104,9 @@ pub(crate) async fn compare(
     output: &mut Output,
 ) -> Result<ExitCode, Error> {
     let files = Files::open(&settings.report)?;
+    if let RequestLog::At(path) = &settings.request_log {
+        Files::ensure_writable(path)?;
+    }
     let mut progress = Progress::new(settings.quiet);
     let opened = interrupt.or(open(settings, &progress)).await;
     if opened.is_err() {
@@ -126,7 +129,7 @@ pub(crate) async fn compare(
     if settings.jmeter_summary {
         output.print(&jtl.summary());
     }
-    let written = jtl.finish().and_then(|()| files.write(&report)).map_err(|error| save(&report, error));
+    let written = files.write(&report).map_err(|error| save(&report, error));
     let stopped = stack.stop().await;
     written?;
     stopped?;
@@ -164,7 +167,9 @@ impl Compared {
     /// Chooses among the strategies that the service offers.
     fn of(settings: &CompareSettings, offered: &[Strategy]) -> Result<Compared, Error> {
         let strategies = before::chosen(offered, settings.load.strategies.as_deref())?;
-        Ok(Compared { subjects: before::subjects(settings, &strategies)?, strategies })
+        let subjects = before::subjects(settings, &strategies)?;
+        before::ensure_users_fit(settings, &subjects)?;
+        Ok(Compared { strategies, subjects })
     }
 }
 
@@ -204,8 +209,13 @@ async fn measure(
         lock_wait: settings.load.lock_wait,
         cores: cores(),
         goose_reports: settings.goose_report.map(|format| files.goose_reports(format)).transpose()?,
+        log_max: settings.request_log.requests_max(),
     };
-    let mut jtl = Jtl::create(&files.path(files::JTL))?;
+    let mut jtl = Jtl::create(match &settings.request_log {
+        RequestLog::Off => None,
+        RequestLog::InReport => Some(files.path(files::JTL)),
+        RequestLog::At(path) => Some(path.clone()),
+    })?;
     progress.planned("trial", plan.len());
     let (trials, ended_early) =
         run_all(stack, &conditions, &strategies, &plan, interrupt, (progress, &mut jtl)).await?;

@@ -20,7 +20,7 @@ use crate::lab::strategy::select;
 use crate::output::Output;
 
 /// Flags of `compare` about servers, trials and reports, which no exported load has.
-const OF_COMPARE: [(&str, ArgAction); 11] = [
+const OF_COMPARE: [(&str, ArgAction); 13] = [
     ("database-url", ArgAction::Set),
     ("zookeeper", ArgAction::Set),
     ("trials", ArgAction::Set),
@@ -28,6 +28,8 @@ const OF_COMPARE: [(&str, ArgAction); 11] = [
     ("seed", ArgAction::Set),
     ("dropped-max", ArgAction::Set),
     ("errors-max", ArgAction::Set),
+    ("request-log", ArgAction::Set),
+    ("no-request-log", ArgAction::SetTrue),
     ("wide", ArgAction::SetTrue),
     ("jmeter-summary", ArgAction::SetTrue),
     ("goose-report", ArgAction::Set),

@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::load::{LoadArgs, Resolved};
 use super::service;
-use super::settings::CompareSettings;
+use super::settings::{CompareSettings, RequestLog};
 use super::values::{Trials, one_or_two_programs, parse_share, parse_url, program_parser};
 use crate::error::Error;
 use crate::judge::metrics::Column;
@@ -80,6 +80,13 @@ struct ReportArgs {
     /// Folder to write the report into; an earlier report in it is removed before the first trial
     #[arg(long, value_name = "DIR", default_value = "report")]
     out: PathBuf,
+    /// File for a log of every request, which JMeter reads. It may be on another disk than Postgres [default: results.jtl in
+    /// the folder of the report, without trials of more than 1000000 requests]
+    #[arg(long, value_name = "FILE")]
+    request_log: Option<PathBuf>,
+    /// Writes no log of requests
+    #[arg(long, conflicts_with = "request_log")]
+    no_request_log: bool,
     /// Prints every column of the table, not only those that fit 100 characters
     #[arg(long)]
     wide: bool,
@@ -114,13 +121,18 @@ impl ComparisonArgs {
             Some(target) => Source::Target(target),
             None => Source::Start(service),
         };
-        let ReportArgs { out: report, wide, jmeter_summary, goose_report, quiet } = report;
+        let ReportArgs { out: report, request_log, no_request_log, wide, jmeter_summary, goose_report, quiet } = report;
         if goose_report.is_some() && matches!(load.model, LoadModel::Open { .. }) {
             let remedy = "remove --goose-report, or the rate";
             return Err(Error::Usage(format!(
                 "goose has no open model, so it has nothing to report of a rate: {remedy}"
             )));
         }
+        let request_log = match request_log {
+            Some(path) => RequestLog::At(path),
+            None if no_request_log => RequestLog::Off,
+            None => RequestLog::InReport,
+        };
         Ok(CompareSettings {
             source,
             load,
@@ -129,6 +141,7 @@ impl ComparisonArgs {
             seed,
             limits,
             report,
+            request_log,
             column: if wide { Column::Wide } else { Column::Narrow },
             jmeter_summary,
             goose_report,
@@ -257,6 +270,17 @@ mod tests {
         assert_eq!(allowed(compare(&[])), 0.01);
         assert_eq!(allowed(plan("dropped-max = \"5 %\"", &[]).unwrap()), 0.05);
         assert_eq!(allowed(plan("dropped-max = \"5%\"", &["--dropped-max", "0%"]).unwrap()), 0.0);
+    }
+
+    #[test]
+    fn requests_are_logged_unless_they_are_too_many() {
+        let logged = |args: &[&str]| compare(args).request_log;
+        assert_eq!((logged(&[]), logged(&[]).requests_max()), (RequestLog::InReport, 1_000_000));
+        assert_eq!((logged(&["--no-request-log"]), RequestLog::Off.requests_max()), (RequestLog::Off, 0));
+        let named = logged(&["--request-log", "all.jtl"]);
+        assert_eq!((named.requests_max(), named), (usize::MAX, RequestLog::At("all.jtl".into())));
+        let both = refusal(&["compare", "--request-log", "all.jtl", "--no-request-log"]);
+        assert!(both.contains("cannot be used with"), "{both}");
     }
 
     #[test]

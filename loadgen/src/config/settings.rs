@@ -39,6 +39,7 @@ pub(crate) struct CompareSettings {
     pub(crate) seed: Option<u32>,
     pub(crate) limits: Limits,
     pub(crate) report: PathBuf,
+    pub(crate) request_log: RequestLog,
     /// How much of the table the terminal shows.
     pub(crate) column: Column,
     /// Whether JMeter's summariser lines are printed.
@@ -46,6 +47,31 @@ pub(crate) struct CompareSettings {
     /// The format of goose's own reports, if they are wanted.
     pub(crate) goose_report: Option<GooseFormat>,
     pub(crate) quiet: bool,
+}
+
+/// Which requests are logged one by one, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum RequestLog {
+    /// None.
+    Off,
+    /// Those of trials with up to [`RequestLog::REQUESTS_MAX`] requests, in the folder of the report.
+    InReport,
+    /// All of them, in this file.
+    At(PathBuf),
+}
+
+impl RequestLog {
+    /// The most requests of a trial that are kept in memory for a log that nobody has asked for: 150 MB of them.
+    pub(crate) const REQUESTS_MAX: usize = 1_000_000;
+
+    /// The most requests of a trial that are logged. A trial with more is not logged at all.
+    pub(crate) fn requests_max(&self) -> usize {
+        match self {
+            RequestLog::Off => 0,
+            RequestLog::InReport => Self::REQUESTS_MAX,
+            RequestLog::At(_) => usize::MAX,
+        }
+    }
 }
 
 /// The settings of `export`.

@@ -33,6 +33,8 @@ pub(crate) struct HistorySince {
     /// Instances that are not, or may not be, the ones of the mark. They were restarted, or a URL leads to several. Nothing is
     /// known of what they did in between.
     pub(crate) strangers: u64,
+    /// Instances whose history could not be read. Nothing else is known then.
+    pub(crate) unread: u64,
     /// The names that the instances write into their orders.
     pub(crate) names: HashSet<String>,
     /// How many instances were asked.

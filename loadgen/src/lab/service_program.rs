@@ -24,6 +24,12 @@ const CONNECTIONS_SPARE: u32 = 64;
 /// Connections that an instance keeps to Postgres for its buyers.
 pub(super) const DB_CONNECTIONS: u32 = 20;
 
+/// Open files of an instance beside those of clients, sessions and the buyers' connections to Postgres: two more of these, up to
+/// 288 between instances, and 64 for everything else.
+const FILES_ASIDE: u64 = 354;
+/// An instance gives as many files to the clients of the port for other instances as to the buyers.
+const LISTENERS: u64 = 2;
+
 /// The path of a program of the service: the one named, or else that beside this program.
 ///
 /// # Errors
@@ -42,6 +48,12 @@ pub(crate) fn find(program: &Program) -> Result<PathBuf, Error> {
 /// The port of instance `number`, if the ports were chosen; their range was checked with the command line.
 pub(super) fn port_of(settings: &ServiceSettings, number: u16) -> Option<u16> {
     settings.port.and_then(|first| first.checked_add(number))
+}
+
+/// Returns the open files that an instance needs for this number of connected buyers.
+pub(super) fn files_needed(settings: &ServiceSettings, connections: u64) -> u64 {
+    let clients = LISTENERS * (connections + u64::from(CONNECTIONS_SPARE));
+    clients + u64::from(settings.zk_sessions) + u64::from(DB_CONNECTIONS) + FILES_ASIDE
 }
 
 /// The arguments of instance `number`, counted from zero.

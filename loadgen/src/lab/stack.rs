@@ -7,15 +7,19 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::error::Error;
 use crate::lab::deployment::{Deployment, READY_POLL};
-use crate::lab::servers::OwnServers;
+use crate::lab::servers::{OwnServers, is_set};
 use crate::lab::service_program::{self, DB_CONNECTIONS};
-use crate::lab::source::{ServiceSettings, TargetSettings};
+use crate::lab::source::{ServiceSettings, Source, TargetSettings};
 
 /// How soon after an instance has stopped answering its end is known, if that is why.
 const OBITUARY_WITHIN: Duration = Duration::from_secs(3);
 /// Connections that an instance keeps to Postgres beside those for its buyers: for probes, and for the question whether a
 /// commit is over.
 const DB_CONNECTIONS_ASIDE: u32 = 2;
+/// Open files of this process beside those of the users: streams, pipes to what was started, questions to the servers.
+const FILES_SPARE: u64 = 64;
+/// Open files of ZooKeeper beside those of its sessions: programs, logs, the other servers.
+const ZOOKEEPER_FILES_SPARE: u64 = 256;
 /// Connections to Postgres beside those of the instances: the audit's, and a user's own.
 const DB_CONNECTIONS_SPARE: u32 = 40;
 
@@ -129,12 +133,38 @@ pub(crate) fn ensure_ports_are_free(settings: &ServiceSettings) -> Result<(), Er
     taken.map_or(Ok(()), |port| Err(Error::PortInUse { port }))
 }
 
+/// Makes sure that the limit of open files is enough for a load whose users are all connected at once. The processes that are
+/// started have the limit of this one. The limit of a running service is unknown.
+///
+/// # Errors
+///
+/// [`Error::TooFewFiles`] with what is needed.
+pub(crate) fn ensure_files_suffice(source: &Source, connections: u32) -> Result<(), Error> {
+    let connections = u64::from(connections);
+    let mut needs = vec![("loadgen".to_owned(), connections + FILES_SPARE)];
+    if let Source::Start(service) = source {
+        let instances = u64::from(service.instances);
+        let of_instance = service_program::files_needed(service, connections.div_ceil(instances));
+        needs.push(("an instance".to_owned(), of_instance));
+        if !is_set("ZOOKEEPER_CONNECT") {
+            let sessions = u64::from(service.zk_sessions) * instances * service.programs.len() as u64;
+            needs.push(("ZooKeeper".to_owned(), sessions + ZOOKEEPER_FILES_SPARE));
+        }
+    }
+    let Ok((limit, _)) = getrlimit(Resource::RLIMIT_NOFILE) else { return Ok(()) };
+    let needed = needs.iter().map(|(_, files)| *files).max().unwrap_or(0);
+    if limit >= needed {
+        return Ok(());
+    }
+    let needs: Vec<String> = needs.into_iter().map(|(process, files)| format!("{process} {files}")).collect();
+    Err(Error::TooFewFiles { needs: needs.join(", "), needed, limit })
+}
+
 /// Takes as many file descriptors as the system grants: a user needs a socket, and so does an instance for each user
 /// and session; the instances inherit the limit.
 pub(crate) fn raise_file_limit() {
     let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
-    // macOS calls its limit infinite, but grants no more than this. Where neither is granted, the burst itself says
-    // which sockets it could not have.
+    // macOS calls its limit infinite, but grants no more than this.
     for limit in [hard, hard.min(10_240)] {
         if setrlimit(Resource::RLIMIT_NOFILE, limit, hard).is_ok() {
             return;

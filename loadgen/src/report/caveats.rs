@@ -7,7 +7,8 @@ use stats::{BLOCKS_MIN, Difference, Ratio};
 
 use crate::judge::finding::{Finding, count_of};
 use crate::judge::metrics::{
-    Column, DROPPED, LATE, METRICS, Metric, P90, P90_CORRECTED, P99, P99_CORRECTED, SILENCE_MAX, START_LAG_SHARE,
+    Column, DROPPED, LATE, METRICS, Metric, P90, P90_CORRECTED, P99, P99_CORRECTED, RUN_QUEUE, SILENCE_MAX,
+    START_LAG_SHARE, START_SPREAD,
 };
 use crate::judge::result::StrategyResult;
 use crate::lab::environment::Environment;
@@ -91,7 +92,15 @@ fn late(result: &StrategyResult) -> Option<String> {
     let late = LATE.value(result).filter(|late| *late > LATE_SHARE_TOLD)?;
     let users = count_of(result.users.into(), "user");
     let of_p50 = START_LAG_SHARE.value(result).map(|share| format!(", {} of the p50", figures::percent(share)));
-    Some(format!("{} with {users} ({} late{})", result.name(), figures::percent(late), of_p50.unwrap_or_default()))
+    let spread = START_SPREAD.value(result).map(|spread| format!(", first starts within {}", figures::ms(spread)));
+    // Where the others have the processors, they are the bottleneck.
+    let bottleneck = RUN_QUEUE.value(result).map(|waited| {
+        let who =
+            if waited > 0.5 { "the service, the servers or others had the processors" } else { "it was busy itself" };
+        format!(", and it waited for a processor for {} of its time: {who}", figures::percent(waited))
+    });
+    let [of_p50, spread, bottleneck] = [of_p50, spread, bottleneck].map(Option::unwrap_or_default);
+    Some(format!("{} with {users} ({} late{of_p50}{spread}{bottleneck})", result.name(), figures::percent(late)))
 }
 
 /// A stall of a closed loop that the measured times hide.
@@ -140,6 +149,12 @@ fn of_trials(trials: &[Trial]) -> Vec<String> {
         let trials = count_of(unsettled as u64, "trial");
         caveats.push(format!("{trials} had not come to rest when the database was audited"));
     }
+    let left_out: Vec<&Trial> = trials.iter().filter(|trial| !trial.left_out.is_empty()).collect();
+    if !left_out.is_empty() {
+        let (trials, lines) =
+            (count_of(left_out.len() as u64, "trial"), left_out.iter().flat_map(|trial| &trial.left_out));
+        caveats.push(format!("left out of {trials}: {}", problems(lines).join("; ")));
+    }
     caveats.extend(undecided(trials));
     if trials.iter().any(|trial| trial.zookeeper.watches_fired.deleted.is_none()) {
         caveats.push("ZooKeeper did not answer `mntr`; notifications are those that the instances received".to_owned());
@@ -185,6 +200,17 @@ mod tests {
     use crate::report::{Report, fixture};
 
     #[test]
+    fn what_was_left_out_is_told_with_the_reason() {
+        let mut trials = fixture::report().trials;
+        for trial in &mut trials[..2] {
+            trial.left_out = vec!["waits for locks of Postgres: pool timed out".to_owned()];
+        }
+        let caveats = Report::of(fixture::findings(None, trials), METRICS).caveats;
+        let expected = "left out of 2 trials: waits for locks of Postgres: pool timed out";
+        assert!(caveats.iter().any(|caveat| caveat == expected), "{caveats:?}");
+    }
+
+    #[test]
     fn late_starts_name_their_part_of_the_p50() {
         let told = |report: &Report| report.caveats.iter().find(|caveat| caveat.starts_with("late starts")).cloned();
         assert_eq!(told(&fixture::report()), None);
@@ -195,7 +221,9 @@ mod tests {
             trial.latency.service.sold.record_n(Duration::from_millis(110), 100);
         }
         let caveat = told(&Report::of(fixture::findings(None, trials), METRICS)).unwrap();
-        let expected = ": zk-mutex with 300 users (10\u{202f}% late, 50\u{202f}% of the p50)";
+        let expected = ": zk-mutex with 300 users (10\u{202f}% late, 50\u{202f}% of the p50, first starts within ";
+        assert!(caveat.contains(expected), "{caveat}");
+        let expected = ", and it waited for a processor for 25\u{202f}% of its time: it was busy itself)";
         assert!(caveat.ends_with(expected), "{caveat}");
     }
 }

@@ -84,6 +84,22 @@ impl Files {
         Ok(())
     }
 
+    /// Makes sure that a file can be written that may be elsewhere, and leaves it as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`] when it cannot.
+    pub(crate) fn ensure_writable(path: &Path) -> Result<(), Error> {
+        let is_new = !path.exists();
+        let opened = File::options().append(true).create(true).open(path);
+        opened.map_err(Error::system(format!("write {}", path.display())))?;
+        if is_new {
+            // An empty file does no harm.
+            let _ = fs::remove_file(path);
+        }
+        Ok(())
+    }
+
     /// Where a file of that name is.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)

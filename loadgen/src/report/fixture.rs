@@ -3,9 +3,10 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use buyers::health::{Dropped, Effort, Generator, Pulse, Threads};
+use buyers::health::{Dropped, Effort, Generator, Threads};
 use buyers::model::LoadModel;
-use buyers::sample::{ByOutcome, Outcome, Receipt, Sample};
+use buyers::sample::{Outcome, Receipt, Sample};
+use buyers::tally::Tally;
 use stats::as_ms;
 use stats::times::Times;
 
@@ -25,7 +26,7 @@ use crate::lab::traffic::{ServerTraffic, Traffic, WatchesFired};
 use crate::lab::zookeeper::ZooKeeperServer;
 use crate::report::{Findings, Report};
 use crate::trial::plan::{Limits, NamedBuild, Plan, Subject, blocks};
-use crate::trial::record::{Curve, Latency, Trial, goodput_per_s, silence_max, sold_at, sold_out_after_ms};
+use crate::trial::record::{Curve, Trial, goodput_per_s, sold_out_after_ms};
 
 const USERS: u32 = 300;
 /// The limits of every comparison that sets none.
@@ -97,8 +98,8 @@ fn timed_trial(strategy: &str, block: usize, stock: i64, sold: i64, step_ms: f64
     };
     let orders: Vec<OrderRow> = (1..=sold).map(order).collect();
     let confirmed: Vec<Receipt> = orders.iter().map(|order| receipt(order.order_id, order.remaining)).collect();
-    let samples = samples(sold, step_ms);
-    let answers = ByOutcome::count(&samples);
+    let tally = tally(&samples(sold, step_ms));
+    let answers = tally.answers();
     let (audit, _) = Audit::of(&Evidence {
         stock_initial: stock,
         stock_final: (stock - sold).max(0),
@@ -112,8 +113,8 @@ fn timed_trial(strategy: &str, block: usize, stock: i64, sold: i64, step_ms: f64
     let sections = if is_lock { sections(strategy, step_ms) } else { Vec::new() };
     let mut handovers = Times::new();
     handovers_ns(&sections).into_iter().for_each(|ns| handovers.record(Duration::from_nanos(ns)));
-    let (sold_at, stock) = (sold_at(&samples), usize::try_from(stock).unwrap());
-    let length = samples.iter().map(|sample| sample.ended).max().unwrap();
+    let (sold_at, stock) = (tally.sold_at, usize::try_from(stock).unwrap());
+    let length = tally.length;
     Trial {
         block,
         warm_up: block == 0,
@@ -127,11 +128,11 @@ fn timed_trial(strategy: &str, block: usize, stock: i64, sold: i64, step_ms: f64
         unchecked: Vec::new(),
         history: is_lock.then(|| HistoryAudit::of(&sections, Some(1), 0)),
         handovers,
-        goodput_per_s: goodput_per_s(&samples, &sold_at, stock),
+        goodput_per_s: goodput_per_s(tally.first_start, &sold_at, stock),
         sold_out_after_ms: sold_out_after_ms(&sold_at, stock),
         duration_ms: length.as_secs_f64() * 1e3,
-        silence_max_ms: silence_max(&samples).map(as_ms),
-        latency: Latency::of(&samples, 0),
+        silence_max_ms: tally.silence_max.map(as_ms),
+        latency: tally.latency,
         zookeeper: traffic(strategy),
         postgres: PostgresLoad {
             batch_mean: Some(1.0),
@@ -148,31 +149,37 @@ fn timed_trial(strategy: &str, block: usize, stock: i64, sold: i64, step_ms: f64
             .to_vec(),
         settled: true,
         generator: Generator::judge(Effort {
-            start_lags: vec![Duration::from_millis(1); 300],
-            idle_lags: vec![Duration::from_millis(1); 300],
-            first_starts: vec![Duration::from_millis(1); 300],
+            starts: tally.starts,
             dropped: Dropped::default(),
             is_open: false,
-            begins_together: true,
-            response_p50: Some(length / 2),
+            response_p50_ms: Some(as_ms(length / 2)),
             length,
             cpu_time: length / 2,
             cores: 2,
-            pulse: pulse(),
+            heartbeat: heartbeat(),
+            threads: Some(Threads { ran: Duration::from_millis(300), waited: Duration::from_millis(100) }),
         }),
         problems: Vec::new(),
+        left_out: Vec::new(),
         sold_over_time: Curve::of(sold_at),
         entered_over_time: Curve::of(sections.iter().map(|section| Duration::from_nanos(section.entered_ns)).collect()),
     }
 }
 
-/// A generator that was never later than a timer is.
-fn pulse() -> Pulse {
-    let beats = (1..=1000).map(|beat| (Duration::from_millis(5) * beat, Duration::from_millis(1)));
-    Pulse {
-        beats: beats.collect(),
-        threads: Some(Threads { ran: Duration::from_millis(300), waited: Duration::from_millis(100) }),
-    }
+/// The beats of a generator that was never later than a timer is.
+fn heartbeat() -> Times {
+    let mut beats = Times::new();
+    beats.record_n(Duration::from_millis(1), 1000);
+    beats
+}
+
+/// A load of these requests, of one SKU.
+pub(crate) fn tally(samples: &[Sample]) -> Tally {
+    let users = samples.iter().map(|sample| sample.user + 1).max().unwrap_or(0);
+    let mut tally = Tally::of(1, users, &LoadModel::Burst, samples.len());
+    samples.iter().for_each(|sample| tally.start(sample.user, sample.started));
+    samples.iter().for_each(|sample| tally.end(sample.clone()));
+    tally
 }
 
 fn traffic(strategy: &str) -> Traffic {

@@ -1,7 +1,7 @@
 //! The audit of one trial: its orders against its stock, against what buyers were told, and against what the instances say of the
 //! locks. What is not there to be checked is counted.
 
-use buyers::sample::{ByOutcome, Outcome, Receipt, Sample};
+use buyers::tally::Told;
 
 use crate::audit::history::Section;
 use crate::audit::orders::{OrderRow, foreign_order};
@@ -20,13 +20,6 @@ pub(super) struct Audited {
     pub(super) unchecked: Unchecked,
 }
 
-/// What buyers of one SKU were told.
-#[derive(Clone, Default)]
-struct Told {
-    answers: ByOutcome<u64>,
-    confirmed: Vec<Receipt>,
-}
-
 /// Audits every SKU by itself, and adds the findings up.
 ///
 /// # Errors
@@ -36,16 +29,14 @@ pub(super) async fn audit(
     deployment: &Deployment,
     strategy: &Strategy,
     opened: &[Goods],
-    samples: &[Sample],
+    told: &[Told],
     history: &HistorySince,
 ) -> Result<Audited, Error> {
     let mut books = deployment.database.books(opened, &strategy.name).await?;
     let arrivals = history.arrivals(&strategy.name);
     let mut audits = Vec::with_capacity(opened.len());
     let mut gaps = vec![of_history(&books, strategy, opened, history)];
-    for (index, ((opened, closed), told)) in
-        opened.iter().zip(&books.goods).zip(told(samples, opened.len())).enumerate()
-    {
+    for (index, ((opened, closed), told)) in opened.iter().zip(&books.goods).zip(told).enumerate() {
         if closed.sale != opened.sale {
             let advice = "nobody else may sell this SKU meanwhile";
             return Err(Error::Reset(format!("sale {} was replaced by sale {}; {advice}", opened.sale, closed.sale)));
@@ -74,6 +65,9 @@ pub(super) async fn audit(
 
 /// What the history leaves open. Only a strategy with permits needs all of it.
 fn of_history(books: &Books, strategy: &Strategy, opened: &[Goods], history: &HistorySince) -> Unchecked {
+    if history.unread > 0 {
+        return [(Gap::History, history.unread)].into_iter().collect();
+    }
     let is_lock = |count: u64| if strategy.permits.is_some() { count } else { 0 };
     let sections: &[Section] = history.sections.get(&strategy.name).map_or(&[], Vec::as_slice);
     let of_opened = || opened.iter().filter_map(|goods| books.orders.get(&goods.goods_no));
@@ -87,19 +81,6 @@ fn of_history(books: &Books, strategy: &Strategy, opened: &[Goods], history: &Hi
         (Gap::Clock, is_lock(u64::from(!history.one_clock) * history.instances)),
     ];
     gaps.into_iter().collect()
-}
-
-/// What the buyers of each SKU were told.
-fn told(samples: &[Sample], goods: usize) -> Vec<Told> {
-    let mut told = vec![Told::default(); goods];
-    for sample in samples {
-        let Some(of_goods) = told.get_mut(sample.goods) else { continue };
-        *of_goods.answers.get_mut(sample.outcome) += 1;
-        if let Outcome::Sold(receipt) = sample.outcome {
-            of_goods.confirmed.push(receipt);
-        }
-    }
-    told
 }
 
 /// Makes sure that every order is one that the buyers of this trial asked for.

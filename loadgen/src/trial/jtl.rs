@@ -8,10 +8,11 @@
 
 use std::fmt::Write as _;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use buyers::sample::{Outcome, Sample};
+use buyers::tally::{ElapsedMs, Tally};
 use csv::{Terminator, Writer, WriterBuilder};
 use stats::{as_f64, as_ms};
 
@@ -39,10 +40,10 @@ const COLUMNS: [&str; 17] = [
     "Connect",
 ];
 
-/// A log of requests that is being written, trial by trial.
+/// A log of requests that is being written trial by trial, and its summary.
 pub(crate) struct Jtl {
-    path: PathBuf,
-    writer: Writer<File>,
+    /// Absent if only the summary is wanted.
+    log: Option<(PathBuf, Writer<File>)>,
     totals: Vec<Total>,
 }
 
@@ -53,82 +54,67 @@ struct Total {
     failures: u64,
     /// From the first start to the last end of each trial, added up.
     busy: Duration,
-    elapsed_ms: u128,
-    elapsed_min_ms: u128,
-    elapsed_max_ms: u128,
+    elapsed: ElapsedMs,
 }
 
 impl Jtl {
-    /// Begins a log.
+    /// Begins a log, or only its summary.
     ///
     /// # Errors
     ///
     /// [`Error::System`] when the file cannot be made.
-    pub(crate) fn create(path: &Path) -> Result<Jtl, Error> {
-        let file = File::create(path).map_err(Error::system(format!("write {}", path.display())))?;
-        let writer = WriterBuilder::new().terminator(Terminator::Any(b'\n')).from_writer(file);
-        let mut jtl = Jtl { path: path.to_owned(), writer, totals: Vec::new() };
-        let written = jtl.writer.write_record(COLUMNS);
-        jtl.done(written)?;
+    pub(crate) fn create(path: Option<PathBuf>) -> Result<Jtl, Error> {
+        let mut jtl = Jtl { log: None, totals: Vec::new() };
+        if let Some(path) = path {
+            let file = File::create(&path).map_err(Error::system(format!("write {}", path.display())))?;
+            jtl.log = Some((path, WriterBuilder::new().terminator(Terminator::Any(b'\n')).from_writer(file)));
+        }
+        jtl.write(|writer| writer.write_record(COLUMNS))?;
         Ok(jtl)
     }
 
-    /// Adds the requests of a trial, and sees to it that they are in the file.
+    /// Adds the requests of a trial, and sees to it that they are on the disk: nothing of them is left to be written while the
+    /// next load runs.
     ///
     /// # Errors
     ///
     /// [`Error::System`] when they cannot be written.
-    pub(crate) fn add(&mut self, ran: &Ran) -> Result<(), Error> {
-        let trial = &ran.trial;
+    pub(crate) fn add(&mut self, Ran { trial, tally, released_at }: &Ran) -> Result<(), Error> {
         let name = &trial.name();
-        for sample in &ran.samples {
-            let written = self.writer.write_record(row(sample, name, trial.users, trial.block, ran.released_at));
-            self.done(written)?;
-        }
-        let flushed = self.writer.flush().map_err(csv::Error::from);
-        self.done(flushed)?;
-        self.count(name, &ran.samples);
+        self.write(|writer| {
+            for sample in &tally.samples {
+                writer.write_record(row(sample, name, trial.users, trial.block, *released_at))?;
+            }
+            writer.flush()?;
+            // A pipe has no disk.
+            let _ = writer.get_ref().sync_data();
+            Ok(())
+        })?;
+        self.count(name, tally);
         Ok(())
     }
 
-    /// Ends the log.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::System`] when what is left cannot be written.
-    pub(crate) fn finish(mut self) -> Result<(), Error> {
-        let flushed = self.writer.flush().map_err(csv::Error::from);
-        self.done(flushed)
+    fn write(&mut self, what: impl FnOnce(&mut Writer<File>) -> csv::Result<()>) -> Result<(), Error> {
+        let Some((path, writer)) = &mut self.log else { return Ok(()) };
+        what(writer).map_err(|error| Error::system(format!("write {}", path.display()))(error.into()))
     }
 
-    fn done(&self, result: csv::Result<()>) -> Result<(), Error> {
-        result.map_err(|error| Error::system(format!("write {}", self.path.display()))(error.into()))
-    }
-
-    fn count(&mut self, name: &str, samples: &[Sample]) {
+    fn count(&mut self, name: &str, tally: &Tally) {
         if !self.totals.iter().any(|total| total.name == name) {
             self.totals.push(Total {
                 name: name.to_owned(),
                 requests: 0,
                 failures: 0,
                 busy: Duration::ZERO,
-                elapsed_ms: 0,
-                elapsed_min_ms: u128::MAX,
-                elapsed_max_ms: 0,
+                elapsed: ElapsedMs::default(),
             });
         }
         let Some(total) = self.totals.iter_mut().find(|total| total.name == name) else { return };
-        let start = samples.iter().map(|sample| sample.started).min().unwrap_or_default();
-        let end = samples.iter().map(|sample| sample.ended).max().unwrap_or_default();
-        total.busy += end.saturating_sub(start);
-        for sample in samples {
-            let elapsed_ms = sample.service().as_millis();
-            total.requests += 1;
-            total.failures += u64::from(!is_success(sample));
-            total.elapsed_ms += elapsed_ms;
-            total.elapsed_min_ms = total.elapsed_min_ms.min(elapsed_ms);
-            total.elapsed_max_ms = total.elapsed_max_ms.max(elapsed_ms);
-        }
+        let answers = tally.answers();
+        total.busy += tally.length.saturating_sub(tally.first_start.unwrap_or_default());
+        total.requests += answers.total();
+        total.failures += answers.undecided();
+        total.elapsed.merge(&tally.elapsed);
     }
 
     /// What JMeter's summariser would have printed at the end, a line a strategy, the warm-up included.
@@ -148,9 +134,9 @@ impl Jtl {
                  Err: {:>5} ({share:.2}%)",
                 total.name,
                 total.requests,
-                total.elapsed_ms / u128::from(total.requests),
-                total.elapsed_min_ms,
-                total.elapsed_max_ms,
+                total.elapsed.sum / u128::from(total.requests),
+                total.elapsed.min.unwrap_or_default(),
+                total.elapsed.max.unwrap_or_default(),
                 total.failures,
             );
         }
@@ -217,17 +203,16 @@ mod tests {
 
     fn ran(strategy: &str, samples: Vec<Sample>) -> Ran {
         let released_at = UNIX_EPOCH + Duration::from_millis(RELEASED_MS);
-        Ran { trial: fixture::trial(strategy, 2, 10, 10), samples, released_at }
+        Ran { trial: fixture::trial(strategy, 2, 10, 10), tally: fixture::tally(&samples), released_at }
     }
 
     /// The log of these trials, and what the summariser says.
     fn written(all: &[Ran]) -> (String, String) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("results.jtl");
-        let mut jtl = Jtl::create(&path).unwrap();
+        let mut jtl = Jtl::create(Some(path.clone())).unwrap();
         all.iter().for_each(|ran| jtl.add(ran).unwrap());
         let summary = jtl.summary();
-        jtl.finish().unwrap();
         (fs::read_to_string(path).unwrap(), summary)
     }
 
@@ -314,6 +299,13 @@ mod tests {
         let fields = |number: usize| [1, 3, 4, 6, 7, 10].map(|group| read[number].get(group).unwrap().as_str());
         assert_eq!(fields(0), ["zk-mutex", "4", "00:00:03", "1.3", "768", "1"]);
         assert_eq!(fields(1), ["pg-conditional", "1", "00:00:00", "******", "0", "0"]);
+    }
+
+    #[test]
+    fn the_summary_needs_no_log() {
+        let mut jtl = Jtl::create(None).unwrap();
+        jtl.add(&ran("a", vec![sample(SOLD, 0, 100)])).unwrap();
+        assert!(jtl.summary().starts_with("a =      1 in "), "{}", jtl.summary());
     }
 
     #[test]

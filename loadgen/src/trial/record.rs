@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use buyers::health::Generator;
-use buyers::sample::{ByOutcome, Outcome, Sample};
+pub(crate) use buyers::latency::Latency;
+use buyers::sample::ByOutcome;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stats::times::Times;
@@ -15,64 +16,6 @@ use crate::lab::cpu::ProcessCpu;
 use crate::lab::postgres_load::PostgresLoad;
 use crate::lab::traffic::Traffic;
 use crate::trial::plan::{Limits, Subject, named};
-
-/// Latencies of one trial, or of several merged. In milliseconds.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Latency {
-    /// Response times: from the intended start of a request to the last byte of its answer. A wait for the generator, the
-    /// network or the lock is part of them. Nobody knows what a dropped arrival would have got: it counts as unserved among
-    /// the sold, and among the sold out.
-    pub(crate) response: ByOutcome<Times>,
-    /// Response times of the sold in a closed loop, corrected for coordinated omission as wrk corrects its own. For an answer
-    /// that took more than twice the mean, the requests are added that its user would have made meanwhile, one in every mean.
-    /// Empty in other models.
-    pub(crate) corrected_sold: Times,
-    /// Service times: from the actual start of the request. Uncorrected, for comparison with tools that know no other.
-    pub service: ByOutcome<Times>,
-    /// From the intended start to the headers of the answers that sold.
-    pub(crate) first_byte_sold: Times,
-}
-
-impl Latency {
-    /// The latencies of the samples, and of arrivals that were dropped.
-    pub(crate) fn of(samples: &[Sample], dropped: u64) -> Self {
-        let mut latency = Latency::default();
-        for times in [&mut latency.response.sold, &mut latency.response.sold_out, &mut latency.first_byte_sold] {
-            times.record_unserved(dropped);
-        }
-        for sample in samples {
-            latency.response.get_mut(sample.outcome).record(sample.response());
-            latency.service.get_mut(sample.outcome).record(sample.service());
-            if let (Outcome::Sold(_), Some(first_byte)) = (sample.outcome, sample.first_byte) {
-                latency.first_byte_sold.record(first_byte.saturating_sub(sample.intended));
-            }
-        }
-        latency
-    }
-
-    /// Fills in the corrected times of a closed loop.
-    pub(crate) fn correct(&mut self, samples: &[Sample]) {
-        let mean = samples
-            .iter()
-            .map(Sample::response)
-            .sum::<Duration>()
-            .checked_div(u32::try_from(samples.len()).unwrap_or(u32::MAX));
-        self.corrected_sold = self.response.sold.corrected(mean.unwrap_or_default());
-    }
-
-    /// The latencies of several trials together.
-    pub(crate) fn merged(all: &[&Latency]) -> Self {
-        let merge = |of: fn(&Latency) -> &ByOutcome<Times>| {
-            ByOutcome::fold(&all.iter().map(|latency| of(latency)).collect::<Vec<_>>(), |times| Times::merged(times))
-        };
-        Latency {
-            response: merge(|latency| &latency.response),
-            corrected_sold: Times::merged(all.iter().map(|latency| &latency.corrected_sold)),
-            service: merge(|latency| &latency.service),
-            first_byte_sold: Times::merged(all.iter().map(|latency| &latency.first_byte_sold)),
-        }
-    }
-}
 
 /// How a count grew: `count[i]` at `at_ms[i]`, at most a hundred steps.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -150,6 +93,10 @@ pub struct Trial {
     pub generator: Generator,
     /// Up to five different problems behind refusals and errors.
     pub(crate) problems: Vec<String>,
+    /// What could not be observed, and what was not kept, each with the reason. None of it is a part of the audit. Its figures
+    /// are absent.
+    #[serde(default)]
+    pub(crate) left_out: Vec<String>,
     /// Units sold over time, as the buyers learnt of it, from the release on.
     pub(crate) sold_over_time: Curve,
     /// Critical sections entered over time, from the first that was asked for on, where the history tells.
@@ -220,45 +167,12 @@ impl Trial {
     }
 }
 
-/// When each unit was sold, as the buyers learnt of it.
-pub(crate) fn sold_at(samples: &[Sample]) -> Vec<Duration> {
-    let sales = samples.iter().filter_map(|sample| match sample.outcome {
-        Outcome::Sold(told) => Some(vec![sample.ended; usize::try_from(told.quantity).unwrap_or(0)]),
-        _ => None,
-    });
-    let mut sold: Vec<Duration> = sales.flatten().collect();
-    sold.sort_unstable();
-    sold
-}
-
-/// Units of the stock sold a second between the first start and the last of these sales.
-pub(crate) fn goodput_per_s(samples: &[Sample], sold_at: &[Duration], stock: usize) -> Option<f64> {
+/// Units of the stock sold a second between the first start and the last of these sales, which are in order.
+pub(crate) fn goodput_per_s(first_start: Option<Duration>, sold_at: &[Duration], stock: usize) -> Option<f64> {
     let units = sold_at.len().min(stock);
     let last = units.checked_sub(1).and_then(|last| sold_at.get(last))?;
-    let start = samples.iter().map(|sample| sample.started).min()?;
-    let seconds = last.checked_sub(start)?.as_secs_f64();
+    let seconds = last.checked_sub(first_start?)?.as_secs_f64();
     (seconds > 0.0).then(|| stats::as_f64(units) / seconds)
-}
-
-/// The longest time in which a request was under way and none was answered.
-pub(crate) fn silence_max(samples: &[Sample]) -> Option<Duration> {
-    let mut by_end: Vec<&Sample> = samples.iter().collect();
-    by_end.sort_unstable_by_key(|sample| std::cmp::Reverse(sample.ended));
-    // For each end, from the last on, the first start of those that ended no earlier: one of them was under way since then.
-    let first_start = |first: &mut Duration, sample: &&Sample| {
-        *first = sample.started.min(*first);
-        Some(*first)
-    };
-    let first_starts: Vec<Duration> = by_end.iter().scan(Duration::MAX, first_start).collect();
-    let mut answered = Duration::ZERO;
-    let silences = by_end.iter().zip(first_starts).rev().map(|(sample, under_way)| {
-        let silence = sample.ended.saturating_sub(under_way.max(answered));
-        if sample.status.is_some() {
-            answered = sample.ended;
-        }
-        silence
-    });
-    silences.max()
 }
 
 /// When the buyer of the last unit of the stock had the answer.
@@ -269,63 +183,16 @@ pub(crate) fn sold_out_after_ms(sold_at: &[Duration], stock: usize) -> Option<f6
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::fixture::{SOLD, sample};
 
     #[test]
     fn goodput_runs_from_the_first_start_to_the_last_sale() {
-        let samples = [sample(SOLD, 100, 300), sample(SOLD, 150, 600), sample(Outcome::SoldOut, 120, 5000)];
-        let sold = sold_at(&samples);
-        assert_eq!(goodput_per_s(&samples, &sold, 10), Some(4.0));
-        assert_eq!(goodput_per_s(&samples, &sold, 1), Some(5.0), "a unit too many is no good");
-        assert_eq!(goodput_per_s(&samples[2..], &sold_at(&samples[2..]), 10), None);
-        assert_eq!(goodput_per_s(&[], &[], 10), None);
+        let [start, first, second] = [100, 300, 600].map(Duration::from_millis);
+        let sold = [first, second];
+        assert_eq!(goodput_per_s(Some(start), &sold, 10), Some(4.0));
+        assert_eq!(goodput_per_s(Some(start), &sold, 1), Some(5.0), "a unit too many is no good");
+        assert_eq!(goodput_per_s(Some(start), &[], 10), None);
+        assert_eq!(goodput_per_s(None, &[], 10), None);
         assert_eq!((sold_out_after_ms(&sold, 2), sold_out_after_ms(&sold, 3)), (Some(600.0), None));
-    }
-
-    #[test]
-    fn times_are_kept_apart_by_outcome_and_by_where_they_begin() {
-        let late = Sample { intended: Duration::from_millis(5), ..sample(SOLD, 10, 30) };
-        let latency = Latency::of(&[late, sample(Outcome::SoldOut, 0, 1)], 0);
-        assert_eq!((latency.response.sold.count(), latency.response.sold_out.count()), (1, 1));
-        assert_eq!(latency.first_byte_sold.count(), 1);
-        let ms = |times: &Times| times.max_ms().unwrap().round();
-        assert_eq!((ms(&latency.response.sold), ms(&latency.service.sold)), (25.0, 20.0));
-        assert_eq!(Latency::merged(&[&latency, &latency]).response.sold.count(), 2);
-    }
-
-    #[test]
-    fn a_dropped_arrival_is_the_slowest_of_the_sold_and_sold_out() {
-        let samples: Vec<Sample> = (0..30).map(|_| sample(SOLD, 0, 10)).collect();
-        let latency = Latency::of(&samples, 31);
-        let median = |times: &Times| times.quantile_ms(500);
-        assert_eq!(median(&latency.response.sold), Some(f64::INFINITY));
-        assert_eq!(median(&latency.response.sold_out), Some(f64::INFINITY));
-        assert!((median(&latency.service.sold).unwrap() - 10.0).abs() < 0.1, "the service is timed by what it served");
-    }
-
-    #[test]
-    fn silence_is_a_time_without_an_answer_to_one_who_waits() {
-        let ms = |samples: &[Sample]| silence_max(samples).map(|silence| silence.as_millis());
-        assert_eq!(ms(&[]), None);
-        // Between 30 and 1000 nobody waits. From 1000 on one does, and is answered at 1050.
-        assert_eq!(ms(&[sample(SOLD, 0, 30), sample(SOLD, 1000, 1050)]), Some(50));
-        // One waits from 10 on, but another is answered at 90.
-        let both = [sample(SOLD, 10, 160), sample(SOLD, 0, 90)];
-        assert_eq!(ms(&both), Some(90));
-        // The end of a request without an answer is silence.
-        let unanswered = Sample { status: None, ..sample(Outcome::Timeout, 20, 400) };
-        assert_eq!(ms(&[both[0].clone(), both[1].clone(), unanswered]), Some(240));
-    }
-
-    #[test]
-    fn a_closed_loop_is_corrected_for_requests_not_made() {
-        // One user asks every 10 ms, and is stopped once for a second.
-        let mut samples: Vec<Sample> = (0..300).map(|_| sample(SOLD, 0, 10)).collect();
-        samples.push(sample(SOLD, 0, 1000));
-        let mut latency = Latency::of(&samples, 0);
-        latency.correct(&samples);
-        let p90 = |times: &Times| times.quantile_ms(900).unwrap();
-        assert!(p90(&latency.response.sold) < 11.0 && p90(&latency.corrected_sold) > 400.0, "{latency:?}");
     }
 
     #[test]

@@ -5,21 +5,20 @@ use std::time::{Duration, SystemTime};
 use buyers::health::{Effort, Generator};
 use buyers::model::LoadModel;
 use buyers::purchase::{Load, Purchase};
-use buyers::sample::{ByOutcome, Sample, problems};
+use buyers::sample::ByOutcome;
+use buyers::tally::Tally;
 use reqwest::Url;
-use stats::as_ms;
 use stats::times::Times;
-use tokio::time::{Instant, MissedTickBehavior};
+use stats::{as_ms, figures};
 use tracing::{Instrument as _, debug_span, instrument};
 
 use crate::audit::history::{HistoryAudit, handovers_ns};
 use crate::audit::unchecked::{Gap, Unchecked};
 use crate::error::Error;
-use crate::lab::counters::Snapshot;
-use crate::lab::cpu::{CpuTimes, GENERATOR, ProcessCpu};
+use crate::lab::cpu::{GENERATOR, ProcessCpu};
 use crate::lab::deployment::Deployment;
-use crate::lab::history::HistorySince;
-use crate::lab::postgres_load::{LockWaits, PostgresCounters, PostgresLoad};
+use crate::lab::history::{HistoryMark, HistorySince};
+use crate::lab::postgres_load::PostgresLoad;
 use crate::lab::service::Goods;
 use crate::lab::service_program::HTTP_GRACE;
 use crate::lab::strategy::Strategy;
@@ -27,17 +26,18 @@ use crate::lab::traffic::Traffic;
 use crate::trial::books::{Audited, audit};
 use crate::trial::goose::GooseReports;
 use crate::trial::herd::releases;
+use crate::trial::observe::{LeftOut, count, postgres_load, with_lock_waits};
 use crate::trial::plan::PlannedTrial;
-use crate::trial::record::{Curve, Latency, Trial, goodput_per_s, silence_max, sold_at, sold_out_after_ms};
-use crate::trial::settle::{settle, snapshot_of};
+use crate::trial::record::{Curve, Trial, goodput_per_s, sold_out_after_ms};
+use crate::trial::settle::settle;
 
 /// How long all users together may take to be ready.
 const ARRIVE_WITHIN: Duration = Duration::from_secs(60);
 /// The client waits this much longer for an answer than a buyer waits for the lock. It is longer than any limit of an
 /// instance, so that the service's own refusal arrives, and not a timeout that leaves open what happened.
 pub(crate) const ANSWER_GRACE: Duration = HTTP_GRACE.saturating_add(Duration::from_secs(10));
-/// How often is looked who waits for a lock of the database.
-const LOCK_POLL: Duration = Duration::from_millis(20);
+/// What the report leaves out if the history cannot be read.
+const HISTORY: &str = "the history of the locks";
 
 /// What all trials have in common.
 #[derive(Debug, Clone)]
@@ -53,24 +53,20 @@ pub(crate) struct Conditions {
     pub(crate) cores: usize,
     /// Where goose writes its own reports, if they are wanted.
     pub(crate) goose_reports: Option<GooseReports>,
+    /// The most requests of a trial that are kept for the log. If a trial has more, the log has none of them.
+    pub(crate) log_max: usize,
 }
 
-/// A trial, and the single requests behind it.
+/// A trial, and the requests behind it.
 pub(crate) struct Ran {
     pub(crate) trial: Trial,
-    pub(crate) samples: Vec<Sample>,
-    /// The wall clock at the instant from which the samples count.
+    pub(crate) tally: Tally,
+    /// The wall clock at the instant from which the requests count.
     pub(crate) released_at: SystemTime,
 }
 
-/// Everything that is counted, at one moment.
-struct Counted {
-    snapshot: Snapshot,
-    postgres: PostgresCounters,
-    cpu: CpuTimes,
-}
-
-/// Runs one trial.
+/// Runs one trial. It ends early only if what the sale or its audit needs is missing. What only observes is left out when it
+/// fails.
 ///
 /// # Errors
 ///
@@ -87,44 +83,49 @@ pub(crate) async fn trial(
     strategy: &Strategy,
     planned: PlannedTrial<'_>,
 ) -> Result<Ran, Error> {
+    let database = &deployment.database;
+    let mut left_out = LeftOut::default();
     let opened = open_sales(deployment, conditions, strategy).instrument(debug_span!("open the sales")).await?;
-    deployment.database.vacuum().instrument(debug_span!("vacuum")).await?;
-    let mark = deployment.service.history_mark().await?;
-    let before = count(deployment).instrument(debug_span!("count before")).await?;
+    left_out.unless("the removal of dead rows", database.vacuum().instrument(debug_span!("vacuum"))).await;
+    let mark = left_out.unless(HISTORY, deployment.service.history_mark()).await;
+    let before = count(deployment, &mut left_out).instrument(debug_span!("count before")).await;
     let purchase = purchase(deployment, conditions, strategy, planned)?;
     let load = buyers::run(&purchase).instrument(debug_span!("load"));
-    let (load, lock_waits) = with_lock_waits(deployment, load).await?;
+    let (load, lock_waits) = with_lock_waits(database, load, &mut left_out).await;
+    let load = load?;
     let settled = settle(deployment, &opened).instrument(debug_span!("settle")).await?;
-    let mut after = count(deployment).instrument(debug_span!("count after")).await?;
-    let history = deployment.service.history_since(&mark).instrument(debug_span!("read the history")).await?;
-    let transactions = deployment.database.transactions(&before.postgres, &after.postgres).await?;
+    let mut after = count(deployment, &mut left_out).instrument(debug_span!("count after")).await;
+    let history = history_since(deployment, mark, &mut left_out).instrument(debug_span!("read the history")).await;
     if history.strangers > 0 {
         // The counters before and after are of different processes.
         after.snapshot.instances.clear();
     }
 
-    let audit = audit(deployment, strategy, &opened, &load.samples, &history);
+    let audit = audit(deployment, strategy, &opened, &load.tally.told, &history);
     let audited = audit.instrument(debug_span!("audit")).await?;
     let sales: Vec<i64> = opened.iter().map(|goods| goods.sale).collect();
-    let batches = deployment.database.batches(&conditions.goods_nos, &sales).await?;
-    let length = load.samples.iter().map(|sample| sample.ended).max().unwrap_or_default();
-    let postgres = PostgresLoad {
-        commits: transactions.map(|(commits, _)| commits),
-        rollbacks: transactions.map(|(_, rollbacks)| rollbacks),
-        wal_bytes: u64::try_from(after.postgres.wal_bytes - before.postgres.wal_bytes).ok(),
-        lock_wait_ms: (lock_waits.looks > 0).then_some(lock_waits.waited_ms),
-        lock_waiting_max: (lock_waits.looks > 0).then_some(lock_waits.waiting_max),
-        lock_looks: lock_waits.looks,
-        batch_mean: batches.map(|(mean, _)| mean),
-        batch_max: batches.map(|(_, most)| most),
-    };
+    let counters = (before.postgres.as_ref(), after.postgres.as_ref());
+    let postgres = postgres_load(database, counters, lock_waits, (&conditions.goods_nos, &sales), &mut left_out).await;
     let mut cpu = vec![ProcessCpu { process: GENERATOR.to_owned(), cpu_s: load.cpu_time.as_secs_f64() }];
     cpu.extend(after.cpu.since(&before.cpu));
-    let answers = ByOutcome::count(&load.samples);
+    let answers = load.tally.answers();
     let traffic = Traffic::between(&before.snapshot, &after.snapshot, releases(strategy.mechanism, &answers));
-    let counts = Counts { sales, answers, audited, traffic, postgres, cpu, settled };
-    let trial = Measured { conditions, strategy, planned, load: &load, length, history }.into_trial(counts);
-    Ok(Ran { trial, samples: load.samples, released_at: load.released_at })
+    if (1..answers.total()).contains(&(conditions.log_max as u64)) {
+        let most = figures::count(conditions.log_max as u64);
+        left_out.note("the log of requests", &format!("it takes up to {most} a trial; --request-log FILE takes all"));
+    }
+    let counts = Counts { sales, answers, audited, traffic, postgres, cpu, settled, left_out: left_out.lines() };
+    let trial = Measured { conditions, strategy, planned, load: &load, history }.into_trial(counts);
+    Ok(Ran { trial, tally: load.tally, released_at: load.released_at })
+}
+
+/// The history of the instances since a mark. If it cannot be read, the locks are unchecked.
+async fn history_since(deployment: &Deployment, mark: Option<HistoryMark>, left_out: &mut LeftOut) -> HistorySince {
+    let unread = || HistorySince { unread: deployment.service.urls().len() as u64, ..HistorySince::default() };
+    match mark {
+        Some(mark) => left_out.unless(HISTORY, deployment.service.history_since(&mark)).await.unwrap_or_else(unread),
+        None => unread(),
+    }
 }
 
 /// What the requests and the history tell.
@@ -133,7 +134,6 @@ struct Measured<'a> {
     strategy: &'a Strategy,
     planned: PlannedTrial<'a>,
     load: &'a Load,
-    length: Duration,
     history: HistorySince,
 }
 
@@ -146,13 +146,15 @@ struct Counts {
     postgres: PostgresLoad,
     cpu: Vec<ProcessCpu>,
     settled: bool,
+    left_out: Vec<String>,
 }
 
 impl Measured<'_> {
     fn into_trial(self, counts: Counts) -> Trial {
-        let Measured { conditions, strategy, planned, load, length, history } = self;
-        let samples = &load.samples;
-        let sold_at = sold_at(samples);
+        let Measured { conditions, strategy, planned, load, history } = self;
+        let tally = &load.tally;
+        let mut sold_at = tally.sold_at.clone();
+        sold_at.sort_unstable();
         let stock = usize::try_from(conditions.stock).unwrap_or(usize::MAX) * conditions.goods_nos.len();
         let Audited { audit, unchecked } = counts.audited;
         let unsettled = [(Gap::Rest, u64::from(!counts.settled))].into_iter().collect();
@@ -167,10 +169,6 @@ impl Measured<'_> {
         let entered = asked_first.map_or_else(Vec::new, |first| {
             sections.iter().map(|section| Duration::from_nanos(section.entered_ns.saturating_sub(first))).collect()
         });
-        let mut latency = Latency::of(samples, load.dropped.busy + load.dropped.idle);
-        if matches!(conditions.model, LoadModel::Loop { .. }) {
-            latency.correct(samples);
-        }
         Trial {
             block: planned.block,
             warm_up: planned.warm_up,
@@ -184,44 +182,38 @@ impl Measured<'_> {
             unchecked: Unchecked::sum([&unchecked, &unsettled]).words(),
             history: one_clock.then(|| HistoryAudit::of(&sections, strategy.permits, missing)),
             handovers,
-            goodput_per_s: goodput_per_s(samples, &sold_at, stock),
+            goodput_per_s: goodput_per_s(tally.first_start, &sold_at, stock),
             sold_out_after_ms: sold_out_after_ms(&sold_at, stock),
-            duration_ms: as_ms(length),
-            silence_max_ms: silence_max(samples).map(as_ms),
-            latency,
+            duration_ms: as_ms(tally.length),
+            silence_max_ms: tally.silence_max.map(as_ms),
+            latency: tally.latency.clone(),
             zookeeper: counts.traffic,
             postgres: counts.postgres,
             cpu: counts.cpu,
             settled: counts.settled,
-            generator: Generator::judge(effort(conditions, load, length)),
-            problems: problems(samples.iter().filter_map(|sample| sample.problem.as_ref())),
+            generator: Generator::judge(effort(conditions, load)),
+            problems: tally.problems.clone(),
+            left_out: counts.left_out,
             sold_over_time: Curve::of(sold_at),
             entered_over_time: Curve::of(entered),
         }
     }
 }
 
-fn effort(conditions: &Conditions, load: &Load, length: Duration) -> Effort {
-    let samples = &load.samples;
-    let mut first_starts = std::collections::BTreeMap::new();
-    for sample in samples {
-        let first = first_starts.entry(sample.user).or_insert(sample.started);
-        *first = sample.started.min(*first);
-    }
-    let mut responses: Vec<Duration> = samples.iter().map(Sample::response).collect();
-    responses.sort_unstable();
+fn effort(conditions: &Conditions, load: &Load) -> Effort {
+    let tally = &load.tally;
+    let response = &tally.latency.response;
+    let all = [&response.sold, &response.sold_out, &response.refused, &response.error, &response.timeout];
     Effort {
-        start_lags: samples.iter().map(Sample::start_lag).collect(),
-        idle_lags: samples.iter().map(Sample::idle_lag).collect(),
-        first_starts: first_starts.into_values().collect(),
+        starts: tally.starts.clone(),
         dropped: load.dropped,
         is_open: matches!(conditions.model, LoadModel::Open { .. }),
-        begins_together: conditions.model.begins_together(),
-        response_p50: responses.get(responses.len() / 2).copied(),
-        length,
+        response_p50_ms: Times::merged(all).median_served_ms(),
+        length: tally.length,
         cpu_time: load.cpu_time,
         cores: conditions.cores,
-        pulse: load.pulse.clone(),
+        heartbeat: tally.heartbeat.clone(),
+        threads: load.threads,
     }
 }
 
@@ -267,38 +259,6 @@ fn purchase(
         answer_within: conditions.lock_wait + ANSWER_GRACE,
         arrive_within: ARRIVE_WITHIN,
         goose_report: conditions.goose_reports.as_ref().map(|reports| reports.file(planned)),
+        log_max: conditions.log_max,
     })
-}
-
-async fn count(deployment: &Deployment) -> Result<Counted, Error> {
-    let (snapshot, instances) = snapshot_of(deployment).await?;
-    let cpu = CpuTimes::now(instances, &deployment.server_processes);
-    Ok(Counted { snapshot, postgres: deployment.database.counters().await?, cpu })
-}
-
-/// Looks who waits for locks of the database while the load runs.
-async fn with_lock_waits(
-    deployment: &Deployment,
-    load: impl Future<Output = Result<Load, buyers::Error>>,
-) -> Result<(Load, LockWaits), Error> {
-    let mut waits = LockWaits::default();
-    let mut poll = tokio::time::interval(LOCK_POLL);
-    poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    tokio::pin!(load);
-    let mut looked = Instant::now();
-    loop {
-        let look = async {
-            poll.tick().await;
-            deployment.database.waiting().await
-        };
-        tokio::select! {
-            biased;
-            ended = &mut load => return Ok((ended?, waits)),
-            waiting = look => {
-                // Looks come the more rarely the busier the database is, so each stands for the time since the one before.
-                waits.add(waiting?, looked.elapsed());
-                looked = Instant::now();
-            }
-        }
-    }
 }

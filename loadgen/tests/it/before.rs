@@ -5,7 +5,7 @@ use std::net::TcpListener;
 
 use nix::sys::signal::Signal;
 
-use crate::support::{Finished, Lab, Running, demo_service, finish};
+use crate::support::{Finished, Lab, Running, demo_service, finish, with_open_files};
 
 /// Runs `loadgen` with this service and fails if anything was started.
 fn refused(lab: &Lab, args: &[&str]) -> Finished {
@@ -87,6 +87,19 @@ fn a_port_in_use_is_refused() {
     let port = taken.local_addr().unwrap().port();
     let expected = format!("port {port} is in use; choose another with --port");
     assert_refused(&["up", "--instances", "1", "--port", &port.to_string()], 3, &expected);
+}
+
+#[test]
+fn too_few_open_files_for_the_users_are_refused() {
+    let lab = Lab::new();
+    let mut command = lab.loadgen_throwaway(["compare", "--users", "10000"]);
+    command.arg("--demo-service").arg(demo_service());
+    let refused = finish(&mut with_open_files(256, &command));
+    assert_eq!(refused.code, Some(3), "{}", refused.stderr);
+    let expected = "error: the load needs more open files than the system grants (loadgen 10064, an instance 10504, \
+         ZooKeeper 10258; the limit is 256); raise it with `ulimit -n 10504`, or give fewer --users\n";
+    assert_eq!(refused.stderr, expected);
+    assert!(lab.is_clean(), "something is left");
 }
 
 // Not even the superuser makes a file there.

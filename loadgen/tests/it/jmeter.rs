@@ -188,9 +188,6 @@ type Asked = Arc<Mutex<BTreeMap<SocketAddr, Vec<String>>>>;
 /// The answers to purchases, of which the last is given first.
 type Answers = Arc<Mutex<Vec<(StatusCode, &'static str)>>>;
 
-/// What is still to be answered, the next one last.
-type Answers = Arc<Mutex<Vec<(StatusCode, &'static str)>>>;
-
 /// A shop behind something that answers for it, with another answer to each purchase.
 async fn answer(
     State((asked, answers)): State<(Asked, Answers)>,

@@ -10,6 +10,7 @@ mod compare;
 mod goose;
 mod jmeter;
 mod k6;
+mod observers;
 mod overlaps;
 mod page;
 mod provoked;

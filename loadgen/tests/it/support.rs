@@ -97,18 +97,28 @@ pub(crate) fn write_program(path: &Path, script: &str) {
 
 /// The same command with `SIGHUP` ignored from its start.
 pub(crate) fn under_nohup(command: &Command) -> Command {
-    let mut nohup = Command::new("nohup");
+    under(&["nohup"], command)
+}
+
+/// The same command with a limit of open files.
+pub(crate) fn with_open_files(limit: u32, command: &Command) -> Command {
+    under(&["sh", "-c", &format!("ulimit -n {limit}; exec \"$@\""), "sh"], command)
+}
+
+/// The same command as arguments of another one, without the restored signals.
+fn under(other: &[&str], command: &Command) -> Command {
+    let mut whole = Command::new(other[0]);
     let restores_signals = |argument: &&OsStr| argument.as_encoded_bytes().starts_with(b"--default-signal");
     let args = command.get_args().filter(|argument| !restores_signals(argument));
-    nohup.arg(command.get_program()).args(args).stdin(Stdio::null());
+    whole.args(&other[1..]).arg(command.get_program()).args(args).stdin(Stdio::null());
     for (name, value) in command.get_envs() {
         match value {
-            Some(value) => nohup.env(name, value),
-            None => nohup.env_remove(name),
+            Some(value) => whole.env(name, value),
+            None => whole.env_remove(name),
         };
     }
-    nohup.current_dir(command.get_current_dir().unwrap());
-    nohup
+    whole.current_dir(command.get_current_dir().unwrap());
+    whole
 }
 
 /// Whether a process is there, be it as a zombie.

@@ -6,7 +6,7 @@
 #   scripts/deps.sh test    for the tests too, which contend with Apache Curator (Java) and kazoo (Python) for locks, let
 #                           schemathesis (Python) ask the service and wrk and JMeter (Java) load it, have its metrics
 #                           checked by promtool (Prometheus) and the scripts for k6 by the compiler of TypeScript (node),
-#                           look at the page of a report in Chromium, and follow the tutorial with curl
+#                           run it behind pgbouncer, look at the page of a report in Chromium, and follow the tutorial with curl
 #   scripts/deps.sh check   for make check too, which checks the workflows and these scripts by jactionlint and shellcheck
 #                           (Python packages with the binaries in them)
 #   scripts/deps.sh bench   for the benches too, which load the service with wrk and pgbench and count instructions with
@@ -31,6 +31,8 @@ k6_types=target/k6-types
 curator_version=5.4.0
 # The tests look for promtool there, if it is not in PATH.
 promtool_folder=target/promtool
+# So does the crate testbed for pgbouncer.
+pgbouncer_folder=target/pgbouncer
 brew_opts='/opt/homebrew/opt /usr/local/opt /home/linuxbrew/.linuxbrew/opt'
 
 say() {
@@ -180,6 +182,12 @@ has_promtool() {
     has promtool || [ -x "$promtool_folder/usr/bin/promtool" ]
 }
 
+# It is run, as its libraries may be missing.
+has_pgbouncer() {
+    pgbouncer --version >/dev/null 2>&1 || /usr/sbin/pgbouncer --version >/dev/null 2>&1 ||
+        "$pgbouncer_folder/usr/sbin/pgbouncer" --version >/dev/null 2>&1
+}
+
 # The driver finds the browser by itself; either name of it will do.
 has_chromium() {
     has chromedriver || return 1
@@ -228,6 +236,7 @@ missing_in_target() {
         has_schemathesis || echo schemathesis
         has_k6_types || echo k6-types
         has_promtool || echo promtool
+        has_pgbouncer || echo pgbouncer
     fi
     if [ "$for_check" = yes ]; then
         has_workflow_check || echo jactionlint
@@ -258,7 +267,7 @@ brew_formula() {
         java | jdk) echo openjdk ;;
         python) echo python3 ;;
         promtool) echo prometheus ;;
-        curl | jmeter | node | valgrind | wrk) echo "$1" ;;
+        curl | jmeter | node | pgbouncer | valgrind | wrk) echo "$1" ;;
     esac
 }
 
@@ -344,27 +353,46 @@ install_k6_types() {
     run cp "$k6_types_list/package-lock.json" "$k6_types/listed.json"
 }
 
-# Debian's package comes with a server that starts with the machine, so it is unpacked and not installed.
-unpack_promtool() {
-    run mkdir -p "$promtool_folder"
-    download="cd $promtool_folder && apt-get download prometheus"
+# Unpacks the package $1 in the folder $2. It is not installed, because it comes with a server that starts with the machine.
+unpack() {
+    run mkdir -p "$2"
+    download="cd $2 && apt-get download $1"
     if ! run sh -c "$download"; then
         as_root apt-get update
         run sh -c "$download" || {
-            say "promtool could not be downloaded; see the lines above"
+            say "$1 could not be downloaded; see the lines above"
             exit 3
         }
     fi
-    run sh -c "dpkg -x $promtool_folder/prometheus_*.deb $promtool_folder && rm $promtool_folder/prometheus_*.deb"
+    run sh -c "dpkg -x $2/$1_*.deb $2 && rm $2/$1_*.deb"
+}
+
+# Installs the libraries that the package $1 needs.
+install_libraries_of() {
+    # One word a package.
+    # shellcheck disable=SC2046
+    as_root ./scripts/apt-install.sh $(apt-cache depends --important "$1" | sed -n 's/^ *Depends: \(lib.*\)/\1/p')
 }
 
 install_promtool() {
     if has apt-get && has dpkg; then
-        unpack_promtool
+        unpack prometheus "$promtool_folder"
     elif has brew; then
         install_with_brew promtool
     else
         say "missing: promtool; install Prometheus with this system's package manager, or put promtool of a release in PATH"
+        exit 3
+    fi
+}
+
+install_pgbouncer() {
+    if has apt-get && has dpkg; then
+        install_libraries_of pgbouncer
+        unpack pgbouncer "$pgbouncer_folder"
+    elif has brew; then
+        install_with_brew pgbouncer
+    else
+        say "missing: pgbouncer; install it with this system's package manager"
         exit 3
     fi
 }
@@ -380,6 +408,7 @@ install() {
             jactionlint) install_environment "$workflow_venv" "$workflow_requirements" ;;
             k6-types) install_k6_types ;;
             promtool) install_promtool ;;
+            pgbouncer) install_pgbouncer ;;
         esac
     done
 }

@@ -87,6 +87,22 @@ pub(crate) fn jmeter_home() -> Result<PathBuf, Error> {
     })
 }
 
+/// The pooler pgbouncer. `make deps-test` unpacks Debian's package below `target/` and does not install it, because it comes with a
+/// service that starts with the machine.
+///
+/// # Errors
+///
+/// [`Error::NotInstalled`] when there is none.
+pub(crate) fn pgbouncer() -> Result<PathBuf, Error> {
+    let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("target/pgbouncer/usr/sbin");
+    let mut folders = [unpacked].into_iter().chain(path_folders()).chain([PathBuf::from("/usr/sbin")]);
+    folders.find_map(|folder| find_program(&folder.join("pgbouncer"))).ok_or(Error::NotInstalled {
+        what: "pgbouncer",
+        places: "target/pgbouncer, PATH, /usr/sbin",
+        remedy: "`make deps-test`",
+    })
+}
+
 /// The class path of the ZooKeeper server, without the folder of its logging configuration.
 pub(crate) fn zookeeper_class_path() -> Result<OsString, Error> {
     let debian = Path::new("/usr/share/java");

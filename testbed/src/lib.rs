@@ -14,6 +14,7 @@
 //! | replicated servers that cannot reach each other | [`Ensemble::isolate`], [`Ensemble::break_link`] |
 //! | certificates, for servers that speak TLS | [`Authority::create`] |
 //! | a network that fails: cut connections, lost replies, silence | [`Proxy::start`] in front of a server |
+//! | a pooler in front of a Postgres server | [`PgBouncer::start`] |
 //! | any other program as a child | [`Process::spawn`] |
 //! | Apache JMeter, or Java that uses it | [`jmeter()`] |
 //! | what a ZooKeeper server counts | [`four_letter_word`], [`Counters`] |
@@ -58,6 +59,7 @@ mod jmeter;
 mod kept;
 mod lasting;
 mod node;
+mod pgbouncer;
 mod port;
 mod postgres;
 mod process;
@@ -77,6 +79,7 @@ pub use find::{java, postgres_bin};
 pub use four_letter::four_letter_word;
 pub use jmeter::jmeter;
 pub use node::node_data;
+pub use pgbouncer::PgBouncer;
 pub use postgres::{Postgres, PostgresConfig};
 pub use process::{Process, ProcessConfig, Stdout, StopSignal};
 pub use proxy::{Proxy, ProxyTraffic};

@@ -59,6 +59,12 @@ pub enum Error {
         #[source]
         source: sqlx::Error,
     },
+    /// The server of `DATABASE_URL` has too few connections.
+    #[error(
+        "postgres of DATABASE_URL accepts {max} connections, and the instances and this program may open {needed}; raise \
+         max_connections of the server, or lower --instances"
+    )]
+    ConnectionsMax { max: i64, needed: u32 },
     /// The stock is not what the reset said.
     #[error("{0}")]
     Reset(String),

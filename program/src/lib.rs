@@ -8,6 +8,7 @@ mod hangup;
 mod help;
 #[cfg(feature = "interrupt")]
 mod interrupt;
+mod postgres;
 #[cfg(feature = "progress")]
 mod progress;
 mod run;
@@ -18,6 +19,7 @@ pub use hangup::is_hangup_ignored;
 pub use help::{Epilogue, in_our_words};
 #[cfg(feature = "interrupt")]
 pub use interrupt::{Again, Interrupt, Interrupted};
+pub use postgres::one_postgres;
 #[cfg(feature = "progress")]
 pub use progress::Progress;
 pub use run::{ProgramError, command_line, print, print_usage, run_program, tell};

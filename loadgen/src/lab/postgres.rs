@@ -13,7 +13,7 @@ use crate::error::Error;
 /// How long a connection may take.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 /// One for the questions of the trial, one for the look at who waits.
-const CONNECTIONS: u32 = 2;
+pub(super) const CONNECTIONS: u32 = 2;
 
 /// A setting of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -39,8 +39,9 @@ impl Database {
     ///
     /// Cancelling leaves nothing behind.
     pub(crate) async fn connect(url: &str) -> Result<Database, Error> {
-        let invalid = |error| Error::Usage(format!("the database URL cannot be read: {error}"));
-        let options: PgConnectOptions = url.parse().map_err(invalid)?;
+        let invalid = |what| Error::Usage(format!("the database URL cannot be read: {what}"));
+        program::one_postgres(url).map_err(invalid)?;
+        let options: PgConnectOptions = url.parse().map_err(|error: sqlx::Error| invalid(error.to_string()))?;
         // A pool tries again and again, and then knows no more than that its time is over.
         let trying = async { options.connect().await?.close().await };
         let tried = tokio::time::timeout(CONNECT_WITHIN, trying).await.unwrap_or_else(|_| {
@@ -68,6 +69,20 @@ impl Database {
             .await
             .map_err(Error::postgres("read which ZooKeeper guards the sales"))?;
         Ok(noted.map(|noted| (noted.ensemble, noted.servers)))
+    }
+
+    /// How many connections the server accepts at most. It keeps some for superusers.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Postgres`] when the database does not answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling loses nothing.
+    pub(super) async fn connections_max(&self) -> Result<i64, Error> {
+        let max = "select current_setting('max_connections')::bigint - current_setting('superuser_reserved_connections')::bigint";
+        sqlx::query_scalar(max).fetch_one(&self.0).await.map_err(Error::postgres("read its limit of connections"))
     }
 
     /// The settings that matter for a load of small transactions.

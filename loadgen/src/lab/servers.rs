@@ -7,11 +7,17 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
 use testbed::{Postgres, PostgresConfig, TestChroot, TestDatabase, ZooKeeper, ZooKeeperConfig};
 
 use crate::error::Error;
+use crate::lab::postgres::Database;
+
+/// Connections to a throwaway Postgres beside those that are needed: a user's own.
+const CONNECTIONS_SPARE: u32 = 38;
 
 /// Both servers. `None`: the environment names one.
 pub(super) struct OwnServers {
     postgres: Option<Postgres>,
     zookeeper: Option<ZooKeeper>,
+    /// How many connections the deployments and this program may open to Postgres.
+    connections: u32,
 }
 
 /// Room for one deployment on a server.
@@ -23,7 +29,8 @@ pub(super) struct Room {
 }
 
 impl OwnServers {
-    /// Starts those servers that the environment does not name.
+    /// Starts those servers that the environment does not name. The deployments and this program may open at most
+    /// `connections` to Postgres.
     ///
     /// # Errors
     ///
@@ -32,17 +39,18 @@ impl OwnServers {
     /// # Cancel safety
     ///
     /// What was started is stopped, which blocks for a moment.
-    pub(super) async fn start(connections_max: u32) -> Result<OwnServers, Error> {
+    pub(super) async fn start(connections: u32) -> Result<OwnServers, Error> {
         let zookeeper = async {
             let is_given = is_set("ZOOKEEPER_CONNECT");
             if is_given { Ok(None) } else { ZooKeeper::start(ZooKeeperConfig::default()).await.map(Some) }
         };
         let postgres = async {
+            let connections_max = connections + CONNECTIONS_SPARE;
             let config = PostgresConfig { connections_max, ..PostgresConfig::default() };
             if is_set("DATABASE_URL") { Ok(None) } else { Postgres::start(config).await.map(Some) }
         };
         let (zookeeper, postgres) = tokio::try_join!(zookeeper, postgres)?;
-        Ok(OwnServers { postgres, zookeeper })
+        Ok(OwnServers { postgres, zookeeper, connections })
     }
 
     /// Whether both were started.
@@ -64,7 +72,8 @@ impl OwnServers {
     ///
     /// # Errors
     ///
-    /// Those of [`TestDatabase::create`], or [`Error::Postgres`].
+    /// Those of [`TestDatabase::create`], or [`Error::Postgres`]. [`Error::ConnectionsMax`] if the named server accepts too few
+    /// connections.
     ///
     /// # Cancel safety
     ///
@@ -72,6 +81,10 @@ impl OwnServers {
     pub(super) async fn database(&self, number: usize) -> Result<Room, Error> {
         let Some(server) = &self.postgres else {
             let database = TestDatabase::create().await?;
+            let (max, needed) = (Database::connect(database.url()).await?.connections_max().await?, self.connections);
+            if max < i64::from(needed) {
+                return Err(Error::ConnectionsMax { max, needed });
+            }
             return Ok(Room { address: database.url().to_owned(), _guard: Some(Box::new(database)) });
         };
         let name = if number == 0 { "seckill".to_owned() } else { format!("seckill_{}", number + 1) };

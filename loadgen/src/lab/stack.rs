@@ -7,6 +7,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::error::Error;
 use crate::lab::deployment::{Deployment, READY_POLL};
+use crate::lab::postgres::CONNECTIONS;
 use crate::lab::servers::{OwnServers, is_set};
 use crate::lab::service_program::{self, DB_CONNECTIONS};
 use crate::lab::source::{ServiceSettings, Source, TargetSettings};
@@ -20,8 +21,6 @@ const DB_CONNECTIONS_ASIDE: u32 = 2;
 const FILES_SPARE: u64 = 64;
 /// Open files of ZooKeeper beside those of its sessions: programs, logs, the other servers.
 const ZOOKEEPER_FILES_SPARE: u64 = 256;
-/// Connections to Postgres beside those of the instances: the audit's, and a user's own.
-const DB_CONNECTIONS_SPARE: u32 = 40;
 
 /// A service to be measured, or two builds of it, and everything they stand on.
 ///
@@ -45,8 +44,8 @@ impl Stack {
     /// Everything that was started is stopped, which blocks for a moment.
     pub(crate) async fn start(settings: &ServiceSettings) -> Result<Stack, Error> {
         let builds = u32::try_from(settings.programs.len()).unwrap_or(u32::MAX);
-        let of_each = u32::from(settings.instances) * (DB_CONNECTIONS + DB_CONNECTIONS_ASIDE);
-        let servers = OwnServers::start(builds * of_each + DB_CONNECTIONS_SPARE).await?;
+        let of_each = u32::from(settings.instances) * (DB_CONNECTIONS + DB_CONNECTIONS_ASIDE) + CONNECTIONS;
+        let servers = OwnServers::start(builds * of_each).await?;
         let mut deployments = Vec::with_capacity(settings.programs.len());
         for program in settings.programs.iter().enumerate() {
             deployments.push(Deployment::start(settings, program, &servers).await?);

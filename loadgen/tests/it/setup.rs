@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use nix::sys::signal::{Signal, kill};
+use testbed::{Postgres, PostgresConfig};
 
 use crate::support::{Lab, Running, demo_service, finish, write_program};
 
@@ -127,6 +128,27 @@ fn a_target_s_database_that_does_not_answer_is_named_without_its_password() {
     assert_setup_error(&lab, &mut command, "could not connect to postgres at 127.0.0.1:1: ");
     let finished = finish(&mut command);
     assert!(finished.stderr.contains("refused") && !finished.stderr.contains("s3cret"), "{}", finished.stderr);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_postgres_without_room_for_the_instances_is_refused() {
+    let postgres = Postgres::start(PostgresConfig { connections_max: 60, ..PostgresConfig::default() }).await.unwrap();
+    let lab = Lab::new();
+    let mut command = lab.loadgen_throwaway(["compare", "--instances", "5", "--users", "10", "--trials", "1"]);
+    command.arg("--demo-service").arg(demo_service()).env("DATABASE_URL", postgres.url("postgres"));
+    let expected = "the instances and this program may open 112; raise max_connections";
+    assert_setup_error(&lab, &mut command, expected);
+}
+
+#[test]
+fn several_hosts_in_a_database_url_are_refused() {
+    let lab = Lab::new();
+    let target = ["compare", "--target", "http://127.0.0.1:1", "--zookeeper", "127.0.0.1:1"];
+    let mut command = lab.loadgen_throwaway(target);
+    command.env("DATABASE_URL", "postgres://a.example,b.example/seckill").env("ADMIN_TOKEN", "token");
+    let finished = finish(&mut command);
+    assert_eq!(finished.code, Some(64), "{}", finished.stderr);
+    assert!(finished.stderr.contains("several hosts; name the primary"), "{}", finished.stderr);
 }
 
 #[test]

@@ -1,12 +1,17 @@
 //! The one table of everything that can go wrong with a request. Errors, problem documents, metric labels, log lines
 //! and the OpenAPI document are made from it.
 
+mod postgres;
+
 use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
 use axum::http::StatusCode;
+
+pub use self::postgres::{has_stale_plan, is_full};
+use self::postgres::{is_of_connection, passes, refuses_commit, sqlstate};
 
 /// One row of the table: a kind of failure.
 #[derive(Debug, PartialEq, Eq)]
@@ -235,6 +240,7 @@ impl Failure {
             Some("40001" | "40P01") => Self::new(&OVERTAKEN, "the database rolled back for another purchase"),
             Some(sqlstate) if passes(sqlstate) => Self::database_unavailable(),
             None if is_of_connection(&error) => Self::database_unavailable(),
+            _ if has_stale_plan(&error) => Self::database_unavailable(),
             _ => Self::new(&INTERNAL, "the request failed inside the service; its log says why"),
         };
         failure.caused_by(error)
@@ -309,56 +315,12 @@ impl Error for Failure {
     }
 }
 
-fn sqlstate(error: &sqlx::Error) -> Option<String> {
-    error.as_database_error()?.code().map(Cow::into_owned)
-}
-
-/// Returns whether this SQLSTATE, in answer to a commit, proves that the commit did not happen. Class 23 (constraint)
-/// and class 40 (rollback) prove it, except 40003 (statement completion unknown). Class 57 (server shutting down)
-/// proves nothing.
-///
-/// 25P03 (idle in transaction for too long) proves it, too. The server ends such a session only while it waits for the next
-/// statement, so it has not begun the commit. The message was sent before the commit, and is read as its answer.
-fn refuses_commit(sqlstate: &str) -> bool {
-    sqlstate == "25P03" || sqlstate.starts_with("23") || (sqlstate.starts_with("40") && sqlstate != "40003")
-}
-
-/// Returns whether the reason of this SQLSTATE is temporary. Temporary are: connection lost (08), transaction timed out
-/// (25P03, 25P04) or rolled back (40), resources used up (53), statement cancelled or server shutting down (57). A refused
-/// login (28, 3D) counts as temporary, too: to a client of the service, the database is not available.
-fn passes(sqlstate: &str) -> bool {
-    matches!(sqlstate, "25P03" | "25P04")
-        || ["08", "28", "3D", "40", "53", "57"].iter().any(|class| sqlstate.starts_with(class))
-}
-
-/// Returns whether the connection failed, and not a statement.
-fn is_of_connection(error: &sqlx::Error) -> bool {
-    use sqlx::Error::{Io, PoolClosed, PoolTimedOut, Protocol, Tls, WorkerCrashed};
-    matches!(error, Io(_) | Tls(_) | Protocol(_) | PoolTimedOut | PoolClosed | WorkerCrashed)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn broken() -> sqlx::Error {
         sqlx::Error::Io(std::io::ErrorKind::ConnectionReset.into())
-    }
-
-    #[test]
-    fn only_a_refusal_in_words_proves_that_a_commit_did_not_happen() {
-        for (sqlstate, refuses) in [
-            ("23505", true),
-            ("25P03", true),
-            ("40001", true),
-            ("40P01", true),
-            ("25P04", false),
-            ("40003", false),
-            ("57P01", false),
-            ("08006", false),
-        ] {
-            assert_eq!(refuses_commit(sqlstate), refuses, "{sqlstate}");
-        }
     }
 
     #[test]

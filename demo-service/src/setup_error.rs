@@ -70,6 +70,36 @@ pub enum SetupError {
         /// Its major version.
         version: u32,
     },
+    /// A pooler gives the statements of a connection to changing server processes.
+    #[error(
+        "the database at {place} is behind a pooler that shares server processes among connections, so settings and locks do not \
+         last; set pool_mode = session in pgbouncer, or name the server in --database-url (DATABASE_URL)"
+    )]
+    Pooler {
+        /// Host, port and database.
+        place: String,
+    },
+    /// The database cannot keep every text.
+    #[error(
+        "the database at {place} has the encoding {encoding}, which cannot keep every text; make one with create database NAME \
+         encoding 'UTF8' template template0, and name it in --database-url (DATABASE_URL)"
+    )]
+    Encoding {
+        /// Host, port and database.
+        place: String,
+        /// Its encoding.
+        encoding: String,
+    },
+    /// The database has tables of another program.
+    #[error(
+        "the database at {place} belongs to another program: {source}; name an empty database in --database-url (DATABASE_URL)"
+    )]
+    NotEmpty {
+        /// Host, port and database.
+        place: String,
+        /// What the database said.
+        source: sqlx::Error,
+    },
     /// The database did not finish connecting or migrating in time.
     #[error(
         "the database at {place} was not ready within {within:?}; check --database-url (DATABASE_URL) \

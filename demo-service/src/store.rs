@@ -9,9 +9,11 @@ pub mod ensemble;
 mod key_ages;
 mod keys;
 mod one_statement;
+mod places;
 mod sales;
 pub mod schema;
 mod service_role;
+mod settings;
 mod transaction;
 mod waiters;
 
@@ -23,14 +25,16 @@ use parking_lot::Mutex;
 use sqlx::error::DatabaseError;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use tokio::time::timeout;
+use tracing::warn;
 
 pub use self::batch::{BatchLine, BatchWrite};
-use self::connections::{CONNECT_WITHIN, Connection, Connections, LastAnswer};
+use self::connections::{CONNECT_WITHIN, Connection, Connections, LastAnswer, Server};
 use self::ensemble::Ensemble;
 pub use self::key_ages::KeyLook;
 pub use self::keys::Remembered;
 pub use self::one_statement::{Sale, SaleOutcome};
 pub use self::service_role::SERVICE_ROLE;
+use self::settings::Settings;
 pub use self::transaction::{Isolation, LockWait, NewOrder, Transaction, TransactionId, WrittenOrder};
 use self::waiters::Waiters;
 use crate::failure::Failure;
@@ -81,25 +85,27 @@ impl Store {
     pub fn open(options: PgConnectOptions, ensemble: Ensemble, connections_max: u32, within: Duration) -> Self {
         // Our time limits are shorter than the server's, so that the same failure always has the same kind.
         let (within_ms, beyond_ms) = (within.as_millis(), (within + BEYOND).as_millis());
-        let options = options.application_name("demo-service").options([
-            ("statement_timeout", beyond_ms),
-            ("lock_timeout", beyond_ms),
+        let options = options.application_name("demo-service");
+        let settings = Settings::new()
+            .with("statement_timeout", beyond_ms)
+            .with("lock_timeout", beyond_ms)
             // Ends the transaction of an instance that froze in the middle of a purchase.
-            ("idle_in_transaction_session_timeout", within_ms),
-            ("client_connection_check_interval", CLIENT_CHECK.as_millis()),
-        ]);
+            .with("idle_in_transaction_session_timeout", within_ms)
+            .with("client_connection_check_interval", CLIENT_CHECK.as_millis());
         let last_answer = Arc::new(Mutex::new(Instant::now()));
+        let ensemble = Arc::new(ensemble);
+        let pool = |settings: Settings, max, connect_within| {
+            let server = Server::new(options.clone(), settings, Arc::clone(&ensemble), &last_answer);
+            Connections::new(server, max, within, connect_within)
+        };
         // The server never ends the session of this connection, because it may refuse a new one. The connect may take
         // as long as `within`: a slow connect is better than none.
-        let ensemble = Arc::new(ensemble);
-        let settling = Connections::new(options.clone(), Arc::clone(&ensemble), 1, within, within, &last_answer);
-        let options = options.options([("idle_session_timeout", IDLE_SESSION.as_millis())]);
+        let settling = pool(settings.clone().with("idle_session_timeout", 0), 1, within);
+        let settings = settings.with("idle_session_timeout", IDLE_SESSION.as_millis());
         let connect_within = CONNECT_WITHIN.min(within);
-        let pool =
-            |max| Connections::new(options.clone(), Arc::clone(&ensemble), max, within, connect_within, &last_answer);
         Self {
-            connections: pool(connections_max),
-            probes: pool(1),
+            connections: pool(settings.clone(), connections_max, connect_within),
+            probes: pool(settings, 1, connect_within),
             settling,
             waiters: Arc::new(Waiters::new(connections_max)),
             last_answer,
@@ -110,7 +116,7 @@ impl Store {
     }
 
     /// Opens the connection for the question whether a commit is over. It is opened early, because the server may
-    /// refuse new connections later.
+    /// refuse new connections later. Warns if the server has room for fewer connections than the store may open.
     ///
     /// # Errors
     /// As [`Failure::of_database`]. The store then connects when it needs the connection.
@@ -118,7 +124,19 @@ impl Store {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn connect_aside(&self) -> Result<(), Failure> {
-        self.settling.get().await.map(drop)
+        let mut connection = self.settling.get().await?;
+        let left = settings::connections_left(connection.ask()).await;
+        let left = connection.heard(left)?;
+        let needed = self.connections.max() + self.probes.max();
+        if left < i64::from(needed) {
+            warn!(
+                left,
+                needed,
+                "postgres has room for fewer connections than this instance may open, so buyers may wait for connections; \
+                 raise max_connections of the server, or lower --db-connections (DB_CONNECTIONS)"
+            );
+        }
+        Ok(())
     }
 
     /// Returns the time since the last answer of the database, on any connection. An SQL error is an answer.

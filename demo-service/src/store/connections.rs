@@ -6,6 +6,9 @@
 //! it is used. If one ping is not answered, all connections that have not answered since are closed without a ping.
 //! The same network has most likely failed them, too.
 //!
+//! If the server has no connection left, the pool does not grow, and its callers share the connections that it has
+//! ([`places`](super::places)).
+//!
 //! The pools of a store share the time of the last answer, because one answer on any connection shows that the
 //! database is alive.
 
@@ -17,10 +20,13 @@ use deadpool::managed::{Manager, Metrics, Object, Pool, PoolError, QueueMode, Re
 use parking_lot::Mutex;
 use sqlx::Connection as _;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
-use tokio::time::timeout;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{timeout, timeout_at};
 
 use super::ensemble::{self, Ensemble};
-use crate::failure::Failure;
+use super::places::Places;
+use super::settings::Settings;
+use crate::failure::{Failure, has_stale_plan, is_full};
 
 /// A connection that was silent for this long is pinged before it is used. A ping before every use would add a round
 /// trip to every purchase. Without pings, a restart of the server would fail one purchase for each connection.
@@ -39,6 +45,9 @@ pub(super) type LastAnswer = Arc<Mutex<Instant>>;
 #[derive(Clone)]
 pub(super) struct Connections {
     pool: Pool<Server>,
+    places: Arc<Places>,
+    /// The time limit of the wait for a connection.
+    within: Duration,
     doubts: Arc<Mutex<Doubts>>,
 }
 
@@ -48,19 +57,24 @@ pub(super) struct Connection {
     is_settled: bool,
     /// Whether the last statement has no answer yet.
     is_asked: bool,
+    /// Whether no other statement may use the connection, whatever is answered from now on.
+    is_spent: bool,
     doubts: Arc<Mutex<Doubts>>,
+    // Dropped after the link is back in the pool.
+    _place: OwnedSemaphorePermit,
 }
 
 /// Opens the connections of a pool, and checks them before they are used again.
-struct Server {
+pub(super) struct Server {
     options: PgConnectOptions,
+    settings: Settings,
     ensemble: Arc<Ensemble>,
     doubts: Arc<Mutex<Doubts>>,
     last_answer: LastAnswer,
 }
 
 /// An open connection.
-struct Link {
+pub(super) struct Link {
     connection: PgConnection,
     /// When the last answer came.
     heard: Instant,
@@ -107,6 +121,18 @@ impl Doubts {
     }
 }
 
+impl Server {
+    /// Opens connections that have these settings and join the instances of `ensemble`.
+    pub(super) fn new(
+        options: PgConnectOptions,
+        settings: Settings,
+        ensemble: Arc<Ensemble>,
+        last_answer: &LastAnswer,
+    ) -> Self {
+        Self { options, settings, ensemble, doubts: Arc::default(), last_answer: Arc::clone(last_answer) }
+    }
+}
+
 impl Manager for Server {
     type Type = Link;
     type Error = sqlx::Error;
@@ -116,6 +142,7 @@ impl Manager for Server {
         // connection that is being made, several times over.
         let connected = Box::pin(async {
             let mut connection = PgConnection::connect_with(&self.options).await?;
+            self.settings.apply(&mut connection).await?;
             self.ensemble.join(&mut connection).await.map(|()| connection)
         });
         let connected = connected.await;
@@ -145,41 +172,52 @@ impl Manager for Server {
 }
 
 impl Connections {
-    /// Makes a pool of at most `max` connections, which join the instances of `ensemble`. A caller waits at most `within` for a
-    /// free connection, and at most `connect_within` for a new one. Nothing is connected yet.
-    pub(super) fn new(
-        options: PgConnectOptions,
-        ensemble: Arc<Ensemble>,
-        max: u32,
-        within: Duration,
-        connect_within: Duration,
-        last_answer: &LastAnswer,
-    ) -> Self {
-        let doubts = Arc::default();
-        let server = Server { options, ensemble, doubts: Arc::clone(&doubts), last_answer: Arc::clone(last_answer) };
+    /// Makes a pool of at most `max` connections to the server. A caller waits at most `within` for a free connection, and at
+    /// most `connect_within` for a new one. Nothing is connected yet.
+    pub(super) fn new(server: Server, max: u32, within: Duration, connect_within: Duration) -> Self {
+        let doubts = Arc::clone(&server.doubts);
         let pool = Pool::builder(server)
             .runtime(Runtime::Tokio1)
             .max_size(max as usize)
             // The connection that was used last is the least likely to need a ping.
             .queue_mode(QueueMode::Lifo)
-            .wait_timeout(Some(within))
             .create_timeout(Some(connect_within))
             .build()
             .expect("BUG: a pool with timeouts has a runtime");
-        Self { pool, doubts }
+        Self { pool, places: Arc::new(Places::new(max as usize)), within, doubts }
     }
 
-    /// Waits for a free connection, or opens a new one.
+    /// Waits for a free connection, or opens a new one. If the server has none left, waits for one that is open.
     ///
     /// # Errors
     /// No connection was free in time, or no connection could be opened.
     pub(super) async fn get(&self) -> Result<Connection, Failure> {
-        let link = self.pool.get().await.map_err(|error| match error {
-            PoolError::Backend(error) => ensemble::refusal(error),
-            PoolError::Closed => Failure::of_database(sqlx::Error::PoolClosed),
-            other => Failure::database_unavailable().caused_by(other),
-        })?;
-        Ok(Connection { link: Some(link), is_settled: true, is_asked: false, doubts: Arc::clone(&self.doubts) })
+        let until = tokio::time::Instant::now() + self.within;
+        let mut refusal = sqlx::Error::PoolTimedOut;
+        loop {
+            let Ok(place) = timeout_at(until, self.places.take()).await else {
+                return Err(Failure::of_database(refusal));
+            };
+            let place = place.map_err(|_| Failure::of_database(sqlx::Error::PoolClosed))?;
+            match self.pool.get().await {
+                Ok(link) => return Ok(self.connection(link, place)),
+                Err(PoolError::Backend(error)) if is_full(&error) => {
+                    refusal = error;
+                    self.places.refused(place).await;
+                }
+                Err(PoolError::Backend(error)) => return Err(ensemble::refusal(error)),
+                Err(PoolError::Closed) => return Err(Failure::of_database(sqlx::Error::PoolClosed)),
+                Err(other) => return Err(Failure::database_unavailable().caused_by(other)),
+            }
+        }
+    }
+
+    fn connection(&self, link: Object<Server>, place: OwnedSemaphorePermit) -> Connection {
+        if Object::metrics(&link).recycled.is_none() {
+            self.places.accepted();
+        }
+        let doubts = Arc::clone(&self.doubts);
+        Connection { link: Some(link), is_settled: true, is_asked: false, is_spent: false, doubts, _place: place }
     }
 
     /// Returns the number of connections in use, and of idle connections.
@@ -189,7 +227,13 @@ impl Connections {
         (count(status.size.saturating_sub(status.available)), count(status.available))
     }
 
+    /// Returns the greatest number of connections.
+    pub(super) fn max(&self) -> u32 {
+        u32::try_from(self.pool.status().max_size).unwrap_or(u32::MAX)
+    }
+
     pub(super) fn close(&self) {
+        self.places.close();
         self.pool.close();
     }
 }
@@ -212,12 +256,14 @@ impl Connection {
     /// unusable.
     pub(super) fn settle<T>(&mut self, answer: &Result<T, sqlx::Error>) {
         self.note(answer);
-        self.is_settled |= is_usable_after(answer);
+        self.is_settled |= !self.is_spent && is_usable_after(answer);
     }
 
     /// Notes the answer to a statement within a transaction. A drop still closes the connection.
     pub(super) fn note<T>(&mut self, answer: &Result<T, sqlx::Error>) {
         self.is_asked = false;
+        // The connection would repeat this answer to the statement for ever, also after a rollback.
+        self.is_spent |= answer.as_ref().is_err_and(has_stale_plan);
         self.link_mut().note(answer);
     }
 

@@ -10,6 +10,7 @@ use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{ConnectOptions, Connection};
 
 use super::service_role;
+use super::settings::{Settings, refuse_encoding, refuse_shared_process};
 use crate::secrets::Secret;
 use crate::setup_error::SetupError;
 
@@ -31,7 +32,11 @@ pub fn options(url: &str) -> Result<PgConnectOptions, SetupError> {
     if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
         return Err(SetupError::DatabaseUrl("it does not begin with postgres://".to_owned()));
     }
-    url.parse().map_err(|error: sqlx::Error| SetupError::DatabaseUrl(error.to_string()))
+    program::one_postgres(url).map_err(SetupError::DatabaseUrl)?;
+    let options: Result<PgConnectOptions, _> = url.parse();
+    // This startup parameter changes nothing that the service reads, and poolers refuse it.
+    let options = options.map(|options| options.extra_float_digits(None));
+    options.map_err(|error| SetupError::DatabaseUrl(error.to_string()))
 }
 
 /// Connects once and makes sure that the schema is the one of this build. A role that may create tables migrates. Any
@@ -86,13 +91,18 @@ pub(super) async fn connected<T>(
     work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, SetupError>,
 ) -> Result<T, SetupError> {
     // The migrator creates its own table if it does not exist. If the table exists, the server sends a notice every
-    // time, which this setting suppresses.
-    let quiet = options.clone().options([("client_min_messages", "warning")]).disable_statement_logging();
+    // time, which the first setting suppresses. `within` limits the waits, and nothing else.
+    let settings =
+        Settings::new().with("client_min_messages", "warning").with("lock_timeout", 0).with("statement_timeout", 0);
+    let quiet = options.clone().disable_statement_logging();
     let done = tokio::time::timeout(within, async {
         let mut connection: PgConnection = quiet.connect().await.map_err(|source| unusable(options, source))?;
         if let Some(version) = too_old(connection.server_version_num()) {
             return Err(SetupError::DatabaseTooOld { place: place(options), version });
         }
+        refuse_shared_process(&quiet, &mut connection).await?;
+        settings.apply(&mut connection).await.map_err(|source| unusable(options, source))?;
+        refuse_encoding(options, &mut connection).await?;
         let done = work(&mut connection).await?;
         connection.close().await.map_err(|source| unusable(options, source))?;
         Ok(done)
@@ -191,11 +201,20 @@ fn refusal(error: MigrateError, place: String) -> SetupError {
     match error {
         MigrateError::VersionMissing(version) => SetupError::SchemaNewer { version },
         MigrateError::VersionMismatch(version) => SetupError::SchemaDiffers { version },
+        MigrateError::Execute(source) | MigrateError::ExecuteMigration(source, _) if is_taken_name(&source) => {
+            SetupError::NotEmpty { place, source }
+        }
         source => SetupError::Migrate { place, source },
     }
 }
 
-fn place(options: &PgConnectOptions) -> String {
+/// Returns whether a table, function or type of another program has the name of one of ours.
+fn is_taken_name(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|refusal| refusal.code());
+    matches!(code.as_deref(), Some("42P07" | "42710" | "42723"))
+}
+
+pub(super) fn place(options: &PgConnectOptions) -> String {
     let database = options.get_database().unwrap_or_else(|| options.get_username());
     match options.get_socket() {
         Some(socket) => format!("{}/{database}", socket.display()),

@@ -18,7 +18,7 @@ fn run(arguments: &[&str]) -> Output {
 
 /// Runs the service where it cannot start, and returns what it says.
 #[track_caller]
-fn refusal(database_url: &str, zookeeper: &str, more: &[&str]) -> String {
+pub(crate) fn refusal(database_url: &str, zookeeper: &str, more: &[&str]) -> String {
     let servers = ["--listen", "127.0.0.1:0", "--database-url", database_url, "--zookeeper", zookeeper];
     let output = run(&[&servers, more].concat());
     let stderr = String::from_utf8(output.stderr).unwrap();
@@ -103,6 +103,40 @@ async fn a_database_of_a_later_version_is_refused() {
     lab.connect().await.execute("update _sqlx_migrations set checksum = ''").await.unwrap();
     let complaint = refusal(&lab.database_url, &lab.zookeeper, &[]);
     assert!(complaint.contains("migration 1 ") && complaint.contains("other contents"), "{complaint}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_of_another_program_is_refused() {
+    let lab = Lab::new().await;
+    lab.connect().await.execute("create table orders (id int)").await.unwrap();
+    let complaint = refusal(&lab.database_url, &lab.zookeeper, &[]);
+    for part in ["orders", "another program", "empty database"] {
+        assert!(complaint.contains(part), "{complaint}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_cannot_keep_every_text_is_refused() {
+    let lab = Lab::new().await;
+    lab.connect().await.execute("create database latin encoding latin1 locale 'C' template template0").await.unwrap();
+    let (server, _) = lab.database_url.rsplit_once('/').unwrap();
+    let complaint = refusal(&format!("{server}/latin"), &lab.zookeeper, &["--instance", "店"]);
+    for part in ["LATIN1", "encoding 'UTF8'"] {
+        assert!(complaint.contains(part), "{complaint}");
+    }
+}
+
+#[test]
+fn several_hosts_in_the_database_url_are_refused() {
+    for (url, what) in [
+        ("postgres://u@a.example,b.example/lab", "several hosts"),
+        ("postgres://u@a.example:5432,b.example:5432/lab", "several hosts"),
+        ("postgres:///lab?host=a.example,b.example", "several hosts"),
+        ("postgres://u@a.example/lab?target_session_attrs=read-write", "target_session_attrs"),
+    ] {
+        let complaint = refusal(url, "localhost", &[]);
+        assert!(complaint.contains(what) && complaint.contains("primary"), "{complaint}");
+    }
 }
 
 /// The service in a process of its own, once it says where it listens, and that line.

@@ -168,6 +168,13 @@ impl Lab {
         sqlx::query_scalar(sql).fetch_one(&mut self.connect().await).await.unwrap()
     }
 
+    /// How many sessions of the database wait for their clients within a transaction.
+    pub(crate) async fn idle_transactions(&self) -> i64 {
+        let sql = "select count(*) from pg_stat_activity
+                   where datname = current_database() and state = 'idle in transaction'";
+        sqlx::query_scalar(sql).fetch_one(&mut self.connect().await).await.unwrap()
+    }
+
     /// How many sessions of the database are of the service.
     pub(crate) async fn service_connections(&self) -> i64 {
         let sql = "select count(*) from pg_stat_activity

@@ -33,6 +33,8 @@ mod mixtures;
 mod ordering;
 mod outages;
 mod ownership;
+mod poolers;
+mod postgres_settings;
 mod rates;
 mod registry;
 mod remembered;

@@ -11,7 +11,7 @@ use crate::architecture::{root, sources};
 const READ_BY_LIBRARIES: [&str; 3] = ["PGPASSFILE", "PGPASSWORD", "TMPDIR"];
 
 /// Names in the sources that are no settings of ours: set for other programs, or by Cargo and the system for everybody.
-const NO_SETTINGS: [&str; 23] = [
+const NO_SETTINGS: [&str; 24] = [
     "BUILD_CHANGED",
     "BUILD_PROFILE",
     "BUILD_REVISION",
@@ -34,6 +34,7 @@ const NO_SETTINGS: [&str; 23] = [
     "RAMP_UP_MS",
     "RUSTC_BOOTSTRAP",
     "SECKILL_URLS",
+    "SQL_ASCII",
     "START_AT",
 ];
 

@@ -48,10 +48,12 @@ pub(crate) async fn run(purchase: &Purchase) -> Result<Load, Error> {
     let loading = async {
         connect(&client, purchase).await;
         let released = gate.open(purchase.arrive_within).await.inspect_err(|_| gate.cancel())?;
-        let (cpu_start, heartbeat) = (cpu_time(), Heartbeat::start(&tally));
+        let cpu_start = cpu_time();
+        let heartbeat = Heartbeat::start(&tally);
         let released_at = SystemTime::now() - released.elapsed();
         let done = gate.left().await;
-        let (threads, cpu_time) = (heartbeat.stop().await, cpu_time().saturating_sub(cpu_start));
+        let threads = heartbeat.stop().await;
+        let cpu_time = cpu_time().saturating_sub(cpu_start);
         if done < purchase.users {
             return Err(Error::Generator(format!("only {done} of {} users reported back", purchase.users)));
         }

@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receipt_that_is_not_what_the_order_has_unbalances_the_ledger() {
+    fn a_receipt_unlike_its_order_unbalances_the_ledger() {
         let orders = with_tokens([7]);
         let told = Receipt { order_id: 1, goods_no: 1, quantity: 1, remaining: Some(8) };
         let wrong = |receipt: Receipt| {

@@ -74,7 +74,7 @@ async fn expect_waiting(raw: &Client, waiting: JoinHandle<Result<LockGuard, Erro
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn from_the_fourth_time_on_the_lock_is_had_by_one_request_and_given_back_by_another() {
+async fn from_the_fourth_time_on_a_lock_costs_two_requests() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     // A timeout so long that no ping falls into the measurement.
     let config = SessionConfig::default().with_timeout(Duration::from_secs(40));

@@ -14,7 +14,7 @@
 #
 # INSTALL=no in the environment never installs, INSTALL=yes never asks. Postgres, ZooKeeper and Java are looked for where the
 # crate `testbed` looks for them. Exit status: 0 when nothing is missing any more, 3 when something still is, 64 for a
-# usage error.
+# usage error and for a variable that names a folder without what it should have.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -59,10 +59,13 @@ has_postgres_in() {
 }
 
 has_postgres() {
+    if [ -n "${POSTGRES_BIN:-}" ]; then
+        return 0
+    fi
     if has initdb && has postgres; then
         return 0
     fi
-    for bin in "${POSTGRES_BIN:-}" "$(pg_config --bindir 2>/dev/null || true)" /usr/lib/postgresql/*/bin /usr/pgsql-*/bin; do
+    for bin in "$(pg_config --bindir 2>/dev/null || true)" /usr/lib/postgresql/*/bin /usr/pgsql-*/bin; do
         if has_postgres_in "$bin"; then
             return 0
         fi
@@ -79,7 +82,7 @@ has_postgres() {
 
 # Prints the Java launcher.
 find_java() {
-    if [ -n "${JAVA_HOME:-}" ] && [ -x "$JAVA_HOME/bin/java" ]; then
+    if [ -n "${JAVA_HOME:-}" ]; then
         printf '%s\n' "$JAVA_HOME/bin/java"
         return 0
     fi
@@ -104,20 +107,27 @@ has_jdk() {
     java=$(find_java) && "$java" --list-modules 2>/dev/null | grep -q '^jdk\.compiler'
 }
 
+has_zookeeper_in() {
+    for jar in "$1"/lib/zookeeper-[0-9]*.jar "$1"/zookeeper-[0-9]*.jar; do
+        if [ -f "$jar" ]; then
+            return 0
+        fi
+    done
+    return 1
+}
+
 has_zookeeper() {
-    if [ -f /usr/share/java/zookeeper.jar ]; then
+    if [ -n "${ZOOKEEPER_HOME:-}" ] || [ -f /usr/share/java/zookeeper.jar ]; then
         return 0
     fi
     homes="/opt/zookeeper /usr/local/zookeeper /usr/share/zookeeper"
     for opt in $brew_opts; do
         homes="$homes $opt/zookeeper/libexec"
     done
-    for home in "${ZOOKEEPER_HOME:-}" $homes; do
-        for jar in "$home"/lib/zookeeper-[0-9]*.jar "$home"/zookeeper-[0-9]*.jar; do
-            if [ -f "$jar" ]; then
-                return 0
-            fi
-        done
+    for home in $homes; do
+        if has_zookeeper_in "$home"; then
+            return 0
+        fi
     done
     return 1
 }
@@ -455,6 +465,21 @@ case $* in
         exit 64
         ;;
 esac
+
+# A folder that a variable names is used or refused, never passed over. The programs do the same.
+refuse_misnamed() {
+    say "$1 names $2, but there is no $3; name another folder, or unset $1"
+    exit 64
+}
+if [ -n "${POSTGRES_BIN:-}" ] && ! has_postgres_in "$POSTGRES_BIN"; then
+    refuse_misnamed POSTGRES_BIN "$POSTGRES_BIN" 'initdb and postgres in it'
+fi
+if [ -n "${ZOOKEEPER_HOME:-}" ] && ! has_zookeeper_in "$ZOOKEEPER_HOME"; then
+    refuse_misnamed ZOOKEEPER_HOME "$ZOOKEEPER_HOME" 'zookeeper-N.jar in it or in its folder lib'
+fi
+if [ -n "${JAVA_HOME:-}" ] && ! [ -x "$JAVA_HOME/bin/java" ]; then
+    refuse_misnamed JAVA_HOME "$JAVA_HOME" 'bin/java in it'
+fi
 
 if ! has cargo; then
     say "cargo not found; install Rust from https://rustup.rs"

@@ -52,6 +52,6 @@ fn run(task: Task) -> Result<Exit, Error> {
     if let Some(reason) = unchecked {
         text += &format!("instructions were not checked: {reason}\n");
     }
-    print(&text);
+    print(&text).map_err(Error::system("write to standard output"))?;
     Ok(if report.is_regressed() { Exit::Failed } else { Exit::Passed })
 }

@@ -44,12 +44,13 @@ pub(crate) async fn run(settings: &Settings, interrupt: &Interrupt) -> Result<Ex
     progress.finish();
     let (report, exit) = outcome?;
     let text = markdown::render(&report);
-    print(&text);
+    let shown = print(&text).map_err(Error::system("write to standard output"));
     write(&settings.out, MARKDOWN, &text)?;
     write(&settings.out, JSON, &json::render(&report)?)?;
     write(&settings.out, CHART, &chart::render(&report.rows)?)?;
     let files = [MARKDOWN, JSON, CHART].map(|name| settings.out.join(name).display().to_string());
     tell(format_args!("written: {}", files.join(", ")));
+    shown?;
     Ok(exit)
 }
 

@@ -32,6 +32,7 @@ fn main() -> ExitCode {
                 runtime.block_on(bare::serve()).map(|()| Exit::Passed).map_err(Error::system("serve as the handler"))
             }
             None => {
+                testbed::forget_postgres_variables()?;
                 let interrupt = Interrupt::install(Again::Exits);
                 let interrupt = interrupt.map_err(Error::system("install the handler for Ctrl-C"))?;
                 runtime.block_on(interrupt.or(run::run(&cli.settings)))

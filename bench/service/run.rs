@@ -79,7 +79,7 @@ pub(crate) async fn run(settings: &Settings) -> Result<Exit, Error> {
             results.spreads_ms.push(spread_ms);
         }
     }
-    print(&results.render());
+    print(&results.render()).map_err(Error::system("write to standard output"))?;
     Ok(if results.is_right() { Exit::Passed } else { Exit::Failed })
 }
 

@@ -20,6 +20,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::config::settings::CompareSettings;
 use crate::error::Error;
+use crate::lab::servers::is_set;
 use crate::lab::stack::raise_file_limit;
 use crate::output::Output;
 use crate::telemetry;
@@ -70,6 +71,18 @@ pub(crate) enum Command {
     Completions(completions::CompletionsArgs),
 }
 
+impl Command {
+    /// Whether it starts the service, and each server that the environment does not name.
+    fn starts_service(&self) -> bool {
+        match self {
+            Command::Compare(args) => args.comparison.target.target.is_none(),
+            Command::Run(args) => args.comparison.target.target.is_none(),
+            Command::Up(_) => true,
+            _ => false,
+        }
+    }
+}
+
 /// What the values of several flags have in common.
 const TIME: &str = "TIME is a number with its unit: 500ms, 10s or 1m30s.";
 /// Which variable a command reads that has no flag.
@@ -101,6 +114,9 @@ fn epilogue() -> Epilogue {
 
 /// Runs the command that the command line names.
 pub(crate) fn run(cli: Cli) -> Result<ExitCode, Error> {
+    if cli.command.starts_service() && !is_set("DATABASE_URL") {
+        testbed::forget_postgres_variables()?;
+    }
     raise_file_limit();
     telemetry::start()?;
     let mut output = Output::take()?;

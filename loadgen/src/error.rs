@@ -123,6 +123,7 @@ impl ProgramError for Error {
     fn exit(&self) -> Exit {
         match self {
             Error::Usage(_) | Error::NoReport { .. } => Exit::Usage,
+            Error::Testbed(error) if error.is_usage() => Exit::Usage,
             Error::Interrupted(_) => Exit::Interrupted,
             _ => Exit::Setup,
         }

@@ -1,7 +1,6 @@
 //! Standard output, kept for what the program was asked to print.
 
 use std::fs::File;
-use std::io::Write as _;
 use std::os::fd::AsFd;
 
 use crate::error::Error;
@@ -27,7 +26,11 @@ impl Output {
     }
 
     /// Prints a text. A reader that closes the pipe, as `head` does, is no error.
-    pub(crate) fn print(&mut self, text: &str) {
-        let _ = self.0.write_all(text.as_bytes()).and_then(|()| self.0.flush());
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`] when it cannot be written, as on a full disk.
+    pub(crate) fn print(&mut self, text: &str) -> Result<(), Error> {
+        program::write_text(&self.0, text).map_err(Error::system("write to standard output"))
     }
 }

@@ -22,4 +22,4 @@ pub use interrupt::{Again, Interrupt, Interrupted};
 pub use postgres::one_postgres;
 #[cfg(feature = "progress")]
 pub use progress::Progress;
-pub use run::{ProgramError, command_line, print, print_usage, run_program, tell};
+pub use run::{ProgramError, command_line, print, print_usage, run_program, tell, write_text};

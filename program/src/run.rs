@@ -3,7 +3,7 @@
 
 use std::error::Error;
 use std::fmt::Display;
-use std::io::Write as _;
+use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -42,16 +42,41 @@ pub fn command_line<C: Parser>() -> Result<C, ExitCode> {
 
 /// Prints why a command line is wrong, or the help that it asks for. Returns the exit code.
 pub fn print_usage(stop: &clap::Error) -> ExitCode {
-    let _ = stop.print();
-    if stop.use_stderr() { Exit::Usage.into() } else { Exit::Passed.into() }
+    let printed = is_read(stop.print().and_then(|()| io::stdout().flush()));
+    match printed {
+        // Nothing is left to do when the usage cannot be written.
+        _ if stop.use_stderr() => Exit::Usage.into(),
+        Ok(()) => Exit::Passed.into(),
+        Err(error) => {
+            tell(format_args!("error: could not write to standard output: {error}"));
+            Exit::Setup.into()
+        }
+    }
 }
 
 /// Writes a line to standard error.
 pub fn tell(line: impl Display) {
-    let _ = writeln!(std::io::stderr(), "{line}");
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// Writes a text to standard output.
-pub fn print(text: &str) {
-    let _ = std::io::stdout().write_all(text.as_bytes());
+///
+/// # Errors
+///
+/// Those of [`write_text`].
+pub fn print(text: &str) -> io::Result<()> {
+    write_text(io::stdout(), text)
+}
+
+/// Writes a whole text. A reader that is gone, such as `head`, is no error.
+///
+/// # Errors
+///
+/// What the operating system says, such as that the disk is full.
+pub fn write_text(mut to: impl Write, text: &str) -> io::Result<()> {
+    is_read(to.write_all(text.as_bytes()).and_then(|()| to.flush()))
+}
+
+fn is_read(written: io::Result<()>) -> io::Result<()> {
+    written.or_else(|error| if error.kind() == ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })
 }

@@ -19,6 +19,16 @@ pub enum Error {
         /// The commands that install it.
         remedy: &'static str,
     },
+    /// A variable of the environment names a folder for a program or a library of a server, in vain.
+    #[error("{variable} names {}, but there is no {lacks}; name another folder, or unset {variable}", folder.display())]
+    Misnamed {
+        /// The variable.
+        variable: &'static str,
+        /// Its value.
+        folder: PathBuf,
+        /// What was looked for in the folder.
+        lacks: &'static str,
+    },
     /// The program of a [`ProcessConfig`](crate::ProcessConfig) does not exist or may not be run.
     #[error("program {program} not found, or not executable")]
     NoSuchProgram {
@@ -91,6 +101,12 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether the environment or an argument has to be corrected first.
+    #[must_use]
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Self::Misnamed { .. } | Self::Setting(_))
+    }
+
     /// For `map_err`: an operating-system error while doing `action`.
     pub(crate) fn system(action: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let action = action.into();

@@ -21,45 +21,62 @@ pub(crate) fn find_program(program: &Path) -> Option<PathBuf> {
     path_folders().map(|folder| folder.join(program)).find(|candidate| is_executable(candidate))
 }
 
-/// The folder that holds both `initdb` and `postgres`.
+/// What the folder that a variable of the environment names has to give, or `None` if the variable is unset.
+///
+/// A named folder is used or refused, never passed over: another version would be measured than intended.
+fn named<T>(
+    variable: &'static str,
+    lacks: &'static str,
+    give: impl FnOnce(&Path) -> Option<T>,
+) -> Result<Option<T>, Error> {
+    let Some(folder) = env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from) else {
+        return Ok(None);
+    };
+    give(&folder).map(Some).ok_or(Error::Misnamed { variable, folder, lacks })
+}
+
+/// The folder that holds both `initdb` and `postgres`: the one of the environment variable `POSTGRES_BIN` if it is set.
 ///
 /// Debian keeps them out of `PATH`, one folder a version.
 ///
 /// # Errors
 ///
-/// [`Error::NotInstalled`] when there is none.
+/// [`Error::NotInstalled`] when there is none; [`Error::Misnamed`] when the variable names a folder without them.
 pub fn postgres_bin() -> Result<PathBuf, Error> {
+    let has_both = |folder: &Path| ["initdb", "postgres"].iter().all(|name| is_executable(&folder.join(name)));
+    if let Some(bin) =
+        named("POSTGRES_BIN", "initdb and postgres in it", |folder| has_both(folder).then(|| folder.to_owned()))?
+    {
+        return Ok(bin);
+    }
     let brewed = BREW_OPT.iter().flat_map(|opt| versions(opt.as_ref(), "postgresql"));
-    let candidates = env_path("POSTGRES_BIN")
-        .into_iter()
-        .chain(path_folders())
+    let mut candidates = path_folders()
         .chain(pg_config_bindir())
         .chain(versions("/usr/lib/postgresql".as_ref(), "").map(|version| version.join("bin")))
         .chain(versions("/usr".as_ref(), "pgsql-").map(|version| version.join("bin")))
         .chain(brewed.map(|keg| keg.join("bin")));
-    candidates
-        .into_iter()
-        .find(|folder| ["initdb", "postgres"].iter().all(|name| is_executable(&folder.join(name))))
-        .ok_or(Error::NotInstalled {
-            what: "the Postgres server (initdb, postgres)",
-            places: "POSTGRES_BIN, PATH, pg_config --bindir, /usr/lib/postgresql, Homebrew",
-            remedy: "`apt-get install postgresql` (Debian, Ubuntu) or `brew install postgresql@17` (macOS)",
-        })
+    candidates.find(|folder| has_both(folder)).ok_or(Error::NotInstalled {
+        what: "the Postgres server (initdb, postgres)",
+        places: "POSTGRES_BIN, PATH, pg_config --bindir, /usr/lib/postgresql, Homebrew",
+        remedy: "`apt-get install postgresql` (Debian, Ubuntu) or `brew install postgresql@17` (macOS)",
+    })
 }
 
 /// The Java launcher.
 ///
-/// The environment variable `JAVA_HOME` comes first, then Homebrew, then `PATH`, where macOS has a stub that only says how to
-/// get Java.
+/// The one of the environment variable `JAVA_HOME` if it is set. Otherwise Homebrew comes first, then `PATH`, where macOS has a
+/// stub that only says how to get Java.
 ///
 /// # Errors
 ///
-/// [`Error::NotInstalled`] when there is none.
+/// [`Error::NotInstalled`] when there is none; [`Error::Misnamed`] when the variable names a folder without it.
 pub fn java() -> Result<PathBuf, Error> {
+    let launcher = |home: &Path| Some(home.join("bin/java")).filter(|java| is_executable(java));
+    if let Some(java) = named("JAVA_HOME", "bin/java in it", launcher)? {
+        return Ok(java);
+    }
     let brewed = BREW_OPT.iter().flat_map(|opt| versions(opt.as_ref(), "openjdk"));
-    env_path("JAVA_HOME")
-        .into_iter()
-        .chain(brewed)
+    brewed
         .map(|home| home.join("bin/java"))
         .chain(path_folders().map(|folder| folder.join("java")))
         .find(|java| is_executable(java))
@@ -72,15 +89,21 @@ pub fn java() -> Result<PathBuf, Error> {
 
 /// The folder of Apache JMeter, with `bin/ApacheJMeter.jar` in it.
 ///
-/// The environment variable `JMETER_HOME` comes first, then Debian's folder, then Homebrew's.
+/// The one of the environment variable `JMETER_HOME` if it is set. Otherwise Debian's comes first, then Homebrew's.
 ///
 /// # Errors
 ///
-/// [`Error::NotInstalled`] when there is none.
+/// [`Error::NotInstalled`] when there is none; [`Error::Misnamed`] when the variable names a folder without it.
 pub(crate) fn jmeter_home() -> Result<PathBuf, Error> {
+    let has_jar = |home: &Path| home.join("bin/ApacheJMeter.jar").is_file();
+    if let Some(home) =
+        named("JMETER_HOME", "bin/ApacheJMeter.jar in it", |home| has_jar(home).then(|| home.to_owned()))?
+    {
+        return Ok(home);
+    }
     let brewed = BREW_OPT.iter().map(|opt| Path::new(opt).join("jmeter/libexec"));
-    let mut homes = env_path("JMETER_HOME").into_iter().chain([PathBuf::from("/usr/share/jmeter")]).chain(brewed);
-    homes.find(|home| home.join("bin/ApacheJMeter.jar").is_file()).ok_or(Error::NotInstalled {
+    let mut homes = [PathBuf::from("/usr/share/jmeter")].into_iter().chain(brewed);
+    homes.find(|home| has_jar(home)).ok_or(Error::NotInstalled {
         what: "Apache JMeter (bin/ApacheJMeter.jar)",
         places: "JMETER_HOME, /usr/share/jmeter, Homebrew",
         remedy: "`make deps-test`",
@@ -105,10 +128,14 @@ pub(crate) fn pgbouncer() -> Result<PathBuf, Error> {
 
 /// The class path of the ZooKeeper server, without the folder of its logging configuration.
 pub(crate) fn zookeeper_class_path() -> Result<OsString, Error> {
+    let lacks = "zookeeper-N.jar in it or in its folder lib";
+    if let Some(class_path) = named("ZOOKEEPER_HOME", lacks, tarball_class_path)? {
+        return Ok(class_path);
+    }
     let debian = Path::new("/usr/share/java");
-    let homes = env_path("ZOOKEEPER_HOME")
-        .into_iter()
-        .chain(BREW_OPT.iter().map(|opt| Path::new(opt).join("zookeeper/libexec")))
+    let homes = BREW_OPT
+        .iter()
+        .map(|opt| Path::new(opt).join("zookeeper/libexec"))
         .chain(["/opt/zookeeper", "/usr/local/zookeeper", "/usr/share/zookeeper"].map(PathBuf::from));
     homes.into_iter().find_map(|home| tarball_class_path(&home)).or_else(|| debian_class_path(debian)).ok_or(
         Error::NotInstalled {
@@ -170,10 +197,6 @@ fn pg_config_bindir() -> Option<PathBuf> {
 fn path_folders() -> impl Iterator<Item = PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path).collect::<Vec<_>>().into_iter()
-}
-
-fn env_path(name: &str) -> Option<PathBuf> {
-    env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
 fn is_executable(path: &Path) -> bool {

@@ -28,6 +28,9 @@ impl Folder {
             .tempdir()
             .map_err(Error::system("create a temporary folder"))?;
         let path = fs::canonicalize(dir.path()).map_err(Error::system("resolve the temporary folder"))?;
+        if path.to_str().is_none() {
+            return Err(Error::Setting(format!("the name of the folder {} (TMPDIR) is not UTF-8", path.display())));
+        }
         let folder = Self { dir, path, account };
         folder.hand_over(&folder.path)?;
         Ok(folder)

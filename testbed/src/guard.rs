@@ -17,7 +17,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
 use crate::folder::Folder;
-use crate::{Error, StopSignal};
+use crate::{Error, StopSignal, variables};
 
 const SCRIPT: &str = include_str!("guard.sh");
 /// A file rather than an argument of the shell, so that a process list stays readable.
@@ -35,6 +35,8 @@ pub(crate) struct Launch {
     pub(crate) program: PathBuf,
     pub(crate) args: Vec<OsString>,
     pub(crate) envs: Vec<(OsString, OsString)>,
+    /// Whether it gets hardly anything of the environment of this process.
+    pub(crate) is_server: bool,
     pub(crate) dir: Option<PathBuf>,
     pub(crate) stop_signal: StopSignal,
     /// From the stop signal to `SIGKILL`, rounded up to tenths of a second.
@@ -203,8 +205,11 @@ impl Launch {
             .arg(folder.path())
             .arg(&self.program)
             .args(&self.args)
-            .envs(self.envs.iter().map(|(name, value)| (name, value)))
             .process_group(0);
+        if self.is_server {
+            command.env_clear().envs(variables::of_servers());
+        }
+        command.envs(self.envs.iter().map(|(name, value)| (name, value)));
         if let Some(dir) = &self.dir {
             command.current_dir(dir);
         }

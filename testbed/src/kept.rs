@@ -31,6 +31,7 @@ impl KeptFolder {
             program: PathBuf::from("/bin/sh"),
             args: ["-c", SCRIPT].map(OsString::from).to_vec(),
             envs: Vec::new(),
+            is_server: true,
             dir: None,
             stop_signal: StopSignal::Terminate,
             stop_within: Duration::from_secs(1),

@@ -29,6 +29,11 @@
 //! does not stop in time, and removes its folder. As the group is not the terminal's, Ctrl-C reaches the child only by way
 //! of its owner. The folder of a ZooKeeper server's data has a guard to itself, and stays while the server is stopped.
 //!
+//! # Nothing comes in
+//!
+//! A server has no variable of the user's environment but `PATH`, `HOME` and `LD_LIBRARY_PATH`. A client library may read more:
+//! [`forget_postgres_variables`].
+//!
 //! # Examples
 //!
 //! ```no_run
@@ -66,6 +71,7 @@ mod process;
 mod proxy;
 mod ready;
 mod signals;
+mod variables;
 mod worker;
 mod zookeeper;
 
@@ -84,4 +90,5 @@ pub use postgres::{Postgres, PostgresConfig};
 pub use process::{Process, ProcessConfig, Stdout, StopSignal};
 pub use proxy::{Proxy, ProxyTraffic};
 pub use signals::with_default_signals;
+pub use variables::forget_postgres_variables;
 pub use zookeeper::{ZooKeeper, ZooKeeperConfig, ZooKeeperTls};

@@ -60,6 +60,9 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(exit) => return exit,
     };
+    if let Err(error) = testbed::forget_postgres_variables() {
+        return fail(&program::chain(&error));
+    }
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("could not start the runtime: {error}")),
@@ -78,6 +81,10 @@ async fn run(args: Args) -> ExitCode {
     };
     let (postgres, zookeeper) = match started {
         Ok(servers) => servers,
+        Err(error) if error.is_usage() => {
+            fail(&program::chain(&error));
+            return Exit::Usage.into();
+        }
         Err(error) => return fail(&program::chain(&error)),
     };
     let code = run_command(&args, &postgres, &zookeeper, &mut signals).await;

@@ -61,6 +61,7 @@ impl PgBouncer {
             program: program.to_owned(),
             args: vec!["pgbouncer.ini".into()],
             envs: vec![("LC_ALL".into(), "C".into())],
+            is_server: true,
             dir: Some(dir),
             stop_signal: StopSignal::Terminate,
             stop_within: Duration::from_secs(10),

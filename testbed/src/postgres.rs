@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sqlx::postgres::PgConnectOptions;
+use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use sqlx::{ConnectOptions, Connection};
 
 use crate::account::Account;
@@ -90,6 +90,7 @@ impl Postgres {
             program: PathBuf::from("/bin/sh"),
             args: arguments(port.number(), &dir, config, bin),
             envs: vec![("LC_ALL".into(), "C".into())],
+            is_server: true,
             dir: Some(dir.clone()),
             stop_signal: StopSignal::Interrupt,
             stop_within: Duration::from_secs(10),
@@ -144,6 +145,8 @@ fn arguments(port: u16, dir: &Path, config: &PostgresConfig, bin: &Path) -> Vec<
 /// The data folder of whichever server listens at the port: the proof that it is the one that was started.
 async fn data_directory(port: u16) -> Result<PathBuf, sqlx::Error> {
     let options = PgConnectOptions::new_without_pgpass().host("127.0.0.1").port(port).username(USER).database(USER);
+    // Not by a variable of the user's.
+    let options = options.ssl_mode(PgSslMode::Disable);
     let mut connection = options.connect().await?;
     let data: String =
         sqlx::query_scalar("select current_setting('data_directory')").fetch_one(&mut connection).await?;

@@ -144,6 +144,7 @@ impl Process {
             program,
             args: config.args,
             envs: config.envs,
+            is_server: false,
             dir: None,
             stop_signal: config.stop_signal,
             stop_within: config.stop_within,

@@ -18,12 +18,13 @@ mod os;
 mod processes;
 mod signals;
 
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use crate::cli::{Cli, Task};
-use crate::error::{EXIT_USAGE, Error};
+use crate::error::{EXIT_SYSTEM, EXIT_USAGE, Error};
 use crate::notices::Notices;
 use crate::run::Finish;
 use crate::signals::Signals;
@@ -32,9 +33,16 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(stop) => {
-            // Nothing is left to do when even the usage cannot be written.
-            stop.print().ok();
-            return if stop.use_stderr() { EXIT_USAGE.into() } else { ExitCode::SUCCESS };
+            let printed = list::is_read(stop.print().and_then(|()| io::stdout().flush()));
+            return match printed {
+                // Nothing is left to do when even the usage cannot be written.
+                _ if stop.use_stderr() => EXIT_USAGE.into(),
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => {
+                    let _ = writeln!(io::stderr(), "zk-lock: cannot write the help: {error}");
+                    EXIT_SYSTEM.into()
+                }
+            };
         }
     };
     let notices = Notices::start(cli.is_verbose());

@@ -78,9 +78,9 @@ pub(crate) async fn audit(args: &AuditArgs, interrupt: &Interrupt, output: &mut 
     if args.json {
         let json = serde_json::to_string_pretty(&findings)
             .map_err(|error| Error::Generator(format!("the findings cannot be written as JSON: {error}")))?;
-        output.print(&format!("{json}\n"));
+        output.print(&format!("{json}\n"))?;
     } else {
-        output.print(&table(&findings));
+        output.print(&table(&findings))?;
     }
     let exit = match (findings.is_wrong(), findings.is_checked()) {
         (true, _) => Exit::PromiseBroken,

@@ -34,7 +34,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "STRATEGY,…", value_delimiter = ',')]
     strategies: Option<Vec<String>>,
     #[command(flatten)]
-    comparison: ComparisonArgs,
+    pub(super) comparison: ComparisonArgs,
 }
 
 impl CompareArgs {
@@ -125,15 +125,16 @@ pub(crate) async fn compare(
         }
     };
     // The figures go to the terminal first: a full disk cannot lose them there.
-    output.print(&terminal::render(&report, METRICS, settings.column));
+    let mut shown = output.print(&terminal::render(&report, METRICS, settings.column));
     if settings.jmeter_summary {
-        output.print(&jtl.summary());
+        shown = shown.and_then(|()| output.print(&jtl.summary()));
     }
     let written = files.write(&report).map_err(|error| save(&report, error));
     let stopped = stack.stop().await;
     written?;
     stopped?;
-    output.print(&format!("report: {}\n", files.path(files::HTML).display()));
+    shown?;
+    output.print(&format!("report: {}\n", files.path(files::HTML).display()))?;
     Ok(ExitCode::from(report.verdict.exit_code))
 }
 

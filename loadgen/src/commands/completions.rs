@@ -20,14 +20,13 @@ pub(crate) struct CompletionsArgs {
 pub(super) fn epilogue() -> Epilogue {
     Epilogue::default()
         .examples(&[("completes the commands in this shell", "source <(loadgen completions bash)")])
-        .exit_status(&[(Exit::Passed, ""), (Exit::Usage, "")])
+        .exit_status(&[(Exit::Passed, ""), (Exit::Setup, ""), (Exit::Usage, "")])
 }
 
 /// Prints the script that completes the command line in a shell.
-#[expect(clippy::unnecessary_wraps, reason = "every command may fail")]
 pub(super) fn completions(args: &CompletionsArgs, output: &mut Output) -> Result<ExitCode, Error> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "loadgen", &mut script);
-    output.print(&String::from_utf8_lossy(&script));
+    output.print(&String::from_utf8_lossy(&script))?;
     Ok(Exit::Passed.into())
 }

@@ -53,6 +53,7 @@ pub(super) fn epilogue() -> Epilogue {
         .exit_status(&[
             (Exit::Passed, ": no figure that could be judged is worse"),
             (Exit::Failed, ": a figure is worse, a promise was broken, a strategy is gone, or no figure could be judged"),
+            (Exit::Setup, ""),
             (Exit::Usage, ", or the runs cannot be compared like with like"),
         ])
 }
@@ -60,7 +61,7 @@ pub(super) fn epilogue() -> Epilogue {
 /// Compares the runs of two sides.
 pub(super) fn diff(args: &DiffArgs, output: &mut Output) -> Result<ExitCode, Error> {
     let (Some(old), Some(new)) = (&args.old, &args.new) else {
-        output.print(&json::diff_schema());
+        output.print(&json::diff_schema())?;
         return Ok(Exit::Passed.into());
     };
     let diff = Diff::of(&side(old)?, &side(new)?, args.anyway, METRICS)?;
@@ -68,7 +69,7 @@ pub(super) fn diff(args: &DiffArgs, output: &mut Output) -> Result<ExitCode, Err
         (true, _) => json::render_diff(&diff)?,
         (_, true) => markdown::diff(&diff, METRICS),
         (false, false) => terminal::diff(&diff, METRICS),
-    });
+    })?;
     Ok(ExitCode::from(diff.exit_code))
 }
 

@@ -128,7 +128,7 @@ pub(super) async fn export(args: ExportArgs, interrupt: &Interrupt, output: &mut
     let text = render(engine, &settings, out.as_deref())?;
     match out {
         Some(path) => fs::write(&path, text).map_err(Error::system(format!("write {}", path.display())))?,
-        None => output.print(&text),
+        None => output.print(&text)?,
     }
     Ok(Exit::Passed.into())
 }

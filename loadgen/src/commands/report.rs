@@ -45,7 +45,7 @@ pub(super) fn epilogue() -> Epilogue {
 /// Makes the pages of a report again, or prints the schema or the table of figures.
 pub(super) fn report(args: &ReportArgs, output: &mut Output) -> Result<ExitCode, Error> {
     let Some(file) = &args.file else {
-        output.print(&if args.figures { markdown::figures(METRICS) } else { json::schema(METRICS) });
+        output.print(&if args.figures { markdown::figures(METRICS) } else { json::schema(METRICS) })?;
         return Ok(Exit::Passed.into());
     };
     let mut report = json::read(file)?;
@@ -58,6 +58,6 @@ pub(super) fn report(args: &ReportArgs, output: &mut Output) -> Result<ExitCode,
         }
         None => files.write_rendered(&report)?,
     }
-    output.print(&format!("report: {}\n", files.path(files::HTML).display()));
+    output.print(&format!("report: {}\n", files.path(files::HTML).display()))?;
     Ok(Exit::Passed.into())
 }

@@ -16,7 +16,7 @@ pub(crate) struct RunArgs {
     #[arg(value_name = "STRATEGY")]
     strategy: String,
     #[command(flatten)]
-    comparison: ComparisonArgs,
+    pub(super) comparison: ComparisonArgs,
 }
 
 pub(super) fn epilogue() -> Epilogue {

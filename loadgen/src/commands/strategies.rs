@@ -49,6 +49,6 @@ pub(super) async fn strategies(
             interrupt.or(before::offered(&usual)).await?
         }
     };
-    output.print(&terminal::strategies(&strategies));
+    output.print(&terminal::strategies(&strategies))?;
     Ok(Exit::Passed.into())
 }

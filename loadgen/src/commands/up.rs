@@ -126,7 +126,7 @@ pub(crate) async fn up(settings: &UpSettings, interrupt: &Interrupt, output: &mu
         }
     };
     let deployment = stack.first();
-    output.print(&instructions(
+    let printed = output.print(&instructions(
         &Addresses {
             services: deployment.service.urls(),
             database_url: &deployment.database_url,
@@ -137,8 +137,12 @@ pub(crate) async fn up(settings: &UpSettings, interrupt: &Interrupt, output: &mu
         &offers,
         settings.stock,
     ));
-    interrupt.raised().await;
-    stack.stop().await?;
+    if printed.is_ok() {
+        interrupt.raised().await;
+    }
+    let stopped = stack.stop().await;
+    printed?;
+    stopped?;
     Ok(Exit::Passed.into())
 }
 

@@ -19,7 +19,7 @@ use crate::trial::goose::GooseFormat;
 #[derive(Debug, Args)]
 pub(crate) struct ComparisonArgs {
     #[command(flatten, next_help_heading = "Service")]
-    target: TargetArgs,
+    pub(crate) target: TargetArgs,
     #[command(flatten, next_help_heading = "Load")]
     load: LoadArgs,
     #[command(flatten, next_help_heading = "Trials")]
@@ -30,7 +30,7 @@ pub(crate) struct ComparisonArgs {
 
 /// Which service is measured: one that is started, or one that runs already.
 #[derive(Debug, Clone, Default, Args)]
-struct TargetArgs {
+pub(crate) struct TargetArgs {
     /// Program of the service [default: demo-service beside this program]. Of two builds, as in --demo-service base=FILE
     /// --demo-service head=FILE, `compare` judges the second against the first, in pairs of trials
     #[arg(long, value_name = "[NAME=]FILE", value_parser = program_parser())]
@@ -44,7 +44,7 @@ struct TargetArgs {
         conflicts_with = "demo_service",
         conflicts_with_all = service::FLAGS
     )]
-    target: Option<Vec<String>>,
+    pub(crate) target: Option<Vec<String>>,
     /// Postgres server and database of the target [env: DATABASE_URL]
     #[arg(long, value_name = "URL", requires = "target")]
     database_url: Option<String>,

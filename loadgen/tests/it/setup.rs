@@ -49,6 +49,28 @@ fn a_missing_java_names_the_command_that_installs_it() {
 }
 
 #[test]
+fn variables_of_the_shell_do_not_reach_a_throwaway_lab() {
+    let lab = Lab::new();
+    let args =
+        "run pg-conditional --users 3 --stock 2 --trials 1 --no-warm-up --instances 1 --no-request-log".split(' ');
+    let mut command = lab.loadgen_throwaway(args);
+    command.arg("--demo-service").arg(demo_service());
+    command.env("PGSSLMODE", "verify-full").env("PGOPTIONS", "-c no_such_setting=1").env("PGHOST", "nowhere.invalid");
+    let finished = finish(&mut command);
+    assert!([Some(0), Some(4)].contains(&finished.code), "{}", finished.stderr);
+    assert!(finished.stdout.contains("report: report/report.html"), "{}", finished.stdout);
+}
+
+#[test]
+fn a_folder_that_a_variable_names_in_vain_is_a_usage_error() {
+    let lab = Lab::new();
+    let mut command = lab.loadgen_throwaway(["compare", "--demo-service"]);
+    let finished = finish(command.arg(demo_service()).env("JAVA_HOME", lab.path("tmp")));
+    assert_eq!(finished.code, Some(64), "{}", finished.stderr);
+    assert!(finished.stderr.contains("error: JAVA_HOME names "), "{}", finished.stderr);
+}
+
+#[test]
 fn an_instance_that_dies_at_start_shows_the_end_of_its_log() {
     let lab = Lab::new();
     let program = lab.path("dying-service");

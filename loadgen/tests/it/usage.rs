@@ -1,5 +1,7 @@
 //! Wrong command lines, which fail before anything is started.
 
+use std::fs::File;
+
 use crate::support::{Lab, finish};
 
 fn assert_usage(args: &[&str], expected: &str) {
@@ -44,6 +46,20 @@ fn a_mistake_in_a_plan_is_a_usage_error() {
     let finished = finish(&mut lab.loadgen_throwaway(["compare", "--plan", "plan.toml"]));
     assert_eq!(finished.code, Some(64), "{}", finished.stderr);
     assert!(finished.stderr.starts_with("error: the plan plan.toml is wrong: "), "{}", finished.stderr);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_behind_standard_output_is_an_error() {
+    let lab = Lab::new();
+    for args in ["report --schema", "report --figures", "diff --schema", "completions bash", "--help", "report --help"]
+    {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let output = lab.loadgen(args.split(' ')).stdout(full).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(3), "{args}: {stderr}");
+        assert!(stderr.starts_with("error: could not write to standard output: "), "{args}: {stderr}");
+    }
 }
 
 #[test]

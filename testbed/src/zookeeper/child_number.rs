@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-use super::configuration::Installation;
+use super::configuration::{self, Installation};
 use crate::folder::Folder;
 use crate::guard::{Guard, Launch, Output};
 use crate::{Error, StopSignal};
@@ -19,7 +19,8 @@ pub(crate) async fn set(installation: &Installation, dir: &Path, path: &str, num
     let launch = Launch {
         program: installation.java.clone(),
         args: arguments(installation, &folder, dir, path, number),
-        envs: Vec::new(),
+        envs: configuration::variables(),
+        is_server: true,
         dir: Some(folder.path().to_owned()),
         stop_signal: StopSignal::Terminate,
         stop_within: Duration::from_secs(10),

@@ -198,7 +198,7 @@ maxClientCnxns={connections_max}
 admin.enableServer=false
 4lw.commands.whitelist=conf,mntr,ruok,srvr
 ",
-            data_dir = data_dir_line(dir),
+            data_dir = escaped(&data_dir_line(dir)),
         );
         cfg += &match settings.session_timeouts_ms {
             Some([min_ms, max_ms]) => format!("minSessionTimeout={min_ms}\nmaxSessionTimeout={max_ms}\n"),
@@ -219,8 +219,8 @@ admin.enableServer=false
 
     /// The arguments of Java for the server whose files are in `dir`.
     pub(crate) fn arguments(&self, dir: &Path, class_path: &OsString) -> Vec<OsString> {
-        let mut class_path_with_logging = dir.as_os_str().to_owned();
-        class_path_with_logging.push(":");
+        // The folder that it runs in, whose name may have colons.
+        let mut class_path_with_logging = OsString::from(".:");
         class_path_with_logging.push(class_path);
         let mut tmpdir = OsString::from("-Djava.io.tmpdir=");
         tmpdir.push(dir);
@@ -247,6 +247,22 @@ pub(crate) fn data_dir_line(dir: &Path) -> String {
     format!("dataDir={}/data", dir.display())
 }
 
+/// A line of a file of properties, which Java reads as Latin-1.
+fn escaped(line: &str) -> String {
+    line.encode_utf16()
+        .map(|unit| match u8::try_from(unit) {
+            Ok(b'\\') => r"\\".to_owned(),
+            Ok(byte) if byte.is_ascii() => char::from(byte).to_string(),
+            _ => format!(r"\u{unit:04x}"),
+        })
+        .collect()
+}
+
+/// The environment of Java, which reads the names of files in the encoding of the locale.
+pub(crate) fn variables() -> Vec<(OsString, OsString)> {
+    vec![("LC_ALL".into(), "C.UTF-8".into())]
+}
+
 fn session_timeout_max_ms(tick_ms: u32) -> u128 {
     let max_ms = SESSION_TIMEOUT_MAX.as_millis().max(20 * u128::from(tick_ms));
     max_ms.min(i32::MAX.unsigned_abs().into())
@@ -254,7 +270,7 @@ fn session_timeout_max_ms(tick_ms: u32) -> u128 {
 
 /// Only the network layer on Netty speaks TLS. It asks clients for a certificate unless it is told not to.
 fn secure_cfg(dir: &Path, secure_port: u16) -> String {
-    let dir = dir.display();
+    let dir = escaped(&dir.display().to_string());
     format!(
         "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory
 secureClientPort={secure_port}
@@ -348,6 +364,13 @@ mod tests {
             assert!(matches!(error, Error::Setting(_)), "{error}");
         }
         settings(500).with_session_timeouts(Some(&(short..=short))).unwrap();
+    }
+
+    #[test]
+    fn java_reads_the_letters_of_a_folder_as_they_are() {
+        let cfg = Configuration { client_port: 9, secure_port: None, settings: settings(2000), membership: None }
+            .zoo_cfg(r"/tmp/k\u00e4se/ä𝄞".as_ref());
+        assert_eq!(value(&cfg, "dataDir"), Some(r"/tmp/k\\u00e4se/\u00e4\ud834\udd1e/data"));
     }
 
     #[test]

@@ -70,7 +70,8 @@ impl Server {
         let launch = Launch {
             program: installation.java.clone(),
             args: configuration.arguments(data.path(), &installation.class_path),
-            envs: Vec::new(),
+            envs: configuration::variables(),
+            is_server: true,
             dir: Some(data.path().to_owned()),
             stop_signal: StopSignal::Terminate,
             stop_within: Duration::from_secs(10),

@@ -1,6 +1,8 @@
 //! The `testbed` binary, and what is left of it after each kind of end.
 
+use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
 
@@ -110,12 +112,62 @@ fn a_command_that_does_not_exist_exits_3() {
 }
 
 #[test]
+fn variables_for_other_servers_do_not_reach_throwaway_ones() {
+    let output = Command::new(env!("CARGO_BIN_EXE_testbed"))
+        .args(["--", "sh", "-c", "env | grep ^PG"])
+        .env("PGSSLMODE", "verify-full")
+        .env("PGOPTIONS", "-c no_such_setting=1")
+        .env("PGHOST", "nowhere.invalid")
+        .env("PGDATA", "/nowhere")
+        .env("JAVA_TOOL_OPTIONS", "-XX:NoSuchFlag")
+        .output()
+        .unwrap();
+    // The status of `grep`, which finds none.
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(1), ""));
+    assert_eq!(output.stdout, b"");
+}
+
+#[test]
+fn a_folder_that_a_variable_names_in_vain_is_a_usage_error() {
+    let empty = tempfile::tempdir().unwrap();
+    for variable in ["POSTGRES_BIN", "ZOOKEEPER_HOME", "JAVA_HOME"] {
+        let testbed = Command::new(env!("CARGO_BIN_EXE_testbed"))
+            .args(["--", "true"])
+            .env(variable, empty.path())
+            .output()
+            .unwrap();
+        let message = stderr(&testbed);
+        assert_eq!(testbed.status.code(), Some(64), "{variable}: {message}");
+        let expected = format!("testbed: {variable} names {}, but there is no ", empty.path().display());
+        assert!(message.starts_with(&expected), "{message}");
+    }
+}
+
+#[test]
+fn a_temporary_folder_may_have_any_letters() {
+    let parent = tempfile::tempdir().unwrap();
+    fs::set_permissions(parent.path(), Permissions::from_mode(0o755)).unwrap();
+    let folder = parent.path().join("käse und 茶 \\ #=!");
+    fs::create_dir(&folder).unwrap();
+    fs::set_permissions(&folder, Permissions::from_mode(0o1777)).unwrap();
+    for locale in ["C", "C.UTF-8"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_testbed"))
+            .args(["--", "true"])
+            .env("TMPDIR", &folder)
+            .env("LC_ALL", locale)
+            .output()
+            .unwrap();
+        assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+    }
+}
+
+#[test]
 fn a_server_that_is_not_installed_is_named_with_the_way_to_install_it() {
     let empty = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_testbed"))
         .args(["--", "true"])
         .env("PATH", empty.path())
-        .env("JAVA_HOME", empty.path())
+        .env_remove("JAVA_HOME")
         .output()
         .unwrap();
     let message = stderr(&output);

@@ -59,7 +59,7 @@ impl Machine {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let mut command = Command::new(root.join("scripts/deps.sh"));
         command.env("PATH", self.programs()).env("ZOOKEEPER_HOME", self.folder.path());
-        command.env_remove("INSTALL").env_remove("JAVA_HOME").stdin(Stdio::null());
+        command.env_remove("INSTALL").env_remove("JAVA_HOME").env_remove("POSTGRES_BIN").stdin(Stdio::null());
         command
     }
 
@@ -120,6 +120,18 @@ fn without_a_terminal_it_says_what_is_missing_and_the_command_and_runs_it() {
     assert_eq!(stderr(&output), expected);
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(machine.installed(), format!("{COMMAND}\n"));
+}
+
+#[test]
+fn a_folder_that_a_variable_names_in_vain_is_a_usage_error() {
+    let machine = Machine::without_compiler();
+    for variable in ["POSTGRES_BIN", "ZOOKEEPER_HOME", "JAVA_HOME"] {
+        let output = machine.deps().env(variable, "/nowhere").output().unwrap();
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(64), "{said}");
+        assert!(said.starts_with(&format!("deps: {variable} names /nowhere, but there is no ")), "{said}");
+    }
+    assert_eq!(machine.installed(), "");
 }
 
 #[test]

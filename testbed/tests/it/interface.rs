@@ -8,10 +8,20 @@ use program::Exit;
 use crate::architecture::{root, sources};
 
 /// Variables that a library reads for the programs.
-const READ_BY_LIBRARIES: [&str; 3] = ["PGPASSFILE", "PGPASSWORD", "TMPDIR"];
+const READ_BY_LIBRARIES: [&str; 9] = [
+    "PGAPPNAME",
+    "PGOPTIONS",
+    "PGPASSFILE",
+    "PGPASSWORD",
+    "PGSSLCERT",
+    "PGSSLKEY",
+    "PGSSLMODE",
+    "PGSSLROOTCERT",
+    "TMPDIR",
+];
 
 /// Names in the sources that are no settings of ours: set for other programs, or by Cargo and the system for everybody.
-const NO_SETTINGS: [&str; 24] = [
+const NO_SETTINGS: [&str; 26] = [
     "BUILD_CHANGED",
     "BUILD_PROFILE",
     "BUILD_REVISION",
@@ -23,7 +33,9 @@ const NO_SETTINGS: [&str; 24] = [
     "CRITERION_HOME",
     "GIT_CEILING_DIRECTORIES",
     "HYPOTHESIS_STORAGE_DIRECTORY",
+    "JAVA_TOOL_OPTIONS",
     "LC_ALL",
+    "LD_LIBRARY_PATH",
     "LOCK_PATH",
     "LOCK_TOKEN",
     "MALLOC_ARENA_MAX",

@@ -1,8 +1,9 @@
 //! `--list`: the holders of a lock and its waiters.
 
 use std::fs;
+use std::process::Command;
 
-use crate::support::{Lab, PATH, Running};
+use crate::support::{Lab, PATH, PROGRAM, Running};
 
 const UNTIL_GO: &str = "until [ -e go ]; do sleep 0.02; done";
 
@@ -49,6 +50,20 @@ async fn a_mixed_queue_is_printed_in_its_order() {
         assert_eq!(row[6].as_bytes(), participant.data);
     }
     end(&lab, running).await;
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_behind_the_list_is_an_error() {
+    let lab = Lab::new().await;
+    for args in [&["--list", PATH][..], &["--list", PATH, "--json"], &["--help"]] {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let mut command = Command::new(PROGRAM);
+        let output = command.args(args).env("ZOOKEEPER_CONNECT", &lab.connect_string).stdout(full).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(71), "{args:?}: {stderr}");
+        assert!(stderr.starts_with("zk-lock: cannot write the "), "{args:?}: {stderr}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

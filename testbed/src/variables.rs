@@ -1,0 +1,44 @@
+//! Variables of the user's environment that are meant for other servers than the throwaway ones.
+
+use std::env;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use crate::Error;
+
+/// What a throwaway server has of the user's environment: where its programs and their libraries are. A program in `PATH` may
+/// be a script that looks for the real one in `HOME`.
+const KEPT: [&str; 3] = ["PATH", "HOME", "LD_LIBRARY_PATH"];
+
+/// The environment of a throwaway server, to which its own variables are added.
+pub(crate) fn of_servers() -> impl Iterator<Item = (OsString, OsString)> {
+    KEPT.into_iter().filter_map(|name| Some((name.into(), env::var_os(name)?)))
+}
+
+/// Starts this program again without the variables that set the defaults of Postgres clients, such as `PGSSLMODE` and
+/// `PGOPTIONS`, if the environment has any. They are meant for a server of the user's, and would reach each connection to a
+/// throwaway one: the client library reads them by itself. A program whose Postgres is a throwaway one calls this before
+/// anything else. It keeps its process id.
+///
+/// # Errors
+///
+/// [`Error::System`] when the operating system refuses.
+pub fn forget_postgres_variables() -> Result<(), Error> {
+    let names = env::vars_os().map(|(name, _)| name).filter(|name| name.as_encoded_bytes().starts_with(b"PG"));
+    let names: Vec<OsString> = names.collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let failed = || Error::system("start this program again without the variables of Postgres clients");
+    let mut command = Command::new(env::current_exe().map_err(failed())?);
+    let mut arguments = env::args_os();
+    if let Some(name) = arguments.next() {
+        command.arg0(name);
+    }
+    command.args(arguments);
+    for name in names {
+        command.env_remove(name);
+    }
+    Err(failed()(command.exec()))
+}

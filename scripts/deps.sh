@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what building and running need beside Rust, and only what is missing. It first says what that is and by which
-# commands. On a terminal it asks once. It starts no service, and needs no administrator if nothing is missing.
+# commands. If its input is a terminal it asks once. It starts no service, and needs no administrator if nothing is missing.
 #
 #   scripts/deps.sh         for building and running
 #   scripts/deps.sh test    for the tests too, which contend with Apache Curator (Java) and kazoo (Python) for locks, let
@@ -39,13 +39,26 @@ say() {
     printf '%s\n' "deps: $*" >&2
 }
 
+# Prints words so that a shell reads them as the same words.
+quoted() {
+    space=
+    for word in "$@"; do
+        case $word in
+            '' | *[!A-Za-z0-9_./:=@%+,-]*) word="'$(printf '%s\n' "$word" | sed "s/'/'\\\\''/g")'" ;;
+        esac
+        printf '%s%s' "$space" "$word"
+        space=' '
+    done
+    echo
+}
+
 # Prints a command and runs it. A plan is only printed.
 plan=no
 run() {
     if [ "$plan" = yes ]; then
-        printf '    %s\n' "$*"
+        printf '    %s\n' "$(quoted "$@")"
     else
-        printf '+ %s\n' "$*" >&2
+        printf '+ %s\n' "$(quoted "$@")" >&2
         "$@"
     fi
 }
@@ -293,7 +306,7 @@ as_root() {
     elif has sudo; then
         run sudo "$@"
     else
-        say "neither root nor sudo; an administrator can run: $*"
+        say "neither root nor sudo; an administrator can run: $(quoted "$@")"
         exit 3
     fi
 }
@@ -436,10 +449,13 @@ confirm() {
         yes) return ;;
         no) answer=no ;;
         *)
-            if ! [ -t 0 ] || ! [ -t 2 ]; then
+            # Nobody to ask, as in a job. Whoever called this wants it.
+            if ! [ -t 0 ]; then
                 return
             fi
-            printf 'Install? [Y/n] ' >&2
+            # Standard error may lead into a file or a pipe, as in `make demo 2>&1 | tee log`.
+            { [ -t 2 ] && printf 'Install? [Y/n] ' >&2; } || { printf 'Install? [Y/n] ' >/dev/tty; } 2>/dev/null ||
+                printf 'Install? [Y/n] ' >&2
             read -r answer || answer=no
             ;;
     esac

@@ -80,6 +80,18 @@ pub enum Error {
     /// Another comparison writes into the folder.
     #[error("another loadgen writes into {}; wait until it has ended, or choose another folder with --out", .0.display())]
     FolderInUse(PathBuf),
+    /// The folder of the report belongs to another user.
+    #[error(
+        "could not write into the folder {}, as it belongs to user {owner}; take it by `{remedy}`, or choose another folder with --out",
+        folder.display()
+    )]
+    ForeignFolder {
+        folder: PathBuf,
+        owner: String,
+        remedy: String,
+        #[source]
+        source: io::Error,
+    },
     /// A file is no report that this program can read.
     #[error("{} is no report that can be read: {what}", path.display())]
     NoReport { path: PathBuf, what: String },

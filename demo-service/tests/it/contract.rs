@@ -165,6 +165,16 @@ async fn the_page_of_the_document_needs_nothing_from_elsewhere() {
 }
 
 #[tokio::test]
+async fn the_root_leads_a_browser_to_the_page_and_nobody_else() {
+    let lab = Lab::new().await;
+    let instance = lab.start(&[]).await;
+    let request = instance.request(Method::GET, "/").header("accept", "text/html,application/xml;q=0.9,*/*;q=0.8");
+    let page = request.send().await.unwrap();
+    assert_eq!((page.status().as_u16(), page.url().path()), (200, "/docs/"));
+    instance.get("/").await.assert_refusal(404, "about:blank");
+}
+
+#[tokio::test]
 async fn an_answer_and_its_problem_name_the_request() {
     let lab = Lab::new().await;
     let instance = lab.start(&[]).await;

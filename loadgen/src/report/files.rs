@@ -1,10 +1,12 @@
 //! The folder of a report, and the files in it.
 
 use std::fs::{self, File, TryLockError};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum as _;
+use nix::unistd::{getegid, geteuid};
 
 use crate::error::Error;
 use crate::judge::metrics::METRICS;
@@ -27,11 +29,14 @@ const HGRM: &str = "hgrm";
 /// The folder of goose's own reports, one file a trial.
 const GOOSE: &str = "goose";
 /// How the name of a file ends until the file is whole.
-const UNFINISHED: &str = "unfinished";
+pub(crate) const UNFINISHED: &str = "unfinished";
 
 /// The file that is locked while a program writes into the folder. It stays: if it were removed, two programs could each
 /// hold a lock of a file of this name.
 const LOCK: &str = ".loadgen.lock";
+
+/// The user of the load generator in `Dockerfile`, to whom `docker-compose.yml` gives the folder.
+const COMPOSE_USER: u32 = 10_002;
 
 /// The folder of a report, which no other `loadgen` writes into.
 #[derive(Debug)]
@@ -47,10 +52,15 @@ impl Files {
     ///
     /// # Errors
     ///
-    /// [`Error::System`] when it cannot be made or written, [`Error::FolderInUse`] when another `loadgen` writes into it.
+    /// [`Error::System`] or [`Error::ForeignFolder`] when it cannot be made or written, [`Error::FolderInUse`] when another `loadgen` writes into it.
     pub(crate) fn open(folder: &Path) -> Result<Files, Error> {
         fs::create_dir_all(folder).map_err(Error::system(format!("make the folder {}", folder.display())))?;
-        let unwritable = || Error::system(format!("write into the folder {}", folder.display()));
+        let unwritable = || {
+            |error| {
+                let owner = fs::metadata(folder).map_or(0, |found| found.uid());
+                unwritable(folder, owner, [geteuid().as_raw(), getegid().as_raw()], error)
+            }
+        };
         let lock = File::create(folder.join(LOCK)).map_err(unwritable())?;
         match lock.try_lock() {
             Ok(()) => {}
@@ -180,5 +190,37 @@ impl Files {
             let _ = fs::remove_file(&unfinished);
             Error::system(format!("write {}", path.display()))(error)
         })
+    }
+}
+
+/// Why the folder cannot be written: with its owner, if that is another user.
+fn unwritable(folder: &Path, owner: u32, [user, group]: [u32; 2], source: io::Error) -> Error {
+    if owner == user || source.kind() != ErrorKind::PermissionDenied {
+        return Error::system(format!("write into the folder {}", folder.display()))(source);
+    }
+    let known = if owner == COMPOSE_USER { " (the load generator of the containers)" } else { "" };
+    let remedy = format!("sudo chown -R {user}:{group} {}", folder.display());
+    Error::ForeignFolder { folder: folder.to_owned(), owner: format!("{owner}{known}"), remedy, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_of_another_user_is_told_with_its_owner() {
+        let said =
+            |owner, kind: ErrorKind| program::chain(&unwritable("report".as_ref(), owner, [1000, 100], kind.into()));
+        assert_eq!(
+            said(COMPOSE_USER, ErrorKind::PermissionDenied),
+            "could not write into the folder report, as it belongs to user 10002 (the load generator of the containers); take it by \
+             `sudo chown -R 1000:100 report`, or choose another folder with --out: permission denied"
+        );
+        assert!(said(7, ErrorKind::PermissionDenied).contains("belongs to user 7; "));
+        assert_eq!(
+            said(1000, ErrorKind::PermissionDenied),
+            "could not write into the folder report: permission denied"
+        );
+        assert_eq!(said(7, ErrorKind::StorageFull), "could not write into the folder report: no storage space");
     }
 }

@@ -146,6 +146,40 @@ fn on_a_terminal_it_asks_once_and_enter_installs() {
 }
 
 #[test]
+fn it_asks_also_if_its_messages_go_elsewhere() {
+    let machine = Machine::without_compiler();
+    let mut command = Command::new(find("sh"));
+    let script = machine.deps().get_program().to_owned();
+    // The question may show elsewhere, so this one stands for it.
+    command.arg("-c").arg("printf 'Install? [Y/n] '; \"$0\" 2>messages").arg(script).current_dir(machine.folder.path());
+    command.env("PATH", machine.programs()).env("ZOOKEEPER_HOME", machine.folder.path());
+    command.env_remove("INSTALL").env_remove("JAVA_HOME").env_remove("POSTGRES_BIN");
+    let (status, shown) = machine.run_on_terminal(&mut command, "n\n");
+    let messages = fs::read_to_string(machine.folder.path().join("messages")).unwrap();
+    assert_eq!(status, Some(3), "{shown}{messages}");
+    assert_eq!(machine.installed(), "");
+}
+
+#[test]
+fn the_commands_that_it_shows_can_be_pasted() {
+    let machine = Machine::without_compiler();
+    for tool in ["sed", "dpkg"] {
+        symlink(find(tool), machine.programs().join(tool)).unwrap();
+    }
+    // Elsewhere, so that nothing of this checkout is found.
+    let copy = machine.folder.path().join("checkout/scripts");
+    fs::create_dir_all(&copy).unwrap();
+    fs::copy(machine.deps().get_program(), copy.join("deps.sh")).unwrap();
+    let mut command = Command::new(copy.join("deps.sh"));
+    command.arg("test").env("PATH", machine.programs()).env("ZOOKEEPER_HOME", machine.folder.path());
+    let output = command.env("INSTALL", "no").env_remove("JAVA_HOME").env_remove("POSTGRES_BIN").output().unwrap();
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    let download = "\n    sh -c 'cd target/promtool && apt-get download prometheus'\n";
+    assert!(said.contains(download), "{said}");
+}
+
+#[test]
 fn on_a_terminal_no_ends_with_3_and_says_how_to_go_on() {
     for typed in ["n\n", "No\n", "what\n", "\u{4}"] {
         let machine = Machine::without_compiler();

@@ -1,10 +1,11 @@
 //! `/openapi.json` and `/docs`: the interface, for programs and for people.
 
 use axum::body::Bytes;
-use axum::http::HeaderValue;
-use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::http::header::{ACCEPT, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, VARY};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::map_response;
 use axum::response::{IntoResponse, Response};
+use axum::routing::get;
 use axum::{Extension, Router};
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
@@ -45,7 +46,19 @@ pub fn page<S: Clone + Send + Sync + 'static>() -> Router<S> {
         .deep_linking(true)
         // The validator would ask a server on the Internet.
         .validator_url("none");
-    Router::from(SwaggerUi::new("/docs").config(config)).layer(map_response(confine))
+    let page = Router::from(SwaggerUi::new("/docs").config(config)).layer(map_response(confine));
+    page.route("/", get(lead_to_page))
+}
+
+/// `GET /`: leads a browser to the page. To every other client there is nothing here.
+async fn lead_to_page(headers: HeaderMap) -> Response {
+    let wants_page = |accepted: &HeaderValue| accepted.to_str().is_ok_and(|types| types.contains("text/html"));
+    if headers.get_all(ACCEPT).iter().any(wants_page) {
+        // Relative, for the same reason as above.
+        (StatusCode::SEE_OTHER, [(LOCATION, "docs/"), (VARY, "accept")]).into_response()
+    } else {
+        StatusCode::NOT_FOUND.into_response()
+    }
 }
 
 async fn confine(mut response: Response) -> Response {

@@ -54,6 +54,11 @@ pub fn count(count: u64) -> String {
     grouped(&count.to_string())
 }
 
+/// Writes a number of things, in the plural unless it is one.
+pub fn things(count: &str, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == "1" { "" } else { "s" })
+}
+
 /// Writes a count that may be absent.
 pub fn maybe_count(value: Option<u64>) -> String {
     value.map_or_else(|| ABSENT.to_owned(), count)

@@ -1,12 +1,17 @@
 //! The `up` command: starts the lab without a load, for use by hand.
 
+mod env_file;
+
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use program::{Epilogue, Interrupt, Progress};
+use stats::figures::things;
 
+use self::env_file::{BEGINNING, EnvFile};
 use crate::commands::before;
 use crate::config::service::{ServiceFlags, ServicePlan};
 use crate::config::settings::UpSettings;
@@ -29,6 +34,9 @@ pub(crate) struct UpArgs {
     /// Port of the first instance; the others take the next ones [default: any free ports]
     #[arg(long, value_name = "N", help_heading = "Service")]
     port: Option<Port>,
+    /// File to write the addresses into, once everything runs, for `. FILE` in another shell. It is removed at the end
+    #[arg(long, value_name = "FILE")]
+    env: Option<PathBuf>,
     /// Purchases that an instance works on at once [default: 2048]
     #[arg(long, value_name = "N", help_heading = "Load")]
     users: Option<Users>,
@@ -47,6 +55,7 @@ pub(super) fn epilogue() -> Epilogue {
     Epilogue::default()
         .examples(&[
             ("starts three instances on any free ports", "loadgen up"),
+            ("lets another shell find them by `. lab.env`", "loadgen up --env lab.env"),
             (
                 "starts one instance for 1500 JMeter threads",
                 "loadgen up --instances 1 --port 8080 --lock-wait 60s --zk-sessions 1500",
@@ -88,6 +97,7 @@ impl UpArgs {
             service: ServiceSettings { zk_sessions, port, programs: one_program(self.demo_service, "up")?, ..service },
             goods_no: self.goods_no.get(),
             stock: self.stock.get(),
+            env: self.env,
         })
     }
 }
@@ -112,6 +122,7 @@ struct Offer {
 ///
 /// Everything that was started is stopped, which blocks for a moment.
 pub(crate) async fn up(settings: &UpSettings, interrupt: &Interrupt, output: &mut Output) -> Result<ExitCode, Error> {
+    let mut env_file = settings.env.as_deref().map(EnvFile::prepare).transpose()?;
     let strategies = interrupt.or(before::offered(&settings.service)).await?;
     let progress = Progress::new(false);
     progress.stage(&starting(&settings.service));
@@ -126,7 +137,7 @@ pub(crate) async fn up(settings: &UpSettings, interrupt: &Interrupt, output: &mu
         }
     };
     let deployment = stack.first();
-    let printed = output.print(&instructions(
+    let text = instructions(
         &Addresses {
             services: deployment.service.urls(),
             database_url: &deployment.database_url,
@@ -136,10 +147,14 @@ pub(crate) async fn up(settings: &UpSettings, interrupt: &Interrupt, output: &mu
         },
         &offers,
         settings.stock,
-    ));
+    );
+    // The file first: who has read the text finds the file.
+    let written = env_file.as_mut().map_or(Ok(()), |file| file.write(&text));
+    let printed = written.and_then(|()| output.print(&text));
     if printed.is_ok() {
         interrupt.raised().await;
     }
+    drop(env_file);
     let stopped = stack.stop().await;
     printed?;
     stopped?;
@@ -172,14 +187,17 @@ fn instructions(addresses: &Addresses<'_>, offers: &[Offer], stock: u32) -> Stri
     let first = services.first().map_or("", String::as_str);
     let (host, port) = first.trim_start_matches("http://").rsplit_once(':').unwrap_or((first, "80"));
     let all = services.join(",");
+    let units = things(&stock.to_string(), "unit");
     let mut text = format!(
         "\
-# Every SKU below holds {stock} units; Ctrl-C stops everything.
+{BEGINNING}{units}; Ctrl-C stops everything.
 export SECKILL_URLS='{all}'
 export DATABASE_URL='{database_url}'
 export ZOOKEEPER_CONNECT='{zookeeper_connect}'
 export ADMIN_TOKEN='{admin_token}'
 
+# the page of the interface, for a browser
+#   {first}/docs/
 # buy one unit by the strategy that sells the SKU
 "
     );
@@ -196,7 +214,7 @@ export ADMIN_TOKEN='{admin_token}'
         "\
 # the stock, the strategies, the counters
 #   curl -s {first}/goods/{goods_no}; curl -s {first}/strategies; curl -s {first}/metrics
-# put {stock} units of SKU {goods_no} on sale again; the body names the strategy that sells them
+# put {units} of SKU {goods_no} on sale again; the body names the strategy that sells them
 #   curl -s -X PUT -H \"Authorization: Bearer $ADMIN_TOKEN\" -H 'Content-Type: application/json' \\
 #     -d '{{\"stock\":{stock},\"strategy\":\"{strategy}\"}}' {first}/admin/goods/{goods_no}
 # load it

@@ -90,4 +90,6 @@ pub(crate) struct UpSettings {
     pub(crate) goods_no: i64,
     /// Units on sale of each SKU.
     pub(crate) stock: u32,
+    /// The file for other shells.
+    pub(crate) env: Option<PathBuf>,
 }

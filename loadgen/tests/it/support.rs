@@ -46,7 +46,12 @@ impl Lab {
     /// `loadgen` with its temporary folders in this lab.
     pub(crate) fn loadgen<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
         let mut command = testbed::with_default_signals(env!("CARGO_BIN_EXE_loadgen"));
-        command.args(args).env("TMPDIR", self.path("tmp")).current_dir(self.folder.path()).stdin(Stdio::null());
+        command
+            .args(args)
+            .env("LC_ALL", "C.UTF-8")
+            .env("TMPDIR", self.path("tmp"))
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null());
         command
     }
 

@@ -1,6 +1,8 @@
 //! `up`, and what one may do with a service that is up.
 
+use std::fs;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -11,13 +13,17 @@ use crate::support::{Lab, Running, demo_service, exports, finish, free_port};
 fn a_service_that_is_up_can_be_listed_compared_and_stopped() {
     let (lab, client) = (Lab::new(), Lab::new());
     let port = free_port();
-    let up = ["up", "--instances", "1", "--stock", "50", "--port", &port.to_string()];
+    let up = ["up", "--instances", "1", "--stock", "50", "--env", "lab.env", "--port", &port.to_string()];
     let running = Running::start(lab.loadgen_throwaway(up).arg("--demo-service").arg(demo_service()));
     let told = running.until_stdout("# what was sold");
     let variables = exports(&told);
     let url = format!("http://127.0.0.1:{port}");
     assert_eq!(variables["SECKILL_URLS"], url);
     assert_every_strategy_has_a_sku(&told, &url);
+    assert!(told.contains(&format!("#   {url}/docs/")), "{told:#?}");
+    let file = fs::read_to_string(lab.path("lab.env")).unwrap();
+    assert!(file.starts_with(&(told.join("\n") + "\n")), "{file}");
+    assert_eq!(fs::metadata(lab.path("lab.env")).unwrap().permissions().mode() & 0o777, 0o600);
 
     let listed = finish(&mut client.loadgen(["strategies", "--target", &url]));
     assert_eq!(listed.code, Some(0), "{}", listed.stderr);
@@ -45,6 +51,13 @@ fn a_service_that_is_up_can_be_listed_compared_and_stopped() {
         audited.stdout
     );
 
+    #[cfg(target_os = "linux")]
+    for args in [&["audit"][..], &["audit", "--json"], &["strategies", "--target", &url]] {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let status = client.loadgen(args).envs(&variables).stdout(full).status().unwrap();
+        assert_eq!(status.code(), Some(3), "{args:?}");
+    }
+
     let wrong = variables.iter().map(|(name, value)| (name, if name == "ADMIN_TOKEN" { "guess" } else { value }));
     let refused = finish(client.loadgen(args).args(["--target", &url]).envs(wrong));
     assert_eq!(refused.code, Some(3), "{}", refused.stderr);
@@ -54,6 +67,7 @@ fn a_service_that_is_up_can_be_listed_compared_and_stopped() {
     let (status, _) = running.wait();
     assert_eq!(status.code(), Some(0));
     TcpListener::bind(("127.0.0.1", port)).unwrap();
+    assert!(!lab.path("lab.env").exists(), "it outlives the lab");
     assert!(lab.is_clean(), "something is left");
 }
 

@@ -97,7 +97,7 @@ impl Terminal {
         path.push(testbed::postgres_bin().unwrap());
         let mut shell = Command::new("sh");
         shell.args(["-c", &format!("exec 2>&1\n{script}")]).current_dir(lab.path("")).stdin(Stdio::null());
-        shell.env("PATH", path).env("TMPDIR", lab.path("tmp")).process_group(0);
+        shell.env("PATH", path).env("TMPDIR", lab.path("tmp")).env("LC_ALL", "C.UTF-8").process_group(0);
         for name in ["DATABASE_URL", "ZOOKEEPER_CONNECT", "ADMIN_TOKEN"] {
             shell.env_remove(name);
         }

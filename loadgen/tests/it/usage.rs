@@ -29,6 +29,16 @@ fn a_target_without_its_database_is_a_usage_error() {
 }
 
 #[test]
+fn up_replaces_no_file_that_it_did_not_write() {
+    let lab = Lab::new();
+    std::fs::write(lab.path("notes"), "mine").unwrap();
+    let finished = finish(&mut lab.loadgen_throwaway(["up", "--env", "notes"]));
+    assert_eq!(finished.code, Some(64), "{}", finished.stderr);
+    assert!(finished.stderr.starts_with("error: notes was not written by `loadgen up`"), "{}", finished.stderr);
+    assert_eq!(std::fs::read_to_string(lab.path("notes")).unwrap(), "mine");
+}
+
+#[test]
 fn ports_that_do_not_fit_are_a_usage_error() {
     assert_usage(&["up", "--port", "65535"], "error: --port 65535 leaves no room for 3 instances");
 }

@@ -11,6 +11,7 @@ use rand::{RngExt, SeedableRng};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stats::as_f64;
+use stats::figures::things;
 
 /// How the load comes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -54,16 +55,17 @@ pub enum Arrivals {
 impl LoadModel {
     /// The model in words, for every output.
     pub fn describe(&self, users: u32) -> String {
+        let named = things(&users.to_string(), "user");
         match self {
-            LoadModel::Burst => format!("closed burst, {users} users at the same instant, one request each"),
+            LoadModel::Burst => format!("closed burst, {named} at the same instant, one request each"),
             LoadModel::Ramp { ramp_up_ms } => {
-                format!("closed ramp, {users} users within {}, one request each", time(*ramp_up_ms))
+                format!("closed ramp, {named} within {}, one request each", time(*ramp_up_ms))
             }
             LoadModel::Loop { duration_ms, ramp_up_ms: 0 } => {
-                format!("closed loop, {users} users for {}", time(*duration_ms))
+                format!("closed loop, {named} for {}", time(*duration_ms))
             }
             LoadModel::Loop { duration_ms, ramp_up_ms } => {
-                format!("closed loop, {users} users for {}, started within {}", time(*duration_ms), time(*ramp_up_ms))
+                format!("closed loop, {named} for {}, started within {}", time(*duration_ms), time(*ramp_up_ms))
             }
             LoadModel::Open { rate_per_s, arrivals, duration_ms } => {
                 let arrivals = match arrivals {
@@ -71,7 +73,10 @@ impl LoadModel {
                     Arrivals::Constant => "evenly spaced arrivals",
                 };
                 let time = time(*duration_ms);
-                format!("open, {rate_per_s} {arrivals} a second for {time}, at most {users} requests in flight")
+                format!(
+                    "open, {rate_per_s} {arrivals} a second for {time}, at most {} in flight",
+                    things(&users.to_string(), "request")
+                )
             }
         }
     }

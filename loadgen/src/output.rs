@@ -3,6 +3,9 @@
 use std::fs::File;
 use std::os::fd::AsFd;
 
+use program::locale;
+use terminal_size::{Width, terminal_size_of};
+
 use crate::error::Error;
 
 /// The only way to this program's standard output.
@@ -25,7 +28,21 @@ impl Output {
         Ok(Output(File::from(ours)))
     }
 
-    /// Prints a text. A reader that closes the pipe, as `head` does, is no error.
+    /// Columns of the terminal. `None`: standard output is none.
+    pub(crate) fn columns(&self) -> Option<u16> {
+        terminal_size_of(&self.0).map(|(Width(columns), _)| columns)
+    }
+
+    /// Prints a text for people, in the characters of their locale.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`print`](Self::print).
+    pub(crate) fn show(&mut self, text: &str) -> Result<(), Error> {
+        if locale::is_utf8() { self.print(text) } else { self.print(&locale::plain(text)) }
+    }
+
+    /// Prints a text for programs. A reader that closes the pipe, as `head` does, is no error.
     ///
     /// # Errors
     ///

@@ -8,6 +8,7 @@ mod hangup;
 mod help;
 #[cfg(feature = "interrupt")]
 mod interrupt;
+pub mod locale;
 mod postgres;
 #[cfg(feature = "progress")]
 mod progress;

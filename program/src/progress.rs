@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::tell;
+use crate::{locale, tell};
 
 /// How often the bar is drawn anew.
 const TICK: Duration = Duration::from_millis(120);
@@ -95,5 +95,6 @@ impl Progress {
 }
 
 fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template).expect("BUG: the template is a constant and valid")
+    let style = ProgressStyle::with_template(template).expect("BUG: the template is a constant and valid");
+    if locale::is_utf8() { style } else { style.tick_chars(r"|/-\ ").progress_chars("#>-") }
 }

@@ -80,7 +80,7 @@ pub(crate) async fn audit(args: &AuditArgs, interrupt: &Interrupt, output: &mut 
             .map_err(|error| Error::Generator(format!("the findings cannot be written as JSON: {error}")))?;
         output.print(&format!("{json}\n"))?;
     } else {
-        output.print(&table(&findings))?;
+        output.show(&table(&findings))?;
     }
     let exit = match (findings.is_wrong(), findings.is_checked()) {
         (true, _) => Exit::PromiseBroken,

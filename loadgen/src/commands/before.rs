@@ -11,7 +11,7 @@
 //! | a strategy that only one of two builds offers | [`chosen`] |
 //! | a comparison of nothing, a threshold that nothing can hold or measure | [`subjects`] |
 
-use stats::figures::count;
+use stats::figures::{count, things};
 
 use crate::config::settings::{CompareSettings, LoadSettings};
 use crate::error::Error;
@@ -156,10 +156,10 @@ fn ensure_it_can_be_checked(
         return Ok(());
     }
     Err(Error::Usage(format!(
-        "the threshold {:?} needs the times of {} sold units, and {} trials can sell {}: give more --trials or more --stock",
+        "the threshold {:?} needs the times of {} sold units, and {} can sell {}: give more --trials or more --stock",
         threshold.rule(),
         count(needed),
-        settings.trials,
+        things(&settings.trials.to_string(), "trial"),
         count(fewest)
     )))
 }

@@ -125,7 +125,7 @@ pub(crate) async fn compare(
         }
     };
     // The figures go to the terminal first: a full disk cannot lose them there.
-    let mut shown = output.print(&terminal::render(&report, METRICS, settings.column));
+    let mut shown = output.show(&terminal::render(&report, METRICS, settings.column, output.columns()));
     if settings.jmeter_summary {
         shown = shown.and_then(|()| output.print(&jtl.summary()));
     }

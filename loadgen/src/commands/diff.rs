@@ -65,11 +65,11 @@ pub(super) fn diff(args: &DiffArgs, output: &mut Output) -> Result<ExitCode, Err
         return Ok(Exit::Passed.into());
     };
     let diff = Diff::of(&side(old)?, &side(new)?, args.anyway, METRICS)?;
-    output.print(&match (args.json, args.markdown) {
-        (true, _) => json::render_diff(&diff)?,
-        (_, true) => markdown::diff(&diff, METRICS),
-        (false, false) => terminal::diff(&diff, METRICS),
-    })?;
+    match (args.json, args.markdown) {
+        (true, _) => output.print(&json::render_diff(&diff)?)?,
+        (_, true) => output.print(&markdown::diff(&diff, METRICS))?,
+        (false, false) => output.show(&terminal::diff(&diff, METRICS))?,
+    }
     Ok(ExitCode::from(diff.exit_code))
 }
 

@@ -114,7 +114,7 @@ pub(crate) async fn simulate(
     if let Some(file) = out {
         write(&file, &simulation)?;
     }
-    output.print(&table::render(&simulation))?;
+    output.show(&table::render(&simulation))?;
     Ok(Exit::Passed.into())
 }
 

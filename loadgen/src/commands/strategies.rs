@@ -49,6 +49,6 @@ pub(super) async fn strategies(
             interrupt.or(before::offered(&usual)).await?
         }
     };
-    output.print(&terminal::strategies(&strategies))?;
+    output.show(&terminal::strategies(&strategies, output.columns()))?;
     Ok(Exit::Passed.into())
 }

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use stats::figures;
 
 use crate::audit::history::HistoryAudit;
 use crate::lab::strategy::Promise;
@@ -90,7 +91,7 @@ impl Finding {
 
 /// A number of things, in the plural unless it is one.
 pub(crate) fn count_of(count: u64, thing: &str) -> String {
-    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
+    figures::things(&count.to_string(), thing)
 }
 
 #[cfg(test)]

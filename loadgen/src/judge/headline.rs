@@ -1,6 +1,7 @@
 //! What a report opens with: at most three sentences, then one line for everything else that came out.
 
-use stats::{figures as format, rate};
+use stats::figures::{self as format, things};
+use stats::rate;
 
 use crate::judge::diff::Diff;
 use crate::judge::finding::{Finding, count_of};
@@ -58,7 +59,7 @@ fn sold(plan: &Plan, users: u32, level: &[&StrategyResult], trials: &[Trial]) ->
     let is_theirs = |trial: &&Trial| trial.users == users && right.contains(&trial.name());
     // Fewer than there are is right as well, where no more were asked for.
     let what = if trials.iter().filter(is_theirs).all(|trial| trial.audit.sold == stock_total) {
-        format!("exactly the {} units{each}", plan.stock)
+        format!("exactly the {}{each}", count_of(plan.stock.into(), "unit"))
     } else {
         "no unit too many and none too few".to_owned()
     };
@@ -147,14 +148,15 @@ fn fault(result: &StrategyResult) -> String {
     let count = |metric: &Metric| size(metric).map(|value| metric.write(Some(value.abs())));
     if result.bad_trials == 0 {
         let parts = [
-            count(&OVERLAPS).map(|overlaps| format!("let buyers in beside others {overlaps} times")),
-            count(&TOKEN_REGRESSIONS).map(|tokens| format!("gave {tokens} tokens not above all before")),
-            count(&TOKENS_OUT_OF_ORDER).map(|orders| format!("let {orders} orders be written under an older token")),
+            count(&OVERLAPS).map(|overlaps| format!("let buyers in beside others {}", things(&overlaps, "time"))),
+            count(&TOKEN_REGRESSIONS).map(|tokens| format!("gave {} not above all before", things(&tokens, "token"))),
+            count(&TOKENS_OUT_OF_ORDER)
+                .map(|orders| format!("let {} be written under an older token", things(&orders, "order"))),
         ];
         let of_lock: Vec<String> = parts.into_iter().flatten().collect();
         let of_lock = (!of_lock.is_empty()).then(|| format!("its lock {}", of_lock.join(", and ")));
-        let of_batches =
-            count(&OVERTAKEN_IN_BATCH).map(|orders| format!("its batches sold {orders} orders after a later arrival"));
+        let of_batches = count(&OVERTAKEN_IN_BATCH)
+            .map(|orders| format!("its batches sold {} after a later arrival", things(&orders, "order")));
         return of_lock.into_iter().chain(of_batches).collect::<Vec<_>>().join("; ");
     }
     let is_control = result.promise != Promise::NeverOversells && result.promise != Promise::SafeWhileSessionLives;
@@ -162,15 +164,15 @@ fn fault(result: &StrategyResult) -> String {
     let how = if is_control && size(&UNBALANCED).is_some() {
         denied()
     } else if let Some(oversold) = count(&OVERSOLD) {
-        format!("oversold by up to {oversold} units ({})", OVERSELL_RATE.text(result))
+        format!("oversold by up to {} ({})", things(&oversold, "unit"), OVERSELL_RATE.text(result))
     } else if let Some(undersold) = count(&UNDERSOLD) {
-        format!("left up to {undersold} units that buyers wanted")
+        format!("left up to {} that buyers wanted", things(&undersold, "unit"))
     } else if let Some(twice) = count(&DOUBLE_SALES) {
-        format!("sold up to {twice} units twice")
+        format!("sold up to {} twice", things(&twice, "unit"))
     } else if let (Some(lost), None) = (count(&LOST_UPDATES), size(&UNBALANCED)) {
-        format!("lost up to {lost} updates")
+        format!("lost up to {}", things(&lost, "update"))
     } else if let (Some(orders), None) = (count(&OUT_OF_SEQUENCE), size(&UNBALANCED)) {
-        format!("sold up to {orders} orders out of sequence")
+        format!("sold up to {} out of sequence", things(&orders, "order"))
     } else {
         denied()
     };

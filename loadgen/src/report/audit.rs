@@ -1,7 +1,7 @@
 //! What the ledger of a database and the history of the instances say, as a table and as JSON.
 
 use serde::Serialize;
-use stats::figures::{ABSENT, count, maybe_count, signed};
+use stats::figures::{ABSENT, count, maybe_count, signed, things};
 
 use crate::audit::history::HistoryAudit;
 use crate::audit::ledger::SaleAudit;
@@ -136,6 +136,6 @@ fn verdict(findings: &Findings) -> String {
             format!("nothing wrong was found, and not everything was checked: {}", unchecked.join(", "))
         }
         _ if !findings.is_checked() => "nothing wrong was found, and not everything was checked".to_owned(),
-        sales => format!("nothing wrong in {sales} sales"),
+        sales => format!("nothing wrong in {}", things(&sales.to_string(), "sale")),
     }
 }

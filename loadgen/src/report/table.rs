@@ -106,7 +106,9 @@ pub(crate) fn conditions(report: &Report) -> String {
     let warm_up = if report.plan.blocks.iter().any(|block| block.warm_up) { " after a warm-up" } else { "" };
     let levels: Vec<String> = report.plan.users.iter().map(u32::to_string).collect();
     let levels = match levels.as_slice() {
-        [others @ .., _] if !others.is_empty() => format!(" (and with {} users)", others.join(", ")),
+        [others @ .., _] if !others.is_empty() => {
+            format!(" (and with {})", figures::things(&others.join(", "), "user"))
+        }
         _ => String::new(),
     };
     let builds = match report.plan.pair() {

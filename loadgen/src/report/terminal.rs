@@ -5,36 +5,30 @@ use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle
 
 use crate::judge::diff::Diff;
 use crate::judge::diff::rows::Row;
-use crate::judge::metrics::{Column, Metric};
+use crate::judge::metrics::{Column, Metric, NOTIFICATIONS_PER_RELEASE, P99, RATIO, UNDERSOLD};
 use crate::lab::strategy::Strategy;
 use crate::report::Report;
 use crate::report::table::{self, COMPARED, TextTable, compared, titles};
 
-/// Where a narrow table wraps the finding, its blanks included.
-const KEPT_WIDTH: u16 = 13;
+/// Where a narrow table wraps the finding.
+const KEPT_WIDTH: usize = 12;
 
-/// Where a table of sentences wraps them.
+/// Where a table of sentences wraps them if there is no terminal.
 const PROSE_WIDTH: u16 = 110;
 
-/// The table, the conditions and the verdict. A narrow table fits 100 columns.
-pub(crate) fn render(report: &Report, metrics: &[&Metric], column: Column) -> String {
-    let table = TextTable::of(report, metrics, column);
-    let title = |(title, unit): (&str, &str)| match column {
-        Column::Narrow => format!("{title} {unit}").trim_end().replace('\u{ad}', "-\n").replace(' ', "\n"),
-        Column::Wide | Column::Page => format!("{title}\n{unit}").trim_end().replace('\u{ad}', ""),
+/// Columns of a terminal that a narrow table adapts to. Without a terminal it takes the most of them.
+const NARROW_WIDTHS: [u16; 2] = [60, 100];
+
+/// The figures that a narrow table leaves out where there is no room, the first one first.
+static LEFT_OUT_FIRST: [&Metric; 4] = [&NOTIFICATIONS_PER_RELEASE, &RATIO, &UNDERSOLD, &P99];
+
+/// The table, the conditions and the verdict. A narrow table fits the columns of the terminal.
+pub(crate) fn render(report: &Report, metrics: &[&Metric], column: Column, columns: Option<u16>) -> String {
+    let mut text = format!("{}\n", table::conditions(report));
+    text += &match column {
+        Column::Narrow => narrow(report, metrics, columns),
+        Column::Wide | Column::Page => wide(report, metrics, column),
     };
-    let header: Vec<String> = table.header().into_iter().map(title).collect();
-    // A wide table is as wide as it needs to be: a terminal that wraps lines still shows all of it, and so does a pipe.
-    let mut framed = framed(&header, table.rows(), table::TEXT_COLUMNS);
-    if column == Column::Narrow {
-        for column in framed.column_iter_mut() {
-            column.set_padding((0, 1));
-        }
-        if let Some(kept) = framed.column_mut(1) {
-            kept.set_constraint(ColumnConstraint::UpperBoundary(Width::Fixed(KEPT_WIDTH)));
-        }
-    }
-    let mut text = format!("{}\n{framed}\n", table::conditions(report));
     text.push_str(&table::legend(report));
     if let Some(builds) = &report.builds {
         text += &figures_of(builds, metrics);
@@ -53,14 +47,80 @@ pub(crate) fn render(report: &Report, metrics: &[&Metric], column: Column) -> St
     text
 }
 
+/// A table that is as wide as it needs to be: a terminal that wraps lines still shows all of it, and so does a pipe.
+fn wide(report: &Report, metrics: &[&Metric], column: Column) -> String {
+    let table = TextTable::of(report, metrics, column);
+    let title = |(title, unit): (&str, &str)| format!("{title}\n{unit}").trim_end().replace('\u{ad}', "");
+    let header: Vec<String> = table.header().into_iter().map(title).collect();
+    format!("{}\n", framed(&header, table.rows(), table::TEXT_COLUMNS))
+}
+
+/// A table that fits the columns of the terminal, and says which figures it leaves out for that.
+fn narrow(report: &Report, metrics: &[&Metric], columns: Option<u16>) -> String {
+    let [least, most] = NARROW_WIDTHS;
+    let room = usize::from(columns.unwrap_or(most).clamp(least, most));
+    let mut shown = metrics.to_vec();
+    let mut left_out = Vec::new();
+    let mut candidates = LEFT_OUT_FIRST.iter();
+    let (header, rows, widths, (padding, rest)) = loop {
+        let table = TextTable::of(report, &shown, Column::Narrow);
+        let title =
+            |(title, unit): (&str, &str)| format!("{title} {unit}").trim_end().replace('\u{ad}', "").replace(' ', "\n");
+        let (header, rows): (Vec<String>, _) = (table.header().into_iter().map(title).collect(), table.rows());
+        let widths = widths(&header, &rows);
+        // One blank stands between two columns, and the padding in each.
+        let needed = |padding| widths.iter().map(|width| width + padding + 1).sum::<usize>() - 1;
+        let fit = [1, 0].into_iter().find_map(|padding| Some((padding, room.checked_sub(needed(padding))?)));
+        match (fit, candidates.next()) {
+            (Some(fit), _) => break (header, rows, widths, fit),
+            (None, None) => break (header, rows, widths, (0, 0)),
+            (None, Some(next)) => {
+                shown.retain(|metric| metric.key != next.key);
+                left_out.push(next.name());
+            }
+        }
+    };
+    let natural = rows.iter().map(|row| row[0].chars().count()).max().unwrap_or(0);
+    let mut rest = rest;
+    let mut framed = framed(&header, rows, table::TEXT_COLUMNS);
+    for (at, column) in framed.column_iter_mut().enumerate() {
+        column.set_padding((0, u16::from(padding > 0)));
+        if at < table::TEXT_COLUMNS {
+            let most = if at == 0 { natural } else { KEPT_WIDTH };
+            let width = (widths[at] + rest).min(most).max(widths[at]);
+            rest -= width - widths[at];
+            let width = u16::try_from(width + padding).unwrap_or(u16::MAX);
+            column.set_constraint(ColumnConstraint::UpperBoundary(Width::Fixed(width)));
+        }
+    }
+    let mut text = format!("{framed}\n");
+    if !left_out.is_empty() {
+        text += &format!("left out, as the terminal is narrow: {}; report.html has them\n", left_out.join(", "));
+    }
+    text
+}
+
+/// The least width of each column: columns of text may wrap between words, figures and the words of headings may not.
+fn widths(header: &[String], rows: &[Vec<String>]) -> Vec<usize> {
+    let width = |text: &str| text.chars().count();
+    let longest = |text: &str| text.split_whitespace().map(width).max().unwrap_or(0);
+    let of_column = |at: usize| {
+        let cell = |row: &Vec<String>| if at < table::TEXT_COLUMNS { longest(&row[at]) } else { width(&row[at]) };
+        rows.iter().map(cell).chain([longest(&header[at])]).max().unwrap_or(0)
+    };
+    (0..header.len()).map(of_column).collect()
+}
+
 /// The strategies that a service lists.
-pub(crate) fn strategies(strategies: &[Strategy]) -> String {
+pub(crate) fn strategies(strategies: &[Strategy], columns: Option<u16>) -> String {
     let header = ["strategy", "promise", "what it does"].map(str::to_owned);
     let row = |strategy: &Strategy| {
         vec![strategy.name.clone(), strategy.promise.as_str().to_owned(), strategy.summary.clone()]
     };
     let mut table = framed(&header, strategies.iter().map(row).collect(), header.len());
-    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(PROSE_WIDTH);
+    table
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(columns.map_or(PROSE_WIDTH, |columns| columns.clamp(NARROW_WIDTHS[0], PROSE_WIDTH)));
     format!("{table}\n")
 }
 
@@ -113,46 +173,59 @@ mod tests {
 
     #[test]
     fn a_comparison() {
-        insta::assert_snapshot!(render(&fixture::report(), METRICS, Column::Narrow));
+        insta::assert_snapshot!(render(&fixture::report(), METRICS, Column::Narrow, None));
     }
 
     #[test]
-    fn the_narrow_table_fits_100_columns_whatever_it_says() {
+    fn the_narrow_table_fits_the_terminal_and_breaks_no_word() {
         let mut report = fixture::report();
         for result in &mut report.results {
             result.strategy = "zk-mutex-early-release".to_owned();
             result.users = 1500;
         }
         report.plan.users = vec![30, 1500];
-        let text = render(&report, METRICS, Column::Narrow);
-        let table = text
-            .lines()
-            .skip_while(|line| !line.starts_with('═') && !line.starts_with('─'))
-            .take_while(|line| !line.starts_with("Times"));
-        let widest = table.map(|line| line.chars().count()).max().unwrap();
-        assert!((60..=100).contains(&widest), "{widest} columns:\n{text}");
+        for (columns, expected) in [(None, 100), (Some(200), 100), (Some(80), 80), (Some(60), 60), (Some(20), 60)] {
+            let text = render(&report, METRICS, Column::Narrow, columns);
+            let table: Vec<&str> = text
+                .lines()
+                .skip_while(|line| !line.starts_with('─'))
+                .take_while(|line| !line.starts_with("Times") && !line.starts_with("left out"))
+                .collect();
+            let widest = table.iter().map(|line| line.chars().count()).max().unwrap();
+            assert!((expected - 20..=expected).contains(&widest), "{widest} columns:\n{text}");
+            let words: Vec<&str> = table.iter().flat_map(|line| line.split_whitespace()).collect();
+            for word in ["Strategy", "Oversold", "units/s", "p50", "zk-mutex-early-release", "@1500", "oversold,"] {
+                assert!(words.contains(&word), "{word} is not whole in:\n{text}");
+            }
+            assert_eq!(text.contains("left out, as the terminal is narrow: "), expected < 100, "{text}");
+        }
     }
 
     #[test]
     fn the_wide_table_has_all_that_the_narrow_one_has_and_intervals() {
         let (narrow, wide) =
-            [Column::Narrow, Column::Wide].map(|column| render(&fixture::report(), METRICS, column)).into();
+            [Column::Narrow, Column::Wide].map(|column| render(&fixture::report(), METRICS, column, None)).into();
         assert!(wide.contains("Bad trials") && !narrow.contains("Bad"), "{narrow}\n{wide}");
         assert!(wide.contains('[') && !narrow.contains('['), "{narrow}\n{wide}");
     }
 
     #[test]
     fn a_comparison_of_two_builds() {
-        insta::assert_snapshot!(render(&fixture::builds("zk-mutex"), METRICS, Column::Narrow));
+        insta::assert_snapshot!(render(&fixture::builds("zk-mutex"), METRICS, Column::Narrow, None));
     }
 
     #[test]
     fn an_interrupted_comparison() {
-        insta::assert_snapshot!(render(&fixture::interrupted(), METRICS, Column::Narrow));
+        insta::assert_snapshot!(render(&fixture::interrupted(), METRICS, Column::Narrow, None));
+    }
+
+    #[test]
+    fn a_comparison_on_a_narrow_terminal() {
+        insta::assert_snapshot!(render(&fixture::report(), METRICS, Column::Narrow, Some(60)));
     }
 
     #[test]
     fn a_list_of_strategies() {
-        insta::assert_snapshot!(strategies(&fixture::strategies()));
+        insta::assert_snapshot!(strategies(&fixture::strategies(), None));
     }
 }

@@ -33,7 +33,7 @@ fn a_figure_is_added_in_one_place_and_found_in_every_output() {
     let report = Report::of(fixture::findings(None, fixture::report().trials), &metrics);
     assert!(report.results.iter().all(|result| BUYERS_ASKED.text(result) == "300"));
 
-    assert!(terminal::render(&report, &metrics, Column::Narrow).contains("Asked"));
+    assert!(terminal::render(&report, &metrics, Column::Narrow, None).contains("Asked"));
     let text = markdown::render(&report, &metrics);
     assert!(text.contains("| Asked buyers a trial |") && text.contains(BUYERS_ASKED.definition), "{text}");
     let page = html::render(&report, &metrics).unwrap();

@@ -21,7 +21,7 @@ const READ_BY_LIBRARIES: [&str; 9] = [
 ];
 
 /// Names in the sources that are no settings of ours: set for other programs, or by Cargo and the system for everybody.
-const NO_SETTINGS: [&str; 26] = [
+const NO_SETTINGS: [&str; 25] = [
     "BUILD_CHANGED",
     "BUILD_PROFILE",
     "BUILD_REVISION",
@@ -34,7 +34,6 @@ const NO_SETTINGS: [&str; 26] = [
     "GIT_CEILING_DIRECTORIES",
     "HYPOTHESIS_STORAGE_DIRECTORY",
     "JAVA_TOOL_OPTIONS",
-    "LC_ALL",
     "LD_LIBRARY_PATH",
     "LOCK_PATH",
     "LOCK_TOKEN",

@@ -1,6 +1,6 @@
 //! The top of the page: what came out, whether anything is wrong with it, and what was tried.
 
-use stats::figures::count;
+use stats::figures::{count, things};
 
 use crate::error::Exit;
 use crate::judge::finding::Finding;
@@ -54,7 +54,7 @@ pub(super) fn conditions(report: &Report) -> Vec<Term> {
         terms.push(Term::new("Builds", format!("{new} against {old}, in pairs of trials in random order")));
     }
     let each = if plan.goods > 1 { format!(" of each of {} SKUs", plan.goods) } else { String::new() };
-    terms.push(Term::new("Stock", format!("{} units{each}", count(u64::from(plan.stock)))));
+    terms.push(Term::new("Stock", format!("{}{each}", things(&count(u64::from(plan.stock)), "unit"))));
     let sessions = plan.zk_sessions_total.map(|total| format!(", {} ZooKeeper sessions", count(total)));
     let instances = if plan.instances == 1 { "1 instance".to_owned() } else { format!("{} instances", plan.instances) };
     terms.push(Term::new("Service", format!("{instances}{}", sessions.unwrap_or_default())));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use stats::figures;
+use stats::figures::{self, things};
 
 use crate::judge::result::StrategyResult;
 use crate::report::Report;
@@ -21,7 +21,7 @@ pub(super) fn model_label(report: &Report) -> String {
         several => {
             let others: Vec<String> =
                 several[..several.len() - 1].iter().map(|users| figures::count(u64::from(*users))).collect();
-            format!("{}; and the same with {} users", plan.model_described, others.join(", "))
+            format!("{}; and the same with {}", plan.model_described, things(&others.join(", "), "user"))
         }
     }
 }

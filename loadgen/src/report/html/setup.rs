@@ -3,6 +3,7 @@
 use stats::as_f64;
 use stats::figures::{ABSENT, bytes, count, exact};
 
+use crate::judge::finding::count_of;
 use crate::judge::metrics::{Column as ShownIn, Metric};
 use crate::lab::zookeeper::ZooKeeperServer;
 use crate::report::glossary::Term;
@@ -111,9 +112,10 @@ fn machine(report: &Report) -> Vec<Term> {
 fn plan(report: &Report) -> Vec<Term> {
     let plan = &report.plan;
     let unknown = || "unknown".to_owned();
+    let units = count_of(plan.stock.into(), "unit");
     let stock = match plan.goods {
-        1 => format!("{} units of SKU {}", plan.stock, plan.goods_no),
-        goods => format!("{} units of each of {goods} SKUs, numbered from {}", plan.stock, plan.goods_no),
+        1 => format!("{units} of SKU {}", plan.goods_no),
+        goods => format!("{units} of each of {goods} SKUs, numbered from {}", plan.goods_no),
     };
     let warm_up = if plan.blocks.iter().any(|block| block.warm_up) { " with the warm-up" } else { "" };
     let users: Vec<String> = plan.users.iter().map(|users| count(u64::from(*users))).collect();

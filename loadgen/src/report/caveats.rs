@@ -50,13 +50,7 @@ pub(crate) fn of(environment: &Environment, plan: &Plan, results: &[StrategyResu
         caveats.extend(results.iter().filter_map(stalled));
     }
     let is_open = matches!(plan.model, LoadModel::Open { .. });
-    let late: Vec<String> = results.iter().filter(|_| !is_open).filter_map(late).collect();
-    if !late.is_empty() {
-        caveats.push(format!(
-            "late starts: the load generator needs time to start this many requests, and that is a part of each p50: {}",
-            late.join(", ")
-        ));
-    }
+    caveats.extend(late_starts(results).filter(|_| !is_open));
     let dropped: f64 = results.iter().filter_map(|result| DROPPED.value(result)).sum();
     if dropped > 0.0 {
         caveats.push(format!(
@@ -87,20 +81,35 @@ fn of_some_trials(results: &[StrategyResult]) -> Option<String> {
     (!parts.is_empty()).then(|| format!("figures of some trials only: {}", parts.join("; ")))
 }
 
-/// A result of which more than one request in a hundred started late, with the part of its p50 that is the generator's.
-fn late(result: &StrategyResult) -> Option<String> {
-    let late = LATE.value(result).filter(|late| *late > LATE_SHARE_TOLD)?;
-    let users = count_of(result.users.into(), "user");
-    let of_p50 = START_LAG_SHARE.value(result).map(|share| format!(", {} of the p50", figures::percent(share)));
-    let spread = START_SPREAD.value(result).map(|spread| format!(", first starts within {}", figures::ms(spread)));
+/// The results of which more than one request in a hundred started late, each with the part of its p50 that is the
+/// generator's. And whose work the processors did meanwhile.
+fn late_starts(results: &[StrategyResult]) -> Option<String> {
+    let is_late = |result: &&StrategyResult| LATE.value(result).is_some_and(|late| late > LATE_SHARE_TOLD);
+    let late: Vec<&StrategyResult> = results.iter().filter(is_late).collect();
+    let rows: Vec<String> = late.iter().map(|result| late_start(result)).collect();
+    let waited = late.iter().filter_map(|result| RUN_QUEUE.value(result)).reduce(f64::max);
     // Where the others have the processors, they are the bottleneck.
-    let bottleneck = RUN_QUEUE.value(result).map(|waited| {
+    let bottleneck = waited.map(|waited| {
         let who =
             if waited > 0.5 { "the service, the servers or others had the processors" } else { "it was busy itself" };
-        format!(", and it waited for a processor for {} of its time: {who}", figures::percent(waited))
+        format!("; it waited for a processor for up to {} of its time: {who}", figures::percent(waited))
     });
-    let [of_p50, spread, bottleneck] = [of_p50, spread, bottleneck].map(Option::unwrap_or_default);
-    Some(format!("{} with {users} ({} late{of_p50}{spread}{bottleneck})", result.name(), figures::percent(late)))
+    (!rows.is_empty()).then(|| {
+        format!(
+            "late starts: the load generator needs time to start this many requests, and that is a part of each p50: {}{}",
+            rows.join(", "),
+            bottleneck.unwrap_or_default()
+        )
+    })
+}
+
+fn late_start(result: &StrategyResult) -> String {
+    let users = count_of(result.users.into(), "user");
+    let late = LATE.value(result).map_or_else(String::new, figures::percent);
+    let of_p50 = START_LAG_SHARE.value(result).map(|share| format!(", {} of the p50", figures::percent(share)));
+    let spread = START_SPREAD.value(result).map(|spread| format!(", first starts within {}", figures::ms(spread)));
+    let [of_p50, spread] = [of_p50, spread].map(Option::unwrap_or_default);
+    format!("{} with {users} ({late} late{of_p50}{spread})", result.name())
 }
 
 /// A stall of a closed loop that the measured times hide.
@@ -223,7 +232,7 @@ mod tests {
         let caveat = told(&Report::of(fixture::findings(None, trials), METRICS)).unwrap();
         let expected = ": zk-mutex with 300 users (10\u{202f}% late, 50\u{202f}% of the p50, first starts within ";
         assert!(caveat.contains(expected), "{caveat}");
-        let expected = ", and it waited for a processor for 25\u{202f}% of its time: it was busy itself)";
+        let expected = "; it waited for a processor for up to 25\u{202f}% of its time: it was busy itself";
         assert!(caveat.ends_with(expected), "{caveat}");
     }
 }

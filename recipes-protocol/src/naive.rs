@@ -24,7 +24,7 @@ pub enum Ask {
     Create,
     /// Creates the parents of the node. The answer is [`Event::ParentsCreated`].
     CreateParents,
-    /// Pauses after a lost reply. The answer is [`Event::Paused`].
+    /// Pauses, because a reply was lost or the server throttled the `create`. The answer is [`Event::Paused`].
     Pause,
     /// Reads the node and sets a watch on it. The answer is [`Event::Watching`].
     Watch,
@@ -224,7 +224,9 @@ impl Naive {
     fn on_create_error(&mut self, error: CreateError) {
         let is_certain = matches!(
             error,
-            CreateError::Exists | CreateError::NoParent | CreateError::Failed(Failure::Refused { is_certain: true })
+            CreateError::Exists
+                | CreateError::NoParent
+                | CreateError::Failed(Failure::Throttled | Failure::Refused { is_certain: true })
         );
         if is_certain && !self.is_doubtful {
             self.claim = Claim::Nothing;
@@ -234,6 +236,7 @@ impl Naive {
             CreateError::Exists => self.wait_or_leave(),
             CreateError::NoParent => self.step = Step::CreatingParents,
             CreateError::Failed(Failure::ReplyLost) => (self.is_doubtful, self.step) = (true, Step::Pausing),
+            CreateError::Failed(Failure::Throttled) => self.step = Step::Pausing,
             CreateError::Failed(Failure::Refused { .. }) => self.end(Outcome::Refused),
         }
     }

@@ -35,7 +35,7 @@ pub enum Ask {
     Create(usize),
     /// Creates the parent of the leases. The answer is [`Event::ParentCreated`].
     CreateParent,
-    /// Pauses after a lost reply. The answer is [`Event::Paused`].
+    /// Pauses, because a reply was lost or the server throttled a `create`. The answer is [`Event::Paused`].
     Pause,
     /// Finds the attempt's leases whose names are not known. The answer is [`Event::Found`].
     Find,
@@ -84,8 +84,8 @@ pub enum Event {
 pub struct Flight {
     /// The leases that were created.
     pub made: Vec<Made>,
-    /// Whether a reply was lost.
-    pub is_reply_lost: bool,
+    /// Whether to repeat a request after a pause: its reply was lost, or the server throttled it.
+    pub is_to_repeat: bool,
     /// Whether the parent was missing.
     pub is_parent_missing: bool,
     /// Whether there may be leases whose names are not known.
@@ -205,7 +205,8 @@ impl Permits {
             Event::Turn(false) => self.end(Outcome::InTheWay),
             Event::Created(flight) => self.on_created(flight),
             Event::ParentCreated => self.create(),
-            Event::Paused => self.step = Step::Finding,
+            Event::Paused if self.has_unnamed => self.step = Step::Finding,
+            Event::Paused => self.create(),
             Event::Found(found) => {
                 self.has_unnamed = false;
                 self.leases.extend(found);
@@ -230,7 +231,7 @@ impl Permits {
     }
 
     fn on_created(&mut self, flight: Flight) {
-        let Flight { made, is_reply_lost, is_parent_missing, has_unnamed } = flight;
+        let Flight { made, is_to_repeat, is_parent_missing, has_unnamed } = flight;
         self.has_unnamed = has_unnamed;
         self.leases.extend(made);
         if self.leases.iter().any(|lease| !lease.is_ours) {
@@ -246,7 +247,7 @@ impl Permits {
         if is_parent_missing {
             self.step = Step::CreatingParent;
         }
-        if is_reply_lost {
+        if is_to_repeat {
             self.step = Step::Pausing;
         }
     }

@@ -73,9 +73,10 @@
 //! * **Nothing is left behind.** Every future here may be dropped at any `await`. The session's reaper then deletes each
 //!   contender's node that the future created or may have created, and the client removes its watches. Only parents and the node
 //!   of a [`SharedCount`] may stay.
-//! * **One deadline** for everything that `acquire_within` does, over all its requests and locks. After the deadline, it only
-//!   deletes our nodes. This takes at most a quarter of the session timeout, or half of it for a [`MultiLock`]. When it returns
-//!   `None`, our nodes are gone. As an exception, another contender of the cohort may go on with the node of a [`CohortMutex`].
+//! * **One deadline** for everything that `acquire_within` does, over all its requests and locks. Until then, a request that a
+//!   server throttles is repeated, with pauses of up to a second. After the deadline, it only deletes our nodes. This takes at most
+//!   a quarter of the session timeout, or half of it for a [`MultiLock`]. When it returns `None`, our nodes are gone. As an
+//!   exception, another contender of the cohort may go on with the node of a [`CohortMutex`].
 //! * **Order.** Every recipe except [`NaiveLock`] grants in the order of the queue, and no contender sleeps on once it may hold.
 //!   Behind four or more waiters of its session a newcomer first waits for company: until half as many join together as wait, or
 //!   until 10 ms are over. A [`CohortMutex`] keeps the order within each process, and the order of the processes. While others wait, a

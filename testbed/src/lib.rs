@@ -9,6 +9,7 @@
 //! | a server of your own, to restart, starve or stop | [`Postgres::start`], [`ZooKeeper::start`] |
 //! | a server that goes away and comes back with its data | [`ZooKeeper::stop`], [`ZooKeeper::start_again`] |
 //! | a server that grants other session timeouts after a restart | [`ZooKeeper::set_session_timeouts`] |
+//! | a server that throttles, or enforces quotas or authentication | [`ZooKeeperConfig::properties`] |
 //! | sequential nodes near the end of their numbers | [`ZooKeeper::number_next_child`] |
 //! | replicated servers, to lose a leader or a quorum | [`Ensemble::start`] |
 //! | replicated servers that cannot reach each other | [`Ensemble::isolate`], [`Ensemble::break_link`] |

@@ -31,6 +31,8 @@ pub struct ZooKeeperConfig {
     pub session_timeouts: Option<RangeInclusive<Duration>>,
     /// The most connections of one host. Without it, there is no limit.
     pub connections_max: Option<u32>,
+    /// Java properties of the server, as `zookeeper.enforceQuota=true`.
+    pub properties: &'static [&'static str],
     /// How the server speaks TLS, on a port of its own beside the plain one; without it, it speaks none.
     pub tls: Option<ZooKeeperTls>,
 }
@@ -44,6 +46,16 @@ pub struct ZooKeeperTls {
     pub client_authority: PathBuf,
 }
 
+impl ZooKeeperConfig {
+    /// The properties of a server that throttles. It carries out one request at a time, looks every 5 ms whether the next one may
+    /// be carried out, and refuses a request that has waited for longer than 1 ms.
+    pub const THROTTLING: &[&str] = &[
+        "zookeeper.request_throttle_max_requests=1",
+        "zookeeper.request_throttle_stall_time=5",
+        "zookeeper.throttled_op_wait_time=1",
+    ];
+}
+
 impl Default for ZooKeeperConfig {
     fn default() -> Self {
         Self {
@@ -51,6 +63,7 @@ impl Default for ZooKeeperConfig {
             container_check_interval: Duration::from_hours(1),
             session_timeouts: None,
             connections_max: None,
+            properties: &[],
             tls: None,
         }
     }
@@ -101,6 +114,7 @@ impl ZooKeeper {
         let settings = settings
             .with_session_timeouts(config.session_timeouts.as_ref())?
             .with_connections_max(config.connections_max)
+            .with_properties(config.properties)
             .with_stores(config.tls.as_ref().map(Stores::read).transpose()?);
 
         let installation = Installation::find()?;

@@ -226,6 +226,18 @@ const MISTAKES: &[Mistake] = &[
         )],
     },
     Mistake {
+        name: "a throttled create is not repeated",
+        changes: &[change("session_queue/joining.rs", "self.ask(Ask::Pause(id, Pause::Throttled))", "()")],
+    },
+    Mistake {
+        name: "a throttled deletion counts as done",
+        changes: &[change(
+            "session_queue/leaving.rs",
+            "self.pause(id, Pause::Throttled)",
+            "self.end_as(id, Outcome::Gone)",
+        )],
+    },
+    Mistake {
         name: "permits are taken without a turn",
         changes: &[change("permits.rs", "if is_try { Step::Trying } else { Step::TakingTurn }", "Step::Creating")],
     },
@@ -269,6 +281,18 @@ const MISTAKES: &[Mistake] = &[
     Mistake {
         name: "a waiter waits by the listing before its watch",
         changes: &[change("permits.rs", "self.step == Step::Watching", "true")],
+    },
+    Mistake {
+        name: "permits are granted although their creates were throttled",
+        changes: &[change(
+            "permits.rs",
+            "self.leases.extend(made);",
+            "if is_to_repeat && !has_unnamed { self.wanted = self.leases.len() + made.len(); } $right",
+        )],
+    },
+    Mistake {
+        name: "a naive contender whose create was throttled holds",
+        changes: &[change("naive.rs", "self.step = Step::Pausing", "self.step = Step::Proving")],
     },
     Mistake {
         name: "a node of the session is taken for the contender's own",

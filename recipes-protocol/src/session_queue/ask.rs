@@ -122,6 +122,8 @@ pub enum Condition {
 pub enum Pause {
     /// A reply was lost. The shell chooses the length.
     ReplyLost,
+    /// The server throttled a request. The shell chooses the length.
+    Throttled,
     /// The server refused a request of the clean-up. The shell chooses the length.
     Refused,
     /// Other contenders may join its batch. The pause takes [`Pause::JOIN`].
@@ -160,6 +162,8 @@ pub struct Made {
 pub enum Failure {
     /// The reply was lost. The request may have been carried out.
     ReplyLost,
+    /// The server had too much to do, and certainly did not carry out the request.
+    Throttled,
     /// The server refused the request.
     Refused {
         /// Whether the request certainly created nothing.

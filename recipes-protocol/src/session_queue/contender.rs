@@ -1,6 +1,6 @@
 //! A contender: what it wants, what it is doing, and what it knows.
 
-use super::ask::{ContenderId, Made};
+use super::ask::{ContenderId, Made, Pause};
 use crate::names::{Mode, Names, Naming, Sequence};
 use crate::number_proof::Expected;
 use crate::queue::Predecessor;
@@ -118,6 +118,8 @@ pub(super) enum Phase {
     Batching,
     /// Its `create` is under way, and perhaps a look behind it.
     Creating(Creating),
+    /// The server throttled its `create`. It pauses before it repeats the `create`.
+    Throttled(Creating),
     /// The reply to its `create` was lost, or another contender adopted its node. It pauses, searches for a node, or checks
     /// the node that it adopts.
     Finding(Finding),
@@ -212,8 +214,8 @@ pub(super) enum LeavingStage {
     AskingForSuccessor,
     /// Its node stands for a later hold of the session.
     Kept,
-    /// It pauses.
-    Pausing,
+    /// It pauses for this reason.
+    Pausing(Pause),
 }
 
 /// One contender.

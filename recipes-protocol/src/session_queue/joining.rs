@@ -55,7 +55,7 @@ impl Step<'_> {
         }
     }
 
-    fn create(&mut self, id: ContenderId, look: FirstLook, creating: Creating) {
+    pub(super) fn create(&mut self, id: ContenderId, look: FirstLook, creating: Creating) {
         let new_node = match self.contender(id).wish.kind {
             WishKind::Beside(writer) => match self.holder_number(writer) {
                 Some(number) => NewNode::Beside(number),
@@ -86,6 +86,13 @@ impl Step<'_> {
             Err(NotCreated::Failed(Failure::ReplyLost)) => {
                 self.enter_phase(id, Phase::Finding(Finding::default()));
                 self.ask(Ask::Pause(id, Pause::ReplyLost));
+            }
+            Err(NotCreated::Failed(Failure::Throttled)) => {
+                if !creating.is_repeated {
+                    self.contender(id).claim = Claim::Nothing;
+                }
+                self.enter_phase(id, Phase::Throttled(creating));
+                self.ask(Ask::Pause(id, Pause::Throttled));
             }
             Err(NotCreated::Failed(Failure::Refused { is_certain })) => {
                 self.fail_to_create(id, is_certain && !creating.is_repeated, Outcome::Refused);

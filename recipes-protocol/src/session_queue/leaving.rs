@@ -8,7 +8,7 @@
 //! fails, somebody deleted the node of the new holder. Then the node that was to be deleted is kept in its place, until no
 //! contender of the [`Chain`] holds any more. If both nodes are deleted, the hold is lost.
 
-use super::ask::{Ask, Condition, ContenderId, Failure, NotDeleted, Pause};
+use super::ask::{Ask, Condition, ContenderId, Failure, FirstLook, NotDeleted, Pause};
 use super::contender::{Claim, Leaving, LeavingStage, Node, Outcome, Phase, Successor};
 use super::handover::Chain;
 use super::step::Step;
@@ -203,9 +203,10 @@ impl Step<'_> {
             Err(NotDeleted::NoNode) => self.node_is_gone(id),
             Err(NotDeleted::Unmet) => self.on_unmet(id),
             Err(NotDeleted::Failed(Failure::ReplyLost)) => {
-                (leaving.is_reply_lost, leaving.stage) = (true, LeavingStage::Pausing);
-                self.ask(Ask::Pause(id, Pause::ReplyLost));
+                leaving.is_reply_lost = true;
+                self.pause(id, Pause::ReplyLost);
             }
+            Err(NotDeleted::Failed(Failure::Throttled)) => self.pause(id, Pause::Throttled),
             Err(NotDeleted::Failed(Failure::Refused { .. })) => self.pause_refused(id),
         }
     }
@@ -259,10 +260,14 @@ impl Step<'_> {
     }
 
     pub(super) fn pause_refused(&mut self, id: ContenderId) {
-        let leaving = self.leaving(id);
-        (leaving.is_refused, leaving.stage) = (true, LeavingStage::Pausing);
-        self.ask(Ask::Pause(id, Pause::Refused));
+        self.leaving(id).is_refused = true;
+        self.pause(id, Pause::Refused);
         self.ask(Ask::Tell(id));
+    }
+
+    fn pause(&mut self, id: ContenderId, pause: Pause) {
+        self.leaving(id).stage = LeavingStage::Pausing(pause);
+        self.ask(Ask::Pause(id, pause));
     }
 
     /// Ends the contender: nothing is left to do.
@@ -290,9 +295,13 @@ impl Step<'_> {
                 joining.into_iter().for_each(|id| self.join(id));
             }
             (Phase::Finding(_), Pause::ReplyLost) => self.find(id),
-            (Phase::Leaving(leaving), Pause::ReplyLost | Pause::Refused) => match leaving.stage {
-                LeavingStage::Finding(_) => self.find(id),
-                LeavingStage::Pausing => {
+            (Phase::Throttled(creating), Pause::Throttled) => {
+                let creating = *creating;
+                self.create(id, FirstLook::None, creating);
+            }
+            (Phase::Leaving(leaving), pause) => match leaving.stage {
+                LeavingStage::Finding(_) if pause == Pause::ReplyLost => self.find(id),
+                LeavingStage::Pausing(reason) if reason == pause => {
                     leaving.is_refused = false;
                     self.clean_up(id);
                 }

@@ -63,7 +63,7 @@ struct Entry {
     proof: Option<Proof>,
     /// Why the server refused its last request.
     refusal: Option<Error>,
-    after_lost_reply: Backoff,
+    to_repeat: Backoff,
     after_refusal: Backoff,
     /// Whether it is setting a watch of the lock's node, and the answer has not arrived.
     is_setting_parent_watch: bool,
@@ -199,7 +199,7 @@ impl Engine {
             Ask::Pause(id, pause) => {
                 let entry = core.entry(id);
                 let length = match pause {
-                    Pause::ReplyLost => entry.after_lost_reply.advance(),
+                    Pause::ReplyLost | Pause::Throttled => entry.to_repeat.advance(),
                     Pause::Refused => entry.after_refusal.advance(),
                     Pause::Join => Pause::JOIN,
                 };
@@ -345,7 +345,7 @@ impl Entry {
             node_data,
             proof: None,
             refusal: None,
-            after_lost_reply: Backoff::after_lost_reply(),
+            to_repeat: Backoff::to_repeat(),
             after_refusal: Backoff::after_refusal(),
             is_setting_parent_watch: false,
             sent: Vec::new(),

@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::node;
 use crate::session::liveness::proof::Proof;
 use crate::session::remote::Remote;
-use crate::session::replies::{is_refusal, retry_lost_reply};
+use crate::session::replies::{is_refusal, retry_lost_reply, retry_throttled};
 use crate::session::wire::{self, TransactionError, Watch};
 
 /// The answer to a request.
@@ -152,13 +152,18 @@ impl Requests {
     /// Reads the note of the last holder, then checks whether the contender's own node exists.
     ///
     /// Both reads use one connection, in this order. If a reply is lost, both are repeated: a node that existed before the note was
-    /// written may have been deleted since.
+    /// written may have been deleted since. A busy server may throttle the second of two requests each time, so after that they are
+    /// sent one by one.
     pub(super) async fn read_note_beside(self, id: ContenderId, own: Made) -> Answer {
         let wire = self.remote.wire();
         let path = node::child(&self.parent, &own.name);
         let read = retry_lost_reply(async || {
             let line = wire.line().await?;
-            try_join(wire.data_over(&line, &self.parent), wire.stat_over(&line, &path)).await
+            let (note, own) = (|| wire.data_over(&line, &self.parent), || wire.stat_over(&line, &path));
+            match try_join(note(), own()).await {
+                Err(ClientError::Throttled) => Ok((retry_throttled(note).await?, retry_throttled(own).await?)),
+                read => read,
+            }
         });
         let read = match self.and_freshen(read).await {
             Ok(((data, stat), Some(found))) if found.czxid == own.czxid => {
@@ -274,10 +279,11 @@ impl Requests {
         error: ClientError,
         event: impl FnOnce(Failure) -> Event,
     ) -> Answer {
-        if error == ClientError::ConnectionLoss {
-            return Answer::Event(event(Failure::ReplyLost));
-        }
-        let is_certain = is_refusal(&error);
+        let is_certain = match error {
+            ClientError::ConnectionLoss => return Answer::Event(event(Failure::ReplyLost)),
+            ClientError::Throttled => return Answer::Event(event(Failure::Throttled)),
+            _ => is_refusal(&error),
+        };
         match self.remote.explain(operation, path, error) {
             Error::SessionEnded { .. } => Answer::SessionEnded,
             error => Answer::Refused(event(Failure::Refused { is_certain }), error),

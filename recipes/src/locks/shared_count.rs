@@ -170,7 +170,7 @@ impl SharedCount {
     pub async fn try_set(&self, previous: VersionedCount, value: i32) -> Result<Option<VersionedCount>, Error> {
         let Inner { session, path, .. } = &*self.inner;
         let mut is_reply_lost = false;
-        let mut backoff = Backoff::after_lost_reply();
+        let mut backoff = Backoff::to_repeat();
         loop {
             match session.wire().set_data(path, &value.to_be_bytes(), Some(previous.version)).await {
                 // If an earlier attempt without a reply had been applied, the version would differ by now.
@@ -179,6 +179,7 @@ impl SharedCount {
                     is_reply_lost = true;
                     backoff.pause().await;
                 }
+                Err(ClientError::Throttled) => backoff.pause().await,
                 Err(ClientError::BadVersion | ClientError::NoNode) if !is_reply_lost => return Ok(None),
                 Err(ClientError::BadVersion) => {
                     let found = self.get().await?;

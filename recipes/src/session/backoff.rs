@@ -17,9 +17,10 @@ impl Backoff {
         Self { next: min, max }
     }
 
-    /// Returns the pauses after a lost reply: 10 ms to 1 s. Usually the session is about to connect again, and the repeated request
-    /// waits for that anyway. But a server may close the connection because of this very request, and then does so each time.
-    pub(crate) const fn after_lost_reply() -> Self {
+    /// Returns the pauses before a request is repeated, because its reply was lost or the server throttled it: 10 ms to 1 s. After a
+    /// lost reply, the session is usually about to connect again, and the repeated request waits for that anyway. But a server may
+    /// close the connection because of this very request, and then does so each time.
+    pub(crate) const fn to_repeat() -> Self {
         Self::new(Duration::from_millis(10), Duration::from_secs(1))
     }
 
@@ -62,7 +63,7 @@ mod tests {
 
     #[test]
     fn a_request_whose_reply_is_always_lost_is_repeated_no_more_than_once_a_second_in_the_end() {
-        let mut backoff = Backoff::after_lost_reply();
+        let mut backoff = Backoff::to_repeat();
         let first_minute = std::iter::repeat_with(|| backoff.advance())
             .scan(Duration::ZERO, |elapsed, pause| {
                 *elapsed += pause;

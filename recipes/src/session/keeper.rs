@@ -19,6 +19,7 @@ use crate::session::connection::line::Line;
 use crate::session::connection::task_link::TaskLink;
 use crate::session::ending::Ending;
 use crate::session::liveness::liveness_cell::LivenessCell;
+use crate::session::replies::retry_throttled;
 use crate::session::wire::Wire;
 
 /// The keeper of one session.
@@ -274,7 +275,10 @@ impl Keeper {
             warn!(server, timeout_ms = attached.as_millis(), "the server has shortened the session timeout");
         }
         // The server may lag behind the previous one. When it answers this request, it has caught up with all earlier commits.
-        let answer = if self.liveness().is_held() { line.prove(self.liveness()).await } else { line.catch_up().await };
+        let answer = match self.liveness().is_held() {
+            true => retry_throttled(|| line.prove(self.liveness())).await,
+            false => line.catch_up().await,
+        };
         match answer {
             Ok(()) => {
                 self.liveness().event(Event::Connected);

@@ -55,13 +55,13 @@ pub(crate) struct Abandoned {
     pub(crate) hold: Option<HoldName>,
 }
 
-/// Repeats a removal until its reply arrives. If an earlier reply was lost and nothing is there any more, returns `Deleted`.
+/// Repeats a removal while its reply is lost or the server throttles it. If an earlier reply was lost and nothing is there any more, returns `Deleted`.
 pub(crate) async fn until_answered<T>(
     leftover: &mut T,
     remote: &Remote,
     mut attempt: impl for<'a> FnMut(&'a mut T, &'a Remote) -> BoxFuture<'a, Result<Removal, ClientError>>,
 ) -> Result<Removal, ClientError> {
-    let mut backoff = Backoff::after_lost_reply();
+    let mut backoff = Backoff::to_repeat();
     let mut is_reply_lost = false;
     loop {
         match attempt(leftover, remote).await {
@@ -69,6 +69,7 @@ pub(crate) async fn until_answered<T>(
                 is_reply_lost = true;
                 backoff.pause().await;
             }
+            Err(ClientError::Throttled) => backoff.pause().await,
             // The request with the lost reply may have deleted it.
             Ok(Removal::NothingThere) if is_reply_lost => return Ok(Removal::Deleted),
             answered => return answered,

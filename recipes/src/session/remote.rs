@@ -106,7 +106,7 @@ impl Remote {
     /// Creates a persistent node, and its parents if they are missing. Returns whether this call certainly created it. It exists
     /// in any case.
     pub(crate) async fn create_persistent(&self, path: &str, data: &[u8]) -> Result<bool, Error> {
-        let mut backoff = Backoff::after_lost_reply();
+        let mut backoff = Backoff::to_repeat();
         loop {
             let error = match self.wire.create(path, data, CreateMode::Persistent).await {
                 Ok(_) => return Ok(true),
@@ -114,7 +114,7 @@ impl Remote {
                 Err(error) => error,
             };
             match (error, node::parent(path)) {
-                (ClientError::ConnectionLoss, _) => backoff.pause().await,
+                (ClientError::ConnectionLoss | ClientError::Throttled, _) => backoff.pause().await,
                 (ClientError::NoNode, Some(parent)) => {
                     let created = self.wire.create_parents(parent).await;
                     created.map_err(|error| self.explain("create", parent, error))?;

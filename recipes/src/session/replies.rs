@@ -30,14 +30,32 @@ pub(crate) fn is_refusal(error: &ClientError) -> bool {
 /// Each request waits for a connection anyway. The pauses are for a connection that breaks again each time, and for a server that
 /// has too much to do. A read may be shared by a crowd, and one request that is throttled must not fail all of its acquires. Every
 /// other error fails a contender that reads alone, too.
-pub(crate) async fn retry_lost_reply<T, F>(mut request: impl FnMut() -> F) -> Result<T, ClientError>
+pub(crate) async fn retry_lost_reply<T, F>(request: impl FnMut() -> F) -> Result<T, ClientError>
 where
     F: Future<Output = Result<T, ClientError>>,
 {
-    let mut backoff = Backoff::after_lost_reply();
+    repeat(request, |error| matches!(error, ClientError::ConnectionLoss | ClientError::Throttled)).await
+}
+
+/// Sends a request over one connection, and repeats it while the server throttles it.
+pub(crate) async fn retry_throttled<T, F>(request: impl FnMut() -> F) -> Result<T, ClientError>
+where
+    F: Future<Output = Result<T, ClientError>>,
+{
+    repeat(request, |error| *error == ClientError::Throttled).await
+}
+
+async fn repeat<T, F>(
+    mut request: impl FnMut() -> F,
+    is_to_repeat: impl Fn(&ClientError) -> bool,
+) -> Result<T, ClientError>
+where
+    F: Future<Output = Result<T, ClientError>>,
+{
+    let mut backoff = Backoff::to_repeat();
     loop {
         match request().await {
-            Err(ClientError::ConnectionLoss | ClientError::Throttled) => backoff.pause().await,
+            Err(error) if is_to_repeat(&error) => backoff.pause().await,
             answered => return answered,
         }
     }

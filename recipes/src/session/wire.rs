@@ -325,7 +325,7 @@ impl Wire {
             Parents::Persistent => CreateMode::Persistent,
         };
         let mut missing = vec![path];
-        let mut backoff = Backoff::after_lost_reply();
+        let mut backoff = Backoff::to_repeat();
         while let Some(&deepest) = missing.last() {
             match self.create(deepest, &[], mode).await {
                 Ok(_) | Err(ClientError::NodeExists) => {
@@ -336,8 +336,8 @@ impl Wire {
                     // The chroot itself is missing.
                     None => return Err(ClientError::NoNode),
                 },
-                // The reply was lost. To create the node again is harmless.
-                Err(ClientError::ConnectionLoss) => backoff.pause().await,
+                // After a lost reply, to create the node again is harmless.
+                Err(ClientError::ConnectionLoss | ClientError::Throttled) => backoff.pause().await,
                 Err(error) => return Err(error),
             }
         }

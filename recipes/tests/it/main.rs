@@ -35,6 +35,7 @@ mod semaphore;
 mod send_sync;
 mod session;
 mod support;
+mod throttled;
 mod traffic;
 mod uncontended;
 mod waiter;

@@ -72,6 +72,7 @@ pub(crate) struct Settings {
     session_timeouts_ms: Option<[u32; 2]>,
     /// The most connections of one host; 0: any number.
     connections_max: u32,
+    properties: &'static [&'static str],
     stores: Option<Stores>,
 }
 
@@ -87,6 +88,7 @@ impl Settings {
             heap_max_mib,
             session_timeouts_ms: None,
             connections_max: 0,
+            properties: &[],
             stores: None,
         })
     }
@@ -99,6 +101,11 @@ impl Settings {
     /// With a limit of the connections of one host.
     pub(crate) fn with_connections_max(self, limit: Option<u32>) -> Self {
         Self { connections_max: limit.unwrap_or(0), ..self }
+    }
+
+    /// With properties of Java.
+    pub(crate) fn with_properties(self, properties: &'static [&'static str]) -> Self {
+        Self { properties, ..self }
     }
 
     /// With what a server that speaks TLS needs for it.
@@ -234,6 +241,7 @@ admin.enableServer=false
             "-Djava.net.preferIPv4Stack=true".into(),
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn".into(),
         ];
+        arguments.extend(self.settings.properties.iter().map(|property| format!("-D{property}").into()));
         let proxy_port = self.membership.as_ref().and_then(|membership| membership.proxy_port);
         arguments.extend(proxy_port.into_iter().flat_map(proxy_arguments));
         arguments.extend(["-cp".into(), class_path_with_logging]);
@@ -316,6 +324,7 @@ mod tests {
             heap_max_mib: 64,
             session_timeouts_ms: None,
             connections_max: 0,
+            properties: &[],
             stores: None,
         }
     }

@@ -34,7 +34,7 @@ impl Lab {
         Self::at(connect_string, Some(chroot)).await
     }
 
-    async fn at(connect_string: String, chroot: Option<TestChroot>) -> Self {
+    pub(crate) async fn at(connect_string: String, chroot: Option<TestChroot>) -> Self {
         let session = Session::connect(&connect_string, SessionConfig::default()).await.unwrap();
         Self { connect_string, session, folder: tempfile::tempdir().unwrap(), _chroot: chroot }
     }

@@ -4,6 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
+use testbed::{ZooKeeper, ZooKeeperConfig};
 
 use crate::support::{FaultyLab, Lab, PATH, Running};
 
@@ -111,4 +112,16 @@ async fn a_waiter_whose_session_has_expired_says_that_it_has_lost_its_place() {
     let expected = "zk-lock: lost the place in the queue of /locks/a, run it again: the ZooKeeper session has ended: \
                     the session expired";
     assert!(finished.stderr.contains(expected), "{}", finished.stderr);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_on_a_server_that_throttles_all_run() {
+    let throttling = ZooKeeperConfig { properties: ZooKeeperConfig::THROTTLING, ..ZooKeeperConfig::default() };
+    let server = ZooKeeper::start(throttling).await.unwrap();
+    let lab = Lab::at(server.connect_string(), None).await;
+    let commands: Vec<_> = (0..10).map(|_| lab.start_script(&[], "echo ran >> log")).collect();
+    for command in commands {
+        command.finish().await.assert_status(0);
+    }
+    assert_eq!(lab.read("log").lines().count(), 10);
 }

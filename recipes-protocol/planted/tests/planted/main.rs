@@ -221,6 +221,21 @@ fn a_contender_that_waits_for_a_number_of_its_own_is_found() {
 }
 
 #[test]
+fn a_throttled_request_that_is_not_repeated_is_found() {
+    let two = lab(&[(Lock, 0), (Handoff, 1)], Faults { throttles: 1, ..NONE });
+    expect_to_find("a throttled create is not repeated", &two, SERVED);
+    expect_to_find("a throttled deletion counts as done", &two, CLEAN);
+}
+
+#[test]
+fn a_hold_without_its_throttled_node_is_found() {
+    let one = Semaphore::new(&[Take(2)], 2, Ills { throttles: 1, ..Ills::NONE });
+    expect_to_find("permits are granted although their creates were throttled", &one, permits::HELD);
+    let two = Naive::new(&[(Contend, 0), (Contend, 1)], Mishaps { throttles: 1, ..Mishaps::NONE });
+    expect_to_find("a naive contender whose create was throttled holds", &two, naive::EXCLUSION);
+}
+
+#[test]
 fn permits_that_are_taken_without_a_turn_are_found_waiting_for_each_other() {
     let two = Semaphore::new(&[Take(2), Take(2)], 2, Ills::NONE);
     expect_to_find("permits are taken without a turn", &two, permits::SERVED);

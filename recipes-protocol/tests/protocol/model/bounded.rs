@@ -106,6 +106,27 @@ fn contenders_that_join_in_batches_are_all_served() {
 }
 
 #[test]
+fn contenders_that_a_server_throttles_are_all_served() {
+    Lab::new(&[(Lock, 0), (Lock, 1), (Lock, 2)], Faults::THROTTLED).check(44_825);
+    Lab::new(&[(Handoff, 0), (Handoff, 0), (Handoff, 1)], Faults::THROTTLED).check(158_867);
+    Lab::new(&[(Write, 0), (Downgrade, 0), (Read, 1)], Faults::THROTTLED).check(11_948);
+    let faults = Faults { cuts: 1, drops: 1, ..Faults::THROTTLED };
+    Lab::new(&[(Lock, 0), (TryLock, 1)], faults).check(77_476);
+    Lab::new(&[(Handoff, 0), (Lock, 0)], faults).check(525_711);
+    let again = Lab::new(&[(Lock, 0), (Lock, 1)], faults);
+    Lab { holds_before: 3, ..again }.check(76_487);
+}
+
+#[test]
+fn permits_and_naive_holds_are_had_from_a_server_that_throttles() {
+    let few = Ills { throttles: 2, ..Ills::FEW };
+    Semaphore::new(&[Take(1), Take(2)], 2, few).check(12_818);
+    Semaphore::new(&[Take(2), Try(1)], 2, few).check(13_157);
+    let mishaps = Mishaps { replies: 1, throttles: 2, drops: 1, ..Mishaps::NONE };
+    Naive::new(&[(Contender::Lock, 0), (Contender::Lock, 0), (Contender::Try, 1)], mishaps).check(214_779);
+}
+
+#[test]
 fn contenders_with_the_last_numbers_are_refused() {
     let last = Lab::new(&[(Handoff, 0), (Lock, 0), (Lock, 1)], Faults::CUT);
     Lab { first_number: 2_099_999_999, ..last }.check(109_856);

@@ -6,6 +6,7 @@
 //! Each may happen at any moment, as often as [`Faults`] says:
 //!
 //! * The reply to a write is lost. The write was applied or was not. A `create` may also arrive later.
+//! * The server throttles a `create`, and does not carry it out.
 //! * A session expires. Its client knows that before.
 //! * A user gives up.
 //! * Somebody overwrites the data of the node.
@@ -35,6 +36,7 @@ pub(crate) enum Program {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Faults {
     pub(crate) replies: u8,
+    pub(crate) throttles: u8,
     pub(crate) expiries: u8,
     pub(crate) drops: u8,
     pub(crate) overwrites: u8,
@@ -101,6 +103,7 @@ pub(crate) enum Action {
     /// The server carries out what the user's contender asks for.
     Apply(usize),
     Lose(usize, Fate),
+    Throttle(usize),
     /// A `create` arrives late. Its reply was lost before.
     ArriveLate(usize),
     Deliver(usize),
@@ -243,6 +246,9 @@ impl World {
                 };
                 actions.extend(fates.iter().map(|fate| Action::Lose(i, *fate)));
             }
+            if left.throttles > 0 && self.can_apply(i) && self.ask(i) == Ask::Create {
+                actions.push(Action::Throttle(i));
+            }
             if left.drops > 0 && is_inside && user.contender.outcome().is_none() {
                 actions.push(Action::Drop(i));
             }
@@ -300,6 +306,11 @@ impl Model for Lab {
             Action::Lose(i, fate) => {
                 next.left.replies -= 1;
                 next.lose(i, fate);
+            }
+            Action::Throttle(i) => {
+                next.left.throttles -= 1;
+                next.users[i].contender.ask();
+                next.users[i].answer = Some(Event::Created(Err(CreateError::Failed(Failure::Throttled))));
             }
             Action::ArriveLate(i) => {
                 next.users[i].is_late = false;
@@ -368,8 +379,9 @@ impl Model for Lab {
 }
 
 impl Faults {
-    pub(crate) const NONE: Self = Self { replies: 0, expiries: 0, drops: 0, overwrites: 0, deletions: 0 };
-    pub(crate) const ALL: Self = Self { replies: 1, expiries: 1, drops: 1, overwrites: 1, deletions: 1 };
+    pub(crate) const NONE: Self = Self { replies: 0, throttles: 0, expiries: 0, drops: 0, overwrites: 0, deletions: 0 };
+    /// All faults except a server that throttles.
+    pub(crate) const ALL: Self = Self { replies: 1, expiries: 1, drops: 1, overwrites: 1, deletions: 1, ..Self::NONE };
 }
 
 impl Lab {

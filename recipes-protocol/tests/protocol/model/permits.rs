@@ -9,6 +9,7 @@
 //! Each may happen at any moment, as often as [`Faults`] says:
 //!
 //! * The reply to a request is lost. The request was applied or was not.
+//! * The server throttles `create`s, and does not carry them out.
 //! * A session expires. Its client knows that before.
 //! * A user gives up.
 //! * Somebody deletes a lease of a waiter.
@@ -180,11 +181,19 @@ impl World {
         user.answer = match ask {
             Ask::Create(_) => {
                 user.created.clear();
-                Some(Event::Created(Flight { is_reply_lost: true, has_unnamed: true, ..Flight::default() }))
+                Some(Event::Created(Flight { is_to_repeat: true, has_unnamed: true, ..Flight::default() }))
             }
             // The attempt asks for it again.
             _ => None,
         };
+    }
+
+    /// Throttles the `create`s of an ask that were not applied yet.
+    fn throttle(&mut self, i: usize) {
+        let user = &mut self.users[i];
+        user.attempt.ask();
+        let made = std::mem::take(&mut user.created);
+        user.answer = Some(Event::Created(Flight { made, is_to_repeat: true, ..Flight::default() }));
     }
 
     /// Lets a user give up. Its last ask is not answered. If that was for the turn, its place in the queue is deleted.
@@ -233,6 +242,9 @@ impl World {
                 && matches!(self.ask(i), Ask::Create(_) | Ask::Delete(_))
             {
                 actions.extend([true, false].map(|is_applied| Action::Lose { user: i, is_applied }));
+            }
+            if left.throttles > 0 && is_inside && self.can_apply(i) && matches!(self.ask(i), Ask::Create(_)) {
+                actions.push(Action::Throttle(i));
             }
             if left.drops > 0 && is_inside && user.attempt.outcome().is_none() {
                 actions.push(Action::Drop(i));

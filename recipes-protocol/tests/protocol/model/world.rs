@@ -11,6 +11,7 @@
 //! Each may happen at any moment, as often as [`Faults`] says:
 //!
 //! * A connection ends. Some of its requests were applied and not answered, and others are never applied.
+//! * The server throttles a write or a look, and does not carry it out.
 //! * A session expires. Its client knows that before.
 //! * A user gives up, or drops what it has.
 //! * Somebody deletes the node of a waiter, or overwrites the data of a node.

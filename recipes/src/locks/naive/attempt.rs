@@ -68,7 +68,7 @@ impl Attempt {
             try_within,
             watch: None,
             proof: None,
-            backoff: Backoff::after_lost_reply(),
+            backoff: Backoff::to_repeat(),
         }
     }
 
@@ -118,6 +118,7 @@ impl Attempt {
                 Err(ClientError::NodeExists) => Event::Created(Err(CreateError::Exists)),
                 Err(ClientError::NoNode) => Event::Created(Err(CreateError::NoParent)),
                 Err(ClientError::ConnectionLoss) => Event::Created(Err(CreateError::Failed(Failure::ReplyLost))),
+                Err(ClientError::Throttled) => Event::Created(Err(CreateError::Failed(Failure::Throttled))),
                 Err(error) => {
                     let failure = Failure::Refused { is_certain: is_refusal(&error) };
                     let error = remote.explain("create", path, error);

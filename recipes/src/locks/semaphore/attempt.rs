@@ -62,7 +62,7 @@ impl<'a> Attempt<'a> {
             room: None,
             watches: None,
             proof: None,
-            backoff: Backoff::after_lost_reply(),
+            backoff: Backoff::to_repeat(),
         }
     }
 
@@ -314,8 +314,8 @@ fn land<T>(answers: Vec<Result<T, ClientError>>, made: impl Fn(T) -> Made) -> (F
             Err(ClientError::NoNode) => flight.is_parent_missing = true,
             Err(error) => {
                 flight.has_unnamed |= !is_refusal(&error);
-                if error == ClientError::ConnectionLoss {
-                    flight.is_reply_lost = true;
+                if matches!(error, ClientError::ConnectionLoss | ClientError::Throttled) {
+                    flight.is_to_repeat = true;
                 } else {
                     failure.get_or_insert(error);
                 }
@@ -338,7 +338,7 @@ mod tests {
         let (flight, failure) =
             land_all(&[Ok("1"), Err(ClientError::ConnectionLoss), Err(ClientError::NoAuth), Ok("2")]);
         assert_eq!(flight.made.iter().map(|made| made.name.as_str()).collect::<Vec<_>>(), ["1", "2"]);
-        assert!(flight.is_reply_lost && flight.has_unnamed && !flight.is_parent_missing);
+        assert!(flight.is_to_repeat && flight.has_unnamed && !flight.is_parent_missing);
         assert_eq!(failure, Some(ClientError::NoAuth));
     }
 

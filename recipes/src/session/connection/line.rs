@@ -8,6 +8,7 @@ use zookeeper_client::{Client, Error as ClientError, MultiWriteError, StateWatch
 use crate::session::connection::task_link::TaskLink;
 use crate::session::connection::watched::Watched;
 use crate::session::liveness::liveness_cell::LivenessCell;
+use crate::session::replies::retry_throttled;
 
 /// The number that stands for any version in the protocol.
 const ANY_VERSION: i32 = -1;
@@ -30,12 +31,13 @@ impl Line {
 
     /// Tells whether the chroot exists. Without a chroot, it sends nothing. If the chroot is seen at once, it sends one request.
     pub(crate) async fn has_chroot(&self) -> Result<bool, ClientError> {
-        if self.client.path() == "/" || self.client.check_stat("/").await?.is_some() {
+        let is_there = async || Ok(retry_throttled(|| self.client.check_stat("/")).await?.is_some());
+        if self.client.path() == "/" || is_there().await? {
             return Ok(true);
         }
         // The server may lag behind the server on which the chroot was just created.
-        self.client.sync("/").await?;
-        Ok(self.client.check_stat("/").await?.is_some())
+        retry_throttled(|| self.client.sync("/")).await?;
+        is_there().await
     }
 
     /// Closes the session of the connection, and waits until the connection has ended.
@@ -47,7 +49,7 @@ impl Line {
 
     /// Lets the server catch up with earlier commits.
     pub(crate) async fn catch_up(&self) -> Result<(), ClientError> {
-        self.answer(self.client.sync("/").await)
+        retry_throttled(async || self.answer(self.client.sync("/").await)).await
     }
 
     /// Returns `ConnectionLoss` for every way in which the client library reports that no reply came.

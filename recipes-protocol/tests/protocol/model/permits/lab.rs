@@ -8,7 +8,7 @@ use zk_recipes_protocol::permits::{Ask, Permits};
 use super::{Phase, User, World};
 
 pub(crate) const COUNTED: &str = "no more permits are held than exist";
-pub(crate) const HELD: &str = "every held permit has its lease";
+pub(crate) const HELD: &str = "every user that holds has a lease for each permit";
 pub(crate) const SERVED: &str = "every user is served";
 pub(crate) const CLEAN: &str = "finished users leave nothing behind";
 
@@ -25,6 +25,7 @@ pub(crate) enum Program {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Faults {
     pub(crate) replies: u8,
+    pub(crate) throttles: u8,
     pub(crate) expiries: u8,
     pub(crate) drops: u8,
     pub(crate) leases: u8,
@@ -50,6 +51,7 @@ pub(crate) enum Action {
         user: usize,
         is_applied: bool,
     },
+    Throttle(usize),
     Deliver(usize),
     Release(usize),
     Drop(usize),
@@ -106,6 +108,10 @@ impl Model for Lab {
             Action::Lose { user, is_applied } => {
                 next.left.replies -= 1;
                 next.lose(user, is_applied);
+            }
+            Action::Throttle(i) => {
+                next.left.throttles -= 1;
+                next.throttle(i);
             }
             Action::Deliver(i) => {
                 let answer = next.users[i].answer.take()?;
@@ -164,8 +170,12 @@ impl Model for Lab {
                 state.holding() <= lab.permits && holders.all(|user| !user.is_beyond)
             }),
             Property::always(HELD, |_, state: &World| {
-                let holders = state.users.iter().filter(|user| user.phase == Phase::Holding);
-                holders.flat_map(|user| user.attempt.leases()).all(|lease| state.leases.contains_key(&lease.name))
+                let mut holders = state.users.iter().filter(|user| user.phase == Phase::Holding);
+                holders.all(|user| {
+                    let (Program::Take(wanted) | Program::Try(wanted)) = user.program;
+                    let leases = user.attempt.leases();
+                    leases.len() == wanted && leases.iter().all(|lease| state.leases.contains_key(&lease.name))
+                })
             }),
             Property::always(SERVED, |_, state: &World| {
                 let mut actions = Vec::new();
@@ -184,8 +194,10 @@ impl Model for Lab {
 }
 
 impl Faults {
-    pub(crate) const NONE: Self = Self { replies: 0, expiries: 0, drops: 0, leases: 0, turns: 0, lowered: 0 };
-    pub(crate) const ALL: Self = Self { replies: 1, expiries: 1, drops: 1, leases: 1, turns: 1, lowered: 0 };
+    pub(crate) const NONE: Self =
+        Self { replies: 0, throttles: 0, expiries: 0, drops: 0, leases: 0, turns: 0, lowered: 0 };
+    /// All faults except a server that throttles and a lowered number.
+    pub(crate) const ALL: Self = Self { replies: 1, expiries: 1, drops: 1, leases: 1, turns: 1, ..Self::NONE };
     pub(crate) const FEW: Self = Self { replies: 1, drops: 1, ..Self::NONE };
 }
 

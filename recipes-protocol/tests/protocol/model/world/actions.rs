@@ -5,6 +5,7 @@ use std::mem;
 
 use zk_recipes_protocol::session_queue::{Ask, ContenderId, Event, FirstLook, Pause};
 
+use super::arriving::Arriving;
 use super::server::{Child, SessionNo};
 use super::{Phase, User, World};
 
@@ -34,6 +35,8 @@ pub(crate) enum Action {
     /// The connection ends. Only what was sent to this contender has arrived.
     Cut(SessionNo, Option<ContenderId>),
     Expire(SessionNo),
+    /// The server throttles the next request of the session.
+    Throttle(SessionNo),
     Delete(String),
     Overwrite(String),
     BeginAnew {
@@ -93,6 +96,15 @@ impl World {
         }
     }
 
+    /// Lets the server throttle the next request of a session.
+    pub(super) fn throttle(&mut self, session: SessionNo) {
+        let of = &mut self.sessions[session];
+        let Some(request) = of.requests.pop_front() else { return };
+        if let Some(event) = request.throttled() {
+            of.arriving.push(Arriving::answer(request, event));
+        }
+    }
+
     /// Lists the faults that are left.
     pub(super) fn faults(&self, actions: &mut Vec<Action>) {
         let left = &self.left;
@@ -107,6 +119,10 @@ impl World {
                 let told: BTreeSet<ContenderId> = self.sessions[session].arriving.contenders().collect();
                 actions.push(Action::Cut(session, None));
                 actions.extend(told.into_iter().map(|told| Action::Cut(session, Some(told))));
+            }
+            let next = self.sessions[session].requests.front();
+            if left.throttles > 0 && next.is_some_and(|next| next.throttled().is_some()) {
+                actions.push(Action::Throttle(session));
             }
             if left.expiries > 0 && is_used {
                 actions.push(Action::Expire(session));

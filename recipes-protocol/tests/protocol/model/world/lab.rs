@@ -43,6 +43,7 @@ pub(crate) enum Program {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Faults {
     pub(crate) cuts: u8,
+    pub(crate) throttles: u8,
     pub(crate) expiries: u8,
     /// Users that give up while they wait, or drop what they hold.
     pub(crate) drops: u8,
@@ -70,8 +71,12 @@ pub(crate) struct Lab {
 }
 
 impl Faults {
-    pub(crate) const NONE: Self = Self { cuts: 0, expiries: 0, drops: 0, deletions: 0, overwrites: 0, new_parents: 0 };
-    pub(crate) const ALL: Self = Self { cuts: 1, expiries: 1, drops: 1, deletions: 1, overwrites: 1, new_parents: 1 };
+    pub(crate) const NONE: Self =
+        Self { cuts: 0, throttles: 0, expiries: 0, drops: 0, deletions: 0, overwrites: 0, new_parents: 0 };
+    /// All faults except a server that throttles.
+    pub(crate) const ALL: Self =
+        Self { cuts: 1, throttles: 0, expiries: 1, drops: 1, deletions: 1, overwrites: 1, new_parents: 1 };
+    pub(crate) const THROTTLED: Self = Self { throttles: 2, ..Self::NONE };
     /// All faults except an expired session and a lock's node that is created again.
     pub(crate) const MOST: Self = Self { expiries: 0, new_parents: 0, ..Self::ALL };
     pub(crate) const CUT: Self = Self { cuts: 1, ..Self::NONE };
@@ -190,6 +195,10 @@ impl Model for Lab {
             Action::Cut(session, told) => {
                 next.left.cuts -= 1;
                 next.cut(session, told);
+            }
+            Action::Throttle(session) => {
+                next.left.throttles -= 1;
+                next.throttle(session);
             }
             Action::Expire(session) => {
                 next.left.expiries -= 1;

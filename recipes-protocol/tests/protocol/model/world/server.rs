@@ -6,7 +6,7 @@ use zk_recipes_protocol::names::{self, EXHAUSTED_FROM, Mode, Names, Naming, Sequ
 use zk_recipes_protocol::queue::Queue;
 use zk_recipes_protocol::release_note::{ParentState, note};
 use zk_recipes_protocol::session_queue::{
-    Ask, Condition, ContenderId, Event, FirstLook, Found, Listed, Made, NewNode, NotCreated, NotDeleted, Seen,
+    Ask, Condition, ContenderId, Event, Failure, FirstLook, Found, Listed, Made, NewNode, NotCreated, NotDeleted, Seen,
     Viewpoint, Wish,
 };
 use zk_recipes_protocol::stat::{ParentCzxid, Stat};
@@ -70,6 +70,18 @@ impl Request {
     /// Tells whether contenders of one session may share it.
     pub(super) fn is_shared(&self) -> bool {
         matches!(self.ask, Ask::List(_) | Ask::Find(_))
+    }
+
+    /// Returns what a queue is told if the server throttles the rest of the request. `None` if the shell repeats it.
+    pub(super) fn throttled(&self) -> Option<Event> {
+        match (&self.ask, &self.progress) {
+            (Ask::Create(id, ..), Progress::Created(made)) => {
+                Some(Event::Created(*id, Ok((made.clone(), Seen::Nothing))))
+            }
+            (Ask::Create(id, ..), _) => Some(Event::Created(*id, Err(NotCreated::Failed(Failure::Throttled)))),
+            (Ask::Delete(id, _), _) => Some(Event::Deleted(*id, Err(NotDeleted::Failed(Failure::Throttled)))),
+            _ => None,
+        }
     }
 
     /// Returns the next step, if it is of a search.

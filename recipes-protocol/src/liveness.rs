@@ -101,6 +101,8 @@ pub enum LostReason {
     Closed,
     /// The server refused the session's credentials when the session connected again.
     CredentialsRefused,
+    /// The server requires credentials, and the session has none.
+    CredentialsMissing,
     /// The Tokio runtime that the session was connected in has ended.
     RuntimeEnded,
     /// Somebody else deleted the node of the hold. Noticed when the hold is released, or by an earlier request that finds the
@@ -125,6 +127,7 @@ impl fmt::Display for LostReason {
             Self::Silence => "no server answered for too long",
             Self::Closed => "the session was closed",
             Self::CredentialsRefused => "the server refused the credentials of the session",
+            Self::CredentialsMissing => "the server requires credentials, and the session has none",
             Self::RuntimeEnded => "the Tokio runtime of the session has ended",
             Self::NodeDeleted => "its node was deleted by somebody else",
         })

@@ -1,9 +1,13 @@
 //! The error type of the library.
 
+mod text;
+
 use std::time::Duration;
 
 use zk_recipes_protocol::liveness::LostReason;
 
+pub(crate) use self::text::chain;
+use self::text::permits_to_ask_for;
 use crate::token::FencingToken;
 
 /// The failure of a recipe or a session. Contention is never an error: it is a value, `None`.
@@ -41,14 +45,16 @@ pub enum Error {
     NodeDataReserved,
 
     /// No attempt to open a session succeeded in time.
-    #[error("no ZooKeeper server of {connect_string} answered within {within:?} (is one running there?)")]
+    #[error("no ZooKeeper server of {connect_string} gave a session within {within:?}")]
     #[non_exhaustive]
     Connect {
         /// The connect string as given.
         connect_string: String,
         /// The time limit of the attempts.
         within: Duration,
-        /// The error of the last attempt.
+        /// Whether a server closes each connection at once, as if its `maxClientCnxns` were reached. Fewer sessions then help.
+        is_limited: bool,
+        /// What each server does.
         source: Source,
     },
 
@@ -89,6 +95,14 @@ pub enum Error {
     #[error("a ZooKeeper server of {connect_string} refused the credentials: does it know their scheme?")]
     #[non_exhaustive]
     CredentialsRefused {
+        /// The connect string as given.
+        connect_string: String,
+    },
+
+    /// A server of the connect string requires credentials, and the session has none.
+    #[error("a ZooKeeper server of {connect_string} requires credentials, and the session has none")]
+    #[non_exhaustive]
+    CredentialsMissing {
         /// The connect string as given.
         connect_string: String,
     },
@@ -363,20 +377,6 @@ impl Error {
         let others: Vec<Self> = errors.collect();
         Some(if others.is_empty() { first } else { Self::Several { first: Box::new(first), others } })
     }
-}
-
-fn permits_to_ask_for(at_most: u32) -> String {
-    match at_most {
-        0 => "it was made without any, make it with 1 or more".to_owned(),
-        1 => "ask for 1, it has no more".to_owned(),
-        _ => format!("ask for at least 1 and at most {at_most}"),
-    }
-}
-
-/// Returns an error and its causes in one line, outermost first.
-pub(crate) fn chain(error: &Error) -> String {
-    let causes = std::iter::successors(std::error::Error::source(error), |&error| error.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 #[cfg(test)]

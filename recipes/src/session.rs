@@ -96,13 +96,14 @@ impl Session {
     /// given, it must exist.
     ///
     /// # Errors
-    /// [`Error::Connect`] if no attempt succeeded within [`SessionConfig::connect_within`].
+    /// [`Error::Connect`] if no attempt succeeded within [`SessionConfig::connect_within`]. It says what each server does instead. To
+    /// find that out takes up to 3 s more.
     ///
     /// Some errors are returned without another attempt, because none could succeed:
     /// * before the first request: [`Error::InvalidConnectString`], [`Error::InvalidTls`], and [`Error::InvalidPath`] if a key of
     ///   [`SessionConfig::acl_of`] is no valid path;
-    /// * after the answer of a server: [`Error::TlsRefused`], [`Error::CredentialsRefused`], [`Error::NoChroot`] and
-    ///   [`Error::TimeoutTooShort`].
+    /// * after the answer of a server: [`Error::TlsRefused`], [`Error::CredentialsRefused`], [`Error::CredentialsMissing`],
+    ///   [`Error::NoChroot`] and [`Error::TimeoutTooShort`].
     ///
     /// # Panics
     /// If called outside of a Tokio runtime.
@@ -121,12 +122,13 @@ impl Session {
         let (session, timeout) = (line.client.session().clone(), line.client.session_timeout());
         let (task_link, states) = (Arc::clone(&line.task_link), line.states());
         let id = session.id().0;
+        let unauthenticated = connector.unauthenticated();
         let liveness = Arc::new(LivenessCell::new(connector.margins(timeout), line.connecting));
         let wire = Arc::new(Wire::new(line, Arc::clone(&liveness), policy));
         let (abandoned, reapable) = mpsc::unbounded_channel();
         let ending = Arc::new(Ending::default());
         tokio::spawn(Keeper::new(connector, session, &wire, &liveness, &ending).run(task_link, states));
-        let remote = Remote::new(id, wire, liveness, Handle::current());
+        let remote = Remote::new(id, wire, liveness, Handle::current(), unauthenticated);
         tokio::spawn(reaper::run(reapable, remote.clone()));
         info!(session = format_args!("{id:#x}"), timeout_ms = timeout.as_millis(), "session established");
         let rooms = Rooms::new(id, node_bytes_max);

@@ -1,6 +1,7 @@
 //! A ZooKeeper namespace for one test.
 
 use std::env;
+use std::io;
 
 use tokio::sync::OnceCell;
 use uuid::Uuid;
@@ -40,8 +41,8 @@ impl TestChroot {
     ///
     /// # Errors
     ///
-    /// Those of [`ZooKeeper::start`] without `ZOOKEEPER_CONNECT`; [`Error::ZooKeeper`] when the server of
-    /// `ZOOKEEPER_CONNECT` is not reachable or refuses, a chroot of its own that does not exist included.
+    /// Those of [`ZooKeeper::start`] without `ZOOKEEPER_CONNECT`; [`Error::System`] when no host name of it resolves;
+    /// [`Error::ZooKeeper`] when its server is not reachable or refuses, a chroot of its own that does not exist included.
     ///
     /// # Cancel safety
     ///
@@ -57,7 +58,7 @@ impl TestChroot {
     ///
     /// # Errors
     ///
-    /// [`Error::ZooKeeper`] when the server is not reachable or refuses.
+    /// [`Error::System`] or [`Error::ZooKeeper`] when the server is not reachable or refuses.
     ///
     /// # Cancel safety
     ///
@@ -69,6 +70,8 @@ impl TestChroot {
     async fn made_on(server: &str, is_lasting: bool) -> Result<Self, Error> {
         let path = format!("/seckill-test-{}", Uuid::new_v4().simple());
         let whose = if is_lasting { ", the server of ZOOKEEPER_CONNECT" } else { "" };
+        let resolved = resolve(server).await;
+        resolved.map_err(Error::system(format!("resolve the host names of {server}{whose}")))?;
         create_node(server, &path)
             .await
             .map_err(|source| Error::ZooKeeper { action: format!("create {path} at {server}{whose}"), source })?;
@@ -97,6 +100,21 @@ async fn shared() -> Result<&'static ZooKeeper, Error> {
 
 async fn connect(server: &str) -> Result<Client, ClientError> {
     Client::connector().with_fail_eagerly().connect(server).await
+}
+
+/// Makes sure that a host of a connect string has an address. The client library does not say which one has none.
+async fn resolve(server: &str) -> io::Result<()> {
+    let hosts = server.split('/').next().unwrap_or_default();
+    let mut resolved = Ok(());
+    for host in hosts.split(',') {
+        let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+        let place = if has_port { host.to_owned() } else { format!("{host}:2181") };
+        resolved = tokio::net::lookup_host(place).await.map(drop);
+        if resolved.is_ok() {
+            break;
+        }
+    }
+    resolved
 }
 
 async fn create_node(server: &str, path: &str) -> Result<(), ClientError> {

@@ -49,6 +49,9 @@ pub(crate) enum Error {
         "cannot open an encrypted ZooKeeper session, check --zookeeper (ZOOKEEPER_CONNECT), --ca, --cert and --key"
     )]
     Tls(#[source] LockError),
+    /// The server did not authenticate us.
+    #[error("cannot open a ZooKeeper session, check the credentials (ZK_LOCK_AUTH, --auth-file)")]
+    Authentication(#[source] LockError),
     /// No session could be had.
     #[error("cannot open a ZooKeeper session, check --zookeeper (ZOOKEEPER_CONNECT)")]
     Connect(#[source] LockError),
@@ -127,6 +130,7 @@ impl Error {
             }
             LockError::InvalidTls { .. } => Self::Usage(format!("{}, with --ca, --cert and --key", chain(&source))),
             LockError::TlsRefused { .. } => Self::Tls(source),
+            LockError::CredentialsMissing { .. } | LockError::CredentialsRefused { .. } => Self::Authentication(source),
             source => Self::Connect(source),
         }
     }
@@ -149,6 +153,7 @@ impl Error {
             Self::Usage(_) | Self::Credentials { .. } | Self::Pem { .. } => EXIT_USAGE,
             Self::Connect(_)
             | Self::Tls(_)
+            | Self::Authentication(_)
             | Self::NotAuthorized { .. }
             | Self::Refused { .. }
             | Self::PlaceLost { .. }

@@ -262,8 +262,8 @@ async fn release(held: LockGuard, notices: &Notices) -> Option<LostReason> {
 /// The other reasons are what a server tells. A server does not tell since when. Our clock does not know either: it stands still while
 /// the machine is suspended, and servers that were restored have forgotten the session.
 fn is_later_than_the_last_look(reason: LostReason) -> bool {
-    use LostReason::{Closed, CredentialsRefused, RuntimeEnded, Silence};
-    matches!(reason, Silence | Closed | CredentialsRefused | RuntimeEnded)
+    use LostReason::{Closed, CredentialsMissing, CredentialsRefused, RuntimeEnded, Silence};
+    matches!(reason, Silence | Closed | CredentialsRefused | CredentialsMissing | RuntimeEnded)
 }
 
 /// Does something first, and then ends the session, and with it whatever the session has in the queue. A signal does

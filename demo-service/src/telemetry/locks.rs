@@ -10,11 +10,12 @@ use tracing::{Instrument, debug, info_span};
 use zk_recipes::LostReason;
 
 /// Why a hold was lost, as a label.
-const REASONS: [(&str, LostReason); 6] = [
+const REASONS: [(&str, LostReason); 7] = [
     ("expired", LostReason::Expired),
     ("silence", LostReason::Silence),
     ("closed", LostReason::Closed),
     ("credentials_refused", LostReason::CredentialsRefused),
+    ("credentials_missing", LostReason::CredentialsMissing),
     ("runtime_ended", LostReason::RuntimeEnded),
     ("node_deleted", LostReason::NodeDeleted),
 ];

@@ -6,6 +6,7 @@ pub(crate) mod connect;
 pub(crate) mod line;
 pub(crate) mod servers;
 pub(crate) mod stages;
+pub(crate) mod symptoms;
 pub(crate) mod task_link;
 #[cfg(feature = "tls")]
 pub(crate) mod tls;

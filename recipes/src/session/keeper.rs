@@ -94,7 +94,8 @@ impl Keeper {
             join(self.serve(&task_link), self.resolve(&mut servers)).await;
             let state = states.state();
             info!(session = format_args!("{:#x}", self.id()), %state, "the connection has ended");
-            let line = match ended_by(state, self.wire.strong_count() > 0) {
+            let is_used = self.wire.strong_count() > 0;
+            let line = match ended_by(state, is_used, self.connector.unauthenticated()) {
                 Some(reason) => Err(reason),
                 None => {
                     self.liveness().event(Event::Disconnected);
@@ -211,7 +212,7 @@ impl Keeper {
         while let Some(Asked { place, address, granted }) = asks.next().await {
             let granted = match granted {
                 Ok(granted) => granted,
-                Err(ClientError::AuthFailed) => return Err(LostReason::CredentialsRefused),
+                Err(ClientError::AuthFailed) => return Err(self.connector.unauthenticated()),
                 Err(error) => {
                     debug!(address, %error, "a server does not say what it grants");
                     continue;
@@ -224,7 +225,7 @@ impl Keeper {
                     Ok(Some(line))
                 }
                 Err(ClientError::SessionExpired) => Err(LostReason::Expired),
-                Err(ClientError::AuthFailed) => Err(LostReason::CredentialsRefused),
+                Err(ClientError::AuthFailed) => Err(self.connector.unauthenticated()),
                 Err(error) => {
                     debug!(address, %error, "could not connect the session anew");
                     failed.retain(|failed| *failed != address);
@@ -294,11 +295,11 @@ impl Keeper {
 }
 
 /// Returns why the session has ended, given the last state of its connection. `None` if the session may live. `is_used`: a user
-/// still keeps the session open.
-fn ended_by(state: SessionState, is_used: bool) -> Option<LostReason> {
+/// still keeps the session open. `unauthenticated`: the reason if a server did not authenticate it.
+fn ended_by(state: SessionState, is_used: bool, unauthenticated: LostReason) -> Option<LostReason> {
     match state {
         SessionState::Expired => Some(LostReason::Expired),
-        SessionState::AuthFailed => Some(LostReason::CredentialsRefused),
+        SessionState::AuthFailed => Some(unauthenticated),
         // `Session::close` notes its reason earlier, and the first reason counts. Apart from `close`, only the end of the runtime
         // closes a connection in use.
         SessionState::Closed if is_used => Some(LostReason::RuntimeEnded),
@@ -340,7 +341,7 @@ mod tests {
             (SessionState::Closed, false, Some(LostReason::Closed)),
             (SessionState::Disconnected, true, None),
         ] {
-            assert_eq!(ended_by(state, is_used), reason, "{state:?} {is_used}");
+            assert_eq!(ended_by(state, is_used, LostReason::CredentialsRefused), reason, "{state:?} {is_used}");
         }
     }
 }

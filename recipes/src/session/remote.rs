@@ -24,6 +24,8 @@ pub(crate) struct Remote {
     wire: Arc<Wire>,
     liveness: Arc<LivenessCell>,
     runtime: Handle,
+    /// Why the session ends if a server does not authenticate it.
+    unauthenticated: LostReason,
 }
 
 /// The result of a deletion.
@@ -36,8 +38,14 @@ pub(crate) enum Removal {
 }
 
 impl Remote {
-    pub(crate) fn new(session_id: i64, wire: Arc<Wire>, liveness: Arc<LivenessCell>, runtime: Handle) -> Self {
-        Self { session_id, wire, liveness, runtime }
+    pub(crate) fn new(
+        session_id: i64,
+        wire: Arc<Wire>,
+        liveness: Arc<LivenessCell>,
+        runtime: Handle,
+        unauthenticated: LostReason,
+    ) -> Self {
+        Self { session_id, wire, liveness, runtime, unauthenticated }
     }
 
     /// Runs a task on the runtime of the session. So the task ends with the session at the latest.
@@ -139,7 +147,7 @@ impl Remote {
             ClientError::SessionExpired => Error::SessionEnded { reason: LostReason::Expired },
             ClientError::ClientClosed => self.ended(),
             ClientError::AuthFailed => {
-                let reason = self.liveness().ended().unwrap_or(LostReason::CredentialsRefused);
+                let reason = self.liveness().ended().unwrap_or(self.unauthenticated);
                 Error::SessionEnded { reason }
             }
             error => Error::refused(operation, path, error),

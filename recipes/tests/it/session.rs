@@ -5,6 +5,7 @@ mod paths;
 mod reconnects;
 mod replaced;
 mod runtime;
+mod unreachable;
 
 use std::time::{Duration, Instant};
 

@@ -125,3 +125,12 @@ async fn commands_on_a_server_that_throttles_all_run() {
     }
     assert_eq!(lab.read("log").lines().count(), 10);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_name_that_does_not_resolve_is_named() {
+    let lab = Lab::new().await;
+    let options = ["--zookeeper", "no.such.host.invalid", "--connect-timeout", "300ms"];
+    let finished = lab.start_script(&options, "echo ran").finish().await;
+    finished.assert_status(69);
+    assert!(finished.stderr.contains("no.such.host.invalid does not resolve"), "{}", finished.stderr);
+}

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use tracing::debug;
-use zk_recipes_protocol::liveness::{self, Margins};
+use zk_recipes_protocol::liveness::{self, LostReason, Margins};
 use zookeeper_client::{Client, Error as ClientError, SessionInfo};
 
 use crate::error::Error;
@@ -15,6 +15,7 @@ use crate::session::backoff::Backoff;
 use crate::session::connection::config::SessionConfig;
 use crate::session::connection::line::Line;
 use crate::session::connection::servers;
+use crate::session::connection::symptoms::Symptoms;
 use crate::session::connection::task_link::TaskLink;
 use crate::session::connection::tls::{Encryption, Tls};
 use crate::session::connection::watched::Watched;
@@ -46,6 +47,11 @@ impl Connector {
     /// Returns the margins of a session timeout that a server granted.
     pub(crate) fn margins(&self, session_timeout: Duration) -> Margins {
         Margins::new(session_timeout, self.tick)
+    }
+
+    /// Returns why a session ends that a server does not authenticate.
+    pub(crate) fn unauthenticated(&self) -> LostReason {
+        if self.auth.is_empty() { LostReason::CredentialsMissing } else { LostReason::CredentialsRefused }
     }
 
     /// Returns a connect string for each server.
@@ -105,11 +111,16 @@ impl Connector {
         };
         match tokio::time::timeout(config.connect_within, attempts).await {
             Ok(line) => line,
-            Err(_) => Err(Error::Connect {
-                connect_string: self.connect_string.clone(),
-                within: config.connect_within,
-                source: last_error.into(),
-            }),
+            Err(_) => {
+                let symptoms = Symptoms::of(&self.connect_string).await;
+                debug!(self.connect_string, %symptoms, error = %last_error, "could not connect in time");
+                Err(Error::Connect {
+                    connect_string: self.connect_string.clone(),
+                    within: config.connect_within,
+                    is_limited: symptoms.has_limit(),
+                    source: symptoms.into(),
+                })
+            }
         }
     }
 
@@ -157,6 +168,7 @@ impl Connector {
                 Some(Error::InvalidConnectString { connect_string, source: error.clone().into() })
             }
             ClientError::NoHosts => tls?.diagnose(&connect_string).await,
+            ClientError::AuthFailed if self.auth.is_empty() => Some(Error::CredentialsMissing { connect_string }),
             ClientError::AuthFailed => Some(Error::CredentialsRefused { connect_string }),
             _ => None,
         }

@@ -69,6 +69,7 @@ pub struct App {
     /// Limits the purchases that other instances have handed over.
     handed: Arc<Semaphore>,
     purchases: TaskTracker,
+    probes: Arc<SharedReads<(), Option<String>>>,
     renderings: Arc<SharedReads<(), Bytes>>,
     next_rendering: Mutex<Instant>,
 }
@@ -142,6 +143,7 @@ impl App {
             slots,
             handed,
             purchases,
+            probes: Arc::default(),
             renderings: Arc::default(),
             next_rendering: Mutex::new(Instant::now()),
         })
@@ -199,6 +201,19 @@ impl App {
             while self.store.forget_keys(last_order).await? {}
         }
         Ok(())
+    }
+
+    /// Takes a lock that guards nothing, and gives it back. Returns what went wrong. Callers that come during a probe share the
+    /// next one.
+    ///
+    /// # Cancel safety
+    /// Dropped, the lock is released in the background.
+    pub async fn probe_locks(&self) -> Option<String> {
+        let probe = || {
+            let sessions = Arc::clone(&self.sessions);
+            async move { probe(&sessions).await.err().map(|error| program::chain(&error)) }
+        };
+        self.probes.read((), probe).await
     }
 
     /// Returns the [metrics](Self::render_metrics), rendered after the call. Callers that come during a rendering

@@ -36,9 +36,9 @@ pub struct Kind {
 /// How a failure is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Logged {
-    /// As `debug`: a busy or broken lock service causes thousands of them. Metrics count those that end a purchase.
+    /// As `debug`: a busy service causes thousands of them. Metrics count those that end a purchase.
     Debug,
-    /// As `warn`, once every few seconds for all requests together.
+    /// As `warn`, once every few seconds for all failures of the kind.
     WarnSeldom,
     /// As `warn`.
     Warn,
@@ -127,13 +127,13 @@ kinds! {
         "nobody waits for the answer; nothing was written", retryable;
     SHUTTING_DOWN SERVICE_UNAVAILABLE "shutting-down" ["shutting_down"] Debug "the service is shutting down",
         "this instance was told to stop; nothing was written", retryable;
-    LOCK_SERVICE_UNAVAILABLE SERVICE_UNAVAILABLE "lock-service-unavailable" ["unavailable"] Debug
-        "lock service not available", "ZooKeeper did not answer, and nothing is sold unguarded; nothing was written",
-        retryable;
+    LOCK_SERVICE_UNAVAILABLE SERVICE_UNAVAILABLE "lock-service-unavailable" ["unavailable"] WarnSeldom
+        "lock service not available",
+        "ZooKeeper did not answer or refused, and nothing is sold unguarded; nothing was written", retryable;
     DATABASE_UNAVAILABLE SERVICE_UNAVAILABLE "database-unavailable" ["unavailable"] WarnSeldom
         "database not available", "the database did not answer in time; nothing was written", retryable;
-    NOT_READY SERVICE_UNAVAILABLE "not-ready" [] Debug "not ready", "a server that the service needs does not answer",
-        retryable;
+    NOT_READY SERVICE_UNAVAILABLE "not-ready" [] WarnSeldom "not ready",
+        "a server that the service needs does not answer or refuses", retryable;
     OUTCOME_UNKNOWN SERVICE_UNAVAILABLE "outcome-unknown" ["unknown"] Warn "outcome unknown",
         "the commit was sent and its answer was not seen: look before you send the request again";
     REQUEST_TIMEOUT SERVICE_UNAVAILABLE "request-timeout" [] Debug "the request took too long",

@@ -45,6 +45,8 @@ struct Slots {
     ensemble: EnsembleId,
     state: RwLock<State>,
     connecting: Semaphore,
+    /// Why the last attempt to replace a session failed, until one succeeds.
+    trouble: Mutex<Option<String>>,
 }
 
 struct State {
@@ -102,6 +104,7 @@ impl SessionPool {
             ensemble,
             state: RwLock::new(State { sessions, retired: Traffic::default() }),
             connecting: Semaphore::new(PARALLEL_MAX),
+            trouble: Mutex::default(),
         });
         let mut keepers = JoinSet::new();
         for (slot, session) in keep {
@@ -148,6 +151,11 @@ impl SessionPool {
             total += session.traffic();
         }
         total
+    }
+
+    /// Returns why sessions that have ended cannot be replaced. `None` if they can.
+    pub fn trouble(&self) -> Option<String> {
+        self.slots.trouble.lock().clone()
     }
 
     /// How many sessions are in each state.
@@ -213,7 +221,9 @@ impl Slots {
         loop {
             let permit = self.connecting.acquire().await;
             let opened = connect(&self.connect_string, &self.config).await;
-            match opened.and_then(|(session, theirs)| of_ensemble(session, theirs, &self.ensemble)) {
+            let opened = opened.and_then(|(session, theirs)| of_ensemble(session, theirs, &self.ensemble));
+            *self.trouble.lock() = opened.as_ref().err().map(|error| program::chain(error));
+            match opened {
                 Ok(session) => return session,
                 Err(error @ OpenError::TwoEnsembles(_)) => warn!(
                     slot,

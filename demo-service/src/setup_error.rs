@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use program::chain;
-use zk_recipes::Error::{InvalidTls, TlsRefused};
+use zk_recipes::Error::{Connect, CredentialsMissing, InvalidTls, TlsRefused};
 
 use crate::sessions::OpenError;
 
@@ -183,6 +183,13 @@ pub enum SetupError {
     /// No session with ZooKeeper could be opened. The source names the servers.
     #[error("cannot open a ZooKeeper session, check --zookeeper (ZOOKEEPER_CONNECT): {}", chain(.0))]
     ZooKeeper(#[source] zk_recipes::Error),
+    /// ZooKeeper closes further connections: it has as many of this host as it allows.
+    #[error(
+        "cannot open all ZooKeeper sessions, give fewer --zk-sessions (ZK_SESSIONS) or raise maxClientCnxns of the ZooKeeper servers, \
+         which by default allows 60 connections of one host: {}",
+        chain(.0)
+    )]
+    TooManySessions(#[source] zk_recipes::Error),
     /// A file for TLS with ZooKeeper cannot be read.
     #[error("cannot read {path} of {setting}: {source}; give a PEM file that the service may read", path = .path.display())]
     ZooKeeperFile {
@@ -243,8 +250,11 @@ impl SetupError {
             (OpenError::Session(source @ (TlsRefused { .. } | InvalidTls { .. })), Some(authority)) => {
                 Self::ZooKeeperTls { authority: authority.to_owned(), source }
             }
+            (OpenError::Session(source @ Connect { is_limited: true, .. }), _) => Self::TooManySessions(source),
+            (OpenError::Session(source @ CredentialsMissing { .. }) | OpenError::Identity(source), _) => {
+                Self::LockRefused(source)
+            }
             (OpenError::Session(source), _) => Self::ZooKeeper(source),
-            (OpenError::Identity(source), _) => Self::LockRefused(source),
             (error @ OpenError::TwoEnsembles(_), _) => Self::TwoEnsembles(error),
         }
     }

@@ -18,7 +18,7 @@ use tracing::{debug, error, warn};
 use tracing_subscriber::EnvFilter;
 
 use self::seldom::Seldom;
-use crate::failure::{Failure, Logged};
+use crate::failure::{ALL, Failure, Logged};
 use crate::setup_error::SetupError;
 
 /// The log filter if `RUST_LOG` is not set. The libraries would log a line for each of up to a thousand sessions, and
@@ -54,11 +54,12 @@ pub fn start_logging(format: LogFormat) -> Result<(), SetupError> {
 
 /// Logs a failure at the level of its kind. The span around the call names the request.
 pub fn log_failure(failure: &Failure) {
-    // One for the process, because all of its instances share the log.
-    static TOLD: Seldom = Seldom::new();
+    // One of each kind for the process, because all of its instances share the log.
+    static TOLD: [Seldom; ALL.len()] = [const { Seldom::new() }; ALL.len()];
+    let told = || ALL.iter().position(|kind| failure.is(kind)).and_then(|kind| TOLD[kind].ask(Instant::now()));
     match failure.kind().logged {
         Logged::Debug => debug!(%failure, "a request was refused"),
-        Logged::WarnSeldom => match TOLD.ask(Instant::now()) {
+        Logged::WarnSeldom => match told() {
             Some(0) => warn!(%failure, "a request failed"),
             Some(untold) => warn!(%failure, untold, "requests fail"),
             None => debug!(%failure, "a request failed"),

@@ -48,6 +48,15 @@ pub async fn probe(sessions: &SessionPool) -> Result<(), zk_recipes::Error> {
     }
 }
 
+/// Tells whether ZooKeeper answered, and an operator must do something: change an ACL, a quota, or the nodes.
+fn is_refusal(error: &zk_recipes::Error) -> bool {
+    use zk_recipes::Error as E;
+    let refuses = |error: &E| {
+        matches!(error, E::NotAuthorized { .. } | E::Refused { .. } | E::NumbersExhausted { .. } | E::NoRoom { .. })
+    };
+    error.errors().any(refuses)
+}
+
 /// Makes the lock of a SKU at a path. A semaphore takes the number of its permits.
 pub(super) type MakeLock = fn(&Session, &str, u32) -> Result<AnyLock, zk_recipes::Error>;
 
@@ -322,5 +331,14 @@ fn hold_lost() -> Failure {
 }
 
 pub(super) fn unavailable(error: zk_recipes::Error) -> Failure {
-    Failure::of(&failure::LOCK_SERVICE_UNAVAILABLE).caused_by(error)
+    let kind = &failure::LOCK_SERVICE_UNAVAILABLE;
+    let failure = if is_refusal(&error) {
+        Failure::new(
+            kind,
+            "ZooKeeper refused a request for the lock, and nothing is sold unguarded; nothing was written",
+        )
+    } else {
+        Failure::new(kind, "ZooKeeper did not answer, and nothing is sold unguarded; nothing was written")
+    };
+    failure.caused_by(error)
 }

@@ -36,6 +36,7 @@ mod ownership;
 mod poolers;
 mod postgres_settings;
 mod rates;
+mod refusals;
 mod registry;
 mod remembered;
 mod secrets;

@@ -1,5 +1,6 @@
 //! `/healthz` and `/readyz`: probes.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ pub async fn alive() -> Json<Healthy> {
     Json(Healthy { status: "alive" })
 }
 
-/// `GET /readyz`: Postgres and ZooKeeper answered just now, and Postgres accepts writes.
+/// `GET /readyz`: Postgres and ZooKeeper answered just now, Postgres accepts writes, and ZooKeeper grants locks.
 ///
 /// # Errors
 /// 503 with what is wrong with Postgres, ZooKeeper or both, or if another client needs the connection.
@@ -63,15 +64,23 @@ pub async fn ready(State(app): State<Arc<App>>) -> Result<Json<Healthy>, Failure
     }
 }
 
-async fn postgres_complaint(app: &App) -> Option<&'static str> {
+async fn postgres_complaint(app: &App) -> Option<Cow<'static, str>> {
     match tokio::time::timeout(ANSWER_WITHIN, app.store.check()).await {
         Ok(Ok(Health::Writable)) => None,
-        Ok(Ok(Health::ReadOnly)) => Some("Postgres is read-only"),
-        Ok(Err(_)) | Err(_) => Some("no answer from Postgres"),
+        Ok(Ok(Health::ReadOnly)) => Some("Postgres is read-only".into()),
+        Ok(Err(_)) | Err(_) => Some("no answer from Postgres".into()),
     }
 }
 
-async fn zookeeper_complaint(app: &App) -> Option<&'static str> {
-    let Some(session) = app.sessions.pick() else { return Some("no ZooKeeper session is connected") };
-    session.ping(ANSWER_WITHIN).await.is_err().then_some("no answer from ZooKeeper")
+/// A lock is taken and given back, because a server that refuses to create nodes answers all the same.
+async fn zookeeper_complaint(app: &App) -> Option<Cow<'static, str>> {
+    if app.sessions.pick().is_none() {
+        let none = "no ZooKeeper session is connected";
+        return Some(app.sessions.trouble().map_or(none.into(), |trouble| format!("{none}: {trouble}").into()));
+    }
+    match tokio::time::timeout(ANSWER_WITHIN, app.probe_locks()).await {
+        Ok(None) => None,
+        Ok(Some(error)) => Some(format!("ZooKeeper grants no lock: {error}").into()),
+        Err(_) => Some("no answer from ZooKeeper".into()),
+    }
 }

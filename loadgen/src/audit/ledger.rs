@@ -72,7 +72,7 @@ impl SaleAudit {
     /// Audits a sale by its orders. `holders`: how many holders of its locks may write at once. `unknown`: what could not be
     /// checked beside the books.
     pub fn of(sale: &SaleRow, holders: Holders, orders: &[OrderRow], unknown: Unchecked) -> SaleAudit {
-        let strategies: BTreeSet<&String> = orders.iter().map(|order| &order.strategy).collect();
+        let strategies: BTreeSet<&str> = orders.iter().map(|order| &*order.strategy).collect();
         let balance = Balance::of(sale.stock_initial, sale.stock_final, holders, orders);
         let gaps = Unchecked::sum([&balance.unchecked, &unknown]);
         SaleAudit {
@@ -80,7 +80,7 @@ impl SaleAudit {
             sale: sale.sale,
             started_at: sale.started_at.clone(),
             is_on: sale.is_on,
-            strategies: strategies.into_iter().cloned().collect(),
+            strategies: strategies.into_iter().map(str::to_owned).collect(),
             stock_initial: sale.stock_initial,
             stock_final: sale.stock_final,
             orders: count(orders.len()),
@@ -122,8 +122,8 @@ mod tests {
             order_id: token,
             goods_no: 1,
             transaction: Some(token),
-            strategy: "zk-mutex".to_owned(),
-            instance: "lab-1".to_owned(),
+            strategy: "zk-mutex".into(),
+            instance: "lab-1".into(),
             quantity: 1,
             remaining: Some(*remaining),
             token: Some((token, 0)),

@@ -5,6 +5,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use crate::audit::history::Token;
 
@@ -19,10 +20,10 @@ pub struct OrderRow {
     pub transaction: Option<i64>,
     /// How many units it is for.
     pub quantity: i64,
-    /// The strategy that wrote it.
-    pub strategy: String,
+    /// The strategy that wrote it. Its orders share the name, as there are millions of them.
+    pub strategy: Arc<str>,
     /// The instance that wrote it.
-    pub instance: String,
+    pub instance: Arc<str>,
     /// Units left as the deduction saw it, where that was recorded.
     pub remaining: Option<i64>,
     /// The fencing token, where there was one.
@@ -34,7 +35,7 @@ pub struct OrderRow {
 
 /// The first order that no buyer of this trial asked for: every one of them wants one unit, sold by this strategy.
 pub fn foreign_order<'a>(orders: &'a [OrderRow], strategy: &str) -> Option<&'a OrderRow> {
-    orders.iter().find(|order| order.quantity != 1 || order.strategy != strategy)
+    orders.iter().find(|order| order.quantity != 1 || *order.strategy != *strategy)
 }
 
 /// What the orders of a sale say of the order in which its units were sold.
@@ -132,8 +133,8 @@ pub(crate) mod tests {
             goods_no: 1,
             transaction: Some(transaction),
             quantity: 1,
-            strategy: "zk-merge".to_owned(),
-            instance: "lab-1".to_owned(),
+            strategy: "zk-merge".into(),
+            instance: "lab-1".into(),
             remaining: Some(left),
             token: Some((transaction, 0)),
             arrived_ns: None,

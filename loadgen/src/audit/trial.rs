@@ -178,7 +178,7 @@ mod tests {
     }
 
     fn order(order_id: i64, quantity: i64, strategy: &str) -> OrderRow {
-        let (transaction, strategy, instance) = (Some(order_id), strategy.to_owned(), "lab-1".to_owned());
+        let (transaction, strategy, instance) = (Some(order_id), strategy.into(), "lab-1".into());
         let (remaining, token, arrived_ns) = (None, None, None);
         OrderRow { order_id, goods_no: 1, transaction, quantity, strategy, instance, remaining, token, arrived_ns }
     }

@@ -144,7 +144,7 @@ impl Told {
         let mut gaps = Vec::new();
         let mut holders = Holders::One;
         for strategy in &self.strategies {
-            let own: Vec<OrderRow> = orders.iter().filter(|order| order.strategy == strategy.name).cloned().collect();
+            let own: Vec<OrderRow> = orders.iter().filter(|order| *order.strategy == *strategy.name).cloned().collect();
             if own.is_empty() {
                 continue;
             }
@@ -154,10 +154,10 @@ impl Told {
             let sections = self.history.sections.get(&strategy.name).map_or(&[][..], Vec::as_slice);
             gaps.push((Gap::Section, without_section(&own, sections, strategy.permits)));
             let arrivals = self.history.arrivals(&strategy.name);
-            let own = orders.iter_mut().filter(|order| order.strategy == strategy.name);
+            let own = orders.iter_mut().filter(|order| *order.strategy == *strategy.name);
             own.for_each(|order| order.arrived_ns = arrivals.get(&order.order_id).copied());
         }
-        let is_known = |order: &OrderRow| self.strategies.iter().any(|strategy| strategy.name == order.strategy);
+        let is_known = |order: &OrderRow| self.strategies.iter().any(|strategy| *strategy.name == *order.strategy);
         let holders = if orders.iter().all(is_known) { holders } else { Holders::Unknown };
         (holders, gaps.into_iter().collect())
     }

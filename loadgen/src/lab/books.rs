@@ -1,7 +1,9 @@
 //! What the database knows of sales: the stock, the ledger and the orders. What belongs together is read as of one moment.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
+use futures_util::TryStreamExt;
 use sqlx::{PgConnection, PgExecutor};
 
 use crate::audit::ledger::{SaleAudit, SaleRow};
@@ -81,10 +83,7 @@ impl Database {
         );
         let without_lines =
             without_lines.fetch_one(&mut *snapshot).await.map_err(Error::postgres("count orders without lines"))?;
-        let mut orders: HashMap<i64, Vec<OrderRow>> = HashMap::new();
-        for order in read_orders(&mut *snapshot, &goods_nos, &sales).await? {
-            orders.entry(order.goods_no).or_default().push(order);
-        }
+        let orders = read_orders(&mut *snapshot, &goods_nos, &sales).await?;
         snapshot.commit().await.map_err(Error::postgres("end the reading"))?;
         Ok(Books {
             goods,
@@ -136,8 +135,8 @@ impl Database {
         let rows = sales(&mut snapshot, goods_no, sale).await?;
         let mut sales = Vec::with_capacity(rows.len());
         for row in rows {
-            let orders = read_orders(&mut *snapshot, &[row.goods_no], &[row.sale]).await?;
-            sales.push(audit(&row, orders));
+            let mut orders = read_orders(&mut *snapshot, &[row.goods_no], &[row.sale]).await?;
+            sales.push(audit(&row, orders.remove(&row.goods_no).unwrap_or_default()));
         }
         let without_lines = sqlx::query_scalar!(
             "select order_id from orders
@@ -192,13 +191,17 @@ async fn read_goods(executor: impl PgExecutor<'_>, goods_nos: &[i64]) -> Result<
     goods_nos.iter().map(|goods_no| by_number.remove(goods_no).ok_or_else(|| missing(goods_no))).collect()
 }
 
-/// All orders of some sales, in the order of their numbers.
+/// All orders of some sales in the order of their numbers, by SKU. They are read one by one, as there may be millions.
 ///
 /// An order and its lines are written by one transaction, and the row of the ledger by another one. A restore writes whole
 /// tables by a transaction each, or everything by a single one. So an order that does not look like that does not say which
 /// transaction sold it.
-async fn read_orders(executor: impl PgExecutor<'_>, goods_nos: &[i64], sales: &[i64]) -> Result<Vec<OrderRow>, Error> {
-    let rows = sqlx::query!(
+async fn read_orders(
+    executor: impl PgExecutor<'_>,
+    goods_nos: &[i64],
+    sales: &[i64],
+) -> Result<HashMap<i64, Vec<OrderRow>>, Error> {
+    let mut rows = sqlx::query!(
         r#"select order_id as "order_id!", goods_no as "goods_no!",
                   case when order_lines.xmin = orders.xmin and order_lines.xmin is distinct from ledger.xmin
                        then order_lines.xmin::text::bigint end as transaction,
@@ -210,21 +213,33 @@ async fn read_orders(executor: impl PgExecutor<'_>, goods_nos: &[i64], sales: &[
         goods_nos,
         sales
     )
-    .fetch_all(executor)
-    .await
-    .map_err(Error::postgres("read the orders"))?;
-    let orders = rows.into_iter().map(|row| OrderRow {
-        order_id: row.order_id,
-        goods_no: row.goods_no,
-        transaction: row.transaction,
-        quantity: row.quantity,
-        strategy: row.strategy,
-        instance: row.instance,
-        remaining: row.remaining,
-        token: row.token.map(|token| (token, row.token_handover.unwrap_or(0))),
-        arrived_ns: None,
-    });
-    Ok(orders.collect())
+    .fetch(executor);
+    let mut orders: HashMap<i64, Vec<OrderRow>> = HashMap::new();
+    let mut names = HashSet::new();
+    while let Some(row) = rows.try_next().await.map_err(Error::postgres("read the orders"))? {
+        orders.entry(row.goods_no).or_default().push(OrderRow {
+            order_id: row.order_id,
+            goods_no: row.goods_no,
+            transaction: row.transaction,
+            quantity: row.quantity,
+            strategy: shared(&mut names, &row.strategy),
+            instance: shared(&mut names, &row.instance),
+            remaining: row.remaining,
+            token: row.token.map(|token| (token, row.token_handover.unwrap_or(0))),
+            arrived_ns: None,
+        });
+    }
+    Ok(orders)
+}
+
+/// The one copy of a name.
+fn shared(names: &mut HashSet<Arc<str>>, name: &str) -> Arc<str> {
+    let known = names.get(name).cloned();
+    known.unwrap_or_else(|| {
+        let name: Arc<str> = name.into();
+        names.insert(Arc::clone(&name));
+        name
+    })
 }
 
 #[cfg(test)]
@@ -281,7 +296,7 @@ mod tests {
         assert_eq!(database.order_count(&[opened()]).await.unwrap(), 3);
         let orders = &books.orders[&1];
         let row = |order_id, transaction, quantity, remaining, token| {
-            let ([strategy, instance], remaining) = (["a", "x"].map(str::to_owned), Some(remaining));
+            let ([strategy, instance], remaining) = (["a", "x"].map(Arc::from), Some(remaining));
             let (goods_no, arrived_ns) = (1, None);
             OrderRow { order_id, goods_no, transaction, quantity, strategy, instance, remaining, token, arrived_ns }
         };

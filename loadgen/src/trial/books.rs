@@ -71,7 +71,7 @@ fn of_history(books: &Books, strategy: &Strategy, opened: &[Goods], history: &Hi
     let is_lock = |count: u64| if strategy.permits.is_some() { count } else { 0 };
     let sections: &[Section] = history.sections.get(&strategy.name).map_or(&[], Vec::as_slice);
     let of_opened = || opened.iter().filter_map(|goods| books.orders.get(&goods.goods_no));
-    let of_strangers = of_opened().flatten().filter(|order| !history.names.contains(&order.instance)).count();
+    let of_strangers = of_opened().flatten().filter(|order| !history.names.contains(&*order.instance)).count();
     let without_section: u64 = of_opened().map(|orders| without_section(orders, sections, strategy.permits)).sum();
     let gaps = [
         (Gap::Section, without_section),
@@ -91,7 +91,7 @@ fn ensure_own(orders: &[OrderRow], strategy: &Strategy) -> Result<(), Error> {
             asked: strategy.name.clone(),
             order_id: order.order_id,
             quantity: order.quantity,
-            found: order.strategy.clone(),
+            found: order.strategy.to_string(),
         }),
     }
 }

@@ -52,13 +52,13 @@ pub(crate) async fn run(purchase: &Purchase) -> Result<Load, Error> {
         let heartbeat = Heartbeat::start(&tally);
         let released_at = SystemTime::now() - released.elapsed();
         let done = gate.left().await;
-        let threads = heartbeat.stop().await;
+        let processors = heartbeat.stop().await;
         let cpu_time = cpu_time().saturating_sub(cpu_start);
         if done < purchase.users {
             return Err(Error::Generator(format!("only {done} of {} users reported back", purchase.users)));
         }
         let dropped = Dropped::default();
-        Ok(Load { tally: close(&tally, &purchase.model, dropped), dropped, released_at, cpu_time, threads })
+        Ok(Load { tally: close(&tally, &purchase.model, dropped), dropped, released_at, cpu_time, processors })
     };
     // A user that panics would make goose wait for ever; nothing here panics, and nothing here waits for ever either.
     let limit = purchase.arrive_within + purchase.model.duration() + purchase.answer_within + GOOSE_GRACE;

@@ -56,6 +56,9 @@ pub struct Generator {
     /// Time in which threads of the generator waited for a processor, as a share of that time and of their time on one. Absent
     /// where the system does not tell.
     pub run_queue_share: Option<f64>,
+    /// Time in which some program of the generator's machine was ready and had no processor, as a share of the load. It counts
+    /// the load of others, too, so it is told and not judged. Absent where the system does not tell.
+    pub pressure_share: Option<f64>,
     /// Whether the generator was the bottleneck. One of these makes it so:
     ///
     /// * Half of the requests started more than five milliseconds late, and later than half the median response time.
@@ -129,6 +132,30 @@ pub struct Threads {
     pub waited: Duration,
 }
 
+/// What the system says of the processors during a load, as far as it tells.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Processors {
+    /// What the threads of the generator did.
+    pub threads: Option<Threads>,
+    /// Time in which some program of the machine was ready and had no processor.
+    pub pressed: Option<Duration>,
+}
+
+impl Processors {
+    /// What has happened since then.
+    pub(crate) fn since(self, before: Processors) -> Processors {
+        let of_threads = |(before, after): (Threads, Threads)| Threads {
+            ran: after.ran.saturating_sub(before.ran),
+            waited: after.waited.saturating_sub(before.waited),
+        };
+        let pressed = before.pressed.zip(self.pressed);
+        Processors {
+            threads: before.threads.zip(self.threads).map(of_threads),
+            pressed: pressed.map(|(before, after)| after.saturating_sub(before)),
+        }
+    }
+}
+
 /// What the judgement is based on.
 #[derive(Debug, Clone)]
 pub struct Effort {
@@ -148,8 +175,8 @@ pub struct Effort {
     pub cores: usize,
     /// How late each beat of the heartbeat was.
     pub heartbeat: Times,
-    /// What the threads of the process did meanwhile; absent where the system does not tell.
-    pub threads: Option<Threads>,
+    /// What the system says of the processors.
+    pub processors: Processors,
 }
 
 impl Generator {
@@ -177,17 +204,18 @@ impl Generator {
             start_spread_ms: starts.first_user.map_or(0.0, |first| as_ms(starts.last_user) - as_ms(first)),
             cpu_share,
             cpu_us_per_request: (requests > 0).then(|| effort.cpu_time.as_secs_f64() * 1e6 / as_f64(requests)),
-            run_queue_share: effort.threads.and_then(|Threads { ran, waited }| {
+            run_queue_share: effort.processors.threads.and_then(|Threads { ran, waited }| {
                 let all = (ran + waited).as_secs_f64();
                 (all > 0.0).then(|| waited.as_secs_f64() / all)
             }),
+            pressure_share: effort.processors.pressed.map(|pressed| share(pressed, effort.length, 1).min(1.0)),
             heartbeat,
             limited: lag_dominates || lags_behind || is_starved || cpu_share > CPU_SHARE_MAX,
         }
     }
 }
 
-/// Processor time as a share of the time of all cores.
+/// Time as a share of the time of all cores.
 fn share(cpu_time: Duration, length: Duration, cores: usize) -> f64 {
     let cores = f64::from(u32::try_from(cores.max(1)).unwrap_or(u32::MAX));
     if length.is_zero() { 0.0 } else { cpu_time.as_secs_f64() / (length.as_secs_f64() * cores) }
@@ -231,7 +259,7 @@ mod tests {
             cpu_time: Duration::from_millis(cpu_ms),
             cores: 2,
             heartbeat: Times::new(),
-            threads: None,
+            processors: Processors::default(),
         }
     }
 
@@ -248,6 +276,13 @@ mod tests {
         assert_eq!((generator.requests, generator.late, generator.start_lag_max_ms), (3, 1, Some(9.0)));
         assert!((generator.cpu_us_per_request.unwrap() - 500_000.0 / 3.0).abs() < 1e-6);
         assert!(!generator.limited);
+    }
+
+    #[test]
+    fn the_pressure_of_all_programs_is_told_and_not_judged() {
+        let processors = Processors { threads: None, pressed: Some(Duration::from_millis(400)) };
+        let generator = Generator::judge(Effort { processors, ..effort(&[0], 10, 0) });
+        assert_eq!((generator.pressure_share, generator.limited), (Some(0.4), false));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Whether the generator itself runs when it should: a heartbeat beside the buyers, and the wait of its threads for a
+//! Whether the generator itself runs when it should: a heartbeat beside the buyers, and what the system says of the wait for a
 //! processor.
 //!
 //! An answer that has arrived waits for the generator to read it, and no clock of the buyers sees that wait. The heartbeat is
@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, interval};
 
-use crate::health::Threads;
+use crate::health::{Processors, Threads};
 use crate::tally::{SharedTally, shared};
 
 /// Time from one beat to the next.
@@ -21,26 +21,22 @@ const BEAT: Duration = Duration::from_millis(5);
 pub(crate) struct Heartbeat {
     stop: oneshot::Sender<()>,
     beats: JoinHandle<()>,
-    before: Option<Threads>,
+    before: Processors,
 }
 
 impl Heartbeat {
     pub(crate) fn start(tally: &SharedTally) -> Heartbeat {
         let (stop, stopped) = oneshot::channel();
-        Heartbeat { stop, beats: tokio::spawn(beat(stopped, Arc::clone(tally))), before: threads() }
+        Heartbeat { stop, beats: tokio::spawn(beat(stopped, Arc::clone(tally))), before: processors() }
     }
 
-    /// Ends the heartbeat, and returns what the threads of the process did meanwhile.
-    pub(crate) async fn stop(self) -> Option<Threads> {
-        let after = threads();
+    /// Ends the heartbeat, and returns what the system says of the processors meanwhile.
+    pub(crate) async fn stop(self) -> Processors {
+        let meanwhile = processors().since(self.before);
         // It is gone only if it has ended by itself, which it does not.
         let _ = self.stop.send(());
         let _ = self.beats.await;
-        let waited = |before: Threads, after: Threads| Threads {
-            ran: after.ran.saturating_sub(before.ran),
-            waited: after.waited.saturating_sub(before.waited),
-        };
-        self.before.zip(after).map(|(before, after)| waited(before, after))
+        meanwhile
     }
 }
 
@@ -58,6 +54,21 @@ async fn beat(mut stopped: oneshot::Receiver<()>, tally: SharedTally) {
             _ = &mut stopped => return,
         }
     }
+}
+
+/// What the system says of the processors so far.
+fn processors() -> Processors {
+    Processors { threads: threads(), pressed: pressed() }
+}
+
+/// Pressure stall information: the time since the system began in which some program was ready and had no processor.
+fn pressed() -> Option<Duration> {
+    total_pressure(&std::fs::read_to_string("/proc/pressure/cpu").ok()?)
+}
+
+fn total_pressure(text: &str) -> Option<Duration> {
+    let (_, total) = text.lines().find(|line| line.starts_with("some "))?.rsplit_once("total=")?;
+    total.parse().ok().map(Duration::from_micros)
 }
 
 /// What all threads of this process have done so far, by Linux' own account.
@@ -94,6 +105,14 @@ mod tests {
             .chain((0..20).map(|skipped| skipped * BEAT))
             .for_each(|late| expected.record(late));
         assert_eq!(shared(&tally).heartbeat, expected);
+    }
+
+    #[test]
+    fn pressure_is_the_time_in_which_some_program_waited() {
+        let line = |who, total| format!("{who} avg10=86.59 avg60=79.83 avg300=48.22 total={total}\n");
+        let text = line("some", 31_202_689_693_u64) + &line("full", 7);
+        assert_eq!(total_pressure(&text), Some(Duration::from_micros(31_202_689_693)));
+        assert_eq!(total_pressure(&line("full", 7)), None);
     }
 
     #[cfg(target_os = "linux")]

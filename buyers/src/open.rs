@@ -60,9 +60,10 @@ pub(crate) async fn run(purchase: &Purchase) -> Result<Load, Error> {
     while let Some(done) = users.busy.join_next().await {
         users.is_done(done)?;
     }
-    let (threads, cpu_time) = (heartbeat.stop().await, cpu_time().saturating_sub(cpu_start));
+    let processors = heartbeat.stop().await;
+    let cpu_time = cpu_time().saturating_sub(cpu_start);
     let tally = close(&tally, &users.purchase.model, users.dropped);
-    Ok(Load { tally, dropped: users.dropped, released_at, cpu_time, threads })
+    Ok(Load { tally, dropped: users.dropped, released_at, cpu_time, processors })
 }
 
 /// Sleeps until an instant. Returns whether the load is still wanted.

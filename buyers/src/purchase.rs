@@ -8,7 +8,7 @@ use nix::sys::time::{TimeVal, TimeValLike};
 use reqwest::{Client, Url};
 
 use crate::Error;
-use crate::health::{Dropped, Threads};
+use crate::health::{Dropped, Processors};
 use crate::model::LoadModel;
 use crate::tally::Tally;
 
@@ -62,8 +62,8 @@ pub struct Load {
     pub released_at: SystemTime,
     /// Processor time of this process from the release to the last answer.
     pub cpu_time: Duration,
-    /// What the threads of this process did meanwhile; absent where the system does not tell.
-    pub threads: Option<Threads>,
+    /// What the system says of the processors meanwhile.
+    pub processors: Processors,
 }
 
 /// The client that all users share, with as many connections as are needed at the same time.

@@ -7,7 +7,7 @@ use stats::{BLOCKS_MIN, Difference, Ratio};
 
 use crate::judge::finding::{Finding, count_of};
 use crate::judge::metrics::{
-    Column, DROPPED, LATE, METRICS, Metric, P90, P90_CORRECTED, P99, P99_CORRECTED, RUN_QUEUE, SILENCE_MAX,
+    Column, DROPPED, LATE, METRICS, Metric, P90, P90_CORRECTED, P99, P99_CORRECTED, PRESSURE, RUN_QUEUE, SILENCE_MAX,
     START_LAG_SHARE, START_SPREAD,
 };
 use crate::judge::result::StrategyResult;
@@ -17,6 +17,9 @@ use crate::trial::record::Trial;
 
 /// Above this share, late starts are told.
 const LATE_SHARE_TOLD: f64 = 0.01;
+
+/// Above this share of a trial, the wait of all programs for a processor is told.
+const PRESSURE_TOLD: f64 = 0.1;
 
 /// Everything that the conditions and the trials give cause to.
 pub(crate) fn of(environment: &Environment, plan: &Plan, results: &[StrategyResult], trials: &[Trial]) -> Vec<String> {
@@ -51,6 +54,7 @@ pub(crate) fn of(environment: &Environment, plan: &Plan, results: &[StrategyResu
     }
     let is_open = matches!(plan.model, LoadModel::Open { .. });
     caveats.extend(late_starts(results).filter(|_| !is_open));
+    caveats.extend(pressure(results));
     let dropped: f64 = results.iter().filter_map(|result| DROPPED.value(result)).sum();
     if dropped > 0.0 {
         caveats.push(format!(
@@ -101,6 +105,17 @@ fn late_starts(results: &[StrategyResult]) -> Option<String> {
             bottleneck.unwrap_or_default()
         )
     })
+}
+
+/// The load of the whole machine.
+fn pressure(results: &[StrategyResult]) -> Option<String> {
+    let most = results.iter().filter_map(|result| PRESSURE.value(result)).reduce(f64::max)?;
+    let share = figures::percent(most);
+    let told = format!(
+        "for up to {share} of a trial, a program on the load generator's machine was ready and had no processor; it may have been \
+         anybody's"
+    );
+    (most > PRESSURE_TOLD).then_some(told)
 }
 
 fn late_start(result: &StrategyResult) -> String {

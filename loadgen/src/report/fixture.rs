@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use buyers::health::{Dropped, Effort, Generator, Threads};
+use buyers::health::{Dropped, Effort, Generator, Processors, Threads};
 use buyers::model::LoadModel;
 use buyers::sample::{Outcome, Receipt, Sample};
 use buyers::tally::Tally;
@@ -157,7 +157,10 @@ fn timed_trial(strategy: &str, block: usize, stock: i64, sold: i64, step_ms: f64
             cpu_time: length / 2,
             cores: 2,
             heartbeat: heartbeat(),
-            threads: Some(Threads { ran: Duration::from_millis(300), waited: Duration::from_millis(100) }),
+            processors: Processors {
+                threads: Some(Threads { ran: Duration::from_millis(300), waited: Duration::from_millis(100) }),
+                pressed: Some(length / 4),
+            },
         }),
         problems: Vec::new(),
         left_out: Vec::new(),

@@ -213,7 +213,7 @@ fn effort(conditions: &Conditions, load: &Load) -> Effort {
         cpu_time: load.cpu_time,
         cores: conditions.cores,
         heartbeat: tally.heartbeat.clone(),
-        threads: load.threads,
+        processors: load.processors,
     }
 }
 

@@ -47,6 +47,13 @@ rows! {
         source: Source::Largest(|trial| trial.generator.run_queue_share),
         section: Section::Generator,
     }
+    PRESSURE {
+        key: "pressure", title: "Pressure", unit: "of the time", kind: Kind::Share,
+        definition: "Time in which some program of the load generator's machine, others included, was ready and had no processor \
+            (pressure stall information), as a share of the worst trial. Absent where the system does not tell.",
+        source: Source::Largest(|trial| trial.generator.pressure_share),
+        section: Section::Generator,
+    }
     GENERATOR_CPU {
         key: "generator_cpu", title: "Processor", unit: "of all cores", kind: Kind::Share,
         definition: "Processor time of the load generator as a share of all cores, in the worst trial.",

@@ -85,7 +85,8 @@ where
 
 /// The status, the size of the whole answer, and the body.
 async fn read(response: Response) -> Result<(StatusCode, u64, String), reqwest::Error> {
-    let (status, head_bytes) = (response.status(), head_bytes(&response));
+    let status = response.status();
+    let head_bytes = head_bytes(&response);
     let body = response.text().await?;
     Ok((status, head_bytes + body.len() as u64, body))
 }

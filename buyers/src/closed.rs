@@ -113,10 +113,14 @@ fn attack(purchase: &Purchase, client: &Client, gate: &Arc<Gate>, tally: &Shared
     }
     // Goose does things of its own between two transactions, so the rendezvous is in the one that buys.
     let shop = {
-        let (gate, tally) = (Arc::clone(gate), Arc::clone(tally));
-        let (purchase, client) = (Arc::new(purchase.clone()), client.clone());
+        let gate = Arc::clone(gate);
+        let tally = Arc::clone(tally);
+        let purchase = Arc::new(purchase.clone());
+        let client = client.clone();
         Transaction::new(Arc::new(move |user: &mut GooseUser| {
-            let (gate, purchase, tally) = (Arc::clone(&gate), Arc::clone(&purchase), Arc::clone(&tally));
+            let gate = Arc::clone(&gate);
+            let purchase = Arc::clone(&purchase);
+            let tally = Arc::clone(&tally);
             user.client.clone_from(&client);
             Box::pin(async move {
                 tokio::select! {

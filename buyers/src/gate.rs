@@ -32,8 +32,14 @@ enum GateState {
 impl Gate {
     pub(crate) fn new(users: usize) -> Arc<Gate> {
         let (state, _) = watch::channel(GateState::Closed);
-        let (arrived, left) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Arc::new(Gate { users, arrived, everyone: Notify::new(), left, nobody: Notify::new(), state })
+        Arc::new(Gate {
+            users,
+            arrived: AtomicUsize::new(0),
+            everyone: Notify::new(),
+            left: AtomicUsize::new(0),
+            nobody: Notify::new(),
+            state,
+        })
     }
 
     /// A buyer arrives, and waits until the gate opens or the burst is called off.

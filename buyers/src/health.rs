@@ -183,7 +183,9 @@ impl Generator {
     /// Judges one load.
     pub fn judge(effort: Effort) -> Generator {
         let Effort { starts, dropped: Dropped { busy, idle }, heartbeat, .. } = effort;
-        let (requests, dropped, late_idle) = (starts.count(), busy + idle, starts.late_idle + idle);
+        let requests = starts.count();
+        let dropped = busy + idle;
+        let late_idle = starts.late_idle + idle;
         let start_lag_p50_ms = starts.lag.median_served_ms();
         let cpu_share = share(effort.cpu_time, effort.length, effort.cores);
         let dominates = |delay_ms: Option<f64>, share: f64| match (delay_ms, effort.response_p50_ms) {

@@ -42,7 +42,8 @@ impl Heartbeat {
 
 /// Tells the tally when each beat is due and how late it is, until the other side of the channel is used or gone.
 async fn beat(mut stopped: oneshot::Receiver<()>, tally: SharedTally) {
-    let (start, mut beats) = (Instant::now(), interval(BEAT));
+    let start = Instant::now();
+    let mut beats = interval(BEAT);
     loop {
         tokio::select! {
             // First of all the beats that were missed. They come at once, each with its own instant.

@@ -113,8 +113,8 @@ impl LoadModel {
             LoadModel::Ramp { ramp_up_ms } | LoadModel::Loop { ramp_up_ms, .. } => *ramp_up_ms,
             LoadModel::Burst | LoadModel::Open { .. } => 0,
         };
-        let (number, last) = (number as u128, users.saturating_sub(1).max(1) as u128);
-        let nanos = u128::from(ramp_up_ms) * 1_000_000 * number / last;
+        let last = users.saturating_sub(1).max(1) as u128;
+        let nanos = u128::from(ramp_up_ms) * 1_000_000 * number as u128 / last;
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
@@ -125,7 +125,8 @@ impl LoadModel {
             LoadModel::Open { rate_per_s, arrivals, .. } => (rate_per_s, arrivals, self.duration()),
             _ => (1.0, Arrivals::Constant, Duration::ZERO),
         };
-        let (mut random, end) = (ChaCha8Rng::seed_from_u64(seed), end.as_secs_f64());
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let end = end.as_secs_f64();
         let mut at = 0.0_f64;
         let starts = (1_u64..).map(move |number| {
             let start = at;

@@ -31,8 +31,12 @@ use crate::tally::{SharedTally, close};
 /// See [`super::run`].
 pub(crate) async fn run(purchase: &Purchase) -> Result<Load, Error> {
     let arrivals = purchase.model.arrivals(purchase.seed);
-    let (purchase, client, runtime) = (Arc::new(purchase.clone()), client(purchase)?, Handle::current());
-    let (cpu_start, released_at, released) = (cpu_time(), SystemTime::now(), Instant::now());
+    let client = client(purchase)?;
+    let purchase = Arc::new(purchase.clone());
+    let runtime = Handle::current();
+    let cpu_start = cpu_time();
+    let released_at = SystemTime::now();
+    let released = Instant::now();
     let tally = Arc::new(Mutex::new(purchase.tally()));
     let heartbeat = Heartbeat::start(&tally);
     // The thread ends early if this future is dropped.
@@ -107,7 +111,9 @@ impl Users {
         if idle_since <= intended {
             self.idle_until = now;
         }
-        let (client, purchase, released) = (self.client.clone(), Arc::clone(&self.purchase), self.released);
+        let client = self.client.clone();
+        let purchase = Arc::clone(&self.purchase);
+        let released = self.released;
         let tally = Arc::clone(&self.tally);
         let buyer = Buyer { user, number, released, intended, idle_since };
         let ask = async move |url| Some(client.get(url).send().await);

@@ -48,8 +48,8 @@ impl CompareArgs {
     }
 }
 
-/// What stands below the flags of a comparison.
-pub(super) fn epilogue_of(examples: &[(&str, &str)]) -> Epilogue {
+/// What stands below the flags of a comparison, which fails for these reasons.
+pub(super) fn epilogue_of(examples: &[(&str, &str)], failures: &str) -> Epilogue {
     Epilogue::default()
         .examples(examples)
         .environment(&[
@@ -60,7 +60,7 @@ pub(super) fn epilogue_of(examples: &[(&str, &str)]) -> Epilogue {
         .note(super::TIME)
         .exit_status(&[
             (Exit::Passed, ": every promise was kept, and every threshold that was given"),
-            (Exit::Failed, ": a threshold was crossed, a control did not oversell, no two buyers met under a lock, or a build is worse"),
+            (Exit::Failed, failures),
             (Exit::PromiseBroken, ""),
             (Exit::Setup, ", buyers got no decision or were not let in, or something could not be checked"),
             (Exit::ClientLimited, ""),
@@ -71,7 +71,7 @@ pub(super) fn epilogue_of(examples: &[(&str, &str)]) -> Epilogue {
 }
 
 pub(super) fn epilogue() -> Epilogue {
-    epilogue_of(&[
+    let examples = [
         ("compares seven strategies, and writes report/report.html", "loadgen compare"),
         ("shows how the locks scale from 10 to 1500 users", "loadgen compare --preset scale"),
         (
@@ -86,7 +86,10 @@ pub(super) fn epilogue() -> Epilogue {
             "measures instances that run already",
             "loadgen compare --target http://a:8080,http://b:8080 --strategies all",
         ),
-    ])
+    ];
+    let failures =
+        ": a threshold was crossed, a control did not oversell, no two buyers met under a lock, or a build is worse";
+    epilogue_of(&examples, failures)
 }
 
 /// Runs a comparison, and returns the exit code of its verdict.

@@ -20,13 +20,14 @@ pub(crate) struct RunArgs {
 }
 
 pub(super) fn epilogue() -> Epilogue {
-    epilogue_of(&[
+    let examples = [
         ("runs one strategy under the load of the preset quick", "loadgen run zk-handoff"),
         (
             "sells for 10 s in a closed loop of 64 users",
             "loadgen run pg-merge --users 64 --duration 10s --stock 1000000",
         ),
-    ])
+    ];
+    epilogue_of(&examples, ": a threshold was crossed, a control did not oversell, or no two buyers met under the lock")
 }
 
 impl RunArgs {

@@ -1,6 +1,7 @@
 //! A child process that cannot outlive its owner: `guard.sh` and its other half.
 
-use std::ffi::OsString;
+use std::env;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader};
 use std::net::Shutdown;
@@ -17,7 +18,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
 use crate::folder::Folder;
-use crate::{Error, StopSignal, variables};
+use crate::{Error, StopSignal};
 
 const SCRIPT: &str = include_str!("guard.sh");
 /// A file rather than an argument of the shell, so that a process list stays readable.
@@ -35,8 +36,8 @@ pub(crate) struct Launch {
     pub(crate) program: PathBuf,
     pub(crate) args: Vec<OsString>,
     pub(crate) envs: Vec<(OsString, OsString)>,
-    /// Whether it gets hardly anything of the environment of this process.
-    pub(crate) is_server: bool,
+    /// Which variables of this process it has.
+    pub(crate) knows: fn(&OsStr) -> bool,
     pub(crate) dir: Option<PathBuf>,
     pub(crate) stop_signal: StopSignal,
     /// From the stop signal to `SIGKILL`, rounded up to tenths of a second.
@@ -206,9 +207,7 @@ impl Launch {
             .arg(&self.program)
             .args(&self.args)
             .process_group(0);
-        if self.is_server {
-            command.env_clear().envs(variables::of_servers());
-        }
+        command.env_clear().envs(env::vars_os().filter(|(name, _)| (self.knows)(name)));
         command.envs(self.envs.iter().map(|(name, value)| (name, value)));
         if let Some(dir) = &self.dir {
             command.current_dir(dir);

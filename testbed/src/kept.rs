@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::folder::Folder;
 use crate::guard::{Guard, Launch, Output};
-use crate::{Error, StopSignal};
+use crate::{Error, StopSignal, variables};
 
 /// Does nothing for as long as any owner may live (68 years, the longest that every `sleep` takes).
 const SCRIPT: &str = "exec sleep 2147483647";
@@ -31,7 +31,7 @@ impl KeptFolder {
             program: PathBuf::from("/bin/sh"),
             args: ["-c", SCRIPT].map(OsString::from).to_vec(),
             envs: Vec::new(),
-            is_server: true,
+            knows: variables::is_of_servers,
             dir: None,
             stop_signal: StopSignal::Terminate,
             stop_within: Duration::from_secs(1),

@@ -12,7 +12,7 @@ use crate::folder::Folder;
 use crate::guard::{Guard, Launch, Output};
 use crate::port::{Port, on_free_ports};
 use crate::ready::until_ready;
-use crate::{Error, StopSignal};
+use crate::{Error, StopSignal, variables};
 
 /// A pooler of its own, on a free port of 127.0.0.1, which trusts everybody as the server behind it does. Dropping it stops it.
 ///
@@ -61,7 +61,7 @@ impl PgBouncer {
             program: program.to_owned(),
             args: vec!["pgbouncer.ini".into()],
             envs: vec![("LC_ALL".into(), "C".into())],
-            is_server: true,
+            knows: variables::is_of_servers,
             dir: Some(dir),
             stop_signal: StopSignal::Terminate,
             stop_within: Duration::from_secs(10),

@@ -13,7 +13,7 @@ use crate::folder::Folder;
 use crate::guard::{Guard, Launch, Output};
 use crate::port::{Port, on_free_ports};
 use crate::ready::until_ready;
-use crate::{Error, Identity, StopSignal};
+use crate::{Error, Identity, StopSignal, variables};
 
 /// The one account of the server, a superuser without a password.
 const USER: &str = "postgres";
@@ -90,7 +90,7 @@ impl Postgres {
             program: PathBuf::from("/bin/sh"),
             args: arguments(port.number(), &dir, config, bin),
             envs: vec![("LC_ALL".into(), "C".into())],
-            is_server: true,
+            knows: variables::is_of_servers,
             dir: Some(dir.clone()),
             stop_signal: StopSignal::Interrupt,
             stop_within: Duration::from_secs(10),

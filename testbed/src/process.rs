@@ -1,6 +1,6 @@
 //! Any program as a guarded child.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -60,7 +60,9 @@ pub struct ProcessConfig {
     pub program: PathBuf,
     /// The arguments, without the program's own name.
     pub args: Vec<OsString>,
-    /// Environment variables beside those of this process.
+    /// Which environment variables of this process the program has.
+    pub knows: fn(&OsStr) -> bool,
+    /// Environment variables beside those.
     pub envs: Vec<(OsString, OsString)>,
     /// The signal that asks the program, and every process of its group, to stop.
     pub stop_signal: StopSignal,
@@ -74,11 +76,13 @@ pub struct ProcessConfig {
 }
 
 impl ProcessConfig {
-    /// A program without arguments, stopped by `SIGTERM`, killed ten seconds later, its output dropped.
+    /// A program without arguments, with the environment of this process, stopped by `SIGTERM`, killed ten seconds later, its
+    /// output dropped.
     pub fn new(program: impl Into<PathBuf>) -> Self {
         Self {
             program: program.into(),
             args: Vec::new(),
+            knows: |_| true,
             envs: Vec::new(),
             stop_signal: StopSignal::default(),
             stop_within: Duration::from_secs(10),
@@ -144,7 +148,7 @@ impl Process {
             program,
             args: config.args,
             envs: config.envs,
-            is_server: false,
+            knows: config.knows,
             dir: None,
             stop_signal: config.stop_signal,
             stop_within: config.stop_within,

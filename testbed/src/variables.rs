@@ -1,7 +1,7 @@
 //! Variables of the user's environment that are meant for other servers than the throwaway ones.
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -11,9 +11,9 @@ use crate::Error;
 /// be a script that looks for the real one in `HOME`.
 const KEPT: [&str; 3] = ["PATH", "HOME", "LD_LIBRARY_PATH"];
 
-/// The environment of a throwaway server, to which its own variables are added.
-pub(crate) fn of_servers() -> impl Iterator<Item = (OsString, OsString)> {
-    KEPT.into_iter().filter_map(|name| Some((name.into(), env::var_os(name)?)))
+/// Whether a throwaway server knows a variable of this process.
+pub(crate) fn is_of_servers(name: &OsStr) -> bool {
+    KEPT.iter().any(|kept| name == *kept)
 }
 
 /// Starts this program again without the variables that set the defaults of Postgres clients, such as `PGSSLMODE` and

@@ -56,12 +56,10 @@ async fn let_log_in(connection: &mut PgConnection, password: &Secret) -> Result<
     }
 }
 
-/// Returns whether another database of the server changed the role at the same time. Postgres has no SQLSTATE of its
-/// own for this. The caller limits the time of the attempts.
+/// Returns whether another database of the server may have changed the role at the same time. Postgres reports that as an internal
+/// error, with a message in the server's language. The caller limits the time of the attempts.
 fn is_collision(error: &sqlx::Error) -> bool {
-    error.as_database_error().is_some_and(|refusal| {
-        refusal.code().as_deref() == Some("XX000") && refusal.message().starts_with("tuple concurrently updated")
-    })
+    error.as_database_error().is_some_and(|refusal| refusal.code().as_deref() == Some("XX000"))
 }
 
 async fn warn_if_missing(connection: &mut PgConnection) -> Result<(), sqlx::Error> {

@@ -176,6 +176,7 @@ impl Environment {
             // The purchases of a burst are counted, not logged.
             config = config.env("RUST_LOG", "warn");
         }
+        config.knows = service_program::knows;
         config.stop_within = STOP_WITHIN;
         config.stdout = Stdout::Lines;
         Ok(Process::spawn(config)?)

@@ -1,5 +1,7 @@
 //! The program of the service: where it is, how an instance of it is started, and what it offers.
 
+use std::env;
+use std::ffi::OsStr;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -38,7 +40,7 @@ const LISTENERS: u64 = 2;
 pub(crate) fn find(program: &Program) -> Result<PathBuf, Error> {
     let program = match &program.path {
         Some(path) => path.clone(),
-        None => std::env::current_exe()
+        None => env::current_exe()
             .map_err(Error::system("find this program's own folder"))?
             .with_file_name("demo-service"),
     };
@@ -80,6 +82,14 @@ pub(super) fn arguments(settings: &ServiceSettings, number: u16) -> impl Iterato
     flags.chain(settings.args.clone())
 }
 
+/// Whether an instance has a variable of this process: what the system needs, what the log shows, and how its servers are
+/// reached. A setting is an argument, which the report names.
+pub(super) fn knows(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    let is_of_system = ["PATH", "HOME", "LD_LIBRARY_PATH", "TMPDIR"].contains(&&*name);
+    is_of_system || ["RUST_", "PG", "ZOOKEEPER_"].iter().any(|family| name.starts_with(family))
+}
+
 /// The strategies that instances of this program would offer. The program checks its whole command line for that, and connects to
 /// nothing.
 ///
@@ -96,6 +106,8 @@ pub(crate) async fn strategies(settings: &ServiceSettings, of: &Program) -> Resu
     let answered = Command::new(&program)
         .arg("--list-strategies")
         .args(arguments(settings, 0))
+        .env_clear()
+        .envs(env::vars_os().filter(|(name, _)| knows(name)))
         // The program wants addresses, and does not use them here.
         .envs([("DATABASE_URL", "postgres://localhost"), ("ZOOKEEPER_CONNECT", "localhost")])
         .stdin(Stdio::null())

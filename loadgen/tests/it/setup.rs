@@ -49,13 +49,14 @@ fn a_missing_java_names_the_command_that_installs_it() {
 }
 
 #[test]
-fn variables_of_the_shell_do_not_reach_a_throwaway_lab() {
+fn variables_of_the_shell_change_nothing_that_is_measured() {
     let lab = Lab::new();
     let args =
         "run pg-conditional --users 3 --stock 2 --trials 1 --no-warm-up --instances 1 --no-request-log".split(' ');
     let mut command = lab.loadgen_throwaway(args);
     command.arg("--demo-service").arg(demo_service());
     command.env("PGSSLMODE", "verify-full").env("PGOPTIONS", "-c no_such_setting=1").env("PGHOST", "nowhere.invalid");
+    command.env("OFFER", "zk-mutex").env("RATE_PER_CLIENT", "none");
     let finished = finish(&mut command);
     assert!(finished.stderr.contains("with 3 users: sold 2, oversold 0"), "{}", finished.stderr);
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::configuration::{self, Installation};
 use crate::folder::Folder;
 use crate::guard::{Guard, Launch, Output};
-use crate::{Error, StopSignal};
+use crate::{Error, StopSignal, variables};
 
 const PROGRAM: &str = include_str!("ChildNumber.java");
 const PROGRAM_NAME: &str = "ChildNumber.java";
@@ -20,7 +20,7 @@ pub(crate) async fn set(installation: &Installation, dir: &Path, path: &str, num
         program: installation.java.clone(),
         args: arguments(installation, &folder, dir, path, number),
         envs: configuration::variables(),
-        is_server: true,
+        knows: variables::is_of_servers,
         dir: Some(folder.path().to_owned()),
         stop_signal: StopSignal::Terminate,
         stop_within: Duration::from_secs(10),

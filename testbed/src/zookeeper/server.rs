@@ -18,7 +18,7 @@ use crate::guard::{Guard, Launch, Output};
 use crate::kept::KeptFolder;
 use crate::port::Port;
 use crate::ready::until_ready;
-use crate::{Counters, Error, StopSignal, four_letter_word};
+use crate::{Counters, Error, StopSignal, four_letter_word, variables};
 
 /// How long a process may take to stand still.
 const PAUSED_WITHIN: Duration = Duration::from_secs(10);
@@ -71,7 +71,7 @@ impl Server {
             program: installation.java.clone(),
             args: configuration.arguments(data.path(), &installation.class_path),
             envs: configuration::variables(),
-            is_server: true,
+            knows: variables::is_of_servers,
             dir: Some(data.path().to_owned()),
             stop_signal: StopSignal::Terminate,
             stop_within: Duration::from_secs(10),

@@ -67,6 +67,7 @@ impl ProgramError for Error {
     fn exit(&self) -> Exit {
         match self {
             Self::Interrupted(_) => Exit::Interrupted,
+            Self::Testbed(error) if error.is_usage() => Exit::Usage,
             _ => Exit::Setup,
         }
     }

@@ -39,6 +39,11 @@ demo-programs: deps
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' recipes/Cargo.toml)
 TEST := cargo test --locked --workspace --no-fail-fast
 
+# They are meant for a server of the user's, and would reach the throwaway ones.
+ifeq ($(DATABASE_URL),)
+unexport PGSSLMODE PGSSLROOTCERT PGSSLCERT PGSSLKEY PGOPTIONS PGAPPNAME
+endif
+
 # The unit tests and the models compute, the others mostly wait for servers. So both run side by side, and of the others one more
 # than there are cores.
 test: deps-test ## run every test, also after one that fails; ARGS chooses: ARGS='--test it -- keys'

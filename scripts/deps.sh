@@ -186,15 +186,19 @@ has_k6_types() {
     cmp -s "$k6_types_list/package-lock.json" "$k6_types/listed.json" && node "$k6_types/node_modules/typescript/bin/tsc" --version >/dev/null 2>&1
 }
 
+# Debian has what speaks HTTP in a package of its own.
+has_jmeter_in() {
+    [ -f "$1/bin/ApacheJMeter.jar" ] && [ -f "$1/lib/ext/ApacheJMeter_http.jar" ]
+}
+
 # Its home is looked for where the tests look for it.
 has_jmeter() {
     homes=/usr/share/jmeter
     for opt in $brew_opts; do
         homes="$homes $opt/jmeter/libexec"
     done
-    for home in "${JMETER_HOME:-}" $homes; do
-        # Debian has what speaks HTTP in a package of its own.
-        if [ -f "$home/bin/ApacheJMeter.jar" ] && [ -f "$home/lib/ext/ApacheJMeter_http.jar" ]; then
+    for home in ${JMETER_HOME:+"$JMETER_HOME"} $homes; do
+        if has_jmeter_in "$home"; then
             return 0
         fi
     done
@@ -495,6 +499,9 @@ if [ -n "${ZOOKEEPER_HOME:-}" ] && ! has_zookeeper_in "$ZOOKEEPER_HOME"; then
 fi
 if [ -n "${JAVA_HOME:-}" ] && ! [ -x "$JAVA_HOME/bin/java" ]; then
     refuse_misnamed JAVA_HOME "$JAVA_HOME" 'bin/java in it'
+fi
+if [ "$for_tests" = yes ] && [ -n "${JMETER_HOME:-}" ] && ! has_jmeter_in "$JMETER_HOME"; then
+    refuse_misnamed JMETER_HOME "$JMETER_HOME" 'bin/ApacheJMeter.jar with lib/ext/ApacheJMeter_http.jar in it'
 fi
 
 if ! has cargo; then

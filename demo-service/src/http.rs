@@ -1,5 +1,6 @@
 //! HTTP: listeners, limits, routes, problem documents and the OpenAPI document.
 
+pub mod audience;
 mod connection;
 mod connections;
 mod limits;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use program::chain;
-use zk_recipes::Error::{Connect, CredentialsMissing, InvalidTls, TlsRefused};
+use zk_recipes::Error::{Connect, CredentialsMissing, CredentialsRefused, InvalidTls, TlsRefused};
 
 use crate::sessions::OpenError;
 
@@ -251,9 +251,8 @@ impl SetupError {
                 Self::ZooKeeperTls { authority: authority.to_owned(), source }
             }
             (OpenError::Session(source @ Connect { is_limited: true, .. }), _) => Self::TooManySessions(source),
-            (OpenError::Session(source @ CredentialsMissing { .. }) | OpenError::Identity(source), _) => {
-                Self::LockRefused(source)
-            }
+            (OpenError::Session(source @ (CredentialsMissing { .. } | CredentialsRefused { .. })), _)
+            | (OpenError::Identity(source), _) => Self::LockRefused(source),
             (OpenError::Session(source), _) => Self::ZooKeeper(source),
             (error @ OpenError::TwoEnsembles(_), _) => Self::TwoEnsembles(error),
         }

@@ -82,7 +82,7 @@ pub enum Error {
     FolderInUse(PathBuf),
     /// The folder of the report belongs to another user.
     #[error(
-        "could not write into the folder {}, as it belongs to user {owner}; take it by `{remedy}`, or choose another folder with --out",
+        "could not write into the folder {}, as it belongs to user {owner}; {remedy}",
         folder.display()
     )]
     ForeignFolder {

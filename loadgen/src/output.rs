@@ -39,7 +39,7 @@ impl Output {
     ///
     /// Those of [`print`](Self::print).
     pub(crate) fn show(&mut self, text: &str) -> Result<(), Error> {
-        if locale::is_utf8() { self.print(text) } else { self.print(&locale::plain(text)) }
+        self.print(&locale::shown(text))
     }
 
     /// Prints a text for programs. A reader that closes the pipe, as `head` does, is no error.

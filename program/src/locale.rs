@@ -17,9 +17,14 @@ fn names_utf8(locale: &str) -> bool {
     locale.contains("utf-8") || locale.contains("utf8")
 }
 
-/// Returns the text in ASCII, with characters of the same width.
+/// Returns the text as the locale of the environment can show it.
 #[must_use]
-pub fn plain(text: &str) -> String {
+pub fn shown(text: &str) -> String {
+    if is_utf8() { text.to_owned() } else { plain(text) }
+}
+
+/// Returns the text in ASCII, with characters of the same width.
+fn plain(text: &str) -> String {
     let text = text.replace("≤ ", "<=").replace("≤\u{202f}", "<=").replace("≥ ", ">=").replace("≥\u{202f}", ">=");
     text.chars()
         .map(|character| match character {

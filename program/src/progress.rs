@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::{locale, tell};
+use crate::locale::{is_utf8, shown};
+use crate::tell;
 
 /// How often the bar is drawn anew.
 const TICK: Duration = Duration::from_millis(120);
@@ -60,25 +61,25 @@ impl Progress {
     pub fn stage(&self, what: &str) {
         match &self.kind {
             Kind::Quiet => {}
-            Kind::Plain => tell(what),
-            Kind::Bar(bar) => bar.set_message(what.to_owned()),
+            Kind::Plain => tell(&shown(what)),
+            Kind::Bar(bar) => bar.set_message(shown(what)),
         }
     }
 
     /// Tells which step begins. Only a bar shows it.
     pub fn step_begins(&self, what: impl Into<String>) {
         if let Kind::Bar(bar) = &self.kind {
-            bar.set_message(what.into());
+            bar.set_message(shown(&what.into()));
         }
     }
 
     /// Counts a step that has ended, and tells what came of it.
     pub fn step_ended(&mut self, what: &str) {
         self.done += 1;
-        let text = format!("{} {}/{} {what}", self.step, self.done, self.steps);
+        let text = shown(&format!("{} {}/{} {what}", self.step, self.done, self.steps));
         match &self.kind {
             Kind::Quiet => {}
-            Kind::Plain => tell(text),
+            Kind::Plain => tell(&text),
             Kind::Bar(bar) => {
                 bar.println(text);
                 bar.inc(1);
@@ -96,5 +97,5 @@ impl Progress {
 
 fn style(template: &str) -> ProgressStyle {
     let style = ProgressStyle::with_template(template).expect("BUG: the template is a constant and valid");
-    if locale::is_utf8() { style } else { style.tick_chars(r"|/-\ ").progress_chars("#>-") }
+    if is_utf8() { style } else { style.tick_chars(r"|/-\ ").progress_chars("#>-") }
 }

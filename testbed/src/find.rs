@@ -21,7 +21,8 @@ pub(crate) fn find_program(program: &Path) -> Option<PathBuf> {
     path_folders().map(|folder| folder.join(program)).find(|candidate| is_executable(candidate))
 }
 
-/// What the folder that a variable of the environment names has to give, or `None` if the variable is unset.
+/// Returns what `give` finds in the folder that `variable` names, or `None` if the variable is unset. The programs are started
+/// in other folders, so the path is absolute.
 ///
 /// A named folder is used or refused, never passed over: another version would be measured than intended.
 fn named<T>(
@@ -29,9 +30,8 @@ fn named<T>(
     lacks: &'static str,
     give: impl FnOnce(&Path) -> Option<T>,
 ) -> Result<Option<T>, Error> {
-    let Some(folder) = env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from) else {
-        return Ok(None);
-    };
+    let Some(folder) = env::var_os(variable).filter(|value| !value.is_empty()) else { return Ok(None) };
+    let folder = std::path::absolute(&folder).unwrap_or_else(|_| folder.into());
     give(&folder).map(Some).ok_or(Error::Misnamed { variable, folder, lacks })
 }
 

@@ -53,6 +53,7 @@ pub struct Postgres {
     // Dropped first: the port is reserved until the server has ended.
     guard: Guard,
     port: Port,
+    is_encrypted: bool,
 }
 
 impl Postgres {
@@ -102,13 +103,15 @@ impl Postgres {
         let data = dir.join("data");
         let serves = async || data_directory(port.number()).await.is_ok_and(|found| found == data);
         until_ready("postgres", &mut guard, serves).await?;
-        Ok(Self { guard, port })
+        Ok(Self { guard, port, is_encrypted: config.tls.is_some() })
     }
 
     /// Where `database` is, for any Postgres client. The databases of a new server are `postgres` and the templates.
     #[must_use]
     pub fn url(&self, database: &str) -> String {
-        format!("postgres://{USER}@127.0.0.1:{}/{database}", self.port.number())
+        // Without it, `PGSSLMODE` of the user's own server would hold for this one.
+        let plain = if self.is_encrypted { "" } else { "?sslmode=disable" };
+        format!("postgres://{USER}@127.0.0.1:{}/{database}{plain}", self.port.number())
     }
 
     /// The process id of the server, whose children serve its connections.

@@ -18,6 +18,7 @@ use tower_http::request_id::{MakeRequestUuid, PropagateRequestIdLayer, SetReques
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouterExt};
 use utoipa_axum::routes;
 
+use super::audience::Audience;
 use super::limits::{Arrived, Desk, Slots, give_way, receive_body, take_place, take_slot};
 use super::openapi;
 use super::problem;
@@ -28,17 +29,6 @@ use super::routes::{admin, goods, goods_stock, health, metrics, orders, strategi
 use crate::app::App;
 use crate::failure::{self, Failure};
 use crate::sale::IdempotencyKey;
-
-/// The clients that a listener serves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Audience {
-    /// Everybody, if there is only one listener.
-    Everybody,
-    /// Buyers. They get no metrics and no administration.
-    Buyers,
-    /// Operators. They get probes, metrics and administration.
-    Operators,
-}
 
 /// Makes the routes of one instance for an audience.
 pub fn router(app: Arc<App>, audience: Audience) -> Router {
@@ -66,12 +56,12 @@ pub fn router(app: Arc<App>, audience: Audience) -> Router {
     let contract = Contract(openapi::to_json(&openapi::complete(document, &app.config)).into());
     let within = app.config.http_timeout;
     let routes = if audience == Audience::Operators { routes } else { routes.merge(contract::page()) };
-    enclose(routes.with_state(app), contract, within)
+    enclose(routes.with_state(app), audience, contract, within)
 }
 
 /// Puts the layers around every route, from the outermost to the innermost. The layers are one stack: if they were
 /// added one by one, the router would clone and box each of them for every request.
-fn enclose(routes: Router, contract: Contract, within: Duration) -> Router {
+fn enclose(routes: Router, audience: Audience, contract: Contract, within: Duration) -> Router {
     let layers = ServiceBuilder::new()
         .map_request(request_id::forget_unusable)
         .layer(SetRequestIdLayer::new(REQUEST_ID, MakeRequestUuid))
@@ -82,6 +72,7 @@ fn enclose(routes: Router, contract: Contract, within: Duration) -> Router {
         .map_response(IntoResponse::into_response)
         .layer(CatchPanicLayer::custom(problem::of_panic))
         .layer(from_fn(check_host))
+        .layer(Extension(audience))
         .layer(Extension(contract));
     routes.layer(layers)
 }

@@ -16,7 +16,8 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::{debug, info, warn};
 
 use super::connections::Connections;
-use super::router::{Audience, router};
+use super::audience::Audience;
+use super::router::router;
 use super::{open_files, peers};
 use crate::app::App;
 use crate::config::Config;

@@ -23,6 +23,9 @@ const GRANTS: &str = include_str!("service_role.sql");
 /// server.
 const COLLISION_PAUSE: Duration = Duration::from_millis(20);
 
+/// After this many attempts the error is something else. They take some ten seconds.
+const COLLISIONS_MAX: u32 = 500;
+
 /// Creates the role, and grants its rights in this database. With a password, lets the role log in with it.
 ///
 /// Without a password, a missing role only causes a warning: the operator of the server may create another role.
@@ -48,16 +51,19 @@ async fn let_log_in(connection: &mut PgConnection, password: &Secret) -> Result<
     // could show.
     let verifier = scram_sha_256(password.expose().as_bytes());
     let statement = format!("alter role {SERVICE_ROLE} login password '{verifier}'");
+    let mut collisions = 0..COLLISIONS_MAX;
     loop {
         match connection.execute(AssertSqlSafe(statement.clone())).await {
-            Err(error) if is_collision(&error) => tokio::time::sleep(COLLISION_PAUSE).await,
+            Err(error) if is_collision(&error) && collisions.next().is_some() => {
+                tokio::time::sleep(COLLISION_PAUSE).await;
+            }
             done => return done.map(drop),
         }
     }
 }
 
 /// Returns whether another database of the server may have changed the role at the same time. Postgres reports that as an internal
-/// error, with a message in the server's language. The caller limits the time of the attempts.
+/// error, with a message in the server's language.
 fn is_collision(error: &sqlx::Error) -> bool {
     error.as_database_error().is_some_and(|refusal| refusal.code().as_deref() == Some("XX000"))
 }

@@ -52,7 +52,7 @@ pub async fn probe(sessions: &SessionPool) -> Result<(), zk_recipes::Error> {
 fn is_refusal(error: &zk_recipes::Error) -> bool {
     use zk_recipes::Error as E;
     let refuses = |error: &E| {
-        matches!(error, E::NotAuthorized { .. } | E::Refused { .. } | E::NumbersExhausted { .. } | E::NoRoom { .. })
+        matches!(error, E::NotAuthorized { .. } | E::Refused { .. } | E::NumbersExhausted { .. })
     };
     error.errors().any(refuses)
 }

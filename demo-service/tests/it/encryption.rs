@@ -54,7 +54,7 @@ async fn a_database_that_does_not_prove_who_it_is_is_refused_at_start() {
 async fn a_database_without_tls_and_an_authority_without_a_file_are_refused_at_start() {
     let authority = Authority::create().unwrap();
     let postgres = Postgres::start(PostgresConfig::default()).await.unwrap();
-    let plain = format!("{}?sslmode=verify-full&sslrootcert=", postgres.url("postgres"));
+    let plain = postgres.url("postgres").replace("=disable", "=verify-full&sslrootcert=");
     let (_server, encrypted) = postgres_for("127.0.0.1", &authority, &authority).await;
     let nowhere = encrypted.replace("authority.pem", "nowhere.pem");
     for (url, reason) in [

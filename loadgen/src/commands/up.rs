@@ -34,7 +34,7 @@ pub(crate) struct UpArgs {
     /// Port of the first instance; the others take the next ones [default: any free ports]
     #[arg(long, value_name = "N", help_heading = "Service")]
     port: Option<Port>,
-    /// File to write the addresses into, once everything runs, for `. FILE` in another shell. It is removed at the end
+    /// File to write the addresses into, once everything runs, for another shell to read. It is removed at the end
     #[arg(long, value_name = "FILE")]
     env: Option<PathBuf>,
     /// Purchases that an instance works on at once [default: 2048]
@@ -55,7 +55,7 @@ pub(super) fn epilogue() -> Epilogue {
     Epilogue::default()
         .examples(&[
             ("starts three instances on any free ports", "loadgen up"),
-            ("lets another shell find them by `. lab.env`", "loadgen up --env lab.env"),
+            ("lets another shell find them by `. ./lab.env`", "loadgen up --env lab.env"),
             (
                 "starts one instance for 1500 JMeter threads",
                 "loadgen up --instances 1 --port 8080 --lock-wait 60s --zk-sessions 1500",

@@ -11,6 +11,7 @@ use tokio::process::Command;
 
 use crate::error::{Error, Exit};
 use crate::lab::source::{Program, ServiceSettings};
+use crate::lab::servers::is_set;
 use crate::lab::strategy::{Strategy, StrategyList};
 
 /// How long after its last sign of life a session ends. The burst may take the machine's whole time for seconds, and no
@@ -82,12 +83,13 @@ pub(super) fn arguments(settings: &ServiceSettings, number: u16) -> impl Iterato
     flags.chain(settings.args.clone())
 }
 
-/// Whether an instance has a variable of this process: what the system needs, what the log shows, and how its servers are
-/// reached. A setting is an argument, which the report names.
+/// Returns whether an instance has this variable: what the system needs, what the log shows, and how a server that the
+/// environment names is reached. A setting is an argument, which the report names.
 pub(super) fn knows(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
-    let is_of_system = ["PATH", "HOME", "LD_LIBRARY_PATH", "TMPDIR"].contains(&&*name);
-    is_of_system || ["RUST_", "PG", "ZOOKEEPER_"].iter().any(|family| name.starts_with(family))
+    let is_of_system = ["PATH", "HOME", "LD_LIBRARY_PATH", "TMPDIR"].contains(&&*name) || name.starts_with("RUST_");
+    let is_of = |family: &str, server: &str| name.starts_with(family) && is_set(server);
+    is_of_system || is_of("PG", "DATABASE_URL") || is_of("ZOOKEEPER_", "ZOOKEEPER_CONNECT")
 }
 
 /// The strategies that instances of this program would offer. The program checks its whole command line for that, and connects to

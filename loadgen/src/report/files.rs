@@ -198,8 +198,12 @@ fn unwritable(folder: &Path, owner: u32, [user, group]: [u32; 2], source: io::Er
     if owner == user || source.kind() != ErrorKind::PermissionDenied {
         return Error::system(format!("write into the folder {}", folder.display()))(source);
     }
-    let known = if owner == COMPOSE_USER { " (the load generator of the containers)" } else { "" };
-    let remedy = format!("sudo chown -R {user}:{group} {}", folder.display());
+    // Only a report of the containers is the user's own.
+    let is_of_containers = owner == COMPOSE_USER;
+    let known = if is_of_containers { " (the load generator of the containers)" } else { "" };
+    let quoted = folder.to_string_lossy().replace('\'', r"'\''");
+    let take = is_of_containers.then(|| format!("take it by `sudo chown -R {user}:{group} '{quoted}'`, or "));
+    let remedy = format!("{}choose another folder with --out", take.unwrap_or_default());
     Error::ForeignFolder { folder: folder.to_owned(), owner: format!("{owner}{known}"), remedy, source }
 }
 
@@ -214,9 +218,9 @@ mod tests {
         assert_eq!(
             said(COMPOSE_USER, ErrorKind::PermissionDenied),
             "could not write into the folder report, as it belongs to user 10002 (the load generator of the containers); take it by \
-             `sudo chown -R 1000:100 report`, or choose another folder with --out: permission denied"
+             `sudo chown -R 1000:100 'report'`, or choose another folder with --out: permission denied"
         );
-        assert!(said(7, ErrorKind::PermissionDenied).contains("belongs to user 7; "));
+        assert!(said(7, ErrorKind::PermissionDenied).contains("belongs to user 7; choose another folder with --out"));
         assert_eq!(
             said(1000, ErrorKind::PermissionDenied),
             "could not write into the folder report: permission denied"

@@ -56,7 +56,7 @@ fn variables_of_the_shell_change_nothing_that_is_measured() {
     let mut command = lab.loadgen_throwaway(args);
     command.arg("--demo-service").arg(demo_service());
     command.env("PGSSLMODE", "verify-full").env("PGOPTIONS", "-c no_such_setting=1").env("PGHOST", "nowhere.invalid");
-    command.env("OFFER", "zk-mutex").env("RATE_PER_CLIENT", "none");
+    command.env("OFFER", "zk-mutex").env("RATE_PER_CLIENT", "none").env("ZOOKEEPER_CA", "/nowhere.pem");
     let finished = finish(&mut command);
     assert!(finished.stderr.contains("with 3 users: sold 2, oversold 0"), "{}", finished.stderr);
 }

@@ -4,14 +4,15 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Json;
 use axum::extract::State;
+use axum::{Extension, Json};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::answers::{Alive, Ready};
 use crate::app::App;
 use crate::failure::{self, Failure};
+use crate::http::audience::Audience;
 use crate::store::Health;
 
 /// How long a probe waits for each of the servers. Both are asked at the same time.
@@ -50,12 +51,16 @@ pub async fn alive() -> Json<Healthy> {
     path = "/readyz",
     operation_id = "checkReady",
     tag = "operation",
-    summary = "Ask whether Postgres and ZooKeeper answer",
-    description = "Both are given two seconds, or less if another client needs the connection.",
-    responses((status = 200, description = "They answered just now.", body = Healthy), Ready)
+    summary = "Ask whether the instance can sell",
+    description = "Postgres has to accept writes, and ZooKeeper to grant a lock. Both are given two seconds, or less if another \
+        client needs the connection.",
+    responses((status = 200, description = "Both did just now.", body = Healthy), Ready)
 )]
-pub async fn ready(State(app): State<Arc<App>>) -> Result<Json<Healthy>, Failure> {
-    let (postgres, zookeeper) = tokio::join!(postgres_complaint(&app), zookeeper_complaint(&app));
+pub async fn ready(
+    State(app): State<Arc<App>>,
+    Extension(audience): Extension<Audience>,
+) -> Result<Json<Healthy>, Failure> {
+    let (postgres, zookeeper) = tokio::join!(postgres_complaint(&app), zookeeper_complaint(&app, audience));
     let complaints: Vec<_> = [postgres, zookeeper].into_iter().flatten().collect();
     if complaints.is_empty() {
         Ok(Json(Healthy { status: "ready" }))
@@ -72,15 +77,19 @@ async fn postgres_complaint(app: &App) -> Option<Cow<'static, str>> {
     }
 }
 
-/// A lock is taken and given back, because a server that refuses to create nodes answers all the same.
-async fn zookeeper_complaint(app: &App) -> Option<Cow<'static, str>> {
+/// A lock is taken and given back, because a server that refuses to create nodes answers all the same. Buyers are not told why,
+/// as the reason names servers and nodes.
+async fn zookeeper_complaint(app: &App, audience: Audience) -> Option<Cow<'static, str>> {
+    let told = |what: &'static str, why: Option<String>| {
+        let why = why.filter(|_| audience != Audience::Buyers);
+        Some(why.map_or(what.into(), |why| format!("{what}: {why}").into()))
+    };
     if app.sessions.pick().is_none() {
-        let none = "no ZooKeeper session is connected";
-        return Some(app.sessions.trouble().map_or(none.into(), |trouble| format!("{none}: {trouble}").into()));
+        return told("no ZooKeeper session is connected", app.sessions.trouble());
     }
     match tokio::time::timeout(ANSWER_WITHIN, app.probe_locks()).await {
         Ok(None) => None,
-        Ok(Some(error)) => Some(format!("ZooKeeper grants no lock: {error}").into()),
-        Err(_) => Some("no answer from ZooKeeper".into()),
+        Ok(why @ Some(_)) => told("ZooKeeper grants no lock", why),
+        Err(_) => told("ZooKeeper granted no lock in time", None),
     }
 }

@@ -1,6 +1,6 @@
 //! The file of `--env`, which tells a shell where the lab is.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ impl EnvFile {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(Error::system(format!("read {shown}"))(error)),
         }
-        Files::ensure_writable(path)?;
+        Files::ensure_writable(&unfinished(path))?;
         Ok(EnvFile { path: path.to_owned(), text: String::new() })
     }
 
@@ -49,11 +49,11 @@ impl EnvFile {
     ///
     /// [`Error::System`] when it cannot be written.
     pub(super) fn write(&mut self, text: &str) -> Result<(), Error> {
-        let unfinished = self.path.with_added_extension(UNFINISHED);
-        let create = || -> std::io::Result<File> {
-            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)
-        };
-        let written = create().and_then(|mut file| file.write_all(text.as_bytes()));
+        let unfinished = unfinished(&self.path);
+        // One that an earlier lab left may be readable for others.
+        let _ = fs::remove_file(&unfinished);
+        let created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished);
+        let written = created.and_then(|mut file| file.write_all(text.as_bytes()));
         written.and_then(|()| fs::rename(&unfinished, &self.path)).map_err(|error| {
             let _ = fs::remove_file(&unfinished);
             Error::system(format!("write {}", self.path.display()))(error)
@@ -70,6 +70,11 @@ impl Drop for EnvFile {
             let _ = fs::remove_file(&self.path);
         }
     }
+}
+
+/// The name of the file until it is whole.
+fn unfinished(path: &Path) -> PathBuf {
+    path.with_added_extension(UNFINISHED)
 }
 
 fn is_of_lab(path: &Path) -> std::io::Result<bool> {

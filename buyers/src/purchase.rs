@@ -97,20 +97,51 @@ mod tests {
         assert!(grown);
     }
 
-    #[test]
-    fn buyers_take_turns_in_the_instances_and_in_the_goods() {
-        let url = |goods: &str, instance: &str| Url::parse(&format!("http://{instance}/{goods}")).unwrap();
-        let purchase = Purchase {
-            urls: ["1", "2"].map(|goods| ["a", "b"].map(|instance| url(goods, instance)).to_vec()).to_vec(),
+    fn purchase(urls: Vec<Vec<Url>>) -> Purchase {
+        Purchase {
+            urls,
             probes: Vec::new(),
             users: 4,
             model: LoadModel::Burst,
             seed: 1,
-            answer_within: Duration::ZERO,
+            answer_within: Duration::from_secs(60),
             arrive_within: Duration::ZERO,
             goose_report: None,
             log_max: 0,
+        }
+    }
+
+    /// Goal: ten thousand connections that wait for answers are not probed all at one instant. Method: the system's table of
+    /// connections has no timer for one that waits.
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_connection_that_waits_for_its_answer_is_not_probed() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let client = client(&purchase(Vec::new())).unwrap();
+        let asking = tokio::spawn(client.get(format!("http://{address}/")).send());
+        let (stream, _) = listener.accept().await.unwrap();
+        stream.readable().await.unwrap();
+        let remote = format!("0100007F:{:04X}", address.port());
+        let timer_of_client = || {
+            let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
+            let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+            let of_client = rows.filter(|row| row.get(2) == Some(&remote.as_str())).map(|row| row[5].to_owned());
+            of_client.collect::<Vec<_>>()
         };
+        // 01 is the wait for the acknowledgement of the request, and 02 would be the one for a probe.
+        while timer_of_client().iter().any(|timer| timer.starts_with("01:")) {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(timer_of_client(), ["00:00000000"]);
+        asking.abort();
+    }
+
+    #[test]
+    fn buyers_take_turns_in_the_instances_and_in_the_goods() {
+        let url = |goods: &str, instance: &str| Url::parse(&format!("http://{instance}/{goods}")).unwrap();
+        let urls = ["1", "2"].map(|goods| ["a", "b"].map(|instance| url(goods, instance)).to_vec()).to_vec();
+        let purchase = purchase(urls);
         let places: Vec<_> = (0..5).map(|number| purchase.place(number).unwrap()).collect();
         let places: Vec<_> = places.iter().map(|(goods, url)| (*goods, url.as_str())).collect();
         let expected = [(0, "http://a/1"), (0, "http://b/1"), (1, "http://a/2"), (1, "http://b/2"), (0, "http://a/1")];

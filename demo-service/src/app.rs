@@ -296,7 +296,7 @@ impl Drop for App {
 pub(crate) async fn open_sessions(config: &Config, count: u16) -> Result<(SessionPool, Ensemble), SetupError> {
     let servers = config.zookeeper.as_deref().unwrap_or_default();
     let sessions = SessionPool::open(servers, config.session_config()?, count).await;
-    let sessions = sessions.map_err(|error| SetupError::of_sessions(error, config.zookeeper_ca.as_deref()))?;
+    let sessions = sessions.map_err(|error| SetupError::of_sessions(error, count, config.zookeeper_ca.as_deref()))?;
     probe(&sessions).await.map_err(SetupError::LockRefused)?;
     let ensemble = Ensemble { id: sessions.ensemble().to_string(), servers: servers.to_owned() };
     Ok((sessions, ensemble))

@@ -244,13 +244,14 @@ pub enum SetupError {
 }
 
 impl SetupError {
-    /// Returns the error for sessions that could not be opened. `authority` is the file of `--zookeeper-ca`.
-    pub fn of_sessions(error: OpenError, authority: Option<&Path>) -> Self {
+    /// Returns the error for this many sessions that could not be opened. `authority` is the file of `--zookeeper-ca`.
+    pub fn of_sessions(error: OpenError, count: u16, authority: Option<&Path>) -> Self {
         match (error, authority) {
             (OpenError::Session(source @ (TlsRefused { .. } | InvalidTls { .. })), Some(authority)) => {
                 Self::ZooKeeperTls { authority: authority.to_owned(), source }
             }
-            (OpenError::Session(source @ Connect { is_limited: true, .. }), _) => Self::TooManySessions(source),
+            // A proxy before a server that has not started closes connections, too. One session is never too many.
+            (OpenError::Session(source @ Connect { is_limited: true, .. }), _) if count > 1 => Self::TooManySessions(source),
             (OpenError::Session(source @ (CredentialsMissing { .. } | CredentialsRefused { .. })), _)
             | (OpenError::Identity(source), _) => Self::LockRefused(source),
             (OpenError::Session(source), _) => Self::ZooKeeper(source),

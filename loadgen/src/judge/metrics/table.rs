@@ -109,6 +109,7 @@ rows! {
         definition: "Orders that a batch sold after the order of a buyer that arrived later at the same instance. Absent without \
             batches, or if the history does not tell when their buyers arrived.",
         source: Source::Sum(|trial| trial.audit.overtaken_in_batch.map(as_f64)),
+        needs: |nature| nature.permits.is_none() && !nature.oversells,
         section: Section::Handover,
     }
     INDETERMINATE {

@@ -80,6 +80,9 @@ pub enum Error {
     /// Another comparison writes into the folder.
     #[error("another loadgen writes into {}; wait until it has ended, or choose another folder with --out", .0.display())]
     FolderInUse(PathBuf),
+    /// Another comparison writes its log of requests into the file.
+    #[error("another loadgen writes into {}; wait until it has ended, or name another file with --request-log", .0.display())]
+    FileInUse(PathBuf),
     /// The folder of the report belongs to another user.
     #[error(
         "could not write into the folder {}, as it belongs to user {owner}; {remedy}",

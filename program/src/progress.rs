@@ -61,7 +61,7 @@ impl Progress {
     pub fn stage(&self, what: &str) {
         match &self.kind {
             Kind::Quiet => {}
-            Kind::Plain => tell(&shown(what)),
+            Kind::Plain => tell(shown(what)),
             Kind::Bar(bar) => bar.set_message(shown(what)),
         }
     }
@@ -79,7 +79,7 @@ impl Progress {
         let text = shown(&format!("{} {}/{} {what}", self.step, self.done, self.steps));
         match &self.kind {
             Kind::Quiet => {}
-            Kind::Plain => tell(&text),
+            Kind::Plain => tell(text),
             Kind::Bar(bar) => {
                 bar.println(text);
                 bar.inc(1);

@@ -87,10 +87,10 @@ impl Unchecked {
 
 /// How many orders need a section in the history and have none. Every order of a strategy with permits needs the section of
 /// its hold, with its token. Orders of one transaction, a batch, need theirs because it says when their buyers arrived.
-pub fn without_section(orders: &[OrderRow], sections: &[Section], permits: Option<u32>) -> u64 {
+pub fn without_section(orders: &[&OrderRow], sections: &[Section], permits: Option<u32>) -> u64 {
     let mut batches: HashMap<i64, u64> = HashMap::new();
     orders.iter().filter_map(|order| order.transaction).for_each(|batch| *batches.entry(batch).or_default() += 1);
-    let is_of_batch = |order: &OrderRow| order.transaction.is_some_and(|batch| batches[&batch] > 1);
+    let is_of_batch = |order: &&&OrderRow| order.transaction.is_some_and(|batch| batches[&batch] > 1);
     let told: HashSet<_> = sections.iter().filter_map(|section| Some((section.order_id?, section.token))).collect();
     let needs = orders.iter().filter(|order| permits.is_some() || is_of_batch(order));
     count(needs.filter(|order| !told.contains(&(order.order_id, order.token))).count())
@@ -116,6 +116,7 @@ mod tests {
     #[test]
     fn every_order_under_a_lock_needs_its_section() {
         let orders = orders([(1, 7, 4), (2, 8, 3), (3, 9, 2)]);
+        let orders: Vec<&OrderRow> = orders.iter().collect();
         let without = |sections: &[Section]| without_section(&orders, sections, Some(1));
         assert_eq!(without(&[]), 3, "an empty history is no clean one");
         assert_eq!(without(&sections([(1, 7), (3, 9)])), 1, "half a history is none either");
@@ -127,6 +128,7 @@ mod tests {
     #[test]
     fn the_orders_of_a_batch_need_to_say_when_their_buyers_arrived() {
         let orders = orders([(1, 7, 4), (2, 7, 3), (3, 9, 2)]);
+        let orders: Vec<&OrderRow> = orders.iter().collect();
         assert_eq!(without_section(&orders, &[], None), 2);
         assert_eq!(without_section(&orders, &sections([(1, 7), (2, 7)]), None), 0);
     }

@@ -144,7 +144,7 @@ impl Told {
         let mut gaps = Vec::new();
         let mut holders = Holders::One;
         for strategy in &self.strategies {
-            let own: Vec<OrderRow> = orders.iter().filter(|order| *order.strategy == *strategy.name).cloned().collect();
+            let own: Vec<&OrderRow> = orders.iter().filter(|order| *order.strategy == *strategy.name).collect();
             if own.is_empty() {
                 continue;
             }

@@ -15,7 +15,7 @@ use stats::figures::{count, things};
 
 use crate::config::settings::{CompareSettings, LoadSettings};
 use crate::error::Error;
-use crate::judge::metrics::Nature;
+use crate::judge::metrics::{Nature, SoldNeeded};
 use crate::judge::thresholds::Threshold;
 use crate::lab::service_program;
 use crate::lab::source::ServiceSettings;
@@ -135,7 +135,7 @@ fn ensure_it_can_be_checked(
     let named: Vec<&Subject> =
         subjects.iter().filter(|subject| threshold.is_about(&subject.strategy, subject.users)).collect();
     if named.is_empty() {
-        return Err(idle(threshold, &settings.load, strategies));
+        return Err(idle(threshold, &settings.load, strategies.iter().map(|strategy| strategy.name.as_str())));
     }
     let instances = settings.source.instances();
     let mut has_figure = named.iter().filter_map(|subject| Some((*subject, of(subject)?))).filter(|(_, strategy)| {
@@ -150,37 +150,44 @@ fn ensure_it_can_be_checked(
     let Some(needed) = threshold.metric().sold_needed() else { return Ok(()) };
     // A strategy that oversells may sell more than there is.
     let sells_more = |strategy: &Strategy| strategy.promise.expects_oversell(instances);
-    let most = |(subject, strategy): (&Subject, &Strategy)| sold_most(settings, subject.users, sells_more(strategy));
-    let fewest = std::iter::once(first).chain(has_figure).map(most).min().unwrap_or(needed);
+    let most = |(subject, strategy): (&Subject, &Strategy)| sold_most(&settings.load, subject.users, sells_more(strategy));
+    let fewest = std::iter::once(first).chain(has_figure).map(most).min().unwrap_or(u64::MAX);
+    let (needed, trials, remedy) = match needed {
+        SoldNeeded::InAll(needed) => (needed, settings.trials, "give more --trials or more --stock"),
+        SoldNeeded::InEach(needed) => (needed, 1, "give more --stock or more --users"),
+    };
+    let fewest = fewest.saturating_mul(u64::from(trials));
     if fewest >= needed {
         return Ok(());
     }
     Err(Error::Usage(format!(
-        "the threshold {:?} needs the times of {} sold units, and {} can sell {}: give more --trials or more --stock",
+        "the threshold {:?} needs the times of {} sold units, and {} can sell {}: {remedy}",
         threshold.rule(),
         count(needed),
-        things(&settings.trials.to_string(), "trial"),
+        things(&trials.to_string(), "trial"),
         count(fewest)
     )))
 }
 
-/// The most units that all measured trials with this number of users can sell.
-fn sold_most(settings: &CompareSettings, users: u32, oversells: bool) -> u64 {
-    let load = &settings.load;
+/// The most units that a trial with this number of users can sell.
+fn sold_most(load: &LoadSettings, users: u32, oversells: bool) -> u64 {
     let stock = if oversells { u64::MAX } else { u64::from(load.stock) * u64::from(load.goods) };
     let wanted = if load.model.is_one_shot() { u64::from(users) } else { u64::MAX };
-    stock.min(wanted).saturating_mul(u64::from(settings.trials))
+    stock.min(wanted)
 }
 
 /// Why a threshold is about nothing that is compared.
-fn idle(threshold: &Threshold, load: &LoadSettings, strategies: &[Strategy]) -> Error {
-    let names = || strategies.iter().map(|strategy| strategy.name.as_str());
+pub(super) fn idle<'a>(
+    threshold: &Threshold,
+    load: &LoadSettings,
+    names: impl Iterator<Item = &'a str> + Clone,
+) -> Error {
     let users: Vec<String> = load.users.iter().map(u32::to_string).collect();
-    let meant = did_you_mean(&threshold.parts().strategies, names());
+    let meant = did_you_mean(&threshold.parts().strategies, names.clone());
     Error::Usage(format!(
         "the threshold {:?} is about nothing that is compared: {} with {} users{meant}",
         threshold.rule(),
-        list(names()),
+        list(names),
         users.join(", ")
     ))
 }

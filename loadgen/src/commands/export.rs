@@ -125,6 +125,13 @@ pub(super) async fn export(args: ExportArgs, interrupt: &Interrupt, output: &mut
         let chosen = select(&offered, Some(named))?;
         settings.load.strategies = Some(chosen.into_iter().map(|strategy| strategy.name).collect());
     }
+    let exported = settings.load.strategies.as_deref().unwrap_or_default();
+    for threshold in &settings.load.thresholds {
+        let is_about = |users: &u32| exported.iter().any(|strategy| threshold.is_about(strategy, *users));
+        if !exported.is_empty() && !settings.load.users.iter().any(is_about) {
+            return Err(before::idle(threshold, &settings.load, exported.iter().map(String::as_str)));
+        }
+    }
     let text = render(engine, &settings, out.as_deref())?;
     match out {
         Some(path) => fs::write(&path, text).map_err(Error::system(format!("write {}", path.display())))?,

@@ -19,6 +19,7 @@ use stats::figures::ms;
 
 use crate::error::{Error, Exit};
 use crate::output::Output;
+use crate::report::files::Files;
 
 /// The memory of a simulated queue, and the time that the rounds of the herd take, stay bounded by it.
 const WAITERS_MAX: u32 = 100_000;
@@ -96,6 +97,7 @@ pub(crate) async fn simulate(
     let SimulateArgs { waiters, recipes, sessions, measure, from, seed, out, quiet } = args;
     let recipes = each_once(recipes);
     let seed = seed.unwrap_or_else(rand::random);
+    out.as_deref().map_or(Ok(()), Files::ensure_writable)?;
     let progress = Progress::new(quiet);
     let measured = match from {
         Some(file) => read_measured(&file)?,
@@ -111,10 +113,11 @@ pub(crate) async fn simulate(
     let simulation = interrupt.or(predict(recipes, waiters, sessions, measured, seed, &progress)).await;
     progress.finish();
     let simulation = simulation?;
+    let shown = output.show(&table::render(&simulation));
     if let Some(file) = out {
         write(&file, &simulation)?;
     }
-    output.show(&table::render(&simulation))?;
+    shown?;
     Ok(Exit::Passed.into())
 }
 

@@ -144,11 +144,11 @@ pub(crate) fn untimed(sides: Sides<'_>) -> Vec<String> {
     let is_untimed = |subject: &Subject| {
         let [of_old, of_new] = sides.both(subject);
         let (was, now) = (Standing::of(old, &of_old)?, Standing::of(new, &of_new)?);
-        let is_timed = was.is_comparable && now.is_comparable || was.is_control && now.is_control;
+        let is_timed = was.has_times() && now.has_times() || was.is_control && now.is_control;
         (!is_timed).then(|| {
             format!(
-                "{} with {} users sold wrongly, did not exclude, or was not decided on one of the sides: its times are not \
-                 compared",
+                "{} with {} users sold wrongly, did not exclude, was not decided, or was limited by the load generator on one \
+                 of the sides: its times are not compared",
                 subject.name(),
                 subject.users
             )
@@ -252,8 +252,8 @@ mod tests {
         let others = [("unguarded", None), ("zk-naive", Some(2)), ("zk-mutex", Some(1)), ("pg-conditional", None)];
         assert_eq!(ranked("head"), others.map(|(name, rank)| (name.to_owned(), rank)));
         assert!(report.results.iter().all(|result: &StrategyResult| result.reference.as_deref() == Some("zk-mutex")));
-        let caveat = "pg-conditional with 300 users sold wrongly, did not exclude, or was not decided on one of the sides: its times \
-            are not compared";
+        let caveat = "pg-conditional with 300 users sold wrongly, did not exclude, was not decided, or was limited by the load \
+            generator on one of the sides: its times are not compared";
         assert_eq!(report.builds.unwrap().caveats, [caveat]);
     }
 

@@ -11,5 +11,7 @@ mod table;
 pub(crate) use self::generator::*;
 #[cfg(test)]
 pub(crate) use self::metric::ROW;
-pub(crate) use self::metric::{Better, Column, Compared, K6, Kind, Metric, Nature, Section, Source, Trials};
+pub(crate) use self::metric::{
+    Better, Column, Compared, K6, Kind, Metric, Nature, Section, SoldNeeded, Source, Trials,
+};
 pub(crate) use self::table::*;

@@ -131,6 +131,11 @@ impl StrategyResult {
         Subject { strategy: self.strategy.clone(), users: self.users, build: self.build.clone() }
     }
 
+    /// Whether the load generator was the bottleneck in more than half of the measured trials.
+    pub(crate) fn is_client_limited(&self) -> bool {
+        self.client_limited_trials * 2 > self.measured_trials
+    }
+
     /// The strategy in words, with its build if two are compared.
     pub(crate) fn name(&self) -> String {
         named(&self.strategy, self.build.as_deref())

@@ -249,6 +249,7 @@ mod tests {
         for (rule, why) in [
             ("a errors<5", "a share is expected here, such as 5% or 0.05"),
             ("a errors<101%", "a share is expected here"),
+            ("a oversell_rate<2", "a share is expected here"),
             ("a p99<-5ms", "a time is expected here"),
             ("a p99<+5ms", "a time is expected here"),
             ("a p99<nanms", "a time is expected here"),
@@ -263,6 +264,9 @@ mod tests {
             assert!(refused.starts_with(why), "{rule}: {refused}");
         }
         for rule in ["a errors<5%", "a errors==0", "a p95<=0ms", "a errors>=1", "a oversold<1", "a late<0.5%"] {
+            Threshold::parse(rule).unwrap();
+        }
+        for rule in ["a oversell_rate<=1", "a oversell_rate>100%", "a oversell_rate<180%"] {
             Threshold::parse(rule).unwrap();
         }
     }

@@ -145,7 +145,7 @@ impl Conclusion<'_> {
             dropped: result.dropped,
             dropped_busy: result.dropped_busy,
             unchecked: &result.unchecked,
-            client_limited: result.client_limited_trials * 2 > result.measured_trials,
+            client_limited: result.is_client_limited(),
         }
     }
 

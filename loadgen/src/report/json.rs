@@ -135,6 +135,10 @@ impl Recorded {
             }
         }
         let Recorded { generated_at, ended_early, environment, plan, trials, simulation, .. } = self;
+        if ended_early.is_none() && trials.len() != plan.len() {
+            let (run, planned) = (trials.len(), plan.len());
+            return Err(format!("it has {run} of the {planned} trials of its plan, and was not ended early"));
+        }
         let findings = Findings { generated_at, ended_early, environment, plan, strategies, thresholds, trials };
         Ok(Report { simulation, ..Report::of(findings, METRICS) })
     }
@@ -261,5 +265,10 @@ mod tests {
         assert_eq!(refused("{}"), "it names no schema");
         assert!(refused(r#"{"schema":"seckill-report/4"}"#).ends_with("run the comparison again"));
         assert!(refused(r#"{"schema":"seckill-report/5"}"#).contains("missing field"));
+        let mut shortened: Value = serde_json::from_str(&render(&fixture::report()).unwrap()).unwrap();
+        let planned = shortened["trials"].as_array().unwrap().len();
+        shortened["trials"].as_array_mut().unwrap().pop();
+        let expected = format!("it has {} of the {planned} trials of its plan, and was not ended early", planned - 1);
+        assert_eq!(refused(&shortened.to_string()), expected);
     }
 }

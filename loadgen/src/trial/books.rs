@@ -72,7 +72,11 @@ fn of_history(books: &Books, strategy: &Strategy, opened: &[Goods], history: &Hi
     let sections: &[Section] = history.sections.get(&strategy.name).map_or(&[], Vec::as_slice);
     let of_opened = || opened.iter().filter_map(|goods| books.orders.get(&goods.goods_no));
     let of_strangers = of_opened().flatten().filter(|order| !history.names.contains(&*order.instance)).count();
-    let without_section: u64 = of_opened().map(|orders| without_section(orders, sections, strategy.permits)).sum();
+    let unproved = |orders: &Vec<OrderRow>| {
+        let orders: Vec<&OrderRow> = orders.iter().collect();
+        without_section(&orders, sections, strategy.permits)
+    };
+    let without_section: u64 = of_opened().map(unproved).sum();
     let gaps = [
         (Gap::Section, without_section),
         (Gap::Instance, of_strangers as u64),

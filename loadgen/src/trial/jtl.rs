@@ -7,7 +7,7 @@
 //! them at the ends of lines.
 
 use std::fmt::Write as _;
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -66,7 +66,15 @@ impl Jtl {
     pub(crate) fn create(path: Option<PathBuf>) -> Result<Jtl, Error> {
         let mut jtl = Jtl { log: None, totals: Vec::new() };
         if let Some(path) = path {
-            let file = File::create(&path).map_err(Error::system(format!("write {}", path.display())))?;
+            let file = File::options().write(true).create(true).truncate(false).open(&path);
+            let file = file.map_err(Error::system(format!("write {}", path.display())))?;
+            // Another comparison must not lose what it has written so far. Only a file has a lock and a length.
+            if file.metadata().is_ok_and(|found| found.is_file()) {
+                if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
+                    return Err(Error::FileInUse(path));
+                }
+                file.set_len(0).map_err(Error::system(format!("write {}", path.display())))?;
+            }
             jtl.log = Some((path, WriterBuilder::new().terminator(Terminator::Any(b'\n')).from_writer(file)));
         }
         jtl.write(|writer| writer.write_record(COLUMNS))?;

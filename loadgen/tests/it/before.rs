@@ -41,6 +41,8 @@ fn a_threshold_that_cannot_be_checked_is_refused() {
         let args = ["compare", "--strategies", "zk-mutex,pg-conditional", "--trials", "9", "--threshold", rule];
         assert_refused(&args, 64, expected);
     }
+    let args = ["compare", "--stock", "10", "--threshold", "pg-conditional p50<1s"];
+    assert_refused(&args, 64, "needs the times of 20 sold units, and 1 trial can sell 10");
 }
 
 #[test]
@@ -62,6 +64,10 @@ fn an_export_of_what_the_service_does_not_know_is_refused() {
             (&["--strategies", "zk-mutx"][..], "; did you mean zk-mutex?\n"),
             (&[], "a run sells by one strategy, and none is named: write --strategies zk-mutex"),
             (&["--strategies", "zk-mutex", "--plan", "plan.toml"], "unexpected argument '--nonsense'"),
+            (
+                &["--strategies", "zk-mutex", "--threshold", "zk-mutx p99<1s"],
+                "is about nothing that is compared: zk-mutex with 300 users; did you mean zk-mutex?\n",
+            ),
         ] {
             let finished = refused(&lab, &[&["export", engine], args].concat());
             assert_eq!(finished.code, Some(64), "{}", finished.stderr);
@@ -113,8 +119,9 @@ fn a_folder_that_cannot_be_written_is_refused() {
 fn two_comparisons_never_write_into_one_folder() {
     let lab = Lab::new();
     let args = |trials: &'static str| {
-        let args = "compare --users 10 --stock 5 --instances 1 --no-warm-up --strategies pg-conditional --trials";
-        args.split(' ').chain([trials])
+        let args = "compare --users 10 --stock 5 --instances 1 --no-warm-up --strategies pg-conditional --request-log log.jtl \
+            --trials";
+        args.split_whitespace().chain([trials])
     };
     let first = Running::start(lab.loadgen_throwaway(args("200")).arg("--demo-service").arg(demo_service()));
     first.until_stderr("trial 1/200");
@@ -123,10 +130,15 @@ fn two_comparisons_never_write_into_one_folder() {
     let expected =
         "error: another loadgen writes into report; wait until it has ended, or choose another folder with --out\n";
     assert_eq!(second.stderr, expected);
+    let elsewhere = args("1").chain(["--out", "elsewhere"]);
+    let third = finish(lab.loadgen_throwaway(elsewhere).arg("--demo-service").arg(demo_service()));
+    assert_eq!(third.code, Some(3), "{}", third.stderr);
+    assert!(third.stderr.ends_with("error: another loadgen writes into log.jtl; wait until it has ended, or name another file \
+        with --request-log\n"), "{}", third.stderr);
     // The kernel unlocks what a killed process has locked.
     first.signal(Signal::SIGKILL);
     first.wait();
-    let third = finish(lab.loadgen_throwaway(args("1")).arg("--demo-service").arg(demo_service()));
-    assert!([Some(0), Some(4)].contains(&third.code), "{}", third.stderr);
+    let fourth = finish(lab.loadgen_throwaway(args("1")).arg("--demo-service").arg(demo_service()));
+    assert!([Some(0), Some(4)].contains(&fourth.code), "{}", fourth.stderr);
     assert_eq!(lab.report()["trials"].as_array().unwrap().len(), 1);
 }

@@ -241,7 +241,7 @@ pub(crate) fn compare(sides: Sides<'_>, metrics: &[&'static Metric]) -> Vec<Row>
             let is_compared = match (kind, metric.better) {
                 (Compared::Exact, Better::Zero) => was.finding == Finding::Broken,
                 (Compared::Exact, _) => true,
-                _ => was.is_comparable && now.is_comparable,
+                _ => was.has_times() && now.has_times(),
             };
             let Some(unit) = sides.unit(kind).filter(|_| is_compared) else { continue };
             let (old, new) = (figures(metric, &of_old, unit, old), figures(metric, &of_new, unit, new));
@@ -280,7 +280,9 @@ fn trial<'a>(block: &[&'a Trial], subject: &Subject) -> Option<&'a Trial> {
 /// What the runs of a side say about one strategy.
 pub(crate) struct Standing {
     pub(crate) finding: Finding,
-    pub(crate) is_comparable: bool,
+    is_comparable: bool,
+    /// Whether the load generator was the bottleneck in a run.
+    is_limited: bool,
     /// Whether it sold wrongly, as it has to.
     pub(crate) is_control: bool,
 }
@@ -293,7 +295,14 @@ impl Standing {
         let gravest = found(Finding::Broken).or_else(|| results.iter().find(|result| result.finding != Finding::Kept));
         let finding = gravest.or(results.first())?.finding;
         let is_comparable = results.iter().all(|result| result.is_comparable);
-        Some(Standing { finding, is_comparable, is_control: finding == Finding::Kept && !is_comparable })
+        let is_limited = results.iter().any(|result| result.is_client_limited());
+        let is_control = finding == Finding::Kept && !is_comparable;
+        Some(Standing { finding, is_comparable, is_limited, is_control })
+    }
+
+    /// Whether its times say something about it.
+    pub(crate) fn has_times(&self) -> bool {
+        self.is_comparable && !self.is_limited
     }
 }
 

@@ -313,9 +313,10 @@ impl Metric {
     }
 
     /// How many units have to be sold for the figure, if it is a quantile of the times of buyers who got a unit.
-    pub(crate) fn sold_needed(&self) -> Option<u64> {
+    pub(crate) fn sold_needed(&self) -> Option<SoldNeeded> {
         match (&self.source, self.k6) {
-            (Source::Quantile(_, permille), Some(K6::SoldTime(_))) => Some(sample_needed(*permille)),
+            (Source::Quantile(_, permille), Some(K6::SoldTime(_))) => Some(SoldNeeded::InAll(sample_needed(*permille))),
+            (Source::Median(_), Some(K6::SoldTime(_))) => Some(SoldNeeded::InEach(sample_needed(500))),
             _ => None,
         }
     }
@@ -324,6 +325,15 @@ impl Metric {
     pub(crate) fn is_fault(&self, result: &StrategyResult) -> bool {
         self.better == Better::Zero && self.value(result).is_some_and(|value| value != 0.0)
     }
+}
+
+/// Units that have to be sold for a figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SoldNeeded {
+    /// In all measured trials together.
+    InAll(u64),
+    /// In each of them.
+    InEach(u64),
 }
 
 /// The trials of one strategy and number of users.

@@ -1,6 +1,6 @@
 //! The grammar of a rule: what it may say, and what is wrong with it.
 
-use crate::judge::metrics::{Kind, Metric};
+use crate::judge::metrics::{Kind, Metric, OVERSELL_RATE};
 use crate::suggest::did_you_mean;
 
 /// How a figure is compared with the value of a rule.
@@ -93,14 +93,19 @@ impl<'a> Reader<'a> {
     /// The rest of the rule, in the unit of the metric. Refuses a value that decides the rule before anything is measured.
     pub(super) fn value(&self, metric: &Metric, comparison: Comparison) -> Result<f64, String> {
         let text = self.rest().trim_end();
-        let (value, example, most) = match metric.kind {
+        let (value, example) = match metric.kind {
             // humantime knows no fractions, which a rule may well have.
-            Kind::Time => (time_ms(text), "a time is expected here, such as 250ms or 1.5s", f64::INFINITY),
-            Kind::Share => (share_of(text), "a share is expected here, such as 5% or 0.05", 1.0),
-            Kind::Count => (whole(text), "a whole number is expected here, such as 0 or 20", f64::INFINITY),
-            Kind::Number | Kind::Ratio => (number(text), "a number is expected here, such as 2 or 1.5", f64::INFINITY),
+            Kind::Time => (time_ms(text), "a time is expected here, such as 250ms or 1.5s"),
+            Kind::Share => (share_of(text), "a share is expected here, such as 5% or 0.05"),
+            Kind::Count => (whole(text), "a whole number is expected here, such as 0 or 20"),
+            Kind::Number | Kind::Ratio => (number(text), "a number is expected here, such as 2 or 1.5"),
         };
-        let value = value.filter(|value| *value <= most).ok_or_else(|| self.wrong(example))?;
+        // More units may be oversold than there are.
+        let is_of_whole = metric.kind == Kind::Share && metric.key != OVERSELL_RATE.key;
+        let most = if is_of_whole { 1.0 } else { f64::INFINITY };
+        // A share above one has its sign: 5 is more likely meant as 5 %.
+        let most_written = if metric.kind == Kind::Share && !text.ends_with('%') { 1.0 } else { most };
+        let value = value.filter(|value| *value <= most_written).ok_or_else(|| self.wrong(example))?;
         // No figure is below zero.
         let (is_least, is_most) = (value <= 0.0, value >= most);
         let decided = match comparison {

@@ -1,5 +1,7 @@
 //! What was asked for differently, or not done to its end: what makes runs no fair comparison.
 
+use stats::figures::percent;
+
 use crate::error::Error;
 use crate::report::Report;
 
@@ -54,6 +56,8 @@ fn plan_differences(old: &Report, new: &Report) -> Vec<String> {
         ("ZooKeeper sessions", number(was.zk_sessions_total), number(now.zk_sessions_total)),
         ("hold", text(&was.hold), text(&now.hold)),
         ("lock wait in ms", number(was.lock_wait_ms), number(now.lock_wait_ms)),
+        ("most dropped arrivals", percent(was.limits.dropped_share_max), percent(now.limits.dropped_share_max)),
+        ("most errors", percent(was.limits.errors_share_max), percent(now.limits.errors_share_max)),
         ("service arguments", was.service_args.join(" "), now.service_args.join(" ")),
     ])
 }

@@ -122,6 +122,16 @@ fn a_strategy_that_is_gone_fails_the_comparison() {
 }
 
 #[test]
+fn times_of_a_limited_load_generator_are_not_compared() {
+    let new = of_mutex(|trial| trial.generator.limited = true);
+    let diff = diff(&[fixture::report()], &[new]);
+    let is_timed = |strategy: &str| diff.rows.iter().any(|row| row.strategy == strategy && row.unit == Unit::Run);
+    assert!(!is_timed("zk-mutex") && is_timed("pg-conditional"));
+    let expected = "zk-mutex with 300 users sold wrongly, did not exclude, was not decided, or was limited by the load generator";
+    assert!(diff.caveats.iter().any(|caveat| caveat.starts_with(expected)), "{:?}", diff.caveats);
+}
+
+#[test]
 fn a_run_that_was_cut_is_refused() {
     let mut cut = fixture::report();
     cut.trials.truncate(12);

@@ -90,6 +90,9 @@ fn an_impossible_simulation_is_refused_with_the_remedy() {
         assert_eq!((finished.code, finished.stdout.as_str()), (Some(64), ""), "{args}: {}", finished.stderr);
         assert!(finished.stderr.contains(said), "{args}: {}", finished.stderr);
     }
+    let unwritable = simulate(&lab, "--out missing/file.json");
+    assert_eq!((unwritable.code, unwritable.stdout.as_str()), (Some(3), ""));
+    assert_eq!(unwritable.stderr, "error: could not write missing/file.json: No such file or directory (os error 2)\n");
     let missing = simulate(&lab, "--from missing.json");
     assert_eq!(missing.code, Some(64));
     assert!(missing.stderr.contains("missing.json is no simulation: No such file or directory"), "{}", missing.stderr);

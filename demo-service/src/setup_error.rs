@@ -251,7 +251,9 @@ impl SetupError {
                 Self::ZooKeeperTls { authority: authority.to_owned(), source }
             }
             // A proxy before a server that has not started closes connections, too. One session is never too many.
-            (OpenError::Session(source @ Connect { is_limited: true, .. }), _) if count > 1 => Self::TooManySessions(source),
+            (OpenError::Session(source @ Connect { is_limited: true, .. }), _) if count > 1 => {
+                Self::TooManySessions(source)
+            }
             (OpenError::Session(source @ (CredentialsMissing { .. } | CredentialsRefused { .. })), _)
             | (OpenError::Identity(source), _) => Self::LockRefused(source),
             (OpenError::Session(source), _) => Self::ZooKeeper(source),

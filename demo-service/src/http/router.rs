@@ -201,7 +201,8 @@ mod tests {
     async fn refusal(routes: Router, within: Duration) -> (StatusCode, Value) {
         let request =
             Request::get("/").header(HOST, "lab").header("idempotency-key", "a-key").body(Body::empty()).unwrap();
-        let response = enclose(routes, Audience::Everybody, Contract(Bytes::new()), within).oneshot(request).await.unwrap();
+        let response =
+            enclose(routes, Audience::Everybody, Contract(Bytes::new()), within).oneshot(request).await.unwrap();
         assert_eq!(response.headers()[CONTENT_TYPE], problem::PROBLEM_JSON);
         let status = response.status();
         let body = to_bytes(response.into_body(), 4096).await.unwrap();

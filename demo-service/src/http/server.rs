@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{debug, info, warn};
 
-use super::connections::Connections;
 use super::audience::Audience;
+use super::connections::Connections;
 use super::router::router;
 use super::{open_files, peers};
 use crate::app::App;

@@ -51,9 +51,7 @@ pub async fn probe(sessions: &SessionPool) -> Result<(), zk_recipes::Error> {
 /// Tells whether ZooKeeper answered, and an operator must do something: change an ACL, a quota, or the nodes.
 fn is_refusal(error: &zk_recipes::Error) -> bool {
     use zk_recipes::Error as E;
-    let refuses = |error: &E| {
-        matches!(error, E::NotAuthorized { .. } | E::Refused { .. } | E::NumbersExhausted { .. })
-    };
+    let refuses = |error: &E| matches!(error, E::NotAuthorized { .. } | E::Refused { .. } | E::NumbersExhausted { .. });
     error.errors().any(refuses)
 }
 

@@ -150,7 +150,8 @@ fn ensure_it_can_be_checked(
     let Some(needed) = threshold.metric().sold_needed() else { return Ok(()) };
     // A strategy that oversells may sell more than there is.
     let sells_more = |strategy: &Strategy| strategy.promise.expects_oversell(instances);
-    let most = |(subject, strategy): (&Subject, &Strategy)| sold_most(&settings.load, subject.users, sells_more(strategy));
+    let most =
+        |(subject, strategy): (&Subject, &Strategy)| sold_most(&settings.load, subject.users, sells_more(strategy));
     let fewest = std::iter::once(first).chain(has_figure).map(most).min().unwrap_or(u64::MAX);
     let (needed, trials, remedy) = match needed {
         SoldNeeded::InAll(needed) => (needed, settings.trials, "give more --trials or more --stock"),

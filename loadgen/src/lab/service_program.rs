@@ -10,8 +10,8 @@ use std::time::Duration;
 use tokio::process::Command;
 
 use crate::error::{Error, Exit};
-use crate::lab::source::{Program, ServiceSettings};
 use crate::lab::servers::is_set;
+use crate::lab::source::{Program, ServiceSettings};
 use crate::lab::strategy::{Strategy, StrategyList};
 
 /// How long after its last sign of life a session ends. The burst may take the machine's whole time for seconds, and no
@@ -41,9 +41,9 @@ const LISTENERS: u64 = 2;
 pub(crate) fn find(program: &Program) -> Result<PathBuf, Error> {
     let program = match &program.path {
         Some(path) => path.clone(),
-        None => env::current_exe()
-            .map_err(Error::system("find this program's own folder"))?
-            .with_file_name("demo-service"),
+        None => {
+            env::current_exe().map_err(Error::system("find this program's own folder"))?.with_file_name("demo-service")
+        }
     };
     if program.is_file() { Ok(program) } else { Err(Error::ServiceMissing(program)) }
 }

@@ -261,7 +261,10 @@ mod tests {
         let [of_others, own] = caveats.as_slice() else { panic!("one for each side: {caveats:?}") };
         let expected = ": zk-mutex with 300 users (10\u{202f}% late, 50\u{202f}% of the p50, first starts within ";
         assert!(own.contains(expected) && !of_others.contains(expected), "{caveats:?}");
-        assert!(own.ends_with("; it waited for a processor for up to 25\u{202f}% of its time: it was busy itself"), "{own}");
+        assert!(
+            own.ends_with("; it waited for a processor for up to 25\u{202f}% of its time: it was busy itself"),
+            "{own}"
+        );
         assert!(of_others.ends_with("75\u{202f}% of its time: the service, the servers or others had the processors"));
     }
 }

@@ -133,8 +133,14 @@ fn two_comparisons_never_write_into_one_folder() {
     let elsewhere = args("1").chain(["--out", "elsewhere"]);
     let third = finish(lab.loadgen_throwaway(elsewhere).arg("--demo-service").arg(demo_service()));
     assert_eq!(third.code, Some(3), "{}", third.stderr);
-    assert!(third.stderr.ends_with("error: another loadgen writes into log.jtl; wait until it has ended, or name another file \
-        with --request-log\n"), "{}", third.stderr);
+    assert!(
+        third.stderr.ends_with(
+            "error: another loadgen writes into log.jtl; wait until it has ended, or name another file \
+        with --request-log\n"
+        ),
+        "{}",
+        third.stderr
+    );
     // The kernel unlocks what a killed process has locked.
     first.signal(Signal::SIGKILL);
     first.wait();

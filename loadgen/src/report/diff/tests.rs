@@ -127,7 +127,8 @@ fn times_of_a_limited_load_generator_are_not_compared() {
     let diff = diff(&[fixture::report()], &[new]);
     let is_timed = |strategy: &str| diff.rows.iter().any(|row| row.strategy == strategy && row.unit == Unit::Run);
     assert!(!is_timed("zk-mutex") && is_timed("pg-conditional"));
-    let expected = "zk-mutex with 300 users sold wrongly, did not exclude, was not decided, or was limited by the load generator";
+    let expected =
+        "zk-mutex with 300 users sold wrongly, did not exclude, was not decided, or was limited by the load generator";
     assert!(diff.caveats.iter().any(|caveat| caveat.starts_with(expected)), "{:?}", diff.caveats);
 }
 

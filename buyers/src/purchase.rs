@@ -70,7 +70,8 @@ pub struct Load {
 pub(crate) fn client(purchase: &Purchase) -> Result<Client, Error> {
     // A proxy would be measured with the service. The probes of ten thousand idle connections come at one instant, overflow the
     // queue of the loopback device, and then the system ends connections in good health.
-    let builder = Client::builder().no_proxy().tcp_keepalive(None).tcp_user_timeout(None);
+    let builder = Client::builder().no_proxy().tcp_user_timeout(None);
+    let builder = builder.tcp_keepalive(None).tcp_keepalive_interval(None).tcp_keepalive_retries(None);
     let builder = builder.timeout(purchase.answer_within);
     builder.build().map_err(|error| Error::Generator(format!("no HTTP client: {error}")))
 }

@@ -2,6 +2,7 @@
 
 mod child_number;
 pub(crate) mod configuration;
+mod properties;
 pub(crate) mod server;
 
 use std::ops::RangeInclusive;

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::properties::escaped;
 use crate::Error;
 use crate::account::Account;
 use crate::authority;
@@ -253,17 +254,6 @@ admin.enableServer=false
 /// How `conf` begins the line that tells where the server keeps its data.
 pub(crate) fn data_dir_line(dir: &Path) -> String {
     format!("dataDir={}/data", dir.display())
-}
-
-/// A line of a file of properties, which Java reads as Latin-1.
-fn escaped(line: &str) -> String {
-    line.encode_utf16()
-        .map(|unit| match u8::try_from(unit) {
-            Ok(b'\\') => r"\\".to_owned(),
-            Ok(byte) if byte.is_ascii() => char::from(byte).to_string(),
-            _ => format!(r"\u{unit:04x}"),
-        })
-        .collect()
 }
 
 /// The environment of Java, which reads the names of files in the encoding of the locale.

@@ -231,10 +231,9 @@ pub(crate) fn compare(sides: Sides<'_>, metrics: &[&'static Metric]) -> Vec<Row>
     for subject in sides.subjects() {
         let ([old, new], [of_old, of_new]) = (sides.runs(), sides.both(&subject));
         let (Some(was), Some(now)) = (Standing::of(old, &of_old), Standing::of(new, &of_new)) else { continue };
-        let are_batches = sells_in_batches(old, &of_old) || sells_in_batches(new, &of_new);
         for &metric in metrics {
             let kind = match metric.compared {
-                Compared::Cost if are_batches => Compared::Times,
+                Compared::Cost if varies(&figures(metric, &of_old, Unit::Block, old)) => Compared::Times,
                 Compared::Cost => Compared::Exact,
                 kind => kind,
             };
@@ -253,10 +252,11 @@ pub(crate) fn compare(sides: Sides<'_>, metrics: &[&'static Metric]) -> Vec<Row>
     [Compared::Exact, Compared::Times].into_iter().flat_map(|kind| rows(&measured, kind)).collect()
 }
 
-/// Whether a transaction of a trial wrote several orders.
-fn sells_in_batches(runs: &[Run<'_>], subject: &Subject) -> bool {
-    let trials = runs.iter().flat_map(|run| &run.blocks).filter_map(|block| trial(block, subject));
-    trials.filter_map(|trial| trial.postgres.batch_max).any(|orders| orders > 1)
+/// Whether the trials of a side do not agree on a figure, by more than what is taken for no difference.
+fn varies(figures: &[Option<f64>]) -> bool {
+    let known = || figures.iter().flatten().copied();
+    let [least, most] = [known().reduce(f64::min), known().reduce(f64::max)];
+    least.zip(most).is_some_and(|(least, most)| most > (1.0 + EQUIVALENT) * least)
 }
 
 /// The figure of every unit of a side.

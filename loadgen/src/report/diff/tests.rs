@@ -195,11 +195,10 @@ fn a_time_that_is_no_longer_reached_is_worse() {
 }
 
 #[test]
-fn what_a_sale_of_a_batch_costs_is_compared_by_runs() {
-    let batches =
-        |commits: u64| of_mutex(|trial| (trial.postgres.batch_max, trial.postgres.commits) = (Some(30), Some(commits)));
-    // Each run has a mood of its own, and all of its blocks share it.
-    let diff = diff(&[batches(10)], &[batches(20)]);
+fn a_cost_that_depends_on_timing_is_compared_by_runs() {
+    // The blocks of a run differ. And each run has a mood of its own, which all of its blocks share.
+    let varying = |commits: u64| of_mutex(|trial| trial.postgres.commits = Some(commits + trial.block as u64));
+    let diff = diff(&[varying(10)], &[varying(20)]);
     assert_eq!((diff.exit_code, worse(&diff)), (0, Vec::new()));
     let row = diff.rows.iter().find(|row| row.strategy == "zk-mutex" && row.figure == "commits_per_sale").unwrap();
     assert_eq!((row.unit, row.conclusion), (Unit::Run, Conclusion::CannotTell));

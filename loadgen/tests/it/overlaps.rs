@@ -49,7 +49,7 @@ const HIDDEN: &str = "
     }
     return found;";
 
-/// The report with copies of a strategy under other names: their lines end at the same points.
+/// The report with copies of a strategy under other names: their lines end at the same points. A strategy sells far too much.
 fn crowded() -> Value {
     let mut report: Value = serde_json::from_str(REPORT).unwrap();
     for name in ["zk-handoff", "zk-cohort-linger", "zk-mutex-early-release", "pg-conditional"] {
@@ -66,6 +66,11 @@ fn crowded() -> Value {
         add(&mut report["trials"]);
         add(&mut report["results"]);
         report["plan"]["blocks"].as_array_mut().unwrap().iter_mut().for_each(|block| add(&mut block["trials"]));
+    }
+    for trial in report["trials"].as_array_mut().unwrap().iter_mut().filter(|trial| trial["strategy"] == "unguarded") {
+        for count in trial["sold_over_time"]["count"].as_array_mut().unwrap() {
+            *count = (count.as_u64().unwrap() + 300).into();
+        }
     }
     report
 }

@@ -19,7 +19,8 @@ const stock = (width) => {
     .filter((row) => row.sold && row.sold.at_ms.length > 0);
   if (rows.length === 0) return null;
   const tall = 76;
-  const frame = rowFrame(rows, width, 176, tall);
+  const told = ({ sold }) => soldAfter(sold.at_ms.at(-1), sold.count.at(-1));
+  const frame = rowFrame(rows, width, 24 + 6.6 * d3.max(rows, (row) => told(row).length), tall);
   const end = d3.max(rows, (row) => row.sold.at_ms.at(-1));
   const most = d3.max(rows, (row) => row.sold.count.at(-1));
   // Of a stock that is never nearly sold there is no line: the units left would be all that one sees.
@@ -58,7 +59,7 @@ const stock = (width) => {
           className: `s s${row.strategy}`,
         }),
       ]),
-      ...rowFigures(frame, rows, ({ sold }) => soldAfter(sold.at_ms.at(-1), sold.count.at(-1))),
+      ...rowFigures(frame, rows, told),
     ],
   });
   const points = rows.flatMap((row, place) =>

@@ -100,9 +100,8 @@ pub(crate) enum Compared {
     /// Block by block. It counts what the strategy does, so the weather of a run does not matter. A figure that is a fault
     /// unless it is zero is compared for strategies only that were broken before.
     Exact,
-    /// What a sale costs. It is exact where all trials of the old side agree on it. How many sales share a batch, how many waiters
-    /// a release wakes, or how often a process hands a lock over by itself depends on how fast everything is. Then it is
-    /// compared like times.
+    /// What a sale costs. It is exact where all trials of the old side agree on it. Otherwise it depends on timing, as the size
+    /// of a batch does, and is compared like times.
     Cost,
     /// Run by run: it depends on how fast everything is, and the blocks of a run share that.
     Times,

@@ -125,11 +125,11 @@ pub(super) async fn export(args: ExportArgs, interrupt: &Interrupt, output: &mut
         let chosen = select(&offered, Some(named))?;
         settings.load.strategies = Some(chosen.into_iter().map(|strategy| strategy.name).collect());
     }
-    let exported = settings.load.strategies.as_deref().unwrap_or_default();
+    // The engine notes a rule about other strategies than it exports. Only one about none at all is a mistake.
     for threshold in &settings.load.thresholds {
-        let is_about = |users: &u32| exported.iter().any(|strategy| threshold.is_about(strategy, *users));
-        if !exported.is_empty() && !settings.load.users.iter().any(is_about) {
-            return Err(before::idle(threshold, &settings.load, exported.iter().map(String::as_str)));
+        let users = threshold.parts().users.unwrap_or(0);
+        if !offered.iter().any(|strategy| threshold.is_about(&strategy.name, users)) {
+            return Err(before::idle(threshold, &settings.load, offered.iter().map(|strategy| strategy.name.as_str())));
         }
     }
     let text = render(engine, &settings, out.as_deref())?;

@@ -52,7 +52,7 @@ rows! {
         definition: "Time in which some program of the load generator's machine, others included, was ready and had no processor \
             (pressure stall information), as a share of the worst trial. Absent where the system does not tell.",
         source: Source::Largest(|trial| trial.generator.pressure_share),
-        section: Section::Generator,
+        section: Section::Processors,
     }
     GENERATOR_CPU {
         key: "generator_cpu", title: "Processor", unit: "of all cores", kind: Kind::Share,

@@ -26,7 +26,7 @@ fn addresses(testbed: &mut Outside) -> (String, String) {
     let mut line = String::new();
     BufReader::new(testbed.child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
     let (url, zookeeper) = line.trim().split_once(' ').unwrap();
-    assert!(url.ends_with("/seckill"), "{url}");
+    assert!(url.ends_with("/seckill?sslmode=disable"), "{url}");
     (address_of(url).to_owned(), zookeeper.to_owned())
 }
 

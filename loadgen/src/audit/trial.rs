@@ -178,7 +178,9 @@ mod tests {
     }
 
     fn order(order_id: i64, quantity: i64, strategy: &str) -> OrderRow {
-        let (transaction, strategy, instance) = (Some(order_id), strategy.into(), "lab-1".into());
+        let transaction = Some(order_id);
+        let strategy = strategy.into();
+        let instance = "lab-1".into();
         let (remaining, token, arrived_ns) = (None, None, None);
         OrderRow { order_id, goods_no: 1, transaction, quantity, strategy, instance, remaining, token, arrived_ns }
     }

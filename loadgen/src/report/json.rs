@@ -136,7 +136,8 @@ impl Recorded {
         }
         let Recorded { generated_at, ended_early, environment, plan, trials, simulation, .. } = self;
         if ended_early.is_none() && trials.len() != plan.len() {
-            let (run, planned) = (trials.len(), plan.len());
+            let run = trials.len();
+            let planned = plan.len();
             return Err(format!("it has {run} of the {planned} trials of its plan, and was not ended early"));
         }
         let findings = Findings { generated_at, ended_early, environment, plan, strategies, thresholds, trials };

@@ -159,7 +159,8 @@ impl Requests {
         let path = node::child(&self.parent, &own.name);
         let read = retry_lost_reply(async || {
             let line = wire.line().await?;
-            let (note, own) = (|| wire.data_over(&line, &self.parent), || wire.stat_over(&line, &path));
+            let note = || wire.data_over(&line, &self.parent);
+            let own = || wire.stat_over(&line, &path);
             match try_join(note(), own()).await {
                 Err(ClientError::Throttled) => Ok((retry_throttled(note).await?, retry_throttled(own).await?)),
                 read => read,

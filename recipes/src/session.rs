@@ -96,8 +96,8 @@ impl Session {
     /// given, it must exist.
     ///
     /// # Errors
-    /// [`Error::Connect`] if no attempt succeeded within [`SessionConfig::connect_within`]. It says what each server does instead. To
-    /// find that out takes up to 3 s more.
+    /// [`Error::Connect`] if no attempt succeeded within [`SessionConfig::connect_within`], or if no name of the connect string has
+    /// resolved after a quarter of that time. It says what each server does instead.
     ///
     /// Some errors are returned without another attempt, because none could succeed:
     /// * before the first request: [`Error::InvalidConnectString`], [`Error::InvalidTls`], and [`Error::InvalidPath`] if a key of

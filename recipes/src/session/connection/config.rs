@@ -32,7 +32,8 @@ pub struct SessionConfig {
     /// If a shorter tick is given, holds survive a longer silence, by half the difference. Example: the timeout is 20 s, and answers
     /// came at once before the silence. Then a hold survives its last proof by 10.8 s, and with a given tick of 2 s by 14.8 s.
     pub tick_time: Option<Duration>,
-    /// Upper bound of the time to open the session, over all attempts.
+    /// Upper bound of the time to open the session, over all attempts. If no name of the connect string has resolved after a quarter of
+    /// it, opening fails then.
     pub connect_within: Duration,
     /// The TLS settings. `None`: the connections are not encrypted.
     #[cfg(feature = "tls")]

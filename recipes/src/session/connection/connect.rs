@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 use tracing::debug;
 use zk_recipes_protocol::liveness::{self, LostReason, Margins};
 use zookeeper_client::{Client, Error as ClientError, SessionInfo};
@@ -19,6 +19,9 @@ use crate::session::connection::symptoms::Symptoms;
 use crate::session::connection::task_link::TaskLink;
 use crate::session::connection::tls::{Encryption, Tls};
 use crate::session::connection::watched::Watched;
+
+/// The end of the time to connect in which the servers are looked at, beside the last attempts.
+const LOOK_WITHIN: Duration = Duration::from_secs(3);
 
 const TIMEOUT_MIN: Duration = Duration::from_millis(1);
 const TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
@@ -81,46 +84,71 @@ impl Connector {
 
     /// Opens a session. Repeats its attempts until one succeeds, an answer shows that none can, or the time is up.
     pub(crate) async fn connect(&self, config: &SessionConfig) -> Result<Line, Error> {
-        let mut last_error = ClientError::Timeout;
-        let attempts = async {
-            // For the client library, zero stands for its default. The protocol sends milliseconds as a signed 32-bit number.
-            let mut timeout = config.timeout.clamp(TIMEOUT_MIN, TIMEOUT_MAX);
-            let mut backoff = Backoff::to_connect(timeout);
-            loop {
-                let servers = self.resolve(liveness::connection_timeout(timeout)).await;
-                match self.open(&servers, timeout, None).await {
-                    // The server granted a shorter timeout. A dead connection must then be noticed sooner, so that there is
-                    // time to reconnect. So the session is opened again, with this timeout.
-                    Ok(line) if line.client.session_timeout() < timeout => {
-                        timeout = line.client.session_timeout();
-                        continue;
-                    }
-                    Ok(line) => match line.has_chroot().await {
-                        Ok(true) => return self.check_timeout(line),
-                        Ok(false) => return Err(self.no_chroot(&line)),
-                        Err(error) => last_error = error,
-                    },
-                    Err(error) => match self.hopeless(&error, config.tls_settings()).await {
-                        Some(error) => return Err(error),
-                        None => last_error = error,
-                    },
-                }
-                debug!(self.connect_string, error = %last_error, "could not connect, trying again");
-                backoff.pause().await;
-            }
+        let within = config.connect_within;
+        let look_within = LOOK_WITHIN.min(within);
+        let look = || Symptoms::of(&self.connect_string, config.tls_settings(), look_within);
+        let looked = async {
+            tokio::time::sleep(within - look_within).await;
+            look().await
         };
-        match tokio::time::timeout(config.connect_within, attempts).await {
-            Ok(line) => line,
-            Err(_) => {
-                let symptoms = Symptoms::of(&self.connect_string).await;
-                debug!(self.connect_string, %symptoms, error = %last_error, "could not connect in time");
-                Err(Error::Connect {
-                    connect_string: self.connect_string.clone(),
-                    within: config.connect_within,
-                    is_limited: symptoms.has_limit(),
-                    source: symptoms.into(),
-                })
+        let time_is_up = join(looked, tokio::time::sleep(within));
+        let mut last_error = None;
+        let (symptoms, within) = tokio::select! {
+            biased;
+            opened = self.attempts(config, &mut last_error) => match opened {
+                Some(opened) => return opened,
+                None => (look().await, names_within(within)),
+            },
+            (symptoms, ()) = time_is_up => (symptoms, within),
+        };
+        let symptoms = symptoms.after(last_error);
+        debug!(self.connect_string, %symptoms, "could not connect in time");
+        Err(Error::Connect {
+            connect_string: self.connect_string.clone(),
+            within,
+            is_limited: symptoms.has_limit(),
+            source: symptoms.into(),
+        })
+    }
+
+    /// Repeats attempts to open a session until one succeeds, or an answer shows that none can. Returns `None` if no name has resolved
+    /// for [`names_within`]. A name that has resolved once is waited for, whatever becomes of it.
+    async fn attempts(
+        &self,
+        config: &SessionConfig,
+        last_error: &mut Option<ClientError>,
+    ) -> Option<Result<Line, Error>> {
+        let begun = Instant::now();
+        let mut has_resolved = false;
+        // For the client library, zero stands for its default. The protocol sends milliseconds as a signed 32-bit number.
+        let mut timeout = config.timeout.clamp(TIMEOUT_MIN, TIMEOUT_MAX);
+        let mut backoff = Backoff::to_connect(timeout);
+        loop {
+            let servers = self.resolve(liveness::connection_timeout(timeout)).await;
+            let error = match self.open(&servers, timeout, None).await {
+                // The server granted a shorter timeout. A dead connection must then be noticed sooner, so that there is
+                // time to reconnect. So the session is opened again, with this timeout.
+                Ok(line) if line.client.session_timeout() < timeout => {
+                    timeout = line.client.session_timeout();
+                    continue;
+                }
+                Ok(line) => match line.has_chroot().await {
+                    Ok(true) => return Some(self.check_timeout(line)),
+                    Ok(false) => return Some(Err(self.no_chroot(&line))),
+                    Err(error) => error,
+                },
+                Err(error) => match self.hopeless(&error, config.tls_settings()).await {
+                    Some(error) => return Some(Err(error)),
+                    None => error,
+                },
+            };
+            has_resolved = has_resolved || servers::any_resolves(&self.connect_string).await;
+            if !has_resolved && begun.elapsed() >= names_within(config.connect_within) {
+                return None;
             }
+            debug!(self.connect_string, %error, "could not connect, trying again");
+            *last_error = Some(error);
+            backoff.pause().await;
         }
     }
 
@@ -187,4 +215,10 @@ impl Connector {
             _ => Ok(line),
         }
     }
+}
+
+/// Returns how long it may take until the first name resolves: a quarter of the time to connect. The name of a container resolves once
+/// the container has started, and a misspelt name never does.
+fn names_within(connect_within: Duration) -> Duration {
+    connect_within / 4
 }

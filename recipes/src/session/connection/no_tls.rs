@@ -1,8 +1,11 @@
 //! The stand-in for `tls` without the feature `tls`. Its types have no values, so no session uses TLS.
 
+use std::io;
+
 use zookeeper_client::{Client, Connector, Error as ClientError};
 
 use crate::error::Error;
+use crate::session::connection::servers::Server;
 
 #[derive(Debug)]
 pub(crate) enum Tls {}
@@ -16,6 +19,10 @@ impl Tls {
     }
 
     pub(crate) async fn diagnose(&self, _: &str) -> Option<Error> {
+        match *self {}
+    }
+
+    pub(crate) async fn greet(&self, _: &Server<'_>) -> io::Result<()> {
         match *self {}
     }
 }

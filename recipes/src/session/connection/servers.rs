@@ -1,5 +1,7 @@
 //! The servers of a connect string, parsed as the client library parses them.
 
+use futures_util::future::join_all;
+
 use crate::error::Error;
 
 const TCP: &str = "tcp://";
@@ -62,6 +64,12 @@ pub(crate) fn join(one_by_one: &[String]) -> String {
     let chroot = one_by_one.last().map_or("", |last| chroot(last));
     let servers: Vec<&str> = one_by_one.iter().map(|server| server.strip_suffix(chroot).unwrap_or(server)).collect();
     servers.join(",") + chroot
+}
+
+/// Tells whether any name of a connect string has an address. An address is its own name.
+pub(crate) async fn any_resolves(connect_string: &str) -> bool {
+    let look = async |server: Server<'_>| tokio::net::lookup_host((server.host, server.port)).await.is_ok();
+    join_all(servers(connect_string).map(look)).await.contains(&true)
 }
 
 /// Returns a connect string for each address of a server. A name without an address stays as it is.
@@ -142,5 +150,11 @@ mod tests {
         assert_eq!(addresses("localhost:99999").await, ["localhost:99999"], "no port is made up");
         let local = addresses("tcp://localhost:7/shop").await;
         assert!(local.contains(&"tcp://127.0.0.1:7/shop".to_owned()), "{local:?}");
+    }
+
+    #[tokio::test]
+    async fn one_name_that_resolves_is_enough() {
+        assert!(any_resolves("no.such.name.invalid,[::1]:2/shop").await);
+        assert!(!any_resolves("no.such.name.invalid,tcp://nor.this.invalid:7/shop").await);
     }
 }

@@ -107,9 +107,8 @@ impl Tls {
     /// Shakes hands with one server after another, and returns the first TLS error. `None` if there was none. The client library
     /// reports only that it reached no server.
     pub(crate) async fn diagnose(&self, connect_string: &str) -> Option<Error> {
-        let connector = TlsConnector::from(Arc::new(self.client_config().ok()?));
         for server in servers(connect_string) {
-            let tried = tokio::time::timeout(DIAGNOSE_WITHIN, greet(&connector, &server)).await;
+            let tried = tokio::time::timeout(DIAGNOSE_WITHIN, self.greet(&server)).await;
             let Ok(Err(error)) = tried else { continue };
             if let Some(cause) = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>()) {
                 let (server, cause) = (server.address.to_owned(), cause.clone().into());
@@ -117,6 +116,17 @@ impl Tls {
             }
         }
         None
+    }
+
+    /// Shakes hands with a server, and sends the command `isro`. A server that refuses our certificate may say so only after the
+    /// handshake.
+    pub(crate) async fn greet(&self, server: &Server<'_>) -> io::Result<()> {
+        let connector = TlsConnector::from(Arc::new(self.client_config().map_err(io::Error::other)?));
+        let name = ServerName::try_from(server.host.to_owned()).map_err(io::Error::other)?;
+        let stream = TcpStream::connect((server.host, server.port)).await?;
+        let mut stream = connector.connect(name, stream).await?;
+        stream.write_all(b"isro").await?;
+        stream.read_u8().await.map(drop)
     }
 }
 
@@ -140,15 +150,6 @@ fn check_hosts(connect_string: &str) -> Result<(), Error> {
     }
     let source = "a host is neither a name nor an address, so that no certificate can be for it".into();
     Err(Error::InvalidConnectString { connect_string: connect_string.to_owned(), source })
-}
-
-/// Shakes hands, and sends the command `isro`. A server that refuses our certificate may say so only after the handshake.
-async fn greet(connector: &TlsConnector, server: &Server<'_>) -> io::Result<()> {
-    let name = ServerName::try_from(server.host.to_owned()).map_err(io::Error::other)?;
-    let stream = TcpStream::connect((server.host, server.port)).await?;
-    let mut stream = connector.connect(name, stream).await?;
-    stream.write_all(b"isro").await?;
-    stream.read_u8().await.map(drop)
 }
 
 fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, Box<dyn std::error::Error + Send + Sync>> {

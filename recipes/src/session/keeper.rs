@@ -19,7 +19,6 @@ use crate::session::connection::line::Line;
 use crate::session::connection::task_link::TaskLink;
 use crate::session::ending::Ending;
 use crate::session::liveness::liveness_cell::LivenessCell;
-use crate::session::replies::retry_throttled;
 use crate::session::wire::Wire;
 
 /// The keeper of one session.
@@ -131,27 +130,35 @@ impl Keeper {
     }
 
     /// Sends signs of life until the connection has ended. At most one sign is under way. Signs are sent at least
-    /// [`look_after`](Self::look_after) apart.
+    /// [`look_after`](Self::look_after) apart, but a sign that the server throttles is repeated earlier. Then the sign is sent that is
+    /// due by that time: a proof does not wait until a read is answered.
     async fn serve(&self, task_link: &TaskLink) {
         let mut sign: Option<Answer> = None;
-        let mut last = Instant::now();
+        let mut not_before = Instant::now() + self.look_after();
+        let mut to_repeat = Backoff::to_repeat();
         loop {
             let look_after = self.look_after();
             let pause = match self.liveness().due() {
-                Some((_, due_in)) if sign.is_none() => due_in.max(look_after.saturating_sub(last.elapsed())),
+                Some((_, due_in)) if sign.is_none() => due_in.max(not_before.saturating_duration_since(Instant::now())),
                 _ => look_after,
             };
             tokio::select! {
                 () = task_link.parted() => return,
-                () = answered(&mut sign) => sign = None,
+                is_throttled = answered(&mut sign) => {
+                    sign = None;
+                    match is_throttled {
+                        true => not_before = not_before.min(Instant::now() + to_repeat.advance()),
+                        false => to_repeat = Backoff::to_repeat(),
+                    }
+                }
                 () = tokio::time::sleep(pause.min(look_after)) => {}
             }
             self.liveness().look();
             if sign.is_none()
-                && last.elapsed() >= look_after
+                && Instant::now() >= not_before
                 && let Some((due, Duration::ZERO)) = self.liveness().due()
             {
-                last = Instant::now();
+                not_before = Instant::now() + look_after;
                 sign = self.wire.upgrade().map(|wire| Box::pin(send(wire, due)) as Answer);
             }
         }
@@ -275,12 +282,8 @@ impl Keeper {
         if attached < timeout {
             warn!(server, timeout_ms = attached.as_millis(), "the server has shortened the session timeout");
         }
-        // The server may lag behind the previous one. When it answers this request, it has caught up with all earlier commits.
-        let answer = match self.liveness().is_held() {
-            true => retry_throttled(|| line.prove(self.liveness())).await,
-            false => line.catch_up().await,
-        };
-        match answer {
+        // The server may lag behind the previous one.
+        match line.catch_up(self.liveness().is_held(), self.liveness()).await {
             Ok(()) => {
                 self.liveness().event(Event::Connected);
                 Ok(line)
@@ -317,15 +320,14 @@ async fn send(wire: Arc<Wire>, sign: Sign) -> Result<(), ClientError> {
     }
 }
 
-async fn answered(sign: &mut Option<Answer>) {
-    match sign {
-        Some(sign) => {
-            if let Err(error) = sign.await {
-                debug!(%error, "no sign of life");
-            }
-        }
-        None => std::future::pending().await,
+/// Waits for the answer to a sign. Returns whether the server throttled the sign.
+async fn answered(sign: &mut Option<Answer>) -> bool {
+    let Some(sign) = sign else { return std::future::pending().await };
+    let answer = sign.await;
+    if let Err(error) = &answer {
+        debug!(%error, "no sign of life");
     }
+    answer == Err(ClientError::Throttled)
 }
 
 #[cfg(test)]

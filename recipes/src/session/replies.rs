@@ -1,6 +1,7 @@
 //! Replies that rule out a node, and the repetition of requests that were not answered.
 
 use std::future::Future;
+use std::time::{Duration, Instant};
 
 use zookeeper_client::Error as ClientError;
 
@@ -42,7 +43,17 @@ pub(crate) async fn retry_throttled<T, F>(request: impl FnMut() -> F) -> Result<
 where
     F: Future<Output = Result<T, ClientError>>,
 {
-    repeat(request, |error| *error == ClientError::Throttled).await
+    retry_throttled_within(Duration::MAX, request).await
+}
+
+/// Sends a request over one connection, and repeats it while the server throttles it. Fails with the first throttled reply after
+/// `within`.
+pub(crate) async fn retry_throttled_within<T, F>(within: Duration, request: impl FnMut() -> F) -> Result<T, ClientError>
+where
+    F: Future<Output = Result<T, ClientError>>,
+{
+    let begun = Instant::now();
+    repeat(request, |error| *error == ClientError::Throttled && begun.elapsed() < within).await
 }
 
 async fn repeat<T, F>(
@@ -71,6 +82,15 @@ mod tests {
         let answered = retry_lost_reply(|| std::future::ready(replies.next().unwrap())).await;
         assert_eq!(answered, Ok(1));
         assert_eq!(retry_lost_reply(async || Err::<(), _>(ClientError::NoAuth)).await, Err(ClientError::NoAuth));
+    }
+
+    #[tokio::test]
+    async fn a_bounded_repetition_ends_with_the_throttled_reply() {
+        let mut replies = [Err(ClientError::Throttled), Ok(1)].into_iter();
+        let once = retry_throttled_within(Duration::ZERO, || std::future::ready(replies.next().unwrap())).await;
+        assert_eq!(once, Err(ClientError::Throttled));
+        let throttled = || std::future::ready(Err::<(), _>(ClientError::Throttled));
+        assert_eq!(retry_throttled_within(Duration::from_millis(50), throttled).await, Err(ClientError::Throttled));
     }
 
     #[test]

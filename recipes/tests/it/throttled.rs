@@ -3,8 +3,10 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::{join_all, try_join_all};
-use testbed::{ZooKeeper, ZooKeeperConfig};
-use zk_recipes::{Error, Semaphore, Session, SessionConfig, SharedCount};
+use testbed::{Proxy, ZooKeeper, ZooKeeperConfig};
+use tokio::task::JoinSet;
+use zk_recipes::{ConnectionState, Error, Mutex, Semaphore, Session, SessionConfig, SharedCount};
+use zookeeper_client::{Client, Error as ClientError};
 
 use crate::support::{RECIPES, soon, until};
 
@@ -15,6 +17,10 @@ const TIMEOUT: Duration = Duration::from_secs(40);
 async fn throttling_server() -> ZooKeeper {
     let properties = ZooKeeperConfig::THROTTLING;
     ZooKeeper::start(ZooKeeperConfig { properties, ..ZooKeeperConfig::default() }).await.unwrap()
+}
+
+async fn session(servers: &str, timeout: Duration) -> Session {
+    Session::connect(servers, SessionConfig::default().with_timeout(timeout)).await.unwrap()
 }
 
 async fn sessions(server: &ZooKeeper) -> Vec<Session> {
@@ -35,6 +41,30 @@ async fn until_throttled(server: &ZooKeeper, mut round: impl AsyncFnMut()) {
         throttled(server).await > before
     })
     .await;
+}
+
+/// Clients that keep a server busy until they are dropped. It throttles nearly every request meanwhile.
+struct Crowd {
+    _requests: JoinSet<()>,
+}
+
+impl Crowd {
+    async fn at(server: &ZooKeeper) -> Self {
+        let mut requests = JoinSet::new();
+        // While one of them reads its answers, the requests of the others wait.
+        for _ in 0..5 {
+            let client = Client::connect(&server.connect_string()).await.unwrap();
+            for _ in 0..100 {
+                let client = client.clone();
+                requests.spawn(async move {
+                    while let Ok(_) | Err(ClientError::Throttled) = client.check_stat("/").await {}
+                });
+            }
+        }
+        let before = throttled(server).await;
+        until("the crowd is throttled", async || throttled(server).await > before + 1000).await;
+        Self { _requests: requests }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -97,4 +127,81 @@ async fn permits_and_counts_are_had_from_a_server_that_throttles() {
         }
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_leaves_a_server_that_goes_on_throttling() {
+    let server = throttling_server().await;
+    let moves = [false, true].map(async |is_held| {
+        let (other, throttling) = (
+            Proxy::start(&server.connect_string()).await.unwrap(),
+            Proxy::start(&server.connect_string()).await.unwrap(),
+        );
+        throttling.refuse();
+        let servers = [other.connect_string(), throttling.connect_string()].join(",");
+        let session = session(&servers, TIMEOUT / 2).await;
+        let path = format!("/locks/{is_held}");
+        let held = match is_held {
+            true => Some(Mutex::new(&session, &path).unwrap().acquire().await.unwrap()),
+            false => None,
+        };
+        (other, throttling, session, held)
+    });
+    let moves = join_all(moves).await;
+    let crowd = Crowd::at(&server).await;
+    for (other, throttling, ..) in &moves {
+        throttling.accept();
+        other.refuse();
+        other.cut();
+    }
+    let leaves = moves.iter().map(async |(other, throttling, session, _)| {
+        // The session that asks says less than this. What more comes is of the session itself, which is repeated.
+        soon("the move", throttling.until(|traffic| traffic.bytes_to_server > 300)).await;
+        other.accept();
+        let (before, since) = (other.bytes_to_server(), Instant::now());
+        // By luck, a request may be carried out.
+        until("the session asks the other server", async || {
+            other.bytes_to_server() > before || session.state() == ConnectionState::Connected
+        })
+        .await;
+        // It stays for a quarter of its timeout.
+        assert!(since.elapsed() < session.timeout(), "{:?}", since.elapsed());
+    });
+    join_all(leaves).await;
+    drop(crowd);
+    for (_, _, session, _) in &moves {
+        until("the session is back", async || session.state() == ConnectionState::Connected).await;
+    }
+}
+
+/// What a session says over a proxy while a crowd keeps its server busy.
+struct Said<'a> {
+    proxy: &'a Proxy,
+    before: u64,
+    since: Instant,
+}
+
+impl<'a> Said<'a> {
+    fn from_now_on(proxy: &'a Proxy) -> Self {
+        Self { proxy, before: proxy.bytes_to_server(), since: Instant::now() }
+    }
+
+    /// Waits until the session has said as much, and returns the time since the start.
+    async fn until_bytes(&self, bytes: u64) -> Duration {
+        soon("the requests", self.proxy.until(|traffic| traffic.bytes_to_server >= self.before + bytes)).await;
+        self.since.elapsed()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_throttled_sign_of_life_is_repeated_soon() {
+    const SIGN_BYTES: u64 = 18;
+    let server = throttling_server().await;
+    let proxy = Proxy::start(&server.connect_string()).await.unwrap();
+    let session = session(&proxy.connect_string(), TIMEOUT).await;
+    let _crowd = Crowd::at(&server).await;
+    Said::from_now_on(&proxy).until_bytes(SIGN_BYTES).await;
+    let took = Said::from_now_on(&proxy).until_bytes(8 * SIGN_BYTES).await;
+    // Other signs are a twentieth of the timeout apart.
+    assert!(took < session.timeout() / 20 * 7, "{took:?}");
 }

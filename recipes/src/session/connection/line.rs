@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use zk_recipes_protocol::liveness;
 use zookeeper_client::{Client, Error as ClientError, MultiWriteError, StateWatcher};
 
 use crate::session::connection::task_link::TaskLink;
 use crate::session::connection::watched::Watched;
 use crate::session::liveness::liveness_cell::LivenessCell;
-use crate::session::replies::retry_throttled;
+use crate::session::replies::retry_throttled_within;
 
 /// The number that stands for any version in the protocol.
 const ANY_VERSION: i32 = -1;
@@ -31,13 +32,32 @@ impl Line {
 
     /// Tells whether the chroot exists. Without a chroot, it sends nothing. If the chroot is seen at once, it sends one request.
     pub(crate) async fn has_chroot(&self) -> Result<bool, ClientError> {
-        let is_there = async || Ok(retry_throttled(|| self.client.check_stat("/")).await?.is_some());
+        let is_there = async || Ok(self.retry_throttled(|| self.client.check_stat("/")).await?.is_some());
         if self.client.path() == "/" || is_there().await? {
             return Ok(true);
         }
         // The server may lag behind the server on which the chroot was just created.
-        retry_throttled(|| self.client.sync("/")).await?;
+        self.retry_throttled(|| self.client.sync("/")).await?;
         is_there().await
+    }
+
+    /// Sends a request on a new connection, and repeats it while the server throttles it. Gives up as on a silent connection, because
+    /// another server may have less to do.
+    async fn retry_throttled<T, F>(&self, request: impl FnMut() -> F) -> Result<T, ClientError>
+    where
+        F: Future<Output = Result<T, ClientError>>,
+    {
+        retry_throttled_within(liveness::connection_timeout(self.client.session_timeout()), request).await
+    }
+
+    /// Lets the server of a new connection catch up with all commits that the session has seen. `proves`: a quorum commits the
+    /// request, and the proof is noted.
+    pub(crate) async fn catch_up(&self, proves: bool, liveness: &LivenessCell) -> Result<(), ClientError> {
+        let caught_up = async || match proves {
+            true => self.prove(liveness).await,
+            false => self.answer(self.client.sync("/").await),
+        };
+        self.retry_throttled(caught_up).await
     }
 
     /// Closes the session of the connection, and waits until the connection has ended.
@@ -45,11 +65,6 @@ impl Line {
         let task_link = Arc::clone(&self.task_link);
         drop(self);
         task_link.parted().await;
-    }
-
-    /// Lets the server catch up with earlier commits.
-    pub(crate) async fn catch_up(&self) -> Result<(), ClientError> {
-        retry_throttled(async || self.answer(self.client.sync("/").await)).await
     }
 
     /// Returns `ConnectionLoss` for every way in which the client library reports that no reply came.

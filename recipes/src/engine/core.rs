@@ -63,6 +63,7 @@ struct Entry {
     proof: Option<Proof>,
     /// Why the server refused its last request.
     refusal: Option<Error>,
+    /// The pauses before its `create` is repeated. Once it has a node, they start again, for the deletion.
     to_repeat: Backoff,
     after_refusal: Backoff,
     /// Whether it is setting a watch of the lock's node, and the answer has not arrived.
@@ -118,8 +119,12 @@ impl Engine {
         let mut core = self.core.lock();
         // The queue must hear of a notification before the answers that the server sent after it.
         core.hear_of_parents();
+        let had_node = core.queue.node(id).is_some();
         let mut asks = Vec::new();
         core.queue.on(event, &mut asks);
+        if !had_node && core.queue.node(id).is_some() {
+            core.entry(id).to_repeat = Backoff::to_repeat();
+        }
         let woken = self.carry_out(&mut core, id, asks, sending);
         drop(core);
         woken.into_iter().for_each(Waker::wake);

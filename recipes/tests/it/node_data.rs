@@ -64,7 +64,7 @@ async fn a_request_that_the_server_answers_by_closing_the_connection_is_repeated
     let path = format!("/{}", "x".repeat(60_000));
     let mutex = Mutex::with_options(&session, &path, options(vec![7; LockOptions::NODE_DATA_MAX])).unwrap();
     let wait = Duration::from_secs(4);
-    // A create, a sync and a listing each time, after 10, 20, 40 … 1000 ms.
+    // A create, a sync and a listing each time, after at most 10, 20, 40 … 1000 ms.
     let mut requests = 0;
     until("the lock is asked for again and again", async || {
         let before = session.traffic().requests;

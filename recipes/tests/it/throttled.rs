@@ -205,3 +205,41 @@ async fn a_throttled_sign_of_life_is_repeated_soon() {
     // Other signs are a twentieth of the timeout apart.
     assert!(took < session.timeout() / 20 * 7, "{took:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_does_not_pause_as_its_acquire_did() {
+    const CREATE_BYTES: u64 = 150;
+    const DELETION_BYTES: u64 = 84;
+    let server = throttling_server().await;
+    let proxy = Proxy::start(&server.connect_string()).await.unwrap();
+    // It shows rarely that it lives, so nearly all bytes are those of the lock.
+    let session = session(&proxy.connect_string(), 6 * TIMEOUT).await;
+    let lock = Mutex::new(&session, "/locks/a").unwrap();
+    lock.acquire().await.unwrap().release().await.unwrap();
+    let crowd = Crowd::at(&server).await;
+    let said = Said::from_now_on(&proxy);
+    let mut acquiring = tokio::spawn(async move { lock.acquire().await });
+    let held = tokio::select! {
+        // By then the pauses of the acquire last a second.
+        _ = said.until_bytes(9 * CREATE_BYTES) => None,
+        // By luck, a `create` may be carried out.
+        acquired = &mut acquiring => Some(acquired),
+    };
+    drop(crowd);
+    let held = match held {
+        Some(acquired) => acquired,
+        None => soon("the grant", acquiring).await,
+    };
+    let held = held.unwrap().unwrap();
+    let crowd = Crowd::at(&server).await;
+    let said = Said::from_now_on(&proxy);
+    let mut releasing = tokio::spawn(held.release());
+    tokio::select! {
+        // Six pauses lie between seven deletions. If they begin anew, they are 0.63 s at most.
+        took = said.until_bytes(7 * DELETION_BYTES) => assert!(took < Duration::from_secs(5), "{took:?}"),
+        // By luck, a deletion may be carried out.
+        released = &mut releasing => return released.unwrap().unwrap(),
+    }
+    drop(crowd);
+    soon("the release", releasing).await.unwrap().unwrap();
+}

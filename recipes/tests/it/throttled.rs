@@ -52,9 +52,9 @@ impl Crowd {
     async fn at(server: &ZooKeeper) -> Self {
         let mut requests = JoinSet::new();
         // While one of them reads its answers, the requests of the others wait.
-        for _ in 0..5 {
+        for _ in 0..10 {
             let client = Client::connect(&server.connect_string()).await.unwrap();
-            for _ in 0..100 {
+            for _ in 0..90 {
                 let client = client.clone();
                 requests.spawn(async move {
                     while let Ok(_) | Err(ClientError::Throttled) = client.check_stat("/").await {}

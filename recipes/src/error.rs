@@ -36,7 +36,7 @@ pub enum Error {
     NodeDataTooLong {
         /// The given number of bytes.
         length: usize,
-        /// The upper bound: [`LockOptions::NODE_DATA_MAX`](crate::LockOptions::NODE_DATA_MAX).
+        /// The upper bound: [`NODE_DATA_MAX`](crate::NODE_DATA_MAX).
         limit: usize,
     },
 

@@ -82,6 +82,17 @@
 //!   until 10 ms are over. A [`CohortMutex`] keeps the order within each process, and the order of the processes. While others wait, a
 //!   process keeps the lock for a bounded time.
 //!
+//! # Options
+//!
+//! `new` and `from_…` take what a lock cannot be without. Methods `with_…` set the rest:
+//!
+//! | Option | Of |
+//! |---|---|
+//! | [`with_node_data`](Mutex::with_node_data): what [`participants()`] shows of a contender | [`Mutex`], [`HandoffMutex`], [`RwLock`], [`Semaphore`], [`SemaphoreMutex`] |
+//! | [`with_id`](LeaderLatch::with_id): the same for an election | [`LeaderLatch`] |
+//! | [`with_kazoo`](Mutex::with_kazoo): to share the path with the Python client | [`Mutex`], [`HandoffMutex`], [`RwLock`] |
+//! | [`with_max_handovers`](CohortMutex::with_max_handovers), [`with_max_tenure`](CohortMutex::with_max_tenure), [`with_linger`](CohortMutex::with_linger) | [`CohortMutex`] |
+//!
 //! # Features
 //!
 //! * `tls`, on by default: encrypted connections ([`Tls`]). It depends on rustls and needs a C compiler.
@@ -172,7 +183,7 @@
 //! ```no_run
 //! # async fn example(session: zk_recipes::Session) -> Result<(), zk_recipes::Error> {
 //! let permits = zk_recipes::SharedCount::new(&session, "/semaphores/imports-max", 4)?;
-//! let imports = zk_recipes::Semaphore::with_count(&session, "/semaphores/imports", &permits)?;
+//! let imports = zk_recipes::Semaphore::from_count(&session, "/semaphores/imports", &permits)?;
 //! let two = imports.acquire_many(2).await?; // both or none
 //! permits.set(8).await?; // wakes the waiter that has the turn
 //! two.release().await?;
@@ -316,7 +327,7 @@ mod session;
 mod deadline;
 mod error;
 mod node;
-mod options;
+mod node_data;
 mod token;
 
 #[cfg(doctest)]
@@ -344,7 +355,7 @@ pub use locks::semaphore::Semaphore;
 pub use locks::semaphore_mutex::SemaphoreMutex;
 pub use locks::shared_count::{SharedCount, VersionedCount};
 pub use node::validate_path;
-pub use options::LockOptions;
+pub use node_data::NODE_DATA_MAX;
 pub use session::Session;
 pub use session::acl::{Acl, Auth, Parents, Permissions};
 pub use session::connection::config::SessionConfig;

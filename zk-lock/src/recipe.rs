@@ -5,8 +5,8 @@ use std::num::NonZeroU32;
 use std::str::FromStr;
 
 use zk_recipes::{
-    AnyLock, CohortMutex, Error, HandoffMutex, LeaderLatch, LockOptions, Mutex, NaiveLock, RwLock, Semaphore,
-    SemaphoreMutex, Session,
+    AnyLock, CohortMutex, Error, HandoffMutex, LeaderLatch, Mutex, NaiveLock, RwLock, Semaphore, SemaphoreMutex,
+    Session,
 };
 
 /// What `--recipe` may be.
@@ -67,16 +67,15 @@ impl fmt::Display for Recipe {
 impl Recipe {
     /// The lock of this recipe at `path`. Its nodes carry `node_data`, where the recipe leaves room for that.
     pub(crate) fn lock(self, session: &Session, path: &str, node_data: String) -> Result<AnyLock, Error> {
-        let options = |node_data: String| LockOptions::default().with_node_data(node_data);
         Ok(match self {
-            Self::Mutex => Mutex::with_options(session, path, options(node_data))?.into(),
-            Self::Handoff => HandoffMutex::with_options(session, path, options(node_data))?.into(),
-            Self::Cohort => CohortMutex::from(Mutex::with_options(session, path, options(node_data))?).into(),
-            Self::Read => RwLock::with_options(session, path, options(node_data))?.read_lock().into(),
-            Self::Write => RwLock::with_options(session, path, options(node_data))?.write_lock().into(),
-            Self::SemaphoreMutex => SemaphoreMutex::new(session, path)?.with_node_data(node_data.into())?.into(),
+            Self::Mutex => Mutex::new(session, path)?.with_node_data(node_data)?.into(),
+            Self::Handoff => HandoffMutex::new(session, path)?.with_node_data(node_data)?.into(),
+            Self::Cohort => CohortMutex::from(Mutex::new(session, path)?.with_node_data(node_data)?).into(),
+            Self::Read => RwLock::new(session, path)?.with_node_data(node_data)?.read_lock().into(),
+            Self::Write => RwLock::new(session, path)?.with_node_data(node_data)?.write_lock().into(),
+            Self::SemaphoreMutex => SemaphoreMutex::new(session, path)?.with_node_data(node_data)?.into(),
             Self::Semaphore { permits } => {
-                Semaphore::new(session, path, permits.get())?.with_node_data(node_data.into())?.into()
+                Semaphore::new(session, path, permits.get())?.with_node_data(node_data)?.into()
             }
             Self::Naive => NaiveLock::new(session, path)?.into(),
             Self::Leader => LeaderLatch::new(session, path)?.with_id(node_data)?.into(),

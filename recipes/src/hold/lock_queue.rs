@@ -16,11 +16,12 @@ use crate::hold::guard::LockGuard;
 use crate::hold::held::Hold;
 use crate::hold::node_watch;
 use crate::node;
-use crate::options::validate_node_data;
+use crate::node_data;
 use crate::session::Session;
 use crate::session::rooms::Room;
 
 /// The queue of one lock: the sequential nodes below its path.
+#[derive(Clone)]
 pub(crate) struct LockQueue {
     session: Session,
     engine: Arc<Engine>,
@@ -31,25 +32,30 @@ pub(crate) struct LockQueue {
 
 impl LockQueue {
     /// Returns a queue of nodes with Curator's names.
-    pub(crate) fn new(session: &Session, parent: &str, names: Names, node_data: Vec<u8>) -> Result<Self, Error> {
-        Self::of(Naming::Protected, session, parent, names, node_data)
+    pub(crate) fn new(session: &Session, parent: &str, names: Names) -> Result<Self, Error> {
+        Self::of(Naming::Protected, session, parent, names)
     }
 
     /// Returns a queue in which a holder leaves a note for its successor when it releases.
-    pub(crate) fn with_handoff(
-        session: &Session,
-        parent: &str,
-        names: Names,
-        node_data: Vec<u8>,
-    ) -> Result<Self, Error> {
-        Self::of(Naming::Numbered, session, parent, names, node_data)
+    pub(crate) fn with_handoff(session: &Session, parent: &str, names: Names) -> Result<Self, Error> {
+        Self::of(Naming::Numbered, session, parent, names)
     }
 
-    fn of(naming: Naming, session: &Session, parent: &str, names: Names, node_data: Vec<u8>) -> Result<Self, Error> {
+    fn of(naming: Naming, session: &Session, parent: &str, names: Names) -> Result<Self, Error> {
         node::validate_path(parent)?;
-        validate_node_data(&node_data)?;
         let engine = Engine::at(session, parent);
-        Ok(Self { session: session.clone(), engine, names, naming, node_data: node_data.into() })
+        Ok(Self { session: session.clone(), engine, names, naming, node_data: Arc::default() })
+    }
+
+    /// Returns the queue with other data for its nodes.
+    pub(crate) fn with_node_data(self: Arc<Self>, node_data: Vec<u8>) -> Result<Arc<Self>, Error> {
+        node_data::validate(&node_data)?;
+        Ok(Arc::new(Self { node_data: node_data.into(), ..Arc::unwrap_or_clone(self) }))
+    }
+
+    /// Returns the queue with other names of its contenders.
+    pub(crate) fn with_names(self: Arc<Self>, names: Names) -> Arc<Self> {
+        Arc::new(Self { names, ..Arc::unwrap_or_clone(self) })
     }
 
     pub(crate) fn session(&self) -> &Session {

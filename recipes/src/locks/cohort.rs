@@ -132,21 +132,20 @@ impl CohortMutex {
     /// Returns the lock at `path`. The children of this node are the queue, so use it for nothing else. Missing parents are
     /// created at the first acquire, as [`SessionConfig::parents`](crate::SessionConfig::parents) says.
     ///
-    /// For other options, make the `CohortMutex` from the lock that the cohort queues for. With many processes, use a
+    /// For node data and kazoo, make the `CohortMutex` from the lock that the cohort queues for. With many processes, use a
     /// [`HandoffMutex`] as that lock.
     ///
     /// ```no_run
-    /// use zk_recipes::{CohortMutex, LockOptions, Mutex};
+    /// use zk_recipes::{CohortMutex, Mutex};
     ///
     /// # fn example(session: zk_recipes::Session) -> Result<(), zk_recipes::Error> {
-    /// let options = LockOptions::default().with_node_data(b"cart-service".to_vec());
-    /// let lock = CohortMutex::from(Mutex::with_options(&session, "/locks/goods-1", options)?);
+    /// let lock = CohortMutex::from(Mutex::new(&session, "/locks/goods-1")?.with_node_data("cart-service")?);
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// If the node data differs within a cohort, the node has the data of the member that queues. Contenders that queue in
-    /// another way are in another cohort: as a `HandoffMutex`, or with [`LockOptions::kazoo`](crate::LockOptions::kazoo).
+    /// another way are in another cohort: as a `HandoffMutex`, or with [`Mutex::with_kazoo`].
     ///
     /// # Errors
     /// [`Error::InvalidPath`]. Nothing is sent.

@@ -61,21 +61,17 @@ impl LeaderLatch {
     /// # Errors
     /// [`Error::InvalidPath`]. Nothing is sent.
     pub fn new(session: &Session, path: &str) -> Result<Self, Error> {
-        Self::of(session, path, Vec::new())
+        Ok(Self { queue: Arc::new(LockQueue::new(session, path, Names::LATCH)?) })
     }
 
-    /// Sets the id of the participants, which is empty otherwise. It is the data of their nodes, so
-    /// [`participants`](Self::participants) and Curator's `getParticipants` show it. Ids need not differ.
+    /// Sets the id of the participants, which is empty by default. It is the data of their nodes, so
+    /// [`participants`](Self::participants) and Curator's `getParticipants` show it. Ids need not differ. Earlier clones keep their id.
     ///
     /// # Errors
-    /// [`Error::NodeDataTooLong`] or [`Error::NodeDataReserved`]: see [`LockOptions::node_data`](crate::LockOptions::node_data).
+    /// [`Error::NodeDataTooLong`] or [`Error::NodeDataReserved`], as [`Mutex::with_node_data`](crate::Mutex::with_node_data).
     /// Nothing is sent.
     pub fn with_id(self, id: impl Into<String>) -> Result<Self, Error> {
-        Self::of(self.session(), self.path(), id.into().into_bytes())
-    }
-
-    fn of(session: &Session, path: &str, id: Vec<u8>) -> Result<Self, Error> {
-        Ok(Self { queue: Arc::new(LockQueue::new(session, path, Names::LATCH, id)?) })
+        Ok(Self { queue: self.queue.with_node_data(id.into().into_bytes())? })
     }
 
     /// Takes part, and waits until this participant leads. There is no deadline.

@@ -13,7 +13,6 @@ use crate::hold::lock_queue::LockQueue;
 use crate::hold::owner::Owner;
 use crate::hold::waiter::Waiter;
 use crate::locks::participants::{self, Participant};
-use crate::options::LockOptions;
 use crate::session::Session;
 
 /// A fair lock: first come, first served, and each release wakes one waiter.
@@ -56,16 +55,24 @@ impl Mutex {
     /// # Errors
     /// [`Error::InvalidPath`]. Nothing is sent.
     pub fn new(session: &Session, path: &str) -> Result<Self, Error> {
-        Self::with_options(session, path, LockOptions::default())
+        Ok(Self { queue: Arc::new(LockQueue::new(session, path, Names::MUTEX)?) })
     }
 
-    /// Returns the lock at `path`, with options.
+    /// Sets the data of the nodes of its contenders, which is empty by default. [`participants`](Self::participants) shows it. Earlier
+    /// clones keep their data.
     ///
     /// # Errors
-    /// [`Error::InvalidPath`], [`Error::NodeDataTooLong`] or [`Error::NodeDataReserved`]. Nothing is sent.
-    pub fn with_options(session: &Session, path: &str, options: LockOptions) -> Result<Self, Error> {
-        let names = if options.kazoo { Names::MUTEX_AND_KAZOO } else { Names::MUTEX };
-        Ok(Self { queue: Arc::new(LockQueue::new(session, path, names, options.node_data)?) })
+    /// [`Error::NodeDataTooLong`] if it is longer than [`NODE_DATA_MAX`](crate::NODE_DATA_MAX). [`Error::NodeDataReserved`] if it is
+    /// `__REVOKE__`, which Curator's clients write to ask for a lock back. Nothing is sent.
+    pub fn with_node_data(self, node_data: impl Into<Vec<u8>>) -> Result<Self, Error> {
+        Ok(Self { queue: self.queue.with_node_data(node_data.into())? })
+    }
+
+    /// Counts the locks of kazoo, the Python client, as contenders. Make its clients wait for our nodes, with `extra_lock_patterns` or
+    /// a subclass. Curator's clients must not use the path then. Earlier clones do not change.
+    #[must_use]
+    pub fn with_kazoo(self) -> Self {
+        Self { queue: self.queue.with_names(Names::MUTEX_AND_KAZOO) }
     }
 
     pub(crate) fn into_queue(self) -> Arc<LockQueue> {

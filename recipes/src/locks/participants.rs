@@ -35,7 +35,7 @@ pub struct Participant {
     /// writer's token. In a [`CohortMutex`](crate::CohortMutex), each hand-over within the process raises the second part of the
     /// token.
     pub token: FencingToken,
-    /// The data of its node: [`LockOptions::node_data`](crate::LockOptions::node_data), or the id of a participant of a
+    /// The data of its node, as [`with_node_data`](crate::Mutex::with_node_data) sets it, or the id of a participant of a
     /// [`LeaderLatch`](crate::LeaderLatch). The clients of Curator's locks write the address of their host.
     pub data: Vec<u8>,
 }

@@ -13,7 +13,6 @@ use crate::hold::lock_queue::LockQueue;
 use crate::hold::owner::Owner;
 use crate::hold::waiter::Waiter;
 use crate::locks::participants::{self, Participant, ParticipantKind};
-use crate::options::LockOptions;
 use crate::session::Session;
 
 /// A fair lock that many readers share, or one writer holds alone. First come, first served: readers behind a waiting writer wait
@@ -63,16 +62,21 @@ impl RwLock {
     /// # Errors
     /// [`Error::InvalidPath`]. Nothing is sent.
     pub fn new(session: &Session, path: &str) -> Result<Self, Error> {
-        Self::with_options(session, path, LockOptions::default())
+        Ok(Self { queue: Arc::new(LockQueue::new(session, path, Names::READ_WRITE)?) })
     }
 
-    /// Returns the lock at `path`, with options.
+    /// Sets the data of the nodes of its contenders: see [`Mutex::with_node_data`](crate::Mutex::with_node_data).
     ///
     /// # Errors
-    /// [`Error::InvalidPath`], [`Error::NodeDataTooLong`] or [`Error::NodeDataReserved`]. Nothing is sent.
-    pub fn with_options(session: &Session, path: &str, options: LockOptions) -> Result<Self, Error> {
-        let names = if options.kazoo { Names::READ_WRITE_AND_KAZOO } else { Names::READ_WRITE };
-        Ok(Self { queue: Arc::new(LockQueue::new(session, path, names, options.node_data)?) })
+    /// As [`Mutex::with_node_data`](crate::Mutex::with_node_data). Nothing is sent.
+    pub fn with_node_data(self, node_data: impl Into<Vec<u8>>) -> Result<Self, Error> {
+        Ok(Self { queue: self.queue.with_node_data(node_data.into())? })
+    }
+
+    /// Counts the locks of kazoo, the Python client, as contenders: see [`Mutex::with_kazoo`](crate::Mutex::with_kazoo).
+    #[must_use]
+    pub fn with_kazoo(self) -> Self {
+        Self { queue: self.queue.with_names(Names::READ_WRITE_AND_KAZOO) }
     }
 
     /// Returns the lock for readers.

@@ -26,7 +26,7 @@ use crate::hold::multi_guard::MultiGuard;
 use crate::locks::participants::{self, Participant};
 use crate::locks::shared_count::SharedCount;
 use crate::node;
-use crate::options;
+use crate::node_data;
 use crate::session::Session;
 use crate::session::replies::retry_lost_reply;
 use crate::session::wire::Watch;
@@ -116,7 +116,7 @@ impl Semaphore {
     ///
     /// # Errors
     /// [`Error::InvalidPath`]. Nothing is sent.
-    pub fn with_count(session: &Session, path: &str, count: &SharedCount) -> Result<Self, Error> {
+    pub fn from_count(session: &Session, path: &str, count: &SharedCount) -> Result<Self, Error> {
         Self::with_permits(session, path, Permits::Counted(count.clone()))
     }
 
@@ -124,7 +124,7 @@ impl Semaphore {
         node::validate_path(path)?;
         let inner = Inner {
             path: path.to_owned(),
-            turns: LockQueue::new(session, &node::child(path, TURNS), Names::MUTEX, Vec::new())?,
+            turns: LockQueue::new(session, &node::child(path, TURNS), Names::MUTEX)?,
             leases: node::child(path, LEASES),
             parent_seen: AtomicBool::new(false),
             permits,
@@ -134,14 +134,16 @@ impl Semaphore {
         Ok(Self { recipe: "semaphore", inner: Arc::new(inner), node_data: Arc::default() })
     }
 
-    /// Sets the data of the leases that are created from now on. [`participants`](Self::participants) shows it.
+    /// Sets the data of its leases, which is empty by default. [`participants`](Self::participants) shows it. Earlier clones keep
+    /// their data.
     ///
     /// # Errors
-    /// [`Error::NodeDataTooLong`] or [`Error::NodeDataReserved`]: see [`LockOptions::node_data`](crate::LockOptions::node_data).
+    /// [`Error::NodeDataTooLong`] or [`Error::NodeDataReserved`], as [`Mutex::with_node_data`](crate::Mutex::with_node_data).
     /// Nothing is sent.
     #[doc(alias = "setNodeData")]
-    pub fn with_node_data(self, node_data: Vec<u8>) -> Result<Self, Error> {
-        options::validate_node_data(&node_data)?;
+    pub fn with_node_data(self, node_data: impl Into<Vec<u8>>) -> Result<Self, Error> {
+        let node_data = node_data.into();
+        node_data::validate(&node_data)?;
         Ok(Self { node_data: node_data.into(), ..self })
     }
 

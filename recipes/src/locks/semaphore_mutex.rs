@@ -43,11 +43,11 @@ impl SemaphoreMutex {
         Ok(Self { semaphore: Semaphore::new(session, path, 1)?.named("semaphore-mutex") })
     }
 
-    /// Sets the data of the leases that are created from now on. [`participants`](Self::participants) shows it.
+    /// Sets the data of its leases: see [`Semaphore::with_node_data`].
     ///
     /// # Errors
     /// As [`Semaphore::with_node_data`]. Nothing is sent.
-    pub fn with_node_data(self, node_data: Vec<u8>) -> Result<Self, Error> {
+    pub fn with_node_data(self, node_data: impl Into<Vec<u8>>) -> Result<Self, Error> {
         Ok(Self { semaphore: self.semaphore.with_node_data(node_data)? })
     }
 

@@ -12,9 +12,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use zk_recipes::{
-    CohortMutex, Error, FencingToken, HandoffMutex, HoldState, LockGuard, LockOptions, MultiLock, Mutex, Session,
-};
+use zk_recipes::{CohortMutex, Error, FencingToken, HandoffMutex, HoldState, LockGuard, MultiLock, Mutex, Session};
 
 use crate::support::{Lab, soon};
 
@@ -99,9 +97,8 @@ async fn those_who_queue_in_another_way_are_another_cohort_and_exclude_this_one(
     for is_kazoo in [false, true] {
         let lab = Lab::open().await;
         let session = lab.session().await;
-        let options = LockOptions::default().with_kazoo();
         let other = match is_kazoo {
-            true => CohortMutex::from(Mutex::with_options(&session, PATH, options).unwrap()),
+            true => CohortMutex::from(Mutex::new(&session, PATH).unwrap().with_kazoo()),
             false => handoff_cohort(&session),
         };
         let held = cohort(&session).acquire().await.unwrap();

@@ -7,8 +7,7 @@ use std::task::{Context, Waker};
 use testbed::{Proxy, ZooKeeper, ZooKeeperConfig};
 use tokio::task::JoinHandle;
 use zk_recipes::{
-    AnyLock, Error, HandoffMutex, HoldState, LockGuard, LockOptions, LostReason, Mutex, Session, SessionConfig,
-    participants, revoke,
+    AnyLock, Error, HandoffMutex, HoldState, LockGuard, LostReason, Mutex, Session, SessionConfig, participants, revoke,
 };
 use zookeeper_client::{Acls, Client, CreateMode};
 
@@ -198,8 +197,7 @@ async fn numbers_that_begin_anew_are_not_taken_for_earlier_ones() {
 async fn what_a_node_says_of_its_contender_is_what_the_user_gave() {
     let lab = Lab::open().await;
     let session = lab.session().await;
-    let options = LockOptions::default().with_node_data(b"_c_host-1".to_vec());
-    let lock = HandoffMutex::with_options(&session, PATH, options).unwrap();
+    let lock = HandoffMutex::new(&session, PATH).unwrap().with_node_data("_c_host-1").unwrap();
     let held = lock.acquire().await.unwrap();
     let seen = lock.participants().await.unwrap();
     assert_eq!(seen.len(), 1);

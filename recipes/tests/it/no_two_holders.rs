@@ -5,7 +5,7 @@ use std::time::Duration;
 use testbed::{Proxy, ZooKeeper, ZooKeeperConfig};
 use tokio::task::JoinHandle;
 use zk_recipes::{
-    AnyLock, CohortMutex, Error, HandoffMutex, HoldState, LockGuard, LockOptions, Mutex, Session, SessionConfig, revoke,
+    AnyLock, CohortMutex, Error, HandoffMutex, HoldState, LockGuard, Mutex, Session, SessionConfig, revoke,
 };
 use zookeeper_client::{Acls, Client, CreateMode, CreateOptions};
 
@@ -18,10 +18,7 @@ const PERSISTENT: CreateOptions<'static> = CreateMode::Persistent.with_acls(Acls
 type Kind = fn(&Session) -> AnyLock;
 
 const HANDOFF: Kind = |session| HandoffMutex::new(session, PATH).unwrap().into();
-const HANDOFF_WITH_KAZOO: Kind = |session| {
-    let options = LockOptions::default().with_kazoo();
-    HandoffMutex::with_options(session, PATH, options).unwrap().into()
-};
+const HANDOFF_WITH_KAZOO: Kind = |session| HandoffMutex::new(session, PATH).unwrap().with_kazoo().into();
 const MUTEX: Kind = |session| Mutex::new(session, PATH).unwrap().into();
 const COHORT: Kind = |session| CohortMutex::new(session, PATH).unwrap().into();
 

@@ -3,20 +3,19 @@
 use std::time::Duration;
 
 use testbed::{ZooKeeper, ZooKeeperConfig};
-use zk_recipes::{Error, HoldState, LockOptions, Mutex, RwLock, Semaphore, SemaphoreMutex, Session, SharedCount};
+use zk_recipes::{
+    Error, HandoffMutex, HoldState, LeaderLatch, Mutex, NODE_DATA_MAX, RwLock, Semaphore, SemaphoreMutex, Session,
+    SharedCount,
+};
 
 use crate::support::{Lab, soon, until};
-
-fn options(node_data: Vec<u8>) -> LockOptions {
-    LockOptions::default().with_node_data(node_data)
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_takes_the_longest_data_that_a_node_may_have() {
     let lab = Lab::open().await;
     let session = lab.session().await;
-    let data = || vec![7; LockOptions::NODE_DATA_MAX];
-    let mutex = Mutex::with_options(&session, "/locks/mutex", options(data())).unwrap();
+    let data = || vec![7; NODE_DATA_MAX];
+    let mutex = Mutex::new(&session, "/locks/mutex").unwrap().with_node_data(data()).unwrap();
     let semaphore = Semaphore::new(&session, "/locks/semaphore", 1).unwrap().with_node_data(data()).unwrap();
     let held =
         [soon("the mutex", mutex.acquire()).await.unwrap(), soon("the permit", semaphore.acquire()).await.unwrap()];
@@ -33,23 +32,23 @@ async fn data_that_servers_do_not_take_or_that_means_something_else_is_refused_b
     let lab = Lab::open().await;
     let session = lab.session().await;
     let before = session.traffic();
-    let refusals = |data: Vec<u8>| {
-        let semaphore = Semaphore::new(&session, "/locks/x", 1).unwrap();
-        let semaphore_mutex = SemaphoreMutex::new(&session, "/locks/x").unwrap();
+    let refusals = |data: &str| {
         [
-            Mutex::with_options(&session, "/locks/x", options(data.clone())).map(drop).unwrap_err(),
-            RwLock::with_options(&session, "/locks/x", options(data.clone())).map(drop).unwrap_err(),
-            semaphore.with_node_data(data.clone()).map(drop).unwrap_err(),
-            semaphore_mutex.with_node_data(data).map(drop).unwrap_err(),
+            Mutex::new(&session, "/locks/x").unwrap().with_node_data(data).map(drop).unwrap_err(),
+            HandoffMutex::new(&session, "/locks/x").unwrap().with_node_data(data).map(drop).unwrap_err(),
+            RwLock::new(&session, "/locks/x").unwrap().with_node_data(data).map(drop).unwrap_err(),
+            Semaphore::new(&session, "/locks/x", 1).unwrap().with_node_data(data).map(drop).unwrap_err(),
+            SemaphoreMutex::new(&session, "/locks/x").unwrap().with_node_data(data).map(drop).unwrap_err(),
+            LeaderLatch::new(&session, "/locks/x").unwrap().with_id(data).map(drop).unwrap_err(),
         ]
     };
-    for refused in refusals(vec![0; 1_000_001]) {
+    for refused in refusals(&"x".repeat(1_000_001)) {
         let expected = "the data of a lock's node can be 1000000 bytes at most, not 1000001: keep it elsewhere and give \
                         the nodes a reference to it";
         assert_eq!(refused.to_string(), expected);
-        assert!(matches!(refused, Error::NodeDataTooLong { length: 1_000_001, limit: LockOptions::NODE_DATA_MAX, .. }));
+        assert!(matches!(refused, Error::NodeDataTooLong { length: 1_000_001, limit: NODE_DATA_MAX, .. }));
     }
-    for refused in refusals(b"__REVOKE__".to_vec()) {
+    for refused in refusals("__REVOKE__") {
         assert!(matches!(refused, Error::NodeDataReserved), "{refused}");
     }
     assert_eq!(session.traffic(), before);
@@ -62,7 +61,7 @@ async fn a_request_that_the_server_answers_by_closing_the_connection_is_repeated
     let held = Mutex::new(&session, "/locks/other").unwrap().acquire().await.unwrap();
     // Path and data together are more than the server reads.
     let path = format!("/{}", "x".repeat(60_000));
-    let mutex = Mutex::with_options(&session, &path, options(vec![7; LockOptions::NODE_DATA_MAX])).unwrap();
+    let mutex = Mutex::new(&session, &path).unwrap().with_node_data(vec![7; NODE_DATA_MAX]).unwrap();
     let wait = Duration::from_secs(4);
     // A create, a sync and a listing each time, after at most 10, 20, 40 … 1000 ms.
     let mut requests = 0;

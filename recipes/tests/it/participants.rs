@@ -1,8 +1,6 @@
 //! Holders and waiters, as the nodes show them.
 
-use zk_recipes::{
-    AnyLock, Error, LockOptions, Mutex, NaiveLock, Participant, ParticipantKind, Semaphore, participants,
-};
+use zk_recipes::{AnyLock, Error, Mutex, NaiveLock, Participant, ParticipantKind, Semaphore, participants};
 use zookeeper_client::{Acls, CreateMode};
 
 use crate::support::{Lab, soon};
@@ -11,10 +9,8 @@ use crate::support::{Lab, soon};
 async fn the_queue_is_listed_in_its_order_with_sessions_tokens_and_data() {
     let lab = Lab::open().await;
     let sessions = [lab.session().await, lab.session().await];
-    let lock = |i: usize| {
-        let options = LockOptions::default().with_node_data(format!("instance-{i}").into_bytes());
-        Mutex::with_options(&sessions[i], "/locks/mutex", options).unwrap()
-    };
+    let lock =
+        |i: usize| Mutex::new(&sessions[i], "/locks/mutex").unwrap().with_node_data(format!("instance-{i}")).unwrap();
     assert_eq!(lock(0).participants().await.unwrap(), [], "nobody has ever queued");
     let held = lock(0).acquire().await.unwrap();
     let waiters = [lock(1).enqueue().await.unwrap(), lock(0).enqueue().await.unwrap()];
@@ -100,7 +96,7 @@ async fn kazoo_s_nodes_are_contenders_when_asked_for_and_foreign_otherwise() {
     let sequential = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
     let kazoo = "/locks/mutex/5f0c8a7b9d1e4c3fa2b6d8e0f1a3c5e7__lock__";
     let (_, sequence) = lab.raw.create(kazoo, b"python", &sequential).await.unwrap();
-    let with_kazoo = Mutex::with_options(&session, "/locks/mutex", LockOptions::default().with_kazoo()).unwrap();
+    let with_kazoo = Mutex::new(&session, "/locks/mutex").unwrap().with_kazoo();
     assert!(with_kazoo.try_acquire().await.unwrap().is_none(), "a kazoo client holds");
     plain.try_acquire().await.unwrap().expect("a plain mutex does not know it").release().await.unwrap();
     let listed = with_kazoo.participants().await.unwrap();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use zk_recipes::{Error, LockOptions, Owner, ParticipantKind, RwLock};
+use zk_recipes::{Error, Owner, ParticipantKind, RwLock};
 
 use crate::support::{Lab, soon};
 
@@ -225,8 +225,7 @@ async fn eight_clients_that_mostly_read_never_meet_a_writer() {
 async fn the_node_data_is_written_to_both_kinds_of_nodes() {
     let lab = Lab::open().await;
     let session = lab.session().await;
-    let options = LockOptions::default().with_node_data(vec![1, 2, 3, 4]);
-    let lock = RwLock::with_options(&session, "/locks/rw", options).unwrap();
+    let lock = RwLock::new(&session, "/locks/rw").unwrap().with_node_data([1_u8, 2, 3, 4]).unwrap();
     let writing = lock.write_lock().acquire().await.unwrap();
     let reader = lock.read_lock().enqueue().await.unwrap();
     for path in [writing.node_path(), reader.node_path()] {

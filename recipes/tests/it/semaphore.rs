@@ -275,7 +275,7 @@ async fn the_participants_are_the_leases_with_their_data_and_whether_they_hold()
     let lab = Lab::open().await;
     let (session, other) = (lab.session().await, lab.session().await);
     let count = SharedCount::new(&session, COUNT, 3).unwrap();
-    let ours = Semaphore::with_count(&session, PATH, &count).unwrap();
+    let ours = Semaphore::from_count(&session, PATH, &count).unwrap();
     assert_eq!(ours.participants().await.unwrap(), [], "nobody has ever asked");
     let mut data = vec![1, 2, 3, 4];
     let named = ours.clone().with_node_data(data.clone()).unwrap();
@@ -298,7 +298,7 @@ async fn the_participants_are_the_leases_with_their_data_and_whether_they_hold()
         seen.into_iter().map(|participant| participant.is_holder).collect::<Vec<_>>()
     };
     assert_eq!(holders().await, [true; 3]);
-    let waiting = acquiring(&Semaphore::with_count(&other, PATH, &count).unwrap());
+    let waiting = acquiring(&Semaphore::from_count(&other, PATH, &count).unwrap());
     lab.until_children(LEASES, 4).await;
     assert_eq!(holders().await, [true, true, true, false]);
     drop(held);
@@ -323,7 +323,7 @@ async fn an_uncontended_cycle_costs_two_requests_more_with_a_count() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let count = SharedCount::new(&session, COUNT, 4).unwrap();
-    let counted = Semaphore::with_count(&session, PATH, &count).unwrap();
+    let counted = Semaphore::from_count(&session, PATH, &count).unwrap();
     for _ in 0..2 {
         counted.acquire().await.unwrap().release().await.unwrap();
     }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use zk_recipes::{
     Acl, AnyLock, Auth, CohortMutex, ConnectionState, ConnectionStateStream, ConnectionStates, Error, FencingToken,
-    HandoffMutex, HoldState, HoldWatch, LeaderLatch, LockGuard, LockOptions, LostReason, MultiGuard, MultiLock, Mutex,
-    NaiveLock, Owner, Parents, ParseSessionIdError, Participant, ParticipantKind, Permissions, ReadLock, Revocation,
-    RwLock, Semaphore, SemaphoreMutex, Session, SessionConfig, SessionId, SharedCount, Traffic, VersionedCount, Waiter,
+    HandoffMutex, HoldState, HoldWatch, LeaderLatch, LockGuard, LostReason, MultiGuard, MultiLock, Mutex, NaiveLock,
+    Owner, Parents, ParseSessionIdError, Participant, ParticipantKind, Permissions, ReadLock, Revocation, RwLock,
+    Semaphore, SemaphoreMutex, Session, SessionConfig, SessionId, SharedCount, Traffic, VersionedCount, Waiter,
     WriteLock, participants, revoke,
 };
 
@@ -18,7 +18,7 @@ fn send<F: Future + Send>(_: F) {}
 #[test]
 fn every_public_type_may_be_sent_and_shared() {
     ok::<(Acl, AnyLock, Auth, CohortMutex, ConnectionState, ConnectionStateStream, ConnectionStates)>();
-    ok::<(Error, FencingToken, HandoffMutex, HoldState, HoldWatch, LeaderLatch, LockGuard, LockOptions, LostReason)>();
+    ok::<(Error, FencingToken, HandoffMutex, HoldState, HoldWatch, LeaderLatch, LockGuard, LostReason)>();
     ok::<(MultiGuard, MultiLock, Mutex, NaiveLock, Owner, Parents, ParseSessionIdError, Participant)>();
     ok::<(ParticipantKind, Permissions, ReadLock, Revocation, RwLock, Semaphore, SemaphoreMutex, Session)>();
     ok::<(SessionConfig, SessionId, SharedCount, Traffic, VersionedCount, Waiter, WriteLock)>();

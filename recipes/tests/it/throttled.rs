@@ -117,7 +117,7 @@ async fn permits_and_counts_are_had_from_a_server_that_throttles() {
     until_throttled(&server, async || {
         let turns = sessions.iter().map(async |session| {
             let count = SharedCount::new(session, "/count", 4)?;
-            let permits = Semaphore::with_count(session, "/permits", &count)?;
+            let permits = Semaphore::from_count(session, "/permits", &count)?;
             permits.acquire_many(3).await?.release().await?;
             let seen = count.get().await?;
             count.try_set(seen, seen.value).await.map(drop)

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::future::{join, join_all};
 use testbed::{Proxy, ZooKeeper, ZooKeeperConfig};
 use tokio::task::JoinHandle;
-use zk_recipes::{CohortMutex, Error, HandoffMutex, LockGuard, LockOptions, Mutex, Session, SessionConfig};
+use zk_recipes::{CohortMutex, Error, HandoffMutex, LockGuard, Mutex, Session, SessionConfig};
 use zookeeper_client::{Acls, Client, CreateMode};
 
 use crate::support::{Lab, soon, until};
@@ -81,13 +81,12 @@ async fn from_the_fourth_time_on_a_lock_costs_two_requests() {
     let session = Session::connect(&server.connect_string(), config).await.unwrap();
     let plain = had_alone(&session).await;
     let cohort = CohortMutex::from(plain.clone());
-    let other_options =
-        Mutex::with_options(&session, PATH, LockOptions::default().with_node_data(b"cart-service".to_vec()));
+    let other_data = plain.clone().with_node_data("cart-service").unwrap();
     let received = async || server.metric("zk_bytes_received_count").await.unwrap();
     let before = (session.traffic(), received().await);
     for _ in 0..20 {
         assert_eq!(cycle(&session, &plain).await, 2);
-        assert_eq!(cycle(&session, other_options.as_ref().unwrap()).await, 2);
+        assert_eq!(cycle(&session, &other_data).await, 2);
         cohort.acquire().await.unwrap().release().await.unwrap();
     }
     let after = (session.traffic(), received().await);

@@ -5,8 +5,8 @@ use std::time::Duration;
 use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
 use zk_recipes::{
-    CohortMutex, Error, HandoffMutex, LeaderLatch, LockOptions, MultiLock, Mutex, NaiveLock, RwLock, Semaphore,
-    SemaphoreMutex, Session,
+    CohortMutex, Error, HandoffMutex, LeaderLatch, MultiLock, Mutex, NaiveLock, RwLock, Semaphore, SemaphoreMutex,
+    Session,
 };
 
 use crate::checker::Rule;
@@ -154,8 +154,7 @@ pub(crate) fn lock_of(node: &str) -> &'static str {
 
 /// A lock of a kind at a path, with random options.
 pub(crate) fn lock(kind: Kind, session: &Session, path: &str, rng: &mut ChaCha8Rng) -> Result<Contended, Error> {
-    let options = LockOptions::default().with_node_data("stress");
-    let options = if rng.random_bool(0.1) { options.with_kazoo() } else { options };
+    let is_kazoo = rng.random_bool(0.1);
     let mut bounded = |cohort: CohortMutex| match rng.random_range(0..4) {
         0 => cohort,
         1 => cohort.with_max_handovers(0),
@@ -163,8 +162,14 @@ pub(crate) fn lock(kind: Kind, session: &Session, path: &str, rng: &mut ChaCha8R
         _ => cohort.with_max_handovers(3),
     };
     Ok(match kind {
-        Kind::Mutex => Contended::One(Mutex::with_options(session, path, options)?.into()),
-        Kind::Handoff => Contended::One(HandoffMutex::with_options(session, path, options)?.into()),
+        Kind::Mutex => {
+            let mutex = Mutex::new(session, path)?.with_node_data("stress")?;
+            Contended::One(if is_kazoo { mutex.with_kazoo() } else { mutex }.into())
+        }
+        Kind::Handoff => {
+            let mutex = HandoffMutex::new(session, path)?.with_node_data("stress")?;
+            Contended::One(if is_kazoo { mutex.with_kazoo() } else { mutex }.into())
+        }
         Kind::Cohort => Contended::One(bounded(CohortMutex::new(session, path)?).into()),
         Kind::HandoffCohort => Contended::One(bounded(HandoffMutex::new(session, path)?.into()).into()),
         Kind::Multi => Contended::Several(MultiLock::from_paths(session, [BUSY, BRIEF])?),

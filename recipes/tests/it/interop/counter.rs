@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use tempfile::NamedTempFile;
 use tokio::task::{JoinSet, yield_now};
-use zk_recipes::{AnyLock, HandoffMutex, LockOptions, Mutex, RwLock};
+use zk_recipes::{AnyLock, HandoffMutex, Mutex, RwLock};
 
 use super::kazoo_session;
 use super::peer::Peer;
@@ -121,8 +121,7 @@ async fn a_counter_under_kazoo_s_own_lock_and_our_mutex_with_the_kazoo_option_st
     let request = format!("increment kazoo-lock {MUTEX} {} {ROUNDS}", path.display());
     for _ in 0..CONTENDERS {
         spawn_peer(&mut contenders, Peer::kazoo(&lab).await, &request, "incremented");
-        let options = LockOptions::default().with_kazoo();
-        let lock = Mutex::with_options(&kazoo_session(&lab).await, MUTEX, options).unwrap();
+        let lock = Mutex::new(&kazoo_session(&lab).await, MUTEX).unwrap().with_kazoo();
         contenders.spawn(increment(lock.into(), Counter::open(path)));
     }
     finish("mutex with kazoo's names", begun, contenders, path, 2 * CONTENDERS * ROUNDS).await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zk_recipes::{CohortMutex, HandoffMutex, LockOptions, Mutex};
+use zk_recipes::{CohortMutex, HandoffMutex, Mutex};
 
 use super::exclusion::Pair;
 use super::kazoo_session;
@@ -68,8 +68,7 @@ async fn our_mutex_with_the_kazoo_option_and_kazoo_s_own_lock_exclude_each_other
     let lab = Lab::open().await;
     let session = kazoo_session(&lab).await;
     let mut kazoo = Peer::kazoo(&lab).await;
-    let options = LockOptions::default().with_kazoo();
-    let ours = Mutex::with_options(&session, PATH, options).unwrap();
+    let ours = Mutex::new(&session, PATH).unwrap().with_kazoo();
     Pair::new(ours, "kazoo-lock", PATH).assert_exclusion(&lab, &mut kazoo).await;
 }
 
@@ -96,7 +95,6 @@ async fn our_handoff_mutex_with_the_kazoo_option_and_kazoo_s_own_lock_exclude_ea
     let lab = Lab::open().await;
     let session = kazoo_session(&lab).await;
     let mut kazoo = Peer::kazoo(&lab).await;
-    let options = LockOptions::default().with_kazoo();
-    let ours = HandoffMutex::with_options(&session, PATH, options).unwrap();
+    let ours = HandoffMutex::new(&session, PATH).unwrap().with_kazoo();
     Pair::new(ours, "kazoo-lock", PATH).assert_exclusion(&lab, &mut kazoo).await;
 }

@@ -2,7 +2,7 @@
 //!
 //! Only our own downgrades are tested: Curator's let a queued writer in before version 5.5.0 (CURATOR-621).
 
-use zk_recipes::{LockOptions, Owner, ParticipantKind, RwLock};
+use zk_recipes::{Owner, ParticipantKind, RwLock};
 
 use super::exclusion::Pair;
 use super::kazoo_session;
@@ -37,8 +37,7 @@ async fn writers_of_kazoo_with_curator_s_names_and_ours_exclude_each_other_and_r
 #[tokio::test(flavor = "multi_thread")]
 async fn writers_of_kazoo_s_own_and_ours_with_the_kazoo_option_exclude_each_other_and_readers() {
     let lab = Lab::open().await;
-    let options = LockOptions::default().with_kazoo();
-    let lock = RwLock::with_options(&kazoo_session(&lab).await, PATH, options).unwrap();
+    let lock = RwLock::new(&kazoo_session(&lab).await, PATH).unwrap().with_kazoo();
     let mut kazoo = Peer::kazoo(&lab).await;
     writers_exclude(&lab, &mut kazoo, &lock, "kazoo-write", "kazoo-read").await;
 }

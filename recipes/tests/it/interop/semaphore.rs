@@ -92,7 +92,7 @@ async fn a_shared_count_that_curator_changes_wakes_our_waiter_and_the_reverse() 
     let lab = Lab::open().await;
     let session = lab.session().await;
     let count = SharedCount::new(&session, COUNT, 1).unwrap();
-    let ours = Semaphore::with_count(&session, PATH, &count).unwrap();
+    let ours = Semaphore::from_count(&session, PATH, &count).unwrap();
     let theirs = format!("semaphore:{COUNT}");
     let first = ours.acquire().await.unwrap();
     let mut curator = Peer::curator(&lab).await;

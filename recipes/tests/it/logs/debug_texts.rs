@@ -3,8 +3,7 @@
 use std::fmt::Debug;
 
 use zk_recipes::{
-    CohortMutex, HandoffMutex, LockOptions, MultiLock, Mutex, NaiveLock, Owner, RwLock, Semaphore, SemaphoreMutex,
-    SharedCount,
+    CohortMutex, HandoffMutex, MultiLock, Mutex, NaiveLock, Owner, RwLock, Semaphore, SemaphoreMutex, SharedCount,
 };
 
 use crate::support::Lab;
@@ -16,14 +15,14 @@ fn text(value: &impl Debug) -> String {
 #[tokio::test]
 async fn a_lock_shows_its_path_and_the_length_of_its_node_data() {
     let session = Lab::open().await.session().await;
-    let (path, options) = ("/logs/a", LockOptions::default().with_node_data(b"by hand".to_vec()));
-    let mutex = Mutex::with_options(&session, path, options.clone()).unwrap();
+    let path = "/logs/a";
+    let mutex = Mutex::new(&session, path).unwrap().with_node_data("by hand").unwrap();
     assert_eq!(text(&mutex), "Mutex { path: \"/logs/a\", node_data: 7 bytes, .. }");
     let cohort = CohortMutex::from(mutex);
     assert_eq!(text(&cohort), "CohortMutex { path: \"/logs/a\", node_data: 7 bytes, .. }");
-    let handoff = HandoffMutex::with_options(&session, path, options.clone()).unwrap();
+    let handoff = HandoffMutex::new(&session, path).unwrap().with_node_data("by hand").unwrap();
     assert_eq!(text(&handoff), "HandoffMutex { path: \"/logs/a\", node_data: 7 bytes, .. }");
-    let lock = RwLock::with_options(&session, path, options).unwrap();
+    let lock = RwLock::new(&session, path).unwrap().with_node_data("by hand").unwrap();
     assert_eq!(text(&lock), "RwLock { path: \"/logs/a\", node_data: 7 bytes, .. }");
     assert_eq!(text(&lock.read_lock()), "ReadLock { path: \"/logs/a\", node_data: 7 bytes, .. }");
     assert_eq!(text(&lock.write_lock()), "WriteLock { path: \"/logs/a\", node_data: 7 bytes, .. }");
@@ -31,7 +30,7 @@ async fn a_lock_shows_its_path_and_the_length_of_its_node_data() {
     assert_eq!(text(&semaphore), "Semaphore { path: \"/logs/a\", permits: Fixed(3), node_data: 0 bytes, .. }");
     let count = SharedCount::new(&session, "/logs/count", 3).unwrap();
     assert_eq!(text(&count), "SharedCount { path: \"/logs/count\", .. }");
-    let semaphore = Semaphore::with_count(&session, path, &count).unwrap();
+    let semaphore = Semaphore::from_count(&session, path, &count).unwrap();
     assert!(text(&semaphore).contains("permits: Counted(SharedCount { path: \"/logs/count\", .. })"));
     let mutex = SemaphoreMutex::new(&session, path).unwrap();
     assert_eq!(text(&mutex), "SemaphoreMutex { path: \"/logs/a\", permits: Fixed(1), node_data: 0 bytes, .. }");

@@ -18,7 +18,7 @@ async fn more_permits_than_the_count_offers_are_waited_for_without_a_lease() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let count = SharedCount::new(&session, COUNT, 2).unwrap();
-    let semaphore = Semaphore::with_count(&session, PATH, &count).unwrap();
+    let semaphore = Semaphore::from_count(&session, PATH, &count).unwrap();
     let before = session.traffic().requests;
     let asked = Instant::now();
     let wait = Duration::from_millis(40);

@@ -78,7 +78,7 @@ async fn permits_that_can_never_be_had_are_refused_at_once() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let count = SharedCount::new(&session, COUNT, 2).unwrap();
-    let (fixed, counted) = (semaphore(&session, 2), Semaphore::with_count(&session, PATH, &count).unwrap());
+    let (fixed, counted) = (semaphore(&session, 2), Semaphore::from_count(&session, PATH, &count).unwrap());
     let before = session.traffic();
     let refused = [
         fixed.acquire_many(0).await.map(Some),
@@ -110,7 +110,7 @@ async fn permits_that_can_never_be_had_are_refused_at_once() {
 async fn a_raised_count_wakes_who_waits_for_it() {
     let lab = Lab::open().await;
     let (one, other) = (lab.session().await, lab.session().await);
-    let ours = Semaphore::with_count(&one, PATH, &SharedCount::new(&one, COUNT, 1).unwrap()).unwrap();
+    let ours = Semaphore::from_count(&one, PATH, &SharedCount::new(&one, COUNT, 1).unwrap()).unwrap();
     let held = ours.acquire_within(LONG).await.unwrap().unwrap();
     let waiting = tokio::spawn({
         let ours = ours.clone();
@@ -119,7 +119,7 @@ async fn a_raised_count_wakes_who_waits_for_it() {
     lab.until_children(LOCKS, 1).await;
     let count = SharedCount::new(&other, COUNT, 1).unwrap();
     count.set(3).await.unwrap();
-    assert!(Semaphore::with_count(&other, PATH, &count).unwrap().try_acquire().await.unwrap().is_none());
+    assert!(Semaphore::from_count(&other, PATH, &count).unwrap().try_acquire().await.unwrap().is_none());
     lab.until_children(LEASES, 4).await;
     assert!(!waiting.is_finished(), "four are needed");
     count.set(4).await.unwrap();
@@ -133,7 +133,7 @@ async fn a_lowered_count_evicts_nobody_and_lets_nobody_in_until_enough_came_back
     let lab = Lab::open().await;
     let session = lab.session().await;
     let count = SharedCount::new(&session, COUNT, 3).unwrap();
-    let semaphore = Semaphore::with_count(&session, PATH, &count).unwrap();
+    let semaphore = Semaphore::from_count(&session, PATH, &count).unwrap();
     let mut held = semaphore.acquire_many(3).await.unwrap().into_guards();
     count.set(1).await.unwrap();
     let waiting = acquiring(&semaphore);
@@ -154,7 +154,7 @@ async fn a_count_of_zero_or_less_gives_no_permit_until_it_is_raised() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let count = SharedCount::new(&session, COUNT, -5).unwrap();
-    let semaphore = Semaphore::with_count(&session, PATH, &count).unwrap();
+    let semaphore = Semaphore::from_count(&session, PATH, &count).unwrap();
     assert!(semaphore.try_acquire().await.unwrap().is_none());
     assert!(semaphore.acquire_within(SHORT).await.unwrap().is_none());
     let waiting = acquiring(&semaphore);
@@ -171,7 +171,7 @@ async fn a_wait_for_permits_watches_the_leases_and_the_count_and_leaves_no_watch
     let connect = async || zk_recipes::Session::connect(&server.connect_string(), Default::default()).await.unwrap();
     let session = connect().await;
     let count = SharedCount::new(&session, COUNT, 1).unwrap();
-    let semaphore = Semaphore::with_count(&session, PATH, &count).unwrap();
+    let semaphore = Semaphore::from_count(&session, PATH, &count).unwrap();
     let watches = async || server.metric("zk_watch_count").await.unwrap();
     semaphore.acquire().await.unwrap().release().await.unwrap();
     let held = semaphore.acquire().await.unwrap();

@@ -117,7 +117,7 @@ async fn data_that_is_no_count_is_an_error_that_names_it_until_it_is_overwritten
     let count = SharedCount::new(&session, "/count", 3).unwrap();
     let message = count.get().await.unwrap_err().to_string();
     assert!(message.starts_with("the data of /count is no count: it has 5 bytes instead of 4"), "{message}");
-    let semaphore = Semaphore::with_count(&session, PATH, &count).unwrap();
+    let semaphore = Semaphore::from_count(&session, PATH, &count).unwrap();
     assert!(matches!(semaphore.acquire().await, Err(Error::NotACount { length: 5, .. })));
     assert!(matches!(semaphore.try_acquire().await, Err(Error::NotACount { length: 5, .. })));
     count.set(1).await.unwrap();
@@ -128,7 +128,7 @@ async fn data_that_is_no_count_is_an_error_that_names_it_until_it_is_overwritten
 async fn when_the_session_of_the_count_ends_a_waiter_is_told_whose_it_was_and_keeps_its_own() {
     let lab = Lab::open().await;
     let (ours, theirs) = (lab.session().await, lab.session().await);
-    let semaphore = Semaphore::with_count(&ours, PATH, &SharedCount::new(&theirs, COUNT, 1).unwrap()).unwrap();
+    let semaphore = Semaphore::from_count(&ours, PATH, &SharedCount::new(&theirs, COUNT, 1).unwrap()).unwrap();
     let held = semaphore.acquire().await.unwrap();
     let waiting = acquiring(&semaphore);
     lab.until_children(LEASES, 2).await;
@@ -149,12 +149,12 @@ async fn when_the_session_of_the_count_ends_a_waiter_is_told_whose_it_was_and_ke
     // Nothing of those that failed stays, and a count on a session that lives tells all.
     lab.until_children(LEASES, 1).await;
     let count = SharedCount::new(&ours, COUNT, 1).unwrap();
-    let next = acquiring(&Semaphore::with_count(&ours, PATH, &count).unwrap());
+    let next = acquiring(&Semaphore::from_count(&ours, PATH, &count).unwrap());
     held.release().await.unwrap();
     soon("the permit", next).await.unwrap().unwrap().release().await.unwrap();
 
     // The one session for both is told of as such.
-    let semaphore = Semaphore::with_count(&ours, PATH, &count).unwrap();
+    let semaphore = Semaphore::from_count(&ours, PATH, &count).unwrap();
     ours.close().await.unwrap();
     assert!(matches!(semaphore.participants().await, Err(Error::SessionEnded { .. })));
 }

@@ -27,7 +27,7 @@ async fn a_lowered_count_is_obeyed_although_its_server_lags() {
     let (ours, behind) = (session(&servers[leader]).await, session(&servers[follower]).await);
     let current = SharedCount::new(&ours, COUNT, 2).unwrap();
     let lagging = SharedCount::new(&behind, COUNT, 2).unwrap();
-    let semaphore = Semaphore::with_count(&ours, PATH, &lagging).unwrap();
+    let semaphore = Semaphore::from_count(&ours, PATH, &lagging).unwrap();
     let first = semaphore.acquire().await.unwrap();
 
     ensemble.break_link(follower, leader, LinkFault::Blackhole).unwrap();
@@ -50,7 +50,7 @@ async fn a_deleted_count_grants_nothing_until_it_is_set() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let count = SharedCount::new(&session, COUNT, 2).unwrap();
-    let semaphore = Semaphore::with_count(&session, PATH, &count).unwrap();
+    let semaphore = Semaphore::from_count(&session, PATH, &count).unwrap();
     count.set(1).await.unwrap();
     let held = semaphore.acquire().await.unwrap();
     let waiting = acquiring(&semaphore);

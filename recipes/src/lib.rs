@@ -284,7 +284,7 @@
 //! | `acquire(time, unit)` | `acquire_within(wait)` | `None` instead of `false`; the deadline bounds every request, even if a server does not answer |
 //! | `acquire(0, unit)` | `try_acquire()` | reads first; writes nothing if another contender is ahead |
 //! | `isAcquiredInThisProcess()` | [`LockGuard::state`] | notices a lost session |
-//! | `ConnectionStateListener` | [`LockGuard::lost`], [`LockGuard::run`], [`LockGuard::watch`], [`Session::states`] | all except `states` are tied to the hold |
+//! | `ConnectionStateListener` | [`LockGuard::lost`], [`LockGuard::run`], [`LockGuard::watch`], [`LockGuard::cancellation_token`], [`Session::states`] | all except `states` are tied to the hold |
 //! | `makeRevocable`, `RevocationListener` | [`LockGuard::revocation`], [`Waiter::revocation`] | a future; before or after the acquire, for every hold |
 //! | `Revoker.attemptRevoke` | [`revoke()`] | |
 //! | `getParticipantNodes()` | `participants()` of each recipe, [`participants()`] | contenders only, with session, token and data |

@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
+use tokio_util::sync::CancellationToken;
 use zk_recipes_protocol::liveness::LostReason;
 
 use crate::engine::withdrawal;
@@ -15,7 +16,8 @@ use crate::hold::revoke::Revocation;
 use crate::hold::slot::Slot;
 use crate::hold::state::HoldState;
 use crate::hold::turn::Turn;
-use crate::hold::watch::HoldWatch;
+use crate::hold::watch::{HoldEnd, HoldWatch};
+use crate::session::remote::Remote;
 use crate::token::FencingToken;
 
 /// The guard of a hold. It holds the lock until [`release`](Self::release) or drop, and may move between tasks and threads.
@@ -66,6 +68,17 @@ impl LockGuard {
         }
     }
 
+    fn end(&self) -> &HoldEnd {
+        match &self.stake {
+            Stake::Share { hold, .. } => hold.end(),
+            Stake::Turn(turn) => turn.end(),
+        }
+    }
+
+    pub(crate) fn remote(&self) -> &Remote {
+        self.hold().session().remote()
+    }
+
     /// Returns the fencing token. It is greater than the token of every hold that ended before this one was granted.
     ///
     /// Holders that share a lock, such as readers or the holders of a semaphore, hold at the same time. They may be granted in
@@ -108,10 +121,33 @@ impl LockGuard {
     /// lock.
     #[must_use]
     pub fn watch(&self) -> HoldWatch {
-        match &self.stake {
-            Stake::Share { hold, .. } => hold.watch(),
-            Stake::Turn(turn) => turn.watch(),
-        }
+        self.hold().watch_until(self.end())
+    }
+
+    /// Returns a cancellation token for the work that other tasks and threads do under this hold. It is cancelled when the hold is
+    /// lost or ends. If the hold is lost already, so is the token.
+    ///
+    /// * [`release`](Self::release) and a drop of the guard cancel it before they send anything. The guards of an
+    ///   [`Owner`](crate::Owner) share their hold, so the last of them does. For a [`CohortMutex`](crate::CohortMutex), a hand-over does.
+    /// * A task on the Tokio runtime of the session notices a loss. If that runtime is blocked, the token is cancelled late. After a
+    ///   pause of the process, other tasks may run first. [`run`](Self::run), [`state`](Self::state) and [`lost`](Self::lost) are not
+    ///   late: look at the state before anything that cannot be undone.
+    /// * It keeps neither the lock nor the session, and a drop of it changes nothing. Each call returns a token of its own: a caller
+    ///   that cancels it cancels no other. A [`watch`](Self::watch) tells whether the hold was lost or given back.
+    ///
+    /// ```no_run
+    /// # async fn example(held: zk_recipes::LockGuard) -> Result<(), zk_recipes::Error> {
+    /// let token = held.cancellation_token();
+    /// let worker = std::thread::spawn(move || {
+    ///     while !token.is_cancelled() { /* the next piece of work */ }
+    /// });
+    /// # worker.join().ok();
+    /// held.release().await
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn cancellation_token(&self) -> CancellationToken {
+        self.hold().cancellation_token_until(self.end())
     }
 
     /// Returns the error that says why this hold is lost.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use tokio_util::sync::CancellationToken;
 use zk_recipes_protocol::liveness::LostReason;
 
 use crate::engine::{Contender, Granted};
@@ -129,14 +130,19 @@ impl Hold {
         Error::HoldLost { path: self.lock().to_owned(), node_path: self.path().to_owned(), token, reason }
     }
 
-    /// Returns a watch that ends with this hold.
-    pub(crate) fn watch(&self) -> HoldWatch {
-        self.watch_until(&self.end)
+    /// Returns the end of this hold.
+    pub(crate) fn end(&self) -> &HoldEnd {
+        &self.end
     }
 
     /// Returns a watch of this hold that ends with `end`.
     pub(crate) fn watch_until(&self, end: &HoldEnd) -> HoldWatch {
         end.watch(&self.proof)
+    }
+
+    /// Returns a cancellation token of this hold that is cancelled with `end`, too.
+    pub(crate) fn cancellation_token_until(&self, end: &HoldEnd) -> CancellationToken {
+        end.cancellation_token(&self.proof, self.session().remote())
     }
 
     pub(crate) async fn release(self) -> Result<(), Error> {

@@ -159,7 +159,7 @@ impl LockQueue {
     pub(crate) fn hold(&self, contender: Contender, granted: Granted) -> Hold {
         let hold = Hold::of(contender, granted);
         if self.is_election() {
-            node_watch::start(&self.session, hold.path(), hold.watch());
+            node_watch::start(&self.session, hold.path(), hold.watch_until(hold.end()));
         }
         hold
     }

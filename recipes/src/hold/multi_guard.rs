@@ -1,8 +1,11 @@
 //! Several holds as one.
 
+use std::fmt;
 use std::future::{Future, pending};
+use std::sync::OnceLock;
 
 use futures_util::future::{join_all, select_all};
+use tokio_util::sync::CancellationToken;
 use zk_recipes_protocol::liveness::LostReason;
 
 use crate::error::Error;
@@ -27,16 +30,17 @@ use crate::hold::watch::HoldWatch;
 /// # let _ = tokens; Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "if unused the locks are released immediately"]
 pub struct MultiGuard {
     guards: Vec<LockGuard>,
+    /// The parent of its cancellation tokens. Empty until the first of them is made.
+    cancellation: OnceLock<CancellationToken>,
 }
 
 impl MultiGuard {
     /// Returns one guard of `guards`, which were granted in this order.
     pub(crate) fn new(guards: Vec<LockGuard>) -> Self {
-        Self { guards }
+        Self { guards, cancellation: OnceLock::new() }
     }
 
     /// Returns the guards, in the order of their grants.
@@ -84,6 +88,18 @@ impl MultiGuard {
         HoldWatch::of_all(self.guards.iter().map(LockGuard::watch))
     }
 
+    /// Returns a cancellation token that is cancelled when any of the holds is lost or ends: see
+    /// [`LockGuard::cancellation_token`]. Without any hold, it is never cancelled.
+    ///
+    /// If this guard is split into single guards, the first of them that ends cancels the token a little later.
+    #[must_use]
+    pub fn cancellation_token(&self) -> CancellationToken {
+        match self.guards.first() {
+            Some(first) => self.watch().cancellation_token(&self.cancellation, first.remote()),
+            None => CancellationToken::new(),
+        }
+    }
+
     /// Runs a critical section. Stops it, by dropping it, when any of the holds is lost.
     ///
     /// # Errors
@@ -106,9 +122,17 @@ impl MultiGuard {
     /// # Cancel safety
     /// If the future is dropped, the sessions' reapers release the locks.
     pub async fn release(self) -> Result<(), Error> {
+        self.cancel();
         let releases = self.into_guards().into_iter().rev().map(LockGuard::release);
         let failures = join_all(releases).await.into_iter().filter_map(Result::err);
         Error::several(failures).map_or(Ok(()), Err)
+    }
+
+    /// Cancels its cancellation tokens, because the holds end now.
+    fn cancel(&self) {
+        if let Some(cancellation) = self.cancellation.get() {
+            cancellation.cancel();
+        }
     }
 
     /// Adds the latest grant.
@@ -127,6 +151,12 @@ impl MultiGuard {
     fn lost_error(&self, reason: LostReason) -> Error {
         let lost = self.guards.iter().find(|guard| matches!(guard.state(), HoldState::Lost(_)));
         lost.expect("BUG: a hold that was lost is held again").lost_error(reason)
+    }
+}
+
+impl fmt::Debug for MultiGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MultiGuard").field("guards", &self.guards).finish_non_exhaustive()
     }
 }
 
@@ -159,6 +189,10 @@ impl<'a> IntoIterator for &'a MultiGuard {
 
 impl Drop for MultiGuard {
     fn drop(&mut self) {
+        // The holds of a guard that was split go on.
+        if !self.guards.is_empty() {
+            self.cancel();
+        }
         while let Some(last) = self.guards.pop() {
             drop(last);
         }

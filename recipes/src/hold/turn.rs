@@ -19,7 +19,7 @@ use crate::hold::cohort::{Cohort, Core, Had};
 use crate::hold::held::Hold;
 use crate::hold::linger;
 use crate::hold::state::HoldState;
-use crate::hold::watch::{HoldEnd, HoldWatch};
+use crate::hold::watch::HoldEnd;
 use crate::node;
 use crate::session::replies::retry_lost_reply;
 use crate::token::FencingToken;
@@ -130,9 +130,9 @@ impl Turn {
         self.hold().token().after_handovers(handovers)
     }
 
-    /// Returns a watch of the hold that ends with the turn of this holder.
-    pub(crate) fn watch(&self) -> HoldWatch {
-        self.hold().watch_until(&self.end)
+    /// Returns the end of this holder's turn.
+    pub(crate) fn end(&self) -> &HoldEnd {
+        &self.end
     }
 
     /// Passes the turn on unused, before anything came of it. The member is over then.

@@ -5,10 +5,12 @@ use std::sync::{Arc, OnceLock};
 
 use futures_util::future::select_all;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 use zk_recipes_protocol::liveness::LostReason;
 
 use crate::hold::state::HoldState;
 use crate::session::liveness::proof::{Proof, ProofView};
+use crate::session::remote::Remote;
 
 /// A view of a hold, for tasks that do not have its guard. Made by [`LockGuard::watch`](crate::LockGuard::watch) and
 /// [`MultiGuard::watch`](crate::MultiGuard::watch).
@@ -98,6 +100,27 @@ impl HoldWatch {
 }
 
 impl HoldWatch {
+    /// Returns a cancellation token that is cancelled when the hold is lost or ends. For several holds, when the first of them does.
+    ///
+    /// It is a child of `parent`, which a task on the session's runtime cancels. If that runtime ends, the hold is lost, and the task
+    /// is dropped. That cancels `parent`, too.
+    pub(crate) fn cancellation_token(self, parent: &OnceLock<CancellationToken>, remote: &Remote) -> CancellationToken {
+        let is_over = !matches!(self.state(), Some(HoldState::Held | HoldState::Suspect));
+        let parent = parent.get_or_init(|| {
+            let parent = CancellationToken::new();
+            let cancels = parent.clone().drop_guard();
+            remote.spawn(async move {
+                self.lost().await;
+                drop(cancels);
+            });
+            parent
+        });
+        if is_over {
+            parent.cancel();
+        }
+        parent.child_token()
+    }
+
     /// Notes that somebody else deleted the node of the hold. Does nothing if the hold has ended.
     pub(crate) fn note_gone(&self, node: &str) {
         for Watched { view, end } in &*self.holds {
@@ -141,11 +164,13 @@ impl Watched {
     }
 }
 
-/// The end of a hold, which is told to its watches at the latest when this is dropped.
+/// The end of a hold, which is told to its watches and its cancellation tokens at the latest when this is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct HoldEnd {
     /// Empty until the first watch is made.
     told: OnceLock<Teller>,
+    /// The parent of the hold's cancellation tokens. Empty until the first of them is made.
+    cancellation: OnceLock<CancellationToken>,
 }
 
 #[derive(Debug)]
@@ -161,6 +186,11 @@ impl HoldEnd {
         HoldWatch { holds: Arc::new([Watched { view: teller.view.clone(), end: teller.end.subscribe() }]) }
     }
 
+    /// Returns a cancellation token of the hold with this proof.
+    pub(crate) fn cancellation_token(&self, proof: &Proof, remote: &Remote) -> CancellationToken {
+        self.watch(proof).cancellation_token(&self.cancellation, remote)
+    }
+
     /// Tells that the hold ends now. Only the first call counts.
     pub(crate) fn tell(&self) {
         let Some(Teller { view, end }) = self.told.get() else { return };
@@ -169,6 +199,9 @@ impl HoldEnd {
             told.get_or_insert_with(|| End { lost: view.state().err().flatten() });
             is_first
         });
+        if let Some(cancellation) = self.cancellation.get() {
+            cancellation.cancel();
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 mod acl;
 mod adopted_nodes;
 mod cancel;
+mod cancellation;
 mod cohort;
 mod conformance;
 mod contract;

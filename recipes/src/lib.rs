@@ -93,6 +93,16 @@
 //! | [`with_kazoo`](Mutex::with_kazoo): to share the path with the Python client | [`Mutex`], [`HandoffMutex`], [`RwLock`] |
 //! | [`with_max_handovers`](CohortMutex::with_max_handovers), [`with_max_tenure`](CohortMutex::with_max_tenure), [`with_linger`](CohortMutex::with_linger) | [`CohortMutex`] |
 //!
+//! # Long-lived services
+//!
+//! A session expires if the servers do not hear from it for its timeout. A service then opens another session, and makes its locks
+//! anew. `examples/leader.rs` shows this, and an election in which an instance stands again after each term.
+//!
+//! * [`Session::ended`] tells the end. Repeat [`Session::connect`], with pauses, until it succeeds.
+//! * After [`Error::SessionEnded`] from an acquire nothing is held: acquire on the next session.
+//! * After [`Error::HoldLost`] the work may have run beside the work of another holder. Repeat it only if the storage checks the
+//!   [token](LockGuard::token).
+//!
 //! # Features
 //!
 //! * `tls`, on by default: encrypted connections ([`Tls`]). It depends on rustls and needs a C compiler.
@@ -295,6 +305,7 @@
 //! | `LeaderLatch` | [`LeaderLatch`] | `lead` starts and awaits; a term has a token, and is lost with its session or its node; a lost term needs a new `lead` |
 //! | `LeaderLatch.close()` | [`LockGuard::release`], or a drop | confirmed by the server |
 //! | `LeaderLatchListener`, `hasLeadership()` | [`LockGuard::lost`], [`LockGuard::watch`], [`LockGuard::state`] | |
+//! | `LeaderSelector`, `autoRequeue()` | a loop around [`LeaderLatch::lead`]: `examples/leader.rs` | the work is a future, which is dropped when the term is lost; no failure ends the loop unseen. A `LeaderSelector` takes turns with a [`Mutex`] at its path |
 //! | `getParticipants()`, `getLeader()`, `getId()` | [`LeaderLatch::participants`], [`LeaderLatch::leader`], [`Participant::data`] | |
 //! | `usingNamespace` | a chroot in the connect string | |
 //! | `LockInternalsDriver`, `Reaper`, `InterProcessSemaphore` (V1) | none | |

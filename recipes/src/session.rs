@@ -58,7 +58,7 @@ use crate::session::wire::Wire;
 /// other runtimes and executors.
 ///
 /// An expired session stays expired. It is never silently replaced, because a lock holder would not notice. When
-/// [`is_ended`](Self::is_ended) returns `true`, open another session.
+/// [`is_ended`](Self::is_ended) returns `true`, open another session, as `examples/leader.rs` does.
 ///
 /// While no server answers, nobody knows whether the session lives. Its holds are lost in time, and everything else waits: the session
 /// tries all servers until one of them answers, however long that takes. Then it goes on with its nodes, or it has expired.

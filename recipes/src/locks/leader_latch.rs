@@ -32,7 +32,7 @@ use crate::session::Session;
 /// tells the session.
 ///
 /// A lost term does not come back. To take part again, call [`lead`](Self::lead) again. If the session has ended, connect another
-/// one first.
+/// one first. `examples/leader.rs` does both in a loop.
 ///
 /// Cheap to clone. Every call of `lead` is a participant of its own, also if several calls use one latch.
 ///

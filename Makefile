@@ -104,8 +104,10 @@ msrv: ## build the lock library and zk-lock with the least Rust version that the
 	RUSTUP_TOOLCHAIN=$(MSRV) cargo check --locked --target-dir target/msrv -p zk-recipes-protocol -p zk-recipes -p zk-lock
 	RUSTUP_TOOLCHAIN=$(MSRV) cargo check --locked --target-dir target/msrv --no-default-features -p zk-recipes
 
-package: ## build what crates.io would get, and upload nothing
+# Cargo builds the library and the programs of what it packs, and no example.
+package: ## build what crates.io would get, with its examples, and upload nothing
 	cargo publish --workspace --dry-run --locked
+	./scripts/packed-examples.sh
 
 check-model: ## follow more contenders and faults through the model of the locks than make test has time for
 	cargo test --locked -p zk-recipes-protocol --test wide

@@ -1,7 +1,7 @@
 //! Shows a holder that is paused at the worst moment, and a storage that rejects its late write.
 //!
 //! ```text
-//! cargo run -p zk-recipes --example fenced_off
+//! ZOOKEEPER_CONNECT=127.0.0.1:2181 cargo run --example fenced_off
 //! ```
 //!
 //! Two buyers sell one unit each from a stock of ten, under one lock. Each buyer is a process of its own. Buyer A is stopped
@@ -12,7 +12,8 @@
 //! The storage here is this program. A database row does the same with one more column, the fence. The statement that reads
 //! raises the fence, and the statement that writes checks it.
 //!
-//! If the environment variable `ZOOKEEPER_CONNECT` is set, the example uses that ZooKeeper. Otherwise it starts its own.
+//! `ZOOKEEPER_CONNECT` names a ZooKeeper server that runs. In the repository, `cargo run -p testbed -- -- COMMAND` starts one for
+//! a command and sets the variable.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the story is told there")]
 
@@ -23,19 +24,17 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use testbed::TestChroot;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use zk_recipes::{Mutex, Session, SessionConfig};
 
-const LOCK: &str = "/locks/goods-1";
+const LOCK: &str = "/zk-recipes-examples/fenced-off";
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let mut args = std::env::args().skip(1);
-    match args.next() {
+    match std::env::args().nth(1) {
         Some(servers) => buy(&servers).await,
-        None => storage().await,
+        None => storage(&std::env::var("ZOOKEEPER_CONNECT").map_err(|_| "set ZOOKEEPER_CONNECT to HOST:PORT")?).await,
     }
 }
 
@@ -64,17 +63,16 @@ impl Row {
     }
 }
 
-async fn storage() -> Result<(), Box<dyn Error>> {
-    let chroot = TestChroot::create().await?;
+async fn storage(servers: &str) -> Result<(), Box<dyn Error>> {
     let mut row = Row { stock: 10, fence: 0 };
 
-    let mut a = Buyer::start("A", chroot.connect_string())?;
+    let mut a = Buyer::start("A", servers)?;
     let stock_for_a = a.read(&mut row).await?;
     a.signal(Signal::SIGSTOP)?;
     println!("A is stopped while the answer is on its way");
     a.answer(stock_for_a).await?;
 
-    let mut b = Buyer::start("B", chroot.connect_string())?;
+    let mut b = Buyer::start("B", servers)?;
     println!("B queues up behind A, whose session runs out");
     let stock_for_b = b.read(&mut row).await?;
     b.answer(stock_for_b).await?;

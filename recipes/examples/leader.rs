@@ -1,7 +1,7 @@
 //! A service that runs for years: it opens another session after each one that has ended, and leads again after each lost term.
 //!
 //! ```text
-//! cargo run -p zk-recipes --example leader -- 127.0.0.1:2181
+//! ZOOKEEPER_CONNECT=127.0.0.1:2181 cargo run --example leader
 //! ```
 //!
 //! Start it twice: one instance leads, and the other one waits. Stop the leader with Ctrl-Z for ten seconds, and go on with `fg`. The
@@ -32,7 +32,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
-    let servers = env::args().nth(1).unwrap_or_else(|| "127.0.0.1:2181".to_owned());
+    let servers = env::var("ZOOKEEPER_CONNECT").unwrap_or_else(|_| "127.0.0.1:2181".to_owned());
     let sessions = Sessions::open(servers).await?;
     let stop = CancellationToken::new();
     thread::spawn({

@@ -1,24 +1,25 @@
 //! The examples do what they say.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
-use testbed::{Proxy, ZooKeeper, ZooKeeperConfig};
+use testbed::{Proxy, TestChroot, ZooKeeper, ZooKeeperConfig};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdout};
+use tokio::process::{Child, ChildStdout, Command};
 
 use crate::support::soon;
 
 /// Cargo, as an example says to run it. It was not built with the tests, but all that it depends on was.
-fn cargo(verb: &str, example: &str) -> Command {
+fn cargo(verb: &str, example: &str, servers: &str) -> Command {
     let mut command = Command::new(env!("CARGO"));
     command.args([verb, "--quiet", "--locked", "--offline", "--package", "zk-recipes", "--example", example]);
-    command.current_dir(env!("CARGO_MANIFEST_DIR"));
+    command.current_dir(env!("CARGO_MANIFEST_DIR")).env("ZOOKEEPER_CONNECT", servers);
     command
 }
 
-#[test]
-fn a_paused_holder_is_fenced_off() {
-    let output = cargo("run", "fenced_off").output().unwrap();
+#[tokio::test]
+async fn a_paused_holder_is_fenced_off() {
+    let chroot = TestChroot::create().await.unwrap();
+    let output = cargo("run", "fenced_off", chroot.connect_string()).output().await.unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
     assert!(
@@ -36,9 +37,8 @@ struct Instance {
 
 impl Instance {
     fn start(servers: &str) -> Self {
-        let mut command = tokio::process::Command::from(cargo("run", "leader"));
-        command.args(["--", servers]).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
-        let mut process = command.spawn().unwrap();
+        let mut command = cargo("run", "leader", servers);
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
         let lines = BufReader::new(process.stdout.take().unwrap()).lines();
         Self { process, lines, said: Vec::new() }
     }
@@ -69,8 +69,8 @@ impl Instance {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_stands_again_on_another_session() {
-    assert!(cargo("build", "leader").status().unwrap().success());
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
+    assert!(cargo("build", "leader", &server.connect_string()).status().await.unwrap().success());
     let proxy = Proxy::start(&server.connect_string()).await.unwrap();
     let mut first = Instance::start(&proxy.connect_string());
     let session = first.says("session ").await;

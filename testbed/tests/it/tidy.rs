@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use cargo_metadata::semver::VersionReq;
 use cargo_metadata::{Dependency, DependencyKind, MetadataCommand, Package};
 
 use crate::architecture::{root, sources};
@@ -70,6 +71,27 @@ fn every_dependency_of_the_workspace_is_one_of_a_crate() {
     assert_eq!(unused, []);
 }
 
+/// The files that a crate is published with, one a line.
+fn packed(package: &Package) -> String {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["package", "--list", "--allow-dirty", "--offline", "--package", &package.name]);
+    String::from_utf8(command.current_dir(root()).output().unwrap().stdout).unwrap()
+}
+
+/// `make package` builds the examples. Cargo publishes a crate without the dependencies that have no version.
+#[test]
+fn no_packed_example_needs_an_unpublished_crate() {
+    for package in packages().into_iter().filter(|package| package.publish.is_none()) {
+        let own = package.dependencies.iter().filter(|it| it.path.is_some() && it.req == VersionReq::STAR);
+        let own: Vec<_> = own.map(|dependency| dependency.name.replace('-', "_")).collect();
+        for file in packed(&package).lines().filter(|file| file.starts_with("examples/")) {
+            let text = fs::read_to_string(package.manifest_path.with_file_name(file)).unwrap();
+            let needed: Vec<_> = own.iter().filter(|name| names(&text, name)).collect();
+            assert_eq!(needed, Vec::<&String>::new(), "{file} of {}", package.name);
+        }
+    }
+}
+
 #[test]
 fn every_crate_has_a_licence_and_every_published_one_the_text_of_both() {
     for package in packages() {
@@ -77,12 +99,9 @@ fn every_crate_has_a_licence_and_every_published_one_the_text_of_both() {
         if package.publish.is_some() {
             continue;
         }
-        let mut command = Command::new(env!("CARGO"));
-        command.args(["package", "--list", "--allow-dirty", "--offline", "--package", &package.name]);
-        let output = command.current_dir(root()).output().unwrap();
-        let packaged = String::from_utf8(output.stdout).unwrap();
+        let packed = packed(&package);
         for file in ["LICENSE-APACHE", "LICENSE-MIT", "README.md"] {
-            assert!(packaged.lines().any(|line| line == file), "{} is packaged without {file}", package.name);
+            assert!(packed.lines().any(|line| line == file), "{} is packed without {file}", package.name);
         }
         for file in ["LICENSE-APACHE", "LICENSE-MIT"] {
             let of_the_crate = fs::read(package.manifest_path.with_file_name(file)).unwrap();

@@ -6,6 +6,7 @@ mod compare;
 mod completions;
 mod diff;
 pub(crate) mod export;
+mod man;
 mod report;
 mod run;
 pub(crate) mod simulate;
@@ -69,6 +70,9 @@ pub(crate) enum Command {
     /// Prints the script that completes the commands in a shell
     #[command(after_help = completions::epilogue().to_string())]
     Completions(completions::CompletionsArgs),
+    /// Writes the manual pages of the program and its commands
+    #[command(after_help = man::epilogue().to_string())]
+    Man(man::ManArgs),
 }
 
 impl Command {
@@ -132,6 +136,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Error> {
         Command::Audit(args) => runtime()?.block_on(audit::audit(&args, &interrupt, &mut output)),
         Command::Export(args) => runtime()?.block_on(export::export(args, &interrupt, &mut output)),
         Command::Completions(args) => completions::completions(&args, &mut output),
+        Command::Man(args) => man::man(&args),
         Command::Up(args) => runtime()?.block_on(up::up(&args.resolve()?, &interrupt, &mut output)),
         Command::Simulate(args) => runtime()?.block_on(simulate::simulate(args, &interrupt, &mut output)),
         Command::Strategies(args) => runtime()?.block_on(strategies::strategies(&args, &interrupt, &mut output)),

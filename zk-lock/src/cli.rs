@@ -8,11 +8,16 @@ use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Arg, ArgAction, Parser, ValueEnum};
+use clap_complete::Shell;
 use zk_recipes::{Acl, Auth, Permissions, SessionConfig, Tls, validate_path};
 
 use crate::error::Error;
 use crate::help::{DETAILS, EXAMPLES, EXIT_STATUS, USAGE};
+use crate::page::Page;
 use crate::recipe::Recipe;
+
+/// The options that stand for another task than to run a command.
+const INSTEAD: [&str; 3] = ["list", "completions", "man"];
 
 /// The environment variable with the credentials.
 pub(crate) const AUTH_VARIABLE: &str = "ZK_LOCK_AUTH";
@@ -32,7 +37,7 @@ pub(crate) const AUTH_VARIABLE: &str = "ZK_LOCK_AUTH";
 )]
 pub(crate) struct Cli {
     /// Path of the lock in ZooKeeper; missing parents are created
-    #[arg(long, value_name = "PATH", required_unless_present = "list", conflicts_with = "list", help_heading = "Lock")]
+    #[arg(long, value_name = "PATH", required_unless_present_any = INSTEAD, conflicts_with = "list", help_heading = "Lock")]
     path: Option<String>,
     /// Recipe of the lock: mutex, handoff, cohort, read, write, semaphore-mutex, semaphore=N, naive or leader. handoff is a
     /// mutex for long queues; programs hand cohort over among their tasks. semaphore=N has N holders at a time. Every waiter
@@ -65,9 +70,10 @@ pub(crate) struct Cli {
         hide_env_values = true,
         value_name = "HOST:PORT,…",
         value_parser = NonEmptyStringValueParser::new(),
+        required_unless_present_any = ["completions", "man"],
         help_heading = "ZooKeeper"
     )]
-    zookeeper: String,
+    zookeeper: Option<String>,
     /// Silence after which ZooKeeper ends the session and frees the lock; the servers have limits of their own
     #[arg(
         long,
@@ -107,8 +113,14 @@ pub(crate) struct Cli {
     /// Prints the times of the wait and of the hold, and the fencing token, on standard error
     #[arg(short, long, conflicts_with = "list")]
     verbose: bool,
+    /// Prints the script that completes the command line in SHELL instead
+    #[arg(long, value_name = "SHELL", conflicts_with_all = ["path", "list", "command"])]
+    completions: Option<Shell>,
+    /// Prints the manual page instead
+    #[arg(long, conflicts_with_all = ["path", "list", "completions", "command"])]
+    man: bool,
     /// Command to run, and its arguments
-    #[arg(value_name = "COMMAND", required_unless_present = "list", trailing_var_arg = true)]
+    #[arg(value_name = "COMMAND", required_unless_present_any = INSTEAD, trailing_var_arg = true)]
     command: Vec<OsString>,
 }
 
@@ -131,6 +143,7 @@ pub(crate) enum OnLost {
 pub(crate) enum Task {
     Run(RunSettings),
     List(ListSettings),
+    Print(Page),
 }
 
 /// How to reach ZooKeeper.
@@ -174,6 +187,10 @@ impl Cli {
     /// * [`Error::Usage`] or [`Error::Credentials`] when the credentials are missing or malformed.
     /// * [`Error::Pem`] when a certificate or key is missing.
     pub(crate) fn resolve(self, variable: impl Fn(&str) -> Option<OsString>) -> Result<Task, Error> {
+        if let Some(page) = self.completions.map(Page::Completions).or(self.man.then_some(Page::Manual)) {
+            return Ok(Task::Print(page));
+        }
+        let connect_string = self.zookeeper.expect("BUG: clap lets no other task without --zookeeper through");
         for path in self.path.iter().chain(&self.list) {
             validate_path(path).map_err(|error| Error::Usage(error.to_string()))?;
         }
@@ -188,7 +205,7 @@ impl Cli {
         if let Some(authority) = &self.ca {
             session = session.with_tls(tls(authority, self.cert.as_deref().zip(self.key.as_deref()))?);
         }
-        let server = ServerSettings { connect_string: self.zookeeper, session };
+        let server = ServerSettings { connect_string, session };
         Ok(match (self.list, self.path) {
             (Some(path), _) => Task::List(ListSettings { server, path, json: self.json }),
             (None, Some(path)) => Task::Run(RunSettings {
@@ -271,7 +288,7 @@ mod tests {
     fn run(words: &[&str]) -> RunSettings {
         match parse(words).resolve(|_| None).unwrap() {
             Task::Run(settings) => settings,
-            Task::List(settings) => unreachable!("{settings:?} was not asked for"),
+            task => unreachable!("{task:?} was not asked for"),
         }
     }
 
@@ -327,6 +344,9 @@ mod tests {
             (with_place(&["--cert", "me.pem", "--key", "me.key", "ls"]), "--ca"),
             (vec!["zk-lock", "--zookeeper", "zk:2181", "--list", "/locks/a", "ls"], "cannot be used with"),
             (vec!["zk-lock", "--zookeeper", "", "--list", "/locks/a"], "a value is required"),
+            (with_place(&["--man"]), "cannot be used with"),
+            (vec!["zk-lock", "--completions", "csh"], "[possible values: bash, "),
+            (vec!["zk-lock", "--completions", "bash", "--man"], "cannot be used with"),
         ] {
             let error = refusal(&words);
             assert!(error.to_string().contains(expected), "{words:?}: {error}");

@@ -1,8 +1,9 @@
 //! The texts of `--help` beyond the options.
 
-/// The two forms of the command.
+/// The forms of the command.
 pub(crate) const USAGE: &str = "zk-lock [OPTIONS] --zookeeper <HOST:PORT,…> --path <PATH> [--] <COMMAND> [ARG]...
-       zk-lock [OPTIONS] --zookeeper <HOST:PORT,…> --list <PATH> [--json]";
+       zk-lock [OPTIONS] --zookeeper <HOST:PORT,…> --list <PATH> [--json]
+       zk-lock --completions <SHELL> | --man";
 
 // The lines of the following texts fit 80 columns: clap breaks longer ones without their indentation.
 
@@ -21,7 +22,11 @@ Examples:
   # the database refuses a holder that was overtaken
   zk-lock --path /locks/a -- sh -c 'psql -v token=\"$LOCK_TOKEN\" -f settle.sql'
   # the holder and the waiters
-  zk-lock --list /locks/backup";
+  zk-lock --list /locks/backup
+  # completes the command line in this shell
+  source <(zk-lock --completions bash)
+  # the manual page
+  zk-lock --man >zk-lock.1 && man ./zk-lock.1";
 
 /// The exit statuses, for `-h` and `--help`.
 pub(crate) const EXIT_STATUS: &str = "\

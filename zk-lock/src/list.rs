@@ -1,13 +1,13 @@
 //! The list of a lock's holders and waiters.
 
 use std::fmt::Write as _;
-use std::io::{self, ErrorKind, Write as _};
 
 use serde::Serialize;
 use zk_recipes::{Error as LockError, Participant, ParticipantKind, Session, participants};
 
 use crate::cli::ListSettings;
 use crate::error::Error;
+use crate::output;
 use crate::run::{Finish, connect};
 use crate::signals::Signals;
 
@@ -41,15 +41,7 @@ pub(crate) async fn list(settings: &ListSettings, mut signals: Signals) -> Resul
     };
     let rows: Vec<Row> = found.iter().enumerate().map(|(index, participant)| row(index + 1, participant)).collect();
     let text = if settings.json { json(&rows) } else { table(path, &rows) };
-    let mut stdout = io::stdout();
-    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
-    is_read(written).map_err(Error::system("write the list"))?;
-    Ok(Finish::Status(0))
-}
-
-/// The outcome of writing to standard output. A reader that closes the pipe, as `head` does, is no error.
-pub(crate) fn is_read(written: io::Result<()>) -> io::Result<()> {
-    written.or_else(|error| if error.kind() == ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })
+    output::print(&text, "write the list")
 }
 
 /// The holders and waiters at the path, of any recipe.

@@ -1,11 +1,12 @@
 //! `zk-lock`: runs a command while it holds a ZooKeeper lock, or shows who holds one.
 //!
 //! [`cli`] and [`recipe`] read the command line. [`run`] waits for the lock and watches over the hold. [`job`] is the command
-//! with all that it starts. [`list`] shows a queue.
+//! with all that it starts. [`list`] shows a queue. [`page`] describes the command line to shells and to `man`.
 
 mod cli;
 mod error;
 mod help;
+mod page;
 mod recipe;
 
 mod job;
@@ -14,6 +15,7 @@ mod run;
 
 mod notices;
 mod os;
+mod output;
 #[cfg(target_os = "linux")]
 mod processes;
 mod signals;
@@ -21,7 +23,7 @@ mod signals;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory as _, Parser};
 
 use crate::cli::{Cli, Task};
 use crate::error::{EXIT_SYSTEM, EXIT_USAGE, Error};
@@ -33,7 +35,7 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(stop) => {
-            let printed = list::is_read(stop.print().and_then(|()| io::stdout().flush()));
+            let printed = output::is_read(stop.print().and_then(|()| io::stdout().flush()));
             return match printed {
                 // Nothing is left to do when even the usage cannot be written.
                 _ if stop.use_stderr() => EXIT_USAGE.into(),
@@ -72,6 +74,7 @@ fn start(cli: Cli, notices: &Notices) -> Result<Finish, Error> {
         match task {
             Task::Run(settings) => run::run(&settings, signals, notices).await,
             Task::List(settings) => list::list(&settings, signals).await,
+            Task::Print(page) => output::print(&page.text(Cli::command()), "write the page"),
         }
     });
     // Whatever still waits for an answer there has been given up.

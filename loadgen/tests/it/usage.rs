@@ -73,6 +73,17 @@ fn a_full_disk_behind_standard_output_is_an_error() {
 }
 
 #[test]
+fn every_command_has_a_manual_page() {
+    let lab = Lab::new();
+    let finished = finish(&mut lab.loadgen(["man", "--out", "pages"]));
+    assert_eq!(finished.code, Some(0), "{}", finished.stderr);
+    for page in ["loadgen.1", "loadgen-compare.1", "loadgen-man.1"] {
+        let text = std::fs::read_to_string(lab.path("pages").join(page)).unwrap();
+        assert!(text.contains("\n.SH SYNOPSIS\n") && text.contains("\n.SH \"EXIT STATUS\"\n"), "{page}: {text}");
+    }
+}
+
+#[test]
 fn help_lists_the_presets_with_their_descriptions() {
     let lab = Lab::new();
     let finished = finish(&mut lab.loadgen(["compare", "--help"]));

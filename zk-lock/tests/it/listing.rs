@@ -56,7 +56,9 @@ async fn a_mixed_queue_is_printed_in_its_order() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_behind_the_list_is_an_error() {
     let lab = Lab::new().await;
-    for args in [&["--list", PATH][..], &["--list", PATH, "--json"], &["--help"]] {
+    for args in
+        [&["--list", PATH][..], &["--list", PATH, "--json"], &["--help"], &["--man"], &["--completions", "bash"]]
+    {
         let full = fs::File::options().write(true).open("/dev/full").unwrap();
         let mut command = Command::new(PROGRAM);
         let output = command.args(args).env("ZOOKEEPER_CONNECT", &lab.connect_string).stdout(full).output().unwrap();

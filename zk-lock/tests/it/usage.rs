@@ -1,6 +1,8 @@
 //! Wrong command lines and servers that are not there: one line that says what and what to do, and a status.
 
-use crate::support::{Lab, PATH, Running};
+use std::process::Command;
+
+use crate::support::{Lab, PATH, PROGRAM, Running};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_command_line_is_status_64_and_runs_nothing() {
@@ -107,4 +109,16 @@ async fn help_tells_of_statuses_and_examples_and_version_of_the_version() {
     let version = lab.start(["--version"]).finish().await;
     version.assert_status(0);
     assert_eq!(version.stdout, format!("zk-lock {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn completions_and_the_manual_page_need_no_server() {
+    for (args, part) in [("--completions bash", "--session-timeout"), ("--man", "\n.SH \"EXIT STATUS\"\n")] {
+        for server in [None, Some(("ZOOKEEPER_CONNECT", "127.0.0.1:1"))] {
+            let mut command = Command::new(PROGRAM);
+            let output = command.args(args.split(' ')).env_remove("ZOOKEEPER_CONNECT").envs(server).output().unwrap();
+            let (text, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            assert!(output.status.success() && text.contains(part), "{args}: {stderr}{text}");
+        }
+    }
 }

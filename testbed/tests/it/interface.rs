@@ -162,6 +162,14 @@ fn every_image_is_told_what_its_build_reads() {
 }
 
 #[test]
+fn images_are_built_by_the_toolchain_of_the_repository() {
+    let (toolchain, dockerfile) = (read("rust-toolchain.toml"), read("Dockerfile"));
+    let channel = toolchain.split('"').nth(1).unwrap();
+    let images: Vec<_> = dockerfile.split(":-rust:").skip(1).map(|rest| rest.split('-').next().unwrap()).collect();
+    assert_eq!(images, [channel; 2]);
+}
+
+#[test]
 fn every_exit_status_stands_in_the_table_with_its_meaning() {
     let document = read("docs/using.md");
     for exit in Exit::ALL {

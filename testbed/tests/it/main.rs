@@ -17,6 +17,7 @@ mod namespaces;
 mod prose;
 mod proxies;
 mod public_api;
+mod releases;
 mod restarts;
 mod servers;
 mod support;

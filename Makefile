@@ -19,7 +19,7 @@ deps: ## install what is missing: Postgres, ZooKeeper, a Java runtime, a C compi
 deps-test: ## install what the tests need beyond that: a JDK instead of the Java runtime, Apache Curator, Python with kazoo and schemathesis, Node.js with the types of k6, wrk, JMeter, promtool, pgbouncer
 	@./scripts/deps.sh test
 
-deps-check: ## install what make check needs beyond deps: Python with jactionlint and shellcheck
+deps-check: ## install what make check needs beyond deps: Python with jactionlint, zizmor and shellcheck
 	@./scripts/deps.sh check
 
 deps-bench: ## install what the benchmarks need beyond deps: wrk, valgrind
@@ -70,6 +70,7 @@ reconnects: deps ## measure over which round trips a hold survives a reconnect: 
 check: deps-check cargo-deny ## formatting, lints, documentation, prose, licences and sources of dependencies, workflows, scripts
 	target/workflow-python/bin/shellcheck scripts/*.sh .ci/run
 	PATH="$(CURDIR)/target/workflow-python/bin:$$PATH" jactionlint --strict-exit
+	target/workflow-python/bin/zizmor --offline --quiet --strict-collection --pedantic .
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo clippy --locked --workspace --bench instructions -- -D warnings

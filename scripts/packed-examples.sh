@@ -1,8 +1,13 @@
 #!/bin/sh
-# Builds the examples of every crate that `cargo publish --workspace --dry-run` has packed, each with what is in the packed file
-# and nothing else of this repository.
+# Builds the examples of the crates that are published, each with what is in its packed file and nothing else of this repository.
 set -eu
 cd "$(dirname "$0")/.."
+
+for manifest in ./*/Cargo.toml; do
+    grep -q '^publish' "$manifest" ||
+        set -- "$@" --package "$(sed -n 's/^name = "\(.*\)"/\1/p' "$manifest" | head -n 1)"
+done
+cargo package --locked --no-verify "$@"
 
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 folder=target/packed-examples

@@ -4,6 +4,8 @@ CARGO_DENY_VERSION := 0.20.2
 # That of the crate gungraun in Cargo.toml: others refuse each other.
 GUNGRAUN_VERSION := 0.20.0
 SQLX_CLI_VERSION := 0.9.0
+# For a kind that it does not know, it only says so and ends with 0.
+KUBERNETES_VALIDATE := target/workflow-python/bin/kubernetes-validate --strict --quiet -k 1.34 -k 1.37
 ARGS ?=
 BASE ?=
 
@@ -19,7 +21,7 @@ deps: ## install what is missing: Postgres, ZooKeeper, a Java runtime, a C compi
 deps-test: ## install what the tests need beyond that: a JDK instead of the Java runtime, Apache Curator, Python with kazoo and schemathesis, Node.js with the types of k6, wrk, JMeter, promtool, pgbouncer
 	@./scripts/deps.sh test
 
-deps-check: ## install what make check needs beyond deps: Python with jactionlint, zizmor and shellcheck
+deps-check: ## install what make check needs beyond deps: Python with jactionlint, zizmor, shellcheck and kubernetes-validate
 	@./scripts/deps.sh check
 
 deps-bench: ## install what the benchmarks need beyond deps: wrk, valgrind
@@ -67,10 +69,11 @@ stress: deps ## stress the locks with random faults for ten minutes; STRESS_SECO
 reconnects: deps ## measure over which round trips a hold survives a reconnect: the table of docs/GUARANTEES.md
 	cargo run --locked -p zk-recipes --example reconnects
 
-check: deps-check cargo-deny ## formatting, lints, documentation, prose, licences and sources of dependencies, workflows, scripts
+check: deps-check cargo-deny ## formatting, lints, documentation, prose, licences and sources of dependencies, workflows, scripts, manifests
 	target/workflow-python/bin/shellcheck scripts/*.sh .ci/run
 	PATH="$(CURDIR)/target/workflow-python/bin:$$PATH" jactionlint --strict-exit
 	target/workflow-python/bin/zizmor --offline --quiet --strict-collection --pedantic .
+	@set -x; said=$$($(KUBERNETES_VALIDATE) docs/kubernetes/*.yaml) && [ -z "$$said" ] || { echo "$$said"; exit 1; }
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo clippy --locked --workspace --bench instructions -- -D warnings

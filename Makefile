@@ -15,7 +15,7 @@ BASE ?=
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-deps: ## install what is missing: Postgres, ZooKeeper, a Java runtime, a C compiler
+deps: ## install what is missing: Postgres, ZooKeeper, a Java runtime, a C compiler; INSTALL=unpack needs no administrator
 	@./scripts/deps.sh
 
 deps-test: ## install what the tests need beyond that: a JDK instead of the Java runtime, Apache Curator, Python with kazoo and schemathesis, Node.js with the types of k6, wrk, JMeter, promtool, pgbouncer

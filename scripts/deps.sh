@@ -1,6 +1,9 @@
 #!/bin/sh
 # Installs what building and running need beside Rust, and only what is missing. It first says what that is and by which
-# commands. If its input is a terminal it asks once. It starts no service, and needs no administrator if nothing is missing.
+# commands. If its input is a terminal it asks once. It starts no service.
+#
+# On Debian and Ubuntu, it needs no administrator: where there is neither root nor sudo, it unpacks the servers and Java below
+# target/. Only a C compiler has to be there.
 #
 #   scripts/deps.sh         for building and running
 #   scripts/deps.sh test    for the tests too, which contend with Apache Curator (Java) and kazoo (Python) for locks, let
@@ -12,7 +15,7 @@
 #   scripts/deps.sh bench   for the benches too, which load the service with wrk and pgbench and count instructions with
 #                           valgrind; there is none for macOS
 #
-# INSTALL=no in the environment never installs, INSTALL=yes never asks. Postgres, ZooKeeper and Java are looked for where the
+# INSTALL=no in the environment never installs, INSTALL=yes never asks, and INSTALL=unpack does not ask for sudo either. Postgres, ZooKeeper and Java are looked for where the
 # crate `testbed` looks for them. Exit status: 0 when nothing is missing any more, 3 when something still is, 64 for a
 # usage error and for a variable that names a folder without what it should have.
 set -eu
@@ -29,36 +32,21 @@ workflow_venv=target/workflow-python
 k6_types_list=loadgen/tests/k6
 k6_types=target/k6-types
 curator_version=5.4.0
-# The tests look for promtool there, if it is not in PATH.
-promtool_folder=target/promtool
-# So does the crate testbed for pgbouncer.
-pgbouncer_folder=target/pgbouncer
+# What is unpacked and not installed, with programs in bin. The tests and the crate testbed look for them there.
+servers=target/servers
 brew_opts='/opt/homebrew/opt /usr/local/opt /home/linuxbrew/.linuxbrew/opt'
 
 say() {
     printf '%s\n' "deps: $*" >&2
 }
 
-# Prints words so that a shell reads them as the same words.
-quoted() {
-    space=
-    for word in "$@"; do
-        case $word in
-            '' | *[!A-Za-z0-9_./:=@%+,-]*) word="'$(printf '%s\n' "$word" | sed "s/'/'\\\\''/g")'" ;;
-        esac
-        printf '%s%s' "$space" "$word"
-        space=' '
-    done
-    echo
-}
-
 # Prints a command and runs it. A plan is only printed.
 plan=no
 run() {
     if [ "$plan" = yes ]; then
-        printf '    %s\n' "$(quoted "$@")"
+        printf '    %s\n' "$*"
     else
-        printf '+ %s\n' "$(quoted "$@")" >&2
+        printf '+ %s\n' "$*" >&2
         "$@"
     fi
 }
@@ -67,12 +55,17 @@ has() {
     command -v "$1" >/dev/null 2>&1
 }
 
+# Whether the program is there unpacked. It is run, as its libraries may be gone.
+has_unpacked() {
+    "$servers/bin/$1" --version >/dev/null 2>&1
+}
+
 has_postgres_in() {
     [ -x "$1/initdb" ] && [ -x "$1/postgres" ]
 }
 
 has_postgres() {
-    if [ -n "${POSTGRES_BIN:-}" ]; then
+    if [ -n "${POSTGRES_BIN:-}" ] || has_unpacked postgres; then
         return 0
     fi
     if has initdb && has postgres; then
@@ -97,6 +90,10 @@ has_postgres() {
 find_java() {
     if [ -n "${JAVA_HOME:-}" ]; then
         printf '%s\n' "$JAVA_HOME/bin/java"
+        return 0
+    fi
+    if has_unpacked java; then
+        echo "$servers/bin/java"
         return 0
     fi
     for opt in $brew_opts; do
@@ -133,7 +130,7 @@ has_zookeeper() {
     if [ -n "${ZOOKEEPER_HOME:-}" ] || [ -f /usr/share/java/zookeeper.jar ]; then
         return 0
     fi
-    homes="/opt/zookeeper /usr/local/zookeeper /usr/share/zookeeper"
+    homes="$servers /opt/zookeeper /usr/local/zookeeper /usr/share/zookeeper"
     for opt in $brew_opts; do
         homes="$homes $opt/zookeeper/libexec"
     done
@@ -206,13 +203,11 @@ has_jmeter() {
 }
 
 has_promtool() {
-    has promtool || [ -x "$promtool_folder/usr/bin/promtool" ]
+    has promtool || has_unpacked promtool
 }
 
-# It is run, as its libraries may be missing.
 has_pgbouncer() {
-    pgbouncer --version >/dev/null 2>&1 || /usr/sbin/pgbouncer --version >/dev/null 2>&1 ||
-        "$pgbouncer_folder/usr/sbin/pgbouncer" --version >/dev/null 2>&1
+    has pgbouncer || [ -x /usr/sbin/pgbouncer ] || has_unpacked pgbouncer
 }
 
 # The driver finds the browser by itself; either name of it will do.
@@ -227,7 +222,7 @@ has_valgrind() {
 }
 
 # The names of what is missing, one a line: postgres, zookeeper, java, cc; for the tests jdk instead of java, and python,
-# node, curator, wrk, jmeter and chromium beside; for the benches wrk and valgrind beside.
+# node, curator, wrk, jmeter, chromium, promtool and pgbouncer beside; for the benches wrk and valgrind beside.
 missing_packages() {
     has_postgres || echo postgres
     has_zookeeper || echo zookeeper
@@ -247,6 +242,8 @@ missing_packages() {
         has_jmeter || echo jmeter
         has_chromium || echo chromium
         has curl || echo curl
+        has_promtool || echo promtool
+        has_pgbouncer || echo pgbouncer
     fi
     if [ "$for_benches" = yes ]; then
         has_valgrind || echo valgrind
@@ -262,8 +259,6 @@ missing_in_target() {
         has_kazoo || echo kazoo
         has_schemathesis || echo schemathesis
         has_k6_types || echo k6-types
-        has_promtool || echo promtool
-        has_pgbouncer || echo pgbouncer
     fi
     if [ "$for_check" = yes ]; then
         has_workflow_check || echo jactionlint
@@ -283,7 +278,8 @@ apt_package() {
         jmeter) echo jmeter jmeter-http ;;
         node) echo nodejs npm ;;
         chromium) echo chromium chromium-driver ;;
-        curl | valgrind | wrk) echo "$1" ;;
+        promtool) echo prometheus ;;
+        curl | pgbouncer | valgrind | wrk) echo "$1" ;;
     esac
 }
 
@@ -304,25 +300,50 @@ curator_by_hand() {
         "set CURATOR_CLASSPATH='FOLDER/*'"
 }
 
+# Whether this script must do without an administrator.
+without_root() {
+    [ "${INSTALL:-}" = unpack ] || { [ "$(id -u)" -ne 0 ] && ! has sudo; }
+}
+
 as_root() {
-    if [ "$(id -u)" -eq 0 ]; then
+    if without_root; then
+        say "this cannot be unpacked; an administrator can run: $*"
+        exit 3
+    elif [ "$(id -u)" -eq 0 ]; then
         run "$@"
-    elif has sudo; then
-        run sudo "$@"
-    else
-        say "neither root nor sudo; an administrator can run: $(quoted "$@")"
+    elif ! run sudo "$@"; then
+        say "not installed, see the lines above; without an administrator, INSTALL=unpack unpacks the servers and Java below target/"
         exit 3
     fi
 }
 
+# Whether this need is unpacked and not installed. Two come with a server that starts with the machine.
+is_unpacked() {
+    case $1 in
+        promtool | pgbouncer) return 0 ;;
+        postgres | zookeeper | java | jdk) without_root ;;
+        *) return 1 ;;
+    esac
+}
+
 install_with_apt() {
-    packages=
+    installed=
+    unpacked=
     for need in "$@"; do
-        packages="$packages $(apt_package "$need")"
+        if is_unpacked "$need"; then
+            unpacked="$unpacked $(apt_package "$need")"
+        else
+            installed="$installed $(apt_package "$need")"
+        fi
     done
     # One word a package.
     # shellcheck disable=SC2086
-    as_root ./scripts/apt-install.sh $packages
+    [ -z "$installed" ] || as_root ./scripts/apt-install.sh $installed
+    # shellcheck disable=SC2086
+    if [ -n "$unpacked" ] && ! run ./scripts/apt-unpack.sh $unpacked; then
+        say "these packages could not be unpacked:$unpacked; see the lines above"
+        exit 3
+    fi
 }
 
 install_with_brew() {
@@ -354,6 +375,7 @@ install_packages() {
             "java = a Java runtime 11 or newer, cc = a C compiler, jdk = a Java development kit 11 or newer," \
              "python = Python 3.11 or newer with venv and pip, node = Node.js 18 or newer with npm, curator = $(curator_by_hand)," \
              "jmeter = Apache JMeter (or unpack a release and set JMETER_HOME), wrk = wrk, curl = curl, valgrind = valgrind," \
+             "promtool = Prometheus, pgbouncer = pgbouncer," \
              "chromium = Chromium or Chrome, with the chromedriver of its version"
         exit 3
     fi
@@ -380,50 +402,6 @@ install_k6_types() {
     run cp "$k6_types_list/package-lock.json" "$k6_types/listed.json"
 }
 
-# Unpacks the package $1 in the folder $2. It is not installed, because it comes with a server that starts with the machine.
-unpack() {
-    run mkdir -p "$2"
-    download="cd $2 && apt-get download $1"
-    if ! run sh -c "$download"; then
-        as_root apt-get update
-        run sh -c "$download" || {
-            say "$1 could not be downloaded; see the lines above"
-            exit 3
-        }
-    fi
-    run sh -c "dpkg -x $2/$1_*.deb $2 && rm $2/$1_*.deb"
-}
-
-# Installs the libraries that the package $1 needs.
-install_libraries_of() {
-    # One word a package.
-    # shellcheck disable=SC2046
-    as_root ./scripts/apt-install.sh $(apt-cache depends --important "$1" | sed -n 's/^ *Depends: \(lib.*\)/\1/p')
-}
-
-install_promtool() {
-    if has apt-get && has dpkg; then
-        unpack prometheus "$promtool_folder"
-    elif has brew; then
-        install_with_brew promtool
-    else
-        say "missing: promtool; install Prometheus with this system's package manager, or put promtool of a release in PATH"
-        exit 3
-    fi
-}
-
-install_pgbouncer() {
-    if has apt-get && has dpkg; then
-        install_libraries_of pgbouncer
-        unpack pgbouncer "$pgbouncer_folder"
-    elif has brew; then
-        install_with_brew pgbouncer
-    else
-        say "missing: pgbouncer; install it with this system's package manager"
-        exit 3
-    fi
-}
-
 install() {
     # One word a need.
     # shellcheck disable=SC2086
@@ -434,8 +412,6 @@ install() {
             schemathesis) install_environment "$schemathesis_venv" "$schemathesis_requirements" ;;
             jactionlint) install_environment "$workflow_venv" "$workflow_requirements" ;;
             k6-types) install_k6_types ;;
-            promtool) install_promtool ;;
-            pgbouncer) install_pgbouncer ;;
         esac
     done
 }
@@ -449,8 +425,8 @@ look() {
 
 # Ends this script unless the user wants what is printed above to be done.
 confirm() {
-    case ${INSTALL-} in
-        yes) return ;;
+    case ${INSTALL:-} in
+        yes | unpack) return ;;
         no) answer=no ;;
         *)
             # Nobody to ask, as in a job. Whoever called this wants it.

@@ -13,6 +13,11 @@ use crate::Error;
 /// Homebrew's prefixes: Apple silicon, Intel, Linux.
 const BREW_OPT: [&str; 3] = ["/opt/homebrew/opt", "/usr/local/opt", "/home/linuxbrew/.linuxbrew/opt"];
 
+/// What `make deps` unpacks and does not install, laid out as the variables of the environment expect it.
+fn unpacked() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("target/servers")
+}
+
 /// The program at `program`, or of that name in `PATH`.
 pub(crate) fn find_program(program: &Path) -> Option<PathBuf> {
     if program.components().count() > 1 {
@@ -35,7 +40,8 @@ fn named<T>(
     give(&folder).map(Some).ok_or(Error::Misnamed { variable, folder, lacks })
 }
 
-/// The folder that holds both `initdb` and `postgres`: the one of the environment variable `POSTGRES_BIN` if it is set.
+/// The folder that holds both `initdb` and `postgres`: the one of the environment variable `POSTGRES_BIN` if it is set, or else
+/// the one that was unpacked.
 ///
 /// Debian keeps them out of `PATH`, one folder a version.
 ///
@@ -50,22 +56,24 @@ pub fn postgres_bin() -> Result<PathBuf, Error> {
         return Ok(bin);
     }
     let brewed = BREW_OPT.iter().flat_map(|opt| versions(opt.as_ref(), "postgresql"));
-    let mut candidates = path_folders()
+    let mut candidates = [unpacked().join("bin")]
+        .into_iter()
+        .chain(path_folders())
         .chain(pg_config_bindir())
         .chain(versions("/usr/lib/postgresql".as_ref(), "").map(|version| version.join("bin")))
         .chain(versions("/usr".as_ref(), "pgsql-").map(|version| version.join("bin")))
         .chain(brewed.map(|keg| keg.join("bin")));
     candidates.find(|folder| has_both(folder)).ok_or(Error::NotInstalled {
         what: "the Postgres server (initdb, postgres)",
-        places: "POSTGRES_BIN, PATH, pg_config --bindir, /usr/lib/postgresql, Homebrew",
+        places: "POSTGRES_BIN, target/servers, PATH, pg_config --bindir, /usr/lib/postgresql, Homebrew",
         remedy: "`apt-get install postgresql` (Debian, Ubuntu) or `brew install postgresql@17` (macOS)",
     })
 }
 
 /// The Java launcher.
 ///
-/// The one of the environment variable `JAVA_HOME` if it is set. Otherwise Homebrew comes first, then `PATH`, where macOS has a
-/// stub that only says how to get Java.
+/// The one of the environment variable `JAVA_HOME` if it is set. Otherwise the unpacked one comes first, then Homebrew, then
+/// `PATH`, where macOS has a stub that only says how to get Java.
 ///
 /// # Errors
 ///
@@ -76,13 +84,15 @@ pub fn java() -> Result<PathBuf, Error> {
         return Ok(java);
     }
     let brewed = BREW_OPT.iter().flat_map(|opt| versions(opt.as_ref(), "openjdk"));
-    brewed
+    [unpacked()]
+        .into_iter()
+        .chain(brewed)
         .map(|home| home.join("bin/java"))
         .chain(path_folders().map(|folder| folder.join("java")))
         .find(|java| is_executable(java))
         .ok_or(Error::NotInstalled {
             what: "Java",
-            places: "JAVA_HOME, Homebrew, PATH",
+            places: "JAVA_HOME, target/servers, Homebrew, PATH",
             remedy: "`apt-get install default-jre-headless` (Debian, Ubuntu) or `brew install openjdk` (macOS)",
         })
 }
@@ -110,18 +120,17 @@ pub(crate) fn jmeter_home() -> Result<PathBuf, Error> {
     })
 }
 
-/// The pooler pgbouncer. `make deps-test` unpacks Debian's package below `target/` and does not install it, because it comes with a
-/// service that starts with the machine.
+/// The pooler pgbouncer. `make deps-test` unpacks Debian's package and does not install it, because it comes with a service that
+/// starts with the machine.
 ///
 /// # Errors
 ///
 /// [`Error::NotInstalled`] when there is none.
 pub(crate) fn pgbouncer() -> Result<PathBuf, Error> {
-    let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("target/pgbouncer/usr/sbin");
-    let mut folders = [unpacked].into_iter().chain(path_folders()).chain([PathBuf::from("/usr/sbin")]);
+    let mut folders = [unpacked().join("bin")].into_iter().chain(path_folders()).chain([PathBuf::from("/usr/sbin")]);
     folders.find_map(|folder| find_program(&folder.join("pgbouncer"))).ok_or(Error::NotInstalled {
         what: "pgbouncer",
-        places: "target/pgbouncer, PATH, /usr/sbin",
+        places: "target/servers, PATH, /usr/sbin",
         remedy: "`make deps-test`",
     })
 }
@@ -133,17 +142,15 @@ pub(crate) fn zookeeper_class_path() -> Result<OsString, Error> {
         return Ok(class_path);
     }
     let debian = Path::new("/usr/share/java");
-    let homes = BREW_OPT
-        .iter()
-        .map(|opt| Path::new(opt).join("zookeeper/libexec"))
+    let mut homes = [unpacked()]
+        .into_iter()
+        .chain(BREW_OPT.iter().map(|opt| Path::new(opt).join("zookeeper/libexec")))
         .chain(["/opt/zookeeper", "/usr/local/zookeeper", "/usr/share/zookeeper"].map(PathBuf::from));
-    homes.into_iter().find_map(|home| tarball_class_path(&home)).or_else(|| debian_class_path(debian)).ok_or(
-        Error::NotInstalled {
-            what: "the ZooKeeper server (zookeeper.jar)",
-            places: "ZOOKEEPER_HOME, Homebrew, /opt/zookeeper, /usr/local/zookeeper, /usr/share/java",
-            remedy: "`apt-get install libzookeeper-java` (Debian, Ubuntu) or `brew install zookeeper` (macOS)",
-        },
-    )
+    homes.find_map(|home| tarball_class_path(&home)).or_else(|| debian_class_path(debian)).ok_or(Error::NotInstalled {
+        what: "the ZooKeeper server (zookeeper.jar)",
+        places: "ZOOKEEPER_HOME, target/servers, Homebrew, /opt/zookeeper, /usr/local/zookeeper, /usr/share/java",
+        remedy: "`apt-get install libzookeeper-java` (Debian, Ubuntu) or `brew install zookeeper` (macOS)",
+    })
 }
 
 /// `lib/*` of an unpacked release, and the release itself, where old ones keep the server's own jar.

@@ -210,7 +210,7 @@ async fn half_a_body_keeps_no_metrics_from_others() {
 
 /// The program that checks metrics as Prometheus would read them.
 fn promtool() -> PathBuf {
-    let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("target/promtool/usr/bin/promtool");
+    let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("target/servers/bin/promtool");
     if unpacked.exists() { unpacked } else { "promtool".into() }
 }
 

@@ -112,15 +112,18 @@ impl Drop for Terminal {
     }
 }
 
-/// Runs a chapter, expects what it shows, and returns what its commands printed in the second terminal.
+/// Runs a chapter of the tutorial, expects what it shows, and returns what its commands printed in the second terminal.
 fn follow(chapter: &str) -> Vec<Vec<String>> {
+    run(chapter, &steps("tutorial", chapter))
+}
+
+fn run(chapter: &str, steps: &[Step]) -> Vec<Vec<String>> {
     let lab = Lab::new();
     fs::create_dir(lab.path("target")).unwrap();
     let programs = demo_service().parent().unwrap();
     assert_eq!(zk_lock().parent(), Some(programs));
     symlink(programs, lab.path("target/release")).unwrap();
 
-    let steps = steps("tutorial", chapter);
     let (first, second): (Vec<&Step>, Vec<&Step>) = steps.iter().partition(|step| step.is_first_terminal);
     let [first] = first.as_slice() else { panic!("{chapter} starts one lab") };
     let ready = first.shown[0].text.lines().last().unwrap().trim_end_matches('…');
@@ -188,6 +191,12 @@ fn chapter_5_writes_many_orders_by_one_commit() {
         let (orders, commits) = counted(strategy);
         assert!(orders > commits && commits > 0, "{strategy}: {orders} orders, {commits} commits");
     }
+}
+
+#[test]
+fn the_audit_grades_the_homework_of_the_lesson() {
+    // Its first step builds.
+    run("teaching", &steps("", "teaching")[1..]);
 }
 
 #[test]

@@ -22,6 +22,13 @@ impl Machine {
     fn without_compiler() -> Self {
         let machine = Self { folder: tempfile::tempdir().unwrap() };
         fs::create_dir(machine.programs()).unwrap();
+        // A checkout of its own, so that nothing of this one is found.
+        let scripts = machine.checkout().join("scripts");
+        fs::create_dir_all(&scripts).unwrap();
+        for name in ["deps.sh", "apt-unpack.sh"] {
+            let script = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("scripts").join(name);
+            symlink(script, scripts.join(name)).unwrap();
+        }
         for tool in ["sh", "dirname", "paste", "uname", "touch", "chmod"] {
             symlink(find(tool), machine.programs().join(tool)).unwrap();
         }
@@ -41,6 +48,10 @@ impl Machine {
         self.folder.path().join("bin")
     }
 
+    fn checkout(&self) -> PathBuf {
+        self.folder.path().join("checkout")
+    }
+
     fn log(&self) -> PathBuf {
         self.folder.path().join("log")
     }
@@ -55,9 +66,40 @@ impl Machine {
         fs::remove_file(self.programs().join(name)).unwrap();
     }
 
+    /// The same machine with a C compiler and without Java, which `apt-get` has as a package. Its program prints where it looks
+    /// for libraries, behind a link to where the package would be installed.
+    fn without_java() -> Self {
+        let machine = Self::without_compiler();
+        machine.add("cc", "exit 0");
+        machine.remove("java");
+        for tool in ["cat", "cp", "dpkg-deb", "find", "ln", "mkdir", "readlink", "rm", "sed", "tar"] {
+            symlink(find(tool), machine.programs().join(tool)).unwrap();
+        }
+        let tree = machine.folder.path().join("tree");
+        let home = tree.join("usr/lib/jvm/java");
+        for folder in [&tree.join("DEBIAN"), &tree.join("usr/lib/x86_64-linux-gnu"), &home.join("bin")] {
+            fs::create_dir_all(folder).unwrap();
+        }
+        let control = "Package: jre\nVersion: 1\nArchitecture: all\nMaintainer: A <a@b.example>\nDescription: a test\n";
+        fs::write(tree.join("DEBIAN/control"), control).unwrap();
+        fs::write(home.join("launcher"), "#!/bin/sh\necho \"$LD_LIBRARY_PATH\"\n").unwrap();
+        fs::set_permissions(home.join("launcher"), Permissions::from_mode(0o755)).unwrap();
+        symlink("/usr/lib/jvm/java/launcher", home.join("bin/java")).unwrap();
+        let package = machine.folder.path().join("jre.deb");
+        let built = Command::new("dpkg-deb").arg("--build").args([&tree, &package]).output().unwrap();
+        assert!(built.status.success(), "{}", stderr(&built));
+        let download = format!("cp {} .", package.display());
+        let script = format!("case $* in *--simulate*) echo 'Inst jre (1)' ;; *download*) {download} ;; esac");
+        machine.add("apt-get", &script);
+        machine
+    }
+
+    fn servers(&self) -> PathBuf {
+        self.checkout().join("target/servers")
+    }
+
     fn deps(&self) -> Command {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        let mut command = Command::new(root.join("scripts/deps.sh"));
+        let mut command = Command::new(self.checkout().join("scripts/deps.sh"));
         command.env("PATH", self.programs()).env("ZOOKEEPER_HOME", self.folder.path());
         command.env_remove("INSTALL").env_remove("JAVA_HOME").env_remove("POSTGRES_BIN").stdin(Stdio::null());
         command
@@ -161,22 +203,65 @@ fn it_asks_also_if_its_messages_go_elsewhere() {
 }
 
 #[test]
-fn the_commands_that_it_shows_can_be_pasted() {
-    let machine = Machine::without_compiler();
-    for tool in ["sed", "dpkg"] {
-        symlink(find(tool), machine.programs().join(tool)).unwrap();
-    }
-    // Elsewhere, so that nothing of this checkout is found.
-    let copy = machine.folder.path().join("checkout/scripts");
-    fs::create_dir_all(&copy).unwrap();
-    fs::copy(machine.deps().get_program(), copy.join("deps.sh")).unwrap();
-    let mut command = Command::new(copy.join("deps.sh"));
-    command.arg("test").env("PATH", machine.programs()).env("ZOOKEEPER_HOME", machine.folder.path());
-    let output = command.env("INSTALL", "no").env_remove("JAVA_HOME").env_remove("POSTGRES_BIN").output().unwrap();
+fn without_rights_java_is_unpacked_with_its_libraries() {
+    let machine = Machine::without_java();
+    machine.remove("sudo");
+    let output = machine.run();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stderr(&output).contains("\n+ ./scripts/apt-unpack.sh default-jre-headless\n"), "{}", stderr(&output));
+    let started = Command::new(machine.servers().join("bin/java")).env("LD_LIBRARY_PATH", "/mine").output().unwrap();
+    let libraries = machine.servers().join("unpacked/usr/lib/x86_64-linux-gnu");
+    assert_eq!(String::from_utf8_lossy(&started.stdout), format!("{}:/mine\n", libraries.display()));
+    assert_eq!(stderr(&machine.run()), "", "nothing is missing any more");
+}
+
+#[test]
+fn a_variable_may_name_the_unpacked_servers() {
+    let machine = Machine::without_java();
+    let output = machine.deps().env("INSTALL", "unpack").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let named = machine.deps().env("JAVA_HOME", machine.servers()).output().unwrap();
+    assert_eq!((stderr(&named).as_str(), named.status.code()), ("", Some(0)));
+}
+
+#[test]
+fn install_unpack_neither_asks_nor_uses_sudo() {
+    let machine = Machine::without_java();
+    let (status, shown) = machine.run_on_terminal(machine.deps().env("INSTALL", "unpack"), "n\n");
+    assert_eq!(status, Some(0), "{shown}");
+    assert!(!shown.contains("[Y/n]") && !shown.contains("sudo"), "{shown}");
+    assert_eq!(machine.installed(), "");
+}
+
+#[test]
+fn a_user_whom_sudo_refuses_is_told_how_to_do_without() {
+    let machine = Machine::without_java();
+    machine.add("sudo", "echo 'pupil is not in the sudoers file' >&2; exit 1");
+    let output = machine.run();
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stderr(&output).contains("without an administrator, INSTALL=unpack unpacks"), "{}", stderr(&output));
+}
+
+#[test]
+fn what_comes_with_a_service_is_unpacked() {
+    let machine = Machine::without_java();
+    let output = machine.deps().arg("test").env("INSTALL", "no").output().unwrap();
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(3), "{said}");
-    let download = "\n    sh -c 'cd target/promtool && apt-get download prometheus'\n";
-    assert!(said.contains(download), "{said}");
+    assert!(said.contains("\n    ./scripts/apt-unpack.sh prometheus"), "{said}");
+}
+
+#[test]
+fn the_commands_that_it_shows_can_be_pasted() {
+    let machine = Machine::without_java();
+    let output = machine.deps().arg("test").env("INSTALL", "no").output().unwrap();
+    let said = stderr(&output);
+    let commands: Vec<_> = said.lines().filter_map(|line| line.strip_prefix("    ")).collect();
+    assert!(commands.len() > 5, "{said}");
+    for command in commands {
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || " _./:=@%+,-".contains(letter);
+        assert!(command.chars().all(is_plain), "a shell may read {command} otherwise");
+    }
 }
 
 #[test]
@@ -221,7 +306,7 @@ fn nothing_is_said_or_run_as_root_when_nothing_is_missing() {
 }
 
 #[test]
-fn a_user_who_may_not_install_is_told_what_an_administrator_can_run() {
+fn without_rights_an_administrator_is_told_what_to_run() {
     let machine = Machine::without_compiler();
     machine.remove("sudo");
     let output = machine.run();

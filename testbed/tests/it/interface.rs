@@ -163,10 +163,13 @@ fn every_image_is_told_what_its_build_reads() {
 
 #[test]
 fn images_are_built_by_the_toolchain_of_the_repository() {
-    let (toolchain, dockerfile) = (read("rust-toolchain.toml"), read("Dockerfile"));
-    let channel = toolchain.split('"').nth(1).unwrap();
-    let images: Vec<_> = dockerfile.split(":-rust:").skip(1).map(|rest| rest.split('-').next().unwrap()).collect();
-    assert_eq!(images, [channel; 2]);
+    let toolchain = read("rust-toolchain.toml");
+    let version = toolchain.split('"').nth(1).unwrap();
+    for (file, images) in [("Dockerfile", 2), (".devcontainer/devcontainer.json", 1)] {
+        let text = read(file);
+        let found: Vec<_> = text.split("rust:").skip(1).map(|rest| rest.split('-').next().unwrap()).collect();
+        assert_eq!(found, vec![version; images], "{file}");
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ ARGS ?=
 BASE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test deps-check deps-bench demo demo-programs up test stress reconnects check check-model msrv package sqlx bench bench-once bench-compare bench-peers bench-service bench-chart coverage false-verdicts sample-report cargo-deny gungraun-runner sqlx-cli
+.PHONY: help deps deps-test deps-check deps-bench demo demo-programs up test stress reconnects check check-model site msrv package sqlx bench bench-once bench-compare bench-peers bench-service bench-chart coverage false-verdicts sample-report cargo-deny gungraun-runner sqlx-cli
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,7 +21,7 @@ deps: ## install what is missing: Postgres, ZooKeeper, a Java runtime, a C compi
 deps-test: ## install what the tests need beyond that: a JDK instead of the Java runtime, Apache Curator, Python with kazoo and schemathesis, Node.js with the types of k6, wrk, JMeter, promtool, pgbouncer
 	@./scripts/deps.sh test
 
-deps-check: ## install what make check needs beyond deps: Python with jactionlint, zizmor, shellcheck and kubernetes-validate
+deps-check: ## install what make check needs beyond deps: Python with jactionlint, zizmor, shellcheck, kubernetes-validate and Sphinx
 	@./scripts/deps.sh check
 
 deps-bench: ## install what the benchmarks need beyond deps: wrk, valgrind
@@ -69,7 +69,7 @@ stress: deps ## stress the locks with random faults for ten minutes; STRESS_SECO
 reconnects: deps ## measure over which round trips a hold survives a reconnect: the table of docs/GUARANTEES.md
 	cargo run --locked -p zk-recipes --example reconnects
 
-check: deps-check cargo-deny ## formatting, lints, documentation, prose, licences and sources of dependencies, workflows, scripts, manifests
+check: deps-check cargo-deny site ## formatting, lints, documentation, prose, licences and sources of dependencies, workflows, scripts, manifests
 	target/workflow-python/bin/shellcheck scripts/*.sh .ci/run
 	PATH="$(CURDIR)/target/workflow-python/bin:$$PATH" jactionlint --strict-exit
 	target/workflow-python/bin/zizmor --offline --quiet --strict-collection --pedantic .
@@ -78,9 +78,16 @@ check: deps-check cargo-deny ## formatting, lints, documentation, prose, licence
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo clippy --locked --workspace --bench instructions -- -D warnings
 	cargo clippy --locked -p zk-recipes --lib --no-default-features -- -D warnings
-	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps
 	cargo test --locked -p testbed --test it -- documents:: prose:: tidy::
 	cargo deny check bans licenses sources
+
+# The documents lead to the sample report and to the documentation of the crates, which are copied.
+site: deps-check ## write the documents, the sample report and the documentation of the crates to target/site
+	rm -rf target/site
+	target/workflow-python/bin/sphinx-build --fail-on-warning --quiet -c .github/pages -d target/site-read . target/site
+	cp target/site/README.html target/site/index.html
+	RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps
+	cp -R target/doc target/site/api
 
 sqlx: deps sqlx-cli ## write .sqlx anew, after a change of migrations or queries
 	cargo run --quiet -p testbed -- -- sh -ec ' \

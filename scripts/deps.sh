@@ -11,7 +11,8 @@
 #                           checked by promtool (Prometheus) and the scripts for k6 by the compiler of TypeScript (node),
 #                           run it behind pgbouncer, look at the page of a report in Chromium, and follow the tutorial with curl
 #   scripts/deps.sh check   for make check too, which checks the workflows by jactionlint and zizmor, by shellcheck these
-#                           scripts (Python packages with the binaries in them), and the manifests by kubernetes-validate
+#                           scripts (Python packages with the binaries in them), the manifests by kubernetes-validate, and
+#                           makes a site of the documents with Sphinx
 #   scripts/deps.sh bench   for the benches too, which load the service with wrk and pgbench and count instructions with
 #                           valgrind; there is none for macOS
 #

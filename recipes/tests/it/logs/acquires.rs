@@ -134,14 +134,22 @@ async fn several_locks_have_one_span_with_a_part_for_each() {
 }
 
 #[tokio::test]
-async fn several_locks_of_which_one_is_taken_are_given_back_or_dropped_in_their_span() {
-    let (log, _guard) = Log::start();
+async fn locks_that_are_given_back_or_dropped_are_told_in_their_span() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let taken = Mutex::new(&session, "/logs/b").unwrap().acquire().await.unwrap();
     let locks = MultiLock::from_paths(&session, ["/logs/a", "/logs/b"]).unwrap();
-    assert!(locks.acquire_within(Duration::from_millis(50)).await.unwrap().is_none());
-    assert_eq!(log.acquires(), 2);
+    let mut within = Duration::from_millis(50);
+    // On a busy machine, the time may be up before the first lock is granted.
+    let (log, _guard) = loop {
+        let started = Log::start();
+        assert!(locks.acquire_within(within).await.unwrap().is_none());
+        if !started.0.lines(&["gives back"]).is_empty() {
+            break started;
+        }
+        within *= 2;
+    };
+    assert_eq!(log.acquires(), 1);
     let span = "acquire{lock=[\"/logs/a\", \"/logs/b\"]";
     log.expect_once(&[span, "gives back lock=\"/logs/a\" node=\"/logs/a/", "token="]);
     log.expect_once(&[span, ":part{lock=\"/logs/b\"", "gives up"]);

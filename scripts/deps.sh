@@ -16,9 +16,9 @@
 #   scripts/deps.sh bench   for the benches too, which load the service with wrk and pgbench and count instructions with
 #                           valgrind; there is none for macOS
 #
-# INSTALL=no in the environment never installs, INSTALL=yes never asks, and INSTALL=unpack does not ask for sudo either. Postgres, ZooKeeper and Java are looked for where the
-# crate `testbed` looks for them. Exit status: 0 when nothing is missing any more, 3 when something still is, 64 for a
-# usage error and for a variable that names a folder without what it should have.
+# INSTALL=no in the environment never installs, INSTALL=yes never asks, and INSTALL=unpack does not ask for sudo either.
+# Postgres, ZooKeeper and Java are looked for where the crate `testbed` looks for them. Exit status: 0 when nothing is missing
+# any more, 3 when something still is, 64 for a usage error and for a variable that names a folder without what it should have.
 set -eu
 cd "$(dirname "$0")/.."
 

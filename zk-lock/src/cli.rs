@@ -1,26 +1,21 @@
 //! The command line, and the settings that it makes together with the environment.
 
-use std::ffi::{OsStr, OsString};
-use std::fs;
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::NonEmptyStringValueParser;
 use clap::{Arg, ArgAction, Parser, ValueEnum};
 use clap_complete::Shell;
-use zk_recipes::{Acl, Auth, Permissions, SessionConfig, Tls, validate_path};
+use zk_recipes::validate_path;
 
 use crate::error::Error;
 use crate::help::{DETAILS, EXAMPLES, EXIT_STATUS, USAGE};
 use crate::page::Page;
 use crate::recipe::Recipe;
+use crate::server::{SERVERS_VARIABLE, ServerSettings, credentials, session_config, tls};
 
 /// The options that stand for another task than to run a command.
 const INSTEAD: [&str; 3] = ["list", "completions", "man"];
-
-/// The environment variable with the credentials.
-pub(crate) const AUTH_VARIABLE: &str = "ZK_LOCK_AUTH";
 
 /// Runs a command while it holds a ZooKeeper lock, or shows who holds one.
 #[derive(Debug, Parser)]
@@ -66,10 +61,9 @@ pub(crate) struct Cli {
     /// ZooKeeper servers, with the chroot at the end if there is one
     #[arg(
         long,
-        env = "ZOOKEEPER_CONNECT",
+        env = SERVERS_VARIABLE,
         hide_env_values = true,
         value_name = "HOST:PORT,…",
-        value_parser = NonEmptyStringValueParser::new(),
         required_unless_present_any = ["completions", "man"],
         help_heading = "ZooKeeper"
     )]
@@ -146,13 +140,6 @@ pub(crate) enum Task {
     Print(Page),
 }
 
-/// How to reach ZooKeeper.
-#[derive(Debug)]
-pub(crate) struct ServerSettings {
-    pub(crate) connect_string: String,
-    pub(crate) session: SessionConfig,
-}
-
 /// What to run under which lock.
 #[derive(Debug)]
 pub(crate) struct RunSettings {
@@ -194,13 +181,7 @@ impl Cli {
         for path in self.path.iter().chain(&self.list) {
             validate_path(path).map_err(|error| Error::Usage(error.to_string()))?;
         }
-        let auth = match &self.auth_file {
-            Some(file) => Some(auth_in(file)?),
-            None => match variable(AUTH_VARIABLE) {
-                Some(text) if !text.is_empty() => Some(parse_auth(&text, AUTH_VARIABLE)?),
-                _ => None,
-            },
-        };
+        let auth = credentials(self.auth_file.as_deref(), &variable)?;
         let mut session = session_config(self.session_timeout, self.connect_timeout, auth);
         if let Some(authority) = &self.ca {
             session = session.with_tls(tls(authority, self.cert.as_deref().zip(self.key.as_deref()))?);
@@ -222,43 +203,6 @@ impl Cli {
     }
 }
 
-fn session_config(timeout: Duration, connect_within: Duration, auth: Option<Auth>) -> SessionConfig {
-    let config = SessionConfig::default().with_timeout(timeout).with_connect_within(connect_within);
-    // With credentials, nobody else may delete the nodes. Everyone may see the queue: that does no harm.
-    let readable = || Acl::creator().and("world", "anyone", Permissions::READ);
-    auth.map_or(config.clone(), |auth| config.with_auth(auth).with_acl(readable()))
-}
-
-fn tls(authority: &Path, identity: Option<(&Path, &Path)>) -> Result<Tls, Error> {
-    let read = |file: &Path| fs::read_to_string(file).map_err(|source| Error::Pem { file: file.to_owned(), source });
-    let tls = Tls::trusting(read(authority)?);
-    match identity {
-        Some((certificate, key)) => Ok(tls.with_identity(read(certificate)?, read(key)?)),
-        None => Ok(tls),
-    }
-}
-
-fn auth_in(file: &Path) -> Result<Auth, Error> {
-    let text = fs::read(file).map_err(|source| Error::Credentials { file: file.to_owned(), source })?;
-    // Editors end a file with a line break.
-    let end = text.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n')).map_or(0, |last| last + 1);
-    parse_auth(OsStr::from_bytes(&text[..end]), &file.display().to_string())
-}
-
-/// Reads `USER:PASSWORD`; the error shows neither.
-fn parse_auth(text: &OsStr, place: &str) -> Result<Auth, Error> {
-    match text.to_str().and_then(|text| text.split_once(':')) {
-        Some((user, password)) if !user.is_empty() && !password.is_empty() && !has_control_characters(text) => {
-            Ok(Auth::digest(user, password))
-        }
-        _ => Err(Error::Usage(format!("the credentials in {place} must be USER:PASSWORD, in UTF-8, on one line"))),
-    }
-}
-
-fn has_control_characters(text: &OsStr) -> bool {
-    text.as_encoded_bytes().iter().any(|byte| byte.is_ascii_control())
-}
-
 fn parse_time(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("{error}; write a time such as 500ms, 5s or 1m30s"))
 }
@@ -272,6 +216,7 @@ fn parse_positive_time(text: &str) -> Result<Duration, String> {
 mod tests {
     use clap::CommandFactory;
     use clap::error::ErrorKind;
+    use zk_recipes::{Acl, Auth};
 
     use super::*;
 
@@ -343,7 +288,6 @@ mod tests {
             (with_place(&["--ca", "ca.pem", "--cert", "me.pem", "ls"]), "--key"),
             (with_place(&["--cert", "me.pem", "--key", "me.key", "ls"]), "--ca"),
             (vec!["zk-lock", "--zookeeper", "zk:2181", "--list", "/locks/a", "ls"], "cannot be used with"),
-            (vec!["zk-lock", "--zookeeper", "", "--list", "/locks/a"], "a value is required"),
             (with_place(&["--man"]), "cannot be used with"),
             (vec!["zk-lock", "--completions", "csh"], "[possible values: bash, "),
             (vec!["zk-lock", "--completions", "bash", "--man"], "cannot be used with"),
@@ -378,17 +322,5 @@ mod tests {
         let empty = parse(&["ls"]).resolve(|_| Some(OsString::new())).unwrap();
         let Task::Run(settings) = empty else { unreachable!("a command was given") };
         assert_eq!((settings.server.session.auth, settings.server.session.acl), (Vec::new(), Acl::open()));
-    }
-
-    #[test]
-    fn wrong_credentials_are_never_shown() {
-        for wrong in ["sesame", ":sesame", "sesame:", "shop:ses\name"] {
-            let error = parse(&["ls"]).resolve(|_| Some(wrong.into())).unwrap_err();
-            assert_eq!(
-                crate::error::chain(&error),
-                "the credentials in ZK_LOCK_AUTH must be USER:PASSWORD, in UTF-8, on one line",
-                "{wrong:?}"
-            );
-        }
     }
 }

@@ -23,10 +23,10 @@ use tokio::signal::unix::{self, SignalKind, signal};
 use tokio::time::{Instant, sleep};
 use zk_recipes::LockGuard;
 
-use crate::cli::AUTH_VARIABLE;
 use crate::error::Error;
 #[cfg(target_os = "linux")]
 use crate::processes::{self, Family};
+use crate::server::AUTH_VARIABLE;
 
 /// How long a killed process may take to be gone. It takes longer if it hangs inside the kernel, or cannot be found or killed.
 const GONE_WITHIN: Duration = Duration::from_secs(5);

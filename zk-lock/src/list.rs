@@ -8,7 +8,7 @@ use zk_recipes::{Error as LockError, Participant, ParticipantKind, Session, part
 use crate::cli::ListSettings;
 use crate::error::Error;
 use crate::output;
-use crate::run::{Finish, connect};
+use crate::run::Finish;
 use crate::signals::Signals;
 
 /// One contender, as it is shown.
@@ -29,7 +29,7 @@ struct Row {
 pub(crate) async fn list(settings: &ListSettings, mut signals: Signals) -> Result<Finish, Error> {
     let path = &settings.path;
     let asking = async {
-        let session = connect(&settings.server).await?;
+        let session = settings.server.connect().await?;
         let found = queue(&session, path).await.map_err(Error::lock("list the queue of", path))?;
         // Nothing depends on the answer: the session owns no nodes.
         let _ = session.close().await;

@@ -8,6 +8,7 @@ mod error;
 mod help;
 mod page;
 mod recipe;
+mod server;
 
 mod job;
 mod list;

@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 use tokio::time::timeout;
 use zk_recipes::{ConnectionState, Error as LockError, HoldState, LockGuard, LostReason, Session};
 
-use crate::cli::{OnLost, RunSettings, ServerSettings};
+use crate::cli::{OnLost, RunSettings};
 use crate::error::{EXIT_LOST, Error};
 use crate::job::{self, Job};
 use crate::notices::Notices;
@@ -38,7 +38,7 @@ struct Ended {
 /// Runs COMMAND under the lock.
 pub(crate) async fn run(settings: &RunSettings, mut signals: Signals, notices: &Notices) -> Result<Finish, Error> {
     let session = tokio::select! {
-        session = connect(&settings.server) => session?,
+        session = settings.server.connect() => session?,
         signal = signals.next_ending() => return Ok(Finish::Signal(signal)),
     };
     notices.detail(format_args!(
@@ -75,11 +75,6 @@ pub(crate) async fn run(settings: &RunSettings, mut signals: Signals, notices: &
     let lost = give_back(held, lost, &session, notices).await;
     notices.detail(format_args!("held {} for {}", settings.path, rounded(granted.elapsed())));
     Ok(finish(ended?.status, lost))
-}
-
-/// Opens a session.
-pub(crate) async fn connect(server: &ServerSettings) -> Result<Session, Error> {
-    Session::connect(&server.connect_string, server.session.clone()).await.map_err(Error::connect)
 }
 
 /// Gets the lock, or says why not. When that is cut short, the end of the session gives up the place in the queue.

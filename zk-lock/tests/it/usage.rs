@@ -45,9 +45,14 @@ async fn a_path_that_can_name_no_lock_is_refused_without_a_server() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connect_string_that_cannot_be_read_is_a_wrong_command_line() {
     let lab = Lab::new().await;
-    let finished = lab.start(["--zookeeper", "127.0.0.1:99999", "--path", PATH, "true"]).finish().await;
-    finished.assert_status(64);
-    assert!(finished.stderr.contains("cannot read the connect string \"127.0.0.1:99999\""), "{}", finished.stderr);
+    for servers in ["127.0.0.1:99999", ""] {
+        let config = lab.config(["--path", PATH, "true"]).env("ZOOKEEPER_CONNECT", servers);
+        let finished = Running::start(config).finish().await;
+        finished.assert_status(64);
+        let expected = format!("zk-lock: cannot read the connect string \"{servers}\"");
+        assert!(finished.stderr.starts_with(&expected), "{}", finished.stderr);
+        assert!(finished.stderr.ends_with("with --zookeeper (ZOOKEEPER_CONNECT)"), "{}", finished.stderr);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -114,7 +119,8 @@ async fn help_tells_of_statuses_and_examples_and_version_of_the_version() {
 #[test]
 fn completions_and_the_manual_page_need_no_server() {
     for (args, part) in [("--completions bash", "--session-timeout"), ("--man", "\n.SH \"EXIT STATUS\"\n")] {
-        for server in [None, Some(("ZOOKEEPER_CONNECT", "127.0.0.1:1"))] {
+        for servers in [None, Some(""), Some("127.0.0.1:1")] {
+            let server = servers.map(|servers| ("ZOOKEEPER_CONNECT", servers));
             let mut command = Command::new(PROGRAM);
             let output = command.args(args.split(' ')).env_remove("ZOOKEEPER_CONNECT").envs(server).output().unwrap();
             let (text, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Arg, ArgAction, Parser, ValueEnum};
+use clap::{Arg, ArgAction, ArgGroup, Parser, ValueEnum};
 use clap_complete::Shell;
 use zk_recipes::validate_path;
 
@@ -14,10 +14,10 @@ use crate::page::Page;
 use crate::recipe::Recipe;
 use crate::server::{SERVERS_VARIABLE, ServerSettings, credentials, session_config, tls};
 
-/// The options that stand for another task than to run a command.
-const INSTEAD: [&str; 3] = ["list", "completions", "man"];
+/// The options that stand for another task than to run a command. They exclude each other.
+const INSTEAD: [&str; 4] = ["list", "revoke", "completions", "man"];
 
-/// Runs a command while it holds a ZooKeeper lock, or shows who holds one.
+/// Runs a command while it holds a ZooKeeper lock, shows who holds one, or asks for it back.
 #[derive(Debug, Parser)]
 #[command(
     name = "zk-lock",
@@ -26,13 +26,23 @@ const INSTEAD: [&str; 3] = ["list", "completions", "man"];
     override_usage = USAGE,
     disable_help_flag = true,
     disable_version_flag = true,
+    groups([
+        ArgGroup::new("queue").args(["list", "revoke"]),
+        ArgGroup::new("instead").args(INSTEAD),
+    ]),
     args([flag("help", 'h', ArgAction::Help, "Prints help; -h prints less"), flag("version", 'V', ArgAction::Version, "Prints the version")]),
     after_help = format!("{EXAMPLES}\n\n{EXIT_STATUS}"),
     after_long_help = format!("{EXAMPLES}\n\n{DETAILS}\n\n{EXIT_STATUS}")
 )]
 pub(crate) struct Cli {
     /// Path of the lock in ZooKeeper; missing parents are created
-    #[arg(long, value_name = "PATH", required_unless_present_any = INSTEAD, conflicts_with = "list", help_heading = "Lock")]
+    #[arg(
+        long,
+        value_name = "PATH",
+        required_unless_present_any = INSTEAD,
+        conflicts_with_all = INSTEAD,
+        help_heading = "Lock"
+    )]
     path: Option<String>,
     /// Recipe of the lock: mutex, handoff, cohort, read, write, semaphore-mutex, semaphore=N, naive or leader. handoff is a
     /// mutex for long queues; programs hand cohort over among their tasks. semaphore=N has N holders at a time. Every waiter
@@ -41,23 +51,26 @@ pub(crate) struct Cli {
         long,
         value_name = "RECIPE",
         default_value_t = Recipe::Mutex,
-        conflicts_with = "list",
+        conflicts_with_all = INSTEAD,
         help_heading = "Lock"
     )]
     recipe: Recipe,
     /// Leads the election at PATH while COMMAND runs, as --recipe leader does; takes turns with Curator's LeaderLatch
-    #[arg(long, conflicts_with_all = ["recipe", "list"], help_heading = "Lock")]
+    #[arg(long, conflicts_with = "recipe", conflicts_with_all = INSTEAD, help_heading = "Lock")]
     lead: bool,
     /// Longest wait for the lock; 0s takes it only if it is free [default: no limit]
-    #[arg(long, value_name = "TIME", value_parser = parse_time, conflicts_with = "list", help_heading = "Lock")]
+    #[arg(long, value_name = "TIME", value_parser = parse_time, conflicts_with_all = INSTEAD, help_heading = "Lock")]
     timeout: Option<Duration>,
     /// Action when the hold is lost while COMMAND runs
-    #[arg(long, value_name = "ACTION", default_value = "kill", conflicts_with = "list", help_heading = "Lock")]
+    #[arg(long, value_name = "ACTION", default_value = "kill", conflicts_with_all = INSTEAD, help_heading = "Lock")]
     on_lost: OnLost,
     /// Time from the loss to the kill of COMMAND. With much more than the default, COMMAND may run beside the next holder
     /// [default: 1/24 of --session-timeout]
-    #[arg(long, value_name = "TIME", value_parser = parse_time, conflicts_with = "list", help_heading = "Lock")]
+    #[arg(long, value_name = "TIME", value_parser = parse_time, conflicts_with_all = INSTEAD, help_heading = "Lock")]
     kill_after: Option<Duration>,
+    /// Action when somebody asks for the lock while COMMAND runs: zk-lock --revoke, or Curator's Revoker
+    #[arg(long, value_name = "ACTION", default_value = "stop", conflicts_with_all = INSTEAD, help_heading = "Lock")]
+    on_revoke: OnRevoke,
     /// ZooKeeper servers, with the chroot at the end if there is one
     #[arg(
         long,
@@ -99,22 +112,31 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "FILE", requires = "cert", help_heading = "ZooKeeper")]
     key: Option<PathBuf>,
     /// Prints the queue of the lock at PATH instead: position, holder or waiting, kind, session, token, node, data
-    #[arg(long, value_name = "PATH", conflicts_with = "command", help_heading = "List")]
+    #[arg(long, value_name = "PATH", help_heading = "Queue")]
     list: Option<String>,
-    /// Prints the queue as JSON
-    #[arg(long, requires = "list", conflicts_with_all = ["path", "command"], help_heading = "List")]
+    /// Asks the holders of the lock at PATH to give it back, and prints them as --list does. For one of several holders, PATH
+    /// is its LOCK_PATH
+    #[arg(long, value_name = "PATH", help_heading = "Queue")]
+    revoke: Option<String>,
+    /// Prints JSON
+    #[arg(long, requires = "queue", help_heading = "Queue")]
     json: bool,
     /// Prints the times of the wait and of the hold, and the fencing token, on standard error
-    #[arg(short, long, conflicts_with = "list")]
+    #[arg(short, long, conflicts_with_all = INSTEAD)]
     verbose: bool,
     /// Prints the script that completes the command line in SHELL instead
-    #[arg(long, value_name = "SHELL", conflicts_with_all = ["path", "list", "command"])]
+    #[arg(long, value_name = "SHELL")]
     completions: Option<Shell>,
     /// Prints the manual page instead
-    #[arg(long, conflicts_with_all = ["path", "list", "completions", "command"])]
+    #[arg(long)]
     man: bool,
     /// Command to run, and its arguments
-    #[arg(value_name = "COMMAND", required_unless_present_any = INSTEAD, trailing_var_arg = true)]
+    #[arg(
+        value_name = "COMMAND",
+        required_unless_present_any = INSTEAD,
+        conflicts_with_all = INSTEAD,
+        trailing_var_arg = true
+    )]
     command: Vec<OsString>,
 }
 
@@ -128,6 +150,15 @@ fn flag(name: &'static str, short: char, action: ArgAction, help: &'static str) 
 pub(crate) enum OnLost {
     /// Stops it: SIGTERM, then SIGKILL
     Kill,
+    /// Prints a warning and lets it run on
+    Warn,
+}
+
+/// What becomes of COMMAND when somebody asks for its lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnRevoke {
+    /// Asks it to stop: SIGTERM
+    Stop,
     /// Prints a warning and lets it run on
     Warn,
 }
@@ -151,6 +182,7 @@ pub(crate) struct RunSettings {
     pub(crate) on_lost: OnLost,
     /// `None` for what the session timeout allows.
     pub(crate) kill_after: Option<Duration>,
+    pub(crate) on_revoke: OnRevoke,
     pub(crate) command: Vec<OsString>,
 }
 
@@ -159,6 +191,8 @@ pub(crate) struct RunSettings {
 pub(crate) struct ListSettings {
     pub(crate) server: ServerSettings,
     pub(crate) path: String,
+    /// Whether to ask its holders for the lock.
+    pub(crate) is_revoked: bool,
     pub(crate) json: bool,
 }
 
@@ -178,7 +212,7 @@ impl Cli {
             return Ok(Task::Print(page));
         }
         let connect_string = self.zookeeper.expect("BUG: clap lets no other task without --zookeeper through");
-        for path in self.path.iter().chain(&self.list) {
+        for path in self.path.iter().chain(&self.list).chain(&self.revoke) {
             validate_path(path).map_err(|error| Error::Usage(error.to_string()))?;
         }
         let auth = credentials(self.auth_file.as_deref(), &variable)?;
@@ -187,8 +221,9 @@ impl Cli {
             session = session.with_tls(tls(authority, self.cert.as_deref().zip(self.key.as_deref()))?);
         }
         let server = ServerSettings { connect_string, session };
-        Ok(match (self.list, self.path) {
-            (Some(path), _) => Task::List(ListSettings { server, path, json: self.json }),
+        let is_revoked = self.revoke.is_some();
+        Ok(match (self.list.or(self.revoke), self.path) {
+            (Some(path), _) => Task::List(ListSettings { server, path, is_revoked, json: self.json }),
             (None, Some(path)) => Task::Run(RunSettings {
                 server,
                 path,
@@ -196,9 +231,10 @@ impl Cli {
                 timeout: self.timeout,
                 on_lost: self.on_lost,
                 kill_after: self.kill_after,
+                on_revoke: self.on_revoke,
                 command: self.command,
             }),
-            (None, None) => unreachable!("BUG: clap lets no command line without --path or --list through"),
+            (None, None) => unreachable!("BUG: clap lets no command line without --path, --list or --revoke through"),
         })
     }
 }
@@ -280,17 +316,22 @@ mod tests {
             (with_place(&["--session-timeout", "0s", "ls"]), "longer than zero"),
             (with_place(&["--recipe", "hand-off", "ls"]), "known are mutex, handoff, cohort, read, write"),
             (with_place(&["--on-lost", "pray", "ls"]), "[possible values: kill, warn]"),
-            (with_place(&["--json", "ls"]), "cannot be used with"),
+            (with_place(&["--json", "ls"]), "<--list <PATH>|--revoke <PATH>>"),
             (with_place(&["--lead", "--recipe", "leader", "ls"]), "cannot be used with"),
             (vec!["zk-lock", "--zookeeper", "zk:2181", "--list", "/a", "--lead"], "cannot be used with"),
+            (vec!["zk-lock", "--zookeeper", "zk:2181", "--revoke", "/a", "--timeout", "5s"], "cannot be used with"),
+            (vec!["zk-lock", "--zookeeper", "zk:2181", "--revoke", "/a", "--list", "/a"], "cannot be used with"),
+            (with_place(&["--revoke", "/a"]), "cannot be used with"),
+            (with_place(&["--on-revoke", "obey", "ls"]), "[possible values: stop, warn]"),
             (vec!["zk-lock", "--zookeeper", "zk:2181", "--list", "/a", "--recipe", "read"], "cannot be used with"),
             (vec!["zk-lock", "--zookeeper", "zk:2181", "ls"], "--path"),
             (with_place(&["--ca", "ca.pem", "--cert", "me.pem", "ls"]), "--key"),
             (with_place(&["--cert", "me.pem", "--key", "me.key", "ls"]), "--ca"),
             (vec!["zk-lock", "--zookeeper", "zk:2181", "--list", "/locks/a", "ls"], "cannot be used with"),
-            (with_place(&["--man"]), "cannot be used with"),
+            (with_place(&["--man"]), "'--path <PATH>' cannot be used with '--man'"),
             (vec!["zk-lock", "--completions", "csh"], "[possible values: bash, "),
             (vec!["zk-lock", "--completions", "bash", "--man"], "cannot be used with"),
+            (vec!["zk-lock", "--man", "--timeout", "5s"], "cannot be used with"),
         ] {
             let error = refusal(&words);
             assert!(error.to_string().contains(expected), "{words:?}: {error}");
@@ -301,7 +342,12 @@ mod tests {
     #[test]
     fn a_path_that_can_name_no_lock_is_refused_before_anything_is_sent() {
         let place = ["zk-lock", "--zookeeper", "zk:2181"];
-        for words in [&["--path", "locks/a", "ls"][..], &["--path", "/zookeeper/a", "ls"], &["--list", "/a/"]] {
+        for words in [
+            &["--path", "locks/a", "ls"][..],
+            &["--path", "/zookeeper/a", "ls"],
+            &["--list", "/a/"],
+            &["--revoke", "a"],
+        ] {
             let cli = Cli::try_parse_from(place.iter().chain(words)).unwrap();
             let error = cli.resolve(|_| None).unwrap_err();
             assert!(

@@ -3,6 +3,7 @@
 /// The forms of the command.
 pub(crate) const USAGE: &str = "zk-lock [OPTIONS] --zookeeper <HOST:PORT,…> --path <PATH> [--] <COMMAND> [ARG]...
        zk-lock [OPTIONS] --zookeeper <HOST:PORT,…> --list <PATH> [--json]
+       zk-lock [OPTIONS] --zookeeper <HOST:PORT,…> --revoke <PATH> [--json]
        zk-lock --completions <SHELL> | --man";
 
 // The lines of the following texts fit 80 columns: clap breaks longer ones without their indentation.
@@ -23,6 +24,8 @@ Examples:
   zk-lock --path /locks/a -- sh -c 'psql -v token=\"$LOCK_TOKEN\" -f settle.sql'
   # the holder and the waiters
   zk-lock --list /locks/backup
+  # the holder is asked to give the lock back
+  zk-lock --revoke /locks/backup
   # completes the command line in this shell
   source <(zk-lock --completions bash)
   # the manual page
@@ -67,8 +70,12 @@ Linux, all processes that COMMAND started are stopped with it, if /proc shows
 them. On other systems and without /proc its process group is stopped, and at a
 terminal COMMAND alone. On Linux, zk-lock says so if processes run on.
 
-With --lead, a hold is the term of a leader. It is also lost as soon as
-ZooKeeper reports that somebody deleted its node.
+A hold is also lost when ZooKeeper reports that somebody deleted its node. With
+--lead, a hold is the term of a leader.
+
+If somebody asks for the lock, zk-lock sends SIGTERM to COMMAND, and holds the
+lock until COMMAND has ended. A waiter that is asked for its place stops COMMAND
+as soon as it holds.
 
 A halted zk-lock (Ctrl-Z, SIGSTOP, a suspended machine) does not notice that
 its hold is lost before it goes on. If COMMAND succeeds meanwhile, the status is

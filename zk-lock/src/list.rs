@@ -1,9 +1,9 @@
-//! The list of a lock's holders and waiters.
+//! The list of a lock's holders and waiters, and the request to its holders to give it back.
 
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use zk_recipes::{Error as LockError, Participant, ParticipantKind, Session, participants};
+use zk_recipes::{Error as LockError, Participant, ParticipantKind, Session, participants, revoke};
 
 use crate::cli::ListSettings;
 use crate::error::Error;
@@ -25,12 +25,18 @@ struct Row {
     data: String,
 }
 
-/// Prints the queue on standard output.
+/// Prints the queue on standard output, or the holders, which it has asked for the lock.
 pub(crate) async fn list(settings: &ListSettings, mut signals: Signals) -> Result<Finish, Error> {
     let path = &settings.path;
     let asking = async {
         let session = settings.server.connect().await?;
-        let found = queue(&session, path).await.map_err(Error::lock("list the queue of", path))?;
+        let mut found = queue(&session, path).await.map_err(Error::lock("list the queue of", path))?;
+        if settings.is_revoked {
+            found.retain(|participant| participant.is_holder);
+            for holder in &found {
+                revoke(&session, &holder.path).await.map_err(Error::lock("ask for", &holder.path))?;
+            }
+        }
         // Nothing depends on the answer: the session owns no nodes.
         let _ = session.close().await;
         Ok(found)
@@ -40,7 +46,12 @@ pub(crate) async fn list(settings: &ListSettings, mut signals: Signals) -> Resul
         signal = signals.next_ending() => return Ok(Finish::Signal(signal)),
     };
     let rows: Vec<Row> = found.iter().enumerate().map(|(index, participant)| row(index + 1, participant)).collect();
-    let text = if settings.json { json(&rows) } else { table(path, &rows) };
+    let text = match (settings.json, rows.as_slice()) {
+        (true, _) => json(&rows),
+        (false, []) if settings.is_revoked => format!("nobody holds {path}\n"),
+        (false, []) => format!("nobody holds {path} or waits for it\n"),
+        (false, _) => table(&rows),
+    };
     output::print(&text, "write the list")
 }
 
@@ -111,10 +122,7 @@ fn printable(bytes: &[u8]) -> String {
 }
 
 /// One line each, in columns.
-fn table(path: &str, rows: &[Row]) -> String {
-    if rows.is_empty() {
-        return format!("nobody holds {path} or waits for it\n");
-    }
+fn table(rows: &[Row]) -> String {
     let width = |column: fn(&Row) -> usize| rows.iter().map(column).max().unwrap_or_default();
     let position = width(|row| row.position.to_string().len());
     let session = width(|row| row.session.len());
@@ -165,15 +173,9 @@ mod tests {
     fn a_queue_is_a_line_each_in_columns() {
         let rows = [row(1, "holder", "0x10", 7, "a:1"), row(2, "waiting", "0x100", 12, "")];
         assert_eq!(
-            table("/locks/a", &rows),
+            table(&rows),
             "1  holder   exclusive  0x10    7  lock-0000000001  a:1\n\
              2  waiting  exclusive  0x100  12  lock-0000000002\n"
         );
-    }
-
-    #[test]
-    fn an_empty_queue_says_so() {
-        assert_eq!(table("/locks/a", &[]), "nobody holds /locks/a or waits for it\n");
-        assert_eq!(json(&[]), "[]\n");
     }
 }

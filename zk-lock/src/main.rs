@@ -1,7 +1,8 @@
-//! `zk-lock`: runs a command while it holds a ZooKeeper lock, or shows who holds one.
+//! `zk-lock`: runs a command while it holds a ZooKeeper lock, shows who holds one, or asks for it back.
 //!
-//! [`cli`] and [`recipe`] read the command line. [`run`] waits for the lock and watches over the hold. [`job`] is the command
-//! with all that it starts. [`list`] shows a queue. [`page`] describes the command line to shells and to `man`.
+//! [`cli`] and [`recipe`] read the command line. [`page`] describes the command line to shells and to
+//! `man`. [`run`] waits for the lock, and [`hold`] watches over the hold. [`job`] is the command with all that it starts. [`list`] shows
+//! a queue, and asks its holders for the lock.
 
 mod cli;
 mod error;
@@ -10,6 +11,7 @@ mod page;
 mod recipe;
 mod server;
 
+mod hold;
 mod job;
 mod list;
 mod run;

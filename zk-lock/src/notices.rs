@@ -6,6 +6,8 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::Duration;
 
+use humantime::{FormattedDuration, format_duration};
+
 /// How long the end of the program may be delayed by a standard error that takes nothing.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(1);
 
@@ -53,4 +55,10 @@ impl Notices {
         // An error either way: it has ended, or it takes too long.
         let _ = self.written.recv_timeout(WRITTEN_WITHIN);
     }
+}
+
+/// A time to the millisecond.
+pub(crate) fn rounded(time: Duration) -> FormattedDuration {
+    let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    format_duration(Duration::from_millis(ms))
 }

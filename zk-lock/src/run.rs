@@ -1,4 +1,4 @@
-//! Waiting for the lock, watching over the hold while COMMAND runs, and giving the lock back.
+//! Waiting for the lock, running COMMAND under it, and giving the lock back.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use tokio::time::timeout;
-use zk_recipes::{ConnectionState, Error as LockError, HoldState, LockGuard, LostReason, Session};
+use zk_recipes::{ConnectionState, Error as LockError, LockGuard, LostReason, Session};
 
-use crate::cli::{OnLost, RunSettings};
+use crate::cli::RunSettings;
 use crate::error::{EXIT_LOST, Error};
-use crate::job::{self, Job};
-use crate::notices::Notices;
+use crate::hold::Watch;
+use crate::notices::{Notices, rounded};
 use crate::signals::{Signals, status_of};
 
 /// How long the end of the program may be delayed by a server that does not confirm.
@@ -25,14 +25,6 @@ pub(crate) enum Finish {
     Status(u8),
     /// As if this signal had ended it.
     Signal(Signal),
-}
-
-/// What became of COMMAND and of the hold that it ran under.
-#[derive(Debug)]
-struct Ended {
-    /// `None` when COMMAND was stopped, or not even started, because the hold was lost.
-    status: Option<ExitStatus>,
-    lost: Option<LostReason>,
 }
 
 /// Runs COMMAND under the lock.
@@ -55,6 +47,7 @@ pub(crate) async fn run(settings: &RunSettings, mut signals: Signals, notices: &
         got = acquire(settings, &session) => got.map_err(Err),
         () = report_waiting(settings, &session, notices) => unreachable!("BUG: the reports have ended"),
     };
+    let granted = Instant::now();
     let held = match got {
         Ok(held) => held,
         Err(finish) => {
@@ -65,11 +58,10 @@ pub(crate) async fn run(settings: &RunSettings, mut signals: Signals, notices: &
     notices.detail(format_args!(
         "got {} after {}, token {}, node {}",
         settings.path,
-        rounded(waiting.elapsed()),
+        rounded(granted - waiting),
         held.token(),
         held.node_path()
     ));
-    let granted = Instant::now();
     let ended = Watch { settings, session: &session, held: &held, notices }.over_command(&mut signals).await;
     let lost = ended.as_ref().ok().and_then(|ended| ended.lost);
     let lost = give_back(held, lost, &session, notices).await;
@@ -123,97 +115,6 @@ async fn report_waiting(settings: &RunSettings, session: &Session, notices: &Not
 fn node_data() -> String {
     let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
     format!("{}:{}", host.as_deref().unwrap_or("localhost"), std::process::id())
-}
-
-/// The watch over a hold while COMMAND runs.
-struct Watch<'a> {
-    settings: &'a RunSettings,
-    session: &'a Session,
-    held: &'a LockGuard,
-    notices: &'a Notices,
-}
-
-impl Watch<'_> {
-    /// Runs COMMAND until it has ended, by itself or because the hold was lost.
-    async fn over_command(&self, signals: &mut Signals) -> Result<Ended, Error> {
-        if job::needs_job_control() {
-            signals.catch_job_control()?;
-        }
-        // This process may have been halted since the grant.
-        if let HoldState::Lost(reason) = self.held.state() {
-            self.say_lost(reason);
-            return Ok(Ended { status: None, lost: Some(reason) });
-        }
-        let mut job = Job::start(&self.settings.command, self.held)?;
-        let mut states = self.session.states();
-        let mut lost = None;
-        if states.current() != ConnectionState::Connected {
-            self.report(states.current());
-        }
-        loop {
-            tokio::select! {
-                // The loss first: nothing may delay what it asks for.
-                biased;
-                reason = self.held.lost(), if lost.is_none() => {
-                    lost = Some(reason);
-                    if self.settings.on_lost == OnLost::Kill {
-                        self.stop(&mut job, reason).await;
-                        return Ok(Ended { status: None, lost });
-                    }
-                    self.notices.say(format_args!(
-                        "the hold of {} was lost: {reason}; another may hold it now, and the command goes on",
-                        self.settings.path
-                    ));
-                }
-                status = job.ended() => {
-                    let status = status.map_err(Error::system("wait for the command"))?;
-                    if lost.is_none() && let HoldState::Lost(reason) = self.held.state() {
-                        self.say_lost(reason);
-                        lost = Some(reason);
-                    }
-                    return Ok(Ended { status: Some(status), lost });
-                }
-                signal = signals.next() => job.forward(signal),
-                Some(state) = states.changed(), if lost.is_none() => self.report(state),
-            }
-        }
-    }
-
-    /// Stops COMMAND before another can hold the lock, and only then spends time on words.
-    async fn stop(&self, job: &mut Job, reason: LostReason) {
-        // The hold is lost at least a twelfth of the session timeout before another contender can have the lock. Half of that
-        // is for the kill.
-        let grace = self.settings.kill_after.unwrap_or(self.session.timeout() / 24);
-        let is_gone = job.stop(grace).await;
-        self.say_lost(reason);
-        self.notices.say(match (is_gone, job.is_listed()) {
-            (true, _) => "the command was stopped",
-            (false, true) => {
-                "processes of the command run on: they hang, belong to other users, or are hidden in /proc; find and end them"
-            }
-            (false, false) => {
-                "processes of the command may run on: /proc does not show them; mount one for this namespace, and end them"
-            }
-        });
-    }
-
-    fn say_lost(&self, reason: LostReason) {
-        self.notices.say(format_args!("the hold of {} was lost: {reason}", self.settings.path));
-    }
-
-    fn report(&self, state: ConnectionState) {
-        let path = &self.settings.path;
-        match state {
-            ConnectionState::Connected => {
-                self.notices.say(format_args!("ZooKeeper answers again, the hold of {path} is certain"));
-            }
-            ConnectionState::Suspended => {
-                self.notices.say(format_args!("ZooKeeper does not answer, the hold of {path} is suspect"));
-            }
-            // The hold itself says why.
-            ConnectionState::Lost(_) => {}
-        }
-    }
 }
 
 /// Releases the lock, for the next contender to have it at once, and ends the session. `lost`: why the hold is known to be lost. Returns
@@ -287,10 +188,4 @@ fn finish(status: Option<ExitStatus>, lost: Option<LostReason>) -> Finish {
             (None, signal) => Finish::Status(status_of(signal.unwrap_or_default())),
         },
     }
-}
-
-/// To the millisecond.
-fn rounded(time: Duration) -> humantime::FormattedDuration {
-    let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    humantime::format_duration(Duration::from_millis(ms))
 }

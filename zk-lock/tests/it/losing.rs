@@ -60,23 +60,25 @@ async fn a_command_whose_session_is_replaced_is_stopped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leader_whose_node_is_deleted_is_stopped_and_the_next_one_leads() {
-    let lab = Lab::new().await;
-    let leader = lab.start_script(&["--lead"], UNTIL_GO);
-    let command = lab.pid_in("pid").await;
-    let next = lab.start_script(&["--lead"], "echo leads");
-    lab.until_queued(2).await;
-    let client = Client::connect(&lab.connect_string).await.unwrap();
-    client.delete(&lab.queue(PATH).await[0].path, None).await.unwrap();
-    let finished = leader.finish().await;
-    finished.assert_status(76);
-    assert!(is_gone(command));
-    let expected = "zk-lock: the hold of /locks/a was lost: its node was deleted by somebody else\n\
-                    zk-lock: the command was stopped";
-    assert!(finished.stderr.contains(expected), "{}", finished.stderr);
-    let next = next.finish().await;
-    next.assert_status(0);
-    assert_eq!(next.stdout, "leads\n");
+async fn a_command_whose_node_is_deleted_is_stopped() {
+    for recipe in ["leader", "mutex", "handoff", "cohort", "semaphore=1"] {
+        let lab = Lab::new().await;
+        let holder = lab.start_script(&["--recipe", recipe], UNTIL_GO);
+        let command = lab.pid_in("pid").await;
+        let next = lab.start_script(&["--recipe", recipe], "echo holds");
+        lab.until_queued(2).await;
+        let client = Client::connect(&lab.connect_string).await.unwrap();
+        client.delete(&lab.queue(PATH).await[0].path, None).await.unwrap();
+        let finished = holder.finish().await;
+        finished.assert_status(76);
+        assert!(is_gone(command), "{recipe}");
+        let expected = "zk-lock: the hold of /locks/a was lost: its node was deleted by somebody else\n\
+                        zk-lock: the command was stopped";
+        assert!(finished.stderr.contains(expected), "{recipe}: {}", finished.stderr);
+        let next = next.finish().await;
+        next.assert_status(0);
+        assert_eq!(next.stdout, "holds\n");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,6 +6,7 @@ mod encryption;
 mod holding;
 mod listing;
 mod losing;
+mod revoking;
 mod signals;
 mod support;
 #[cfg(target_os = "linux")]

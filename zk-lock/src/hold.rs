@@ -1,0 +1,157 @@
+//! The watch over a hold while COMMAND runs.
+
+use std::future::pending;
+use std::pin::pin;
+use std::process::ExitStatus;
+
+use nix::sys::signal::Signal;
+use zk_recipes::{ConnectionState, Error as LockError, HoldState, LockGuard, LostReason, Session};
+
+use crate::cli::{OnLost, OnRevoke, RunSettings};
+use crate::error::Error;
+use crate::job::{self, Job};
+use crate::notices::Notices;
+use crate::signals::Signals;
+
+/// What became of COMMAND and of the hold that it ran under.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// `None` when COMMAND was stopped, or not even started, because the hold was lost.
+    pub(crate) status: Option<ExitStatus>,
+    /// Why the hold was or may have been lost before COMMAND ended.
+    pub(crate) lost: Option<LostReason>,
+}
+
+/// The watch over a hold while COMMAND runs.
+pub(crate) struct Watch<'a> {
+    pub(crate) settings: &'a RunSettings,
+    pub(crate) session: &'a Session,
+    pub(crate) held: &'a LockGuard,
+    pub(crate) notices: &'a Notices,
+}
+
+impl Watch<'_> {
+    /// Runs COMMAND until it has ended, by itself or because the hold was lost.
+    pub(crate) async fn over_command(&self, signals: &mut Signals) -> Result<Ended, Error> {
+        if job::needs_job_control() {
+            signals.catch_job_control()?;
+        }
+        // This process may have been halted since the grant.
+        if let HoldState::Lost(reason) = self.held.state() {
+            self.say_lost(reason);
+            return Ok(Ended { status: None, lost: Some(reason) });
+        }
+        let mut job = Job::start(&self.settings.command, self.held)?;
+        let mut states = self.session.states();
+        let mut request = pin!(self.request());
+        let (mut is_requested, mut lost) = (false, None);
+        if states.current() != ConnectionState::Connected {
+            self.report(states.current());
+        }
+        loop {
+            let reason = tokio::select! {
+                // The loss first: nothing may delay what it asks for.
+                biased;
+                reason = self.held.lost(), if lost.is_none() => reason,
+                answer = &mut request, if lost.is_none() && !is_requested => {
+                    is_requested = true;
+                    let Err(reason) = answer else {
+                        self.answer_request(&job);
+                        continue;
+                    };
+                    reason
+                }
+                status = job.ended() => {
+                    let status = status.map_err(Error::system("wait for the command"))?;
+                    if lost.is_none() && let HoldState::Lost(reason) = self.held.state() {
+                        self.say_lost(reason);
+                        lost = Some(reason);
+                    }
+                    return Ok(Ended { status: Some(status), lost });
+                }
+                signal = signals.next() => {
+                    job.forward(signal);
+                    continue;
+                }
+                Some(state) = states.changed(), if lost.is_none() => {
+                    self.report(state);
+                    continue;
+                }
+            };
+            lost = Some(reason);
+            if self.settings.on_lost == OnLost::Kill {
+                self.stop(&mut job, reason).await;
+                return Ok(Ended { status: None, lost });
+            }
+            self.notices.say(format_args!(
+                "the hold of {} was lost: {reason}; another may hold it now, and the command goes on",
+                self.settings.path
+            ));
+        }
+    }
+
+    /// Waits until somebody asks for the lock. An error says that somebody has deleted the node of the hold instead.
+    async fn request(&self) -> Result<(), LostReason> {
+        let revocation = self.held.revocation();
+        match revocation.requested().await {
+            Ok(()) => Ok(()),
+            Err(LockError::NodeDeleted { .. }) => Err(LostReason::NodeDeleted),
+            Err(error) => {
+                // The end of the session is a loss, and the hold tells of it.
+                if !matches!(error, LockError::SessionEnded { .. }) {
+                    let path = &self.settings.path;
+                    self.notices.say(format_args!("cannot see whether somebody asks for {path}: {error}"));
+                }
+                pending().await
+            }
+        }
+    }
+
+    /// Does what `--on-revoke` says.
+    fn answer_request(&self, job: &Job) {
+        let path = &self.settings.path;
+        match self.settings.on_revoke {
+            OnRevoke::Stop => {
+                job.forward(Signal::SIGTERM);
+                self.notices.say(format_args!("somebody asks for {path}, and the command is asked to stop"));
+            }
+            OnRevoke::Warn => self.notices.say(format_args!("somebody asks for {path}, and the command goes on")),
+        }
+    }
+
+    /// Stops COMMAND before another can hold the lock, and only then spends time on words.
+    async fn stop(&self, job: &mut Job, reason: LostReason) {
+        // The hold is lost at least a twelfth of the session timeout before another contender can have the lock. Half of that
+        // is for the kill.
+        let grace = self.settings.kill_after.unwrap_or(self.session.timeout() / 24);
+        let is_gone = job.stop(grace).await;
+        self.say_lost(reason);
+        self.notices.say(match (is_gone, job.is_listed()) {
+            (true, _) => "the command was stopped",
+            (false, true) => {
+                "processes of the command run on: they hang, belong to other users, or are hidden in /proc; find and end them"
+            }
+            (false, false) => {
+                "processes of the command may run on: /proc does not show them; mount one for this namespace, and end them"
+            }
+        });
+    }
+
+    fn say_lost(&self, reason: LostReason) {
+        self.notices.say(format_args!("the hold of {} was lost: {reason}", self.settings.path));
+    }
+
+    fn report(&self, state: ConnectionState) {
+        let path = &self.settings.path;
+        match state {
+            ConnectionState::Connected => {
+                self.notices.say(format_args!("ZooKeeper answers again, the hold of {path} is certain"));
+            }
+            ConnectionState::Suspended => {
+                self.notices.say(format_args!("ZooKeeper does not answer, the hold of {path} is suspect"));
+            }
+            // The hold itself says why.
+            ConnectionState::Lost(_) => {}
+        }
+    }
+}

@@ -61,6 +61,10 @@ pub(crate) struct Cli {
     /// Longest wait for the lock; 0s takes it only if it is free [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = parse_time, conflicts_with_all = INSTEAD, help_heading = "Lock")]
     timeout: Option<Duration>,
+    /// Shortest time from the grant to the release, also if COMMAND ends sooner. So hosts whose clocks differ run a short cron
+    /// job once [default: until COMMAND ends]
+    #[arg(long, value_name = "TIME", value_parser = parse_time, conflicts_with_all = INSTEAD, help_heading = "Lock")]
+    at_least: Option<Duration>,
     /// Action when the hold is lost while COMMAND runs
     #[arg(long, value_name = "ACTION", default_value = "kill", conflicts_with_all = INSTEAD, help_heading = "Lock")]
     on_lost: OnLost,
@@ -179,6 +183,8 @@ pub(crate) struct RunSettings {
     pub(crate) recipe: Recipe,
     /// `None` for ever.
     pub(crate) timeout: Option<Duration>,
+    /// How long the lock is held at least, from the grant on.
+    pub(crate) at_least: Duration,
     pub(crate) on_lost: OnLost,
     /// `None` for what the session timeout allows.
     pub(crate) kill_after: Option<Duration>,
@@ -229,6 +235,7 @@ impl Cli {
                 path,
                 recipe: if self.lead { Recipe::Leader } else { self.recipe },
                 timeout: self.timeout,
+                at_least: self.at_least.unwrap_or_default(),
                 on_lost: self.on_lost,
                 kill_after: self.kill_after,
                 on_revoke: self.on_revoke,
@@ -319,7 +326,7 @@ mod tests {
             (with_place(&["--json", "ls"]), "<--list <PATH>|--revoke <PATH>>"),
             (with_place(&["--lead", "--recipe", "leader", "ls"]), "cannot be used with"),
             (vec!["zk-lock", "--zookeeper", "zk:2181", "--list", "/a", "--lead"], "cannot be used with"),
-            (vec!["zk-lock", "--zookeeper", "zk:2181", "--revoke", "/a", "--timeout", "5s"], "cannot be used with"),
+            (vec!["zk-lock", "--zookeeper", "zk:2181", "--revoke", "/a", "--at-least", "5s"], "cannot be used with"),
             (vec!["zk-lock", "--zookeeper", "zk:2181", "--revoke", "/a", "--list", "/a"], "cannot be used with"),
             (with_place(&["--revoke", "/a"]), "cannot be used with"),
             (with_place(&["--on-revoke", "obey", "ls"]), "[possible values: stop, warn]"),
@@ -331,7 +338,7 @@ mod tests {
             (with_place(&["--man"]), "'--path <PATH>' cannot be used with '--man'"),
             (vec!["zk-lock", "--completions", "csh"], "[possible values: bash, "),
             (vec!["zk-lock", "--completions", "bash", "--man"], "cannot be used with"),
-            (vec!["zk-lock", "--man", "--timeout", "5s"], "cannot be used with"),
+            (vec!["zk-lock", "--man", "--at-least", "5s"], "cannot be used with"),
         ] {
             let error = refusal(&words);
             assert!(error.to_string().contains(expected), "{words:?}: {error}");

@@ -22,6 +22,8 @@ Examples:
   zk-lock --path /locks/prices --recipe write -- ./reprice.sh
   # the database refuses a holder that was overtaken
   zk-lock --path /locks/a -- sh -c 'psql -v token=\"$LOCK_TOKEN\" -f settle.sql'
+  # one host of many, whose clocks differ, runs a cron job
+  zk-lock --path /locks/night --timeout 0s --at-least 10m -- ./night.sh
   # the holder and the waiters
   zk-lock --list /locks/backup
   # the holder is asked to give the lock back
@@ -76,6 +78,12 @@ A hold is also lost when ZooKeeper reports that somebody deleted its node. With
 If somebody asks for the lock, zk-lock sends SIGTERM to COMMAND, and holds the
 lock until COMMAND has ended. A waiter that is asked for its place stops COMMAND
 as soon as it holds.
+
+With --at-least, zk-lock runs on after the end of COMMAND and holds the lock.
+Somebody who asks for the lock ends that at once, and so does SIGTERM, SIGINT,
+SIGHUP or SIGQUIT, also if it came while COMMAND ran. Then, too, the status is
+COMMAND's. If zk-lock or its machine dies, the lock is free after the session
+timeout.
 
 A halted zk-lock (Ctrl-Z, SIGSTOP, a suspended machine) does not notice that
 its hold is lost before it goes on. If COMMAND succeeds meanwhile, the status is

@@ -1,17 +1,19 @@
-//! The watch over a hold while COMMAND runs.
+//! The watch over a hold: while COMMAND runs, and afterwards until `--at-least` is over.
 
 use std::future::pending;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::process::ExitStatus;
+use std::time::Instant;
 
 use nix::sys::signal::Signal;
+use tokio::time::sleep;
 use zk_recipes::{ConnectionState, Error as LockError, HoldState, LockGuard, LostReason, Session};
 
 use crate::cli::{OnLost, OnRevoke, RunSettings};
 use crate::error::Error;
 use crate::job::{self, Job};
-use crate::notices::Notices;
-use crate::signals::Signals;
+use crate::notices::{Notices, rounded};
+use crate::signals::{Signals, is_ending};
 
 /// What became of COMMAND and of the hold that it ran under.
 #[derive(Debug)]
@@ -22,16 +24,18 @@ pub(crate) struct Ended {
     pub(crate) lost: Option<LostReason>,
 }
 
-/// The watch over a hold while COMMAND runs.
+/// The watch over a hold.
 pub(crate) struct Watch<'a> {
     pub(crate) settings: &'a RunSettings,
     pub(crate) session: &'a Session,
     pub(crate) held: &'a LockGuard,
+    /// When the lock was granted.
+    pub(crate) granted: Instant,
     pub(crate) notices: &'a Notices,
 }
 
 impl Watch<'_> {
-    /// Runs COMMAND until it has ended, by itself or because the hold was lost.
+    /// Runs COMMAND until it has ended, by itself or because the hold was lost. Then keeps the lock as long as `--at-least` says.
     pub(crate) async fn over_command(&self, signals: &mut Signals) -> Result<Ended, Error> {
         if job::needs_job_control() {
             signals.catch_job_control()?;
@@ -44,7 +48,7 @@ impl Watch<'_> {
         let mut job = Job::start(&self.settings.command, self.held)?;
         let mut states = self.session.states();
         let mut request = pin!(self.request());
-        let (mut is_requested, mut lost) = (false, None);
+        let (mut is_requested, mut is_told_to_end, mut lost) = (false, false, None);
         if states.current() != ConnectionState::Connected {
             self.report(states.current());
         }
@@ -67,9 +71,13 @@ impl Watch<'_> {
                         self.say_lost(reason);
                         lost = Some(reason);
                     }
+                    if lost.is_none() && !is_requested && !is_told_to_end {
+                        lost = self.keep(signals, request).await;
+                    }
                     return Ok(Ended { status: Some(status), lost });
                 }
                 signal = signals.next() => {
+                    is_told_to_end |= is_ending(signal);
                     job.forward(signal);
                     continue;
                 }
@@ -119,6 +127,39 @@ impl Watch<'_> {
         }
     }
 
+    /// Keeps the lock until `--at-least` is over, or until somebody wants the hold to end. COMMAND has ended. Returns why the hold
+    /// was lost, if that may have been before COMMAND ended.
+    async fn keep(
+        &self,
+        signals: &mut Signals,
+        request: Pin<&mut impl Future<Output = Result<(), LostReason>>>,
+    ) -> Option<LostReason> {
+        let rest = self.settings.at_least.saturating_sub(self.granted.elapsed());
+        if rest.is_zero() {
+            return None;
+        }
+        let path = &self.settings.path;
+        self.notices.detail(format_args!("the command has ended, and {path} is kept for another {}", rounded(rest)));
+        let lost = tokio::select! {
+            biased;
+            reason = self.held.lost() => reason,
+            answer = request => match answer {
+                Err(reason) => reason,
+                Ok(()) => {
+                    self.notices.say(format_args!("somebody asks for {path}: it is free before --at-least is over"));
+                    return None;
+                }
+            },
+            signal = signals.next_ending() => {
+                self.notices.say(format_args!("{signal}: {path} is free before --at-least is over"));
+                return None;
+            }
+            () = sleep(rest) => return None,
+        };
+        self.notices.say(format_args!("the hold of {path} was lost before --at-least was over: {lost}"));
+        (!is_later_than_the_last_look(lost)).then_some(lost)
+    }
+
     /// Stops COMMAND before another can hold the lock, and only then spends time on words.
     async fn stop(&self, job: &mut Job, reason: LostReason) {
         // The hold is lost at least a twelfth of the session timeout before another contender can have the lock. Half of that
@@ -154,4 +195,14 @@ impl Watch<'_> {
             ConnectionState::Lost(_) => {}
         }
     }
+}
+
+/// Whether a loss that is known after the end of COMMAND also came after it, and so harms nobody. The hold was looked at when COMMAND
+/// had ended, and was not lost by our clock. Only our clock or this process can have lost it since, by one of these reasons.
+///
+/// The other reasons are what a server tells. A server does not tell since when. Our clock does not know either: it stands still while
+/// the machine is suspended, and servers that were restored have forgotten the session.
+pub(crate) fn is_later_than_the_last_look(reason: LostReason) -> bool {
+    use LostReason::{Closed, CredentialsMissing, CredentialsRefused, RuntimeEnded, Silence};
+    matches!(reason, Silence | Closed | CredentialsRefused | CredentialsMissing | RuntimeEnded)
 }

@@ -10,7 +10,7 @@ use zk_recipes::{ConnectionState, Error as LockError, LockGuard, LostReason, Ses
 
 use crate::cli::RunSettings;
 use crate::error::{EXIT_LOST, Error};
-use crate::hold::Watch;
+use crate::hold::{Watch, is_later_than_the_last_look};
 use crate::notices::{Notices, rounded};
 use crate::signals::{Signals, status_of};
 
@@ -62,7 +62,7 @@ pub(crate) async fn run(settings: &RunSettings, mut signals: Signals, notices: &
         held.token(),
         held.node_path()
     ));
-    let ended = Watch { settings, session: &session, held: &held, notices }.over_command(&mut signals).await;
+    let ended = Watch { settings, session: &session, held: &held, granted, notices }.over_command(&mut signals).await;
     let lost = ended.as_ref().ok().and_then(|ended| ended.lost);
     let lost = give_back(held, lost, &session, notices).await;
     notices.detail(format_args!("held {} for {}", settings.path, rounded(granted.elapsed())));
@@ -150,16 +150,6 @@ async fn release(held: LockGuard, notices: &Notices) -> Option<LostReason> {
             None
         }
     }
-}
-
-/// Whether a loss that the release reports came after COMMAND had ended, and so harms nobody. The hold was looked at then, and was not
-/// lost by our clock. Only our clock or this process can have lost it since, by one of these reasons.
-///
-/// The other reasons are what a server tells. A server does not tell since when. Our clock does not know either: it stands still while
-/// the machine is suspended, and servers that were restored have forgotten the session.
-fn is_later_than_the_last_look(reason: LostReason) -> bool {
-    use LostReason::{Closed, CredentialsMissing, CredentialsRefused, RuntimeEnded, Silence};
-    matches!(reason, Silence | Closed | CredentialsRefused | CredentialsMissing | RuntimeEnded)
 }
 
 /// Does something first, and then ends the session, and with it whatever the session has in the queue. A signal does

@@ -71,11 +71,16 @@ impl Signals {
     pub(crate) async fn next_ending(&mut self) -> Signal {
         loop {
             let signal = self.next().await;
-            if ENDING.contains(&signal) {
+            if is_ending(signal) {
                 return signal;
             }
         }
     }
+}
+
+/// Whether a signal ends a program.
+pub(crate) fn is_ending(signal: Signal) -> bool {
+    ENDING.contains(&signal)
 }
 
 /// Ends the program as a shell reports a signal: with 128 and its number. `SIGINT` really ends the program, with the same

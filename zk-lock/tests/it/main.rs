@@ -4,6 +4,7 @@
 
 mod encryption;
 mod holding;
+mod keeping;
 mod listing;
 mod losing;
 mod revoking;

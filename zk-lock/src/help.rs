@@ -75,6 +75,9 @@ terminal COMMAND alone. On Linux, zk-lock says so if processes run on.
 A hold is also lost when ZooKeeper reports that somebody deleted its node. With
 --lead, a hold is the term of a leader.
 
+All contenders of a semaphore need the same N. zk-lock warns if it finds another
+N: with --recipe semaphore=N, and 1 with --recipe semaphore-mutex.
+
 If somebody asks for the lock, zk-lock sends SIGTERM to COMMAND, and holds the
 lock until COMMAND has ended. A waiter that is asked for its place stops COMMAND
 as soon as it holds.

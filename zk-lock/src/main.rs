@@ -14,6 +14,7 @@ mod server;
 mod hold;
 mod job;
 mod list;
+mod permits;
 mod run;
 
 mod notices;

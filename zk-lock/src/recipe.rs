@@ -65,6 +65,15 @@ impl fmt::Display for Recipe {
 }
 
 impl Recipe {
+    /// The number of permits on which all contenders must agree. `None` for locks that have none.
+    pub(crate) fn permits(self) -> Option<NonZeroU32> {
+        match self {
+            Self::Semaphore { permits } => Some(permits),
+            Self::SemaphoreMutex => Some(NonZeroU32::MIN),
+            _ => None,
+        }
+    }
+
     /// The lock of this recipe at `path`. Its nodes carry `node_data`, where the recipe leaves room for that.
     pub(crate) fn lock(self, session: &Session, path: &str, node_data: String) -> Result<AnyLock, Error> {
         Ok(match self {

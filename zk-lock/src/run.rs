@@ -12,6 +12,7 @@ use crate::cli::RunSettings;
 use crate::error::{EXIT_LOST, Error};
 use crate::hold::{Watch, is_later_than_the_last_look};
 use crate::notices::{Notices, rounded};
+use crate::permits::{Comparison, node_data};
 use crate::signals::{Signals, status_of};
 
 /// How long the end of the program may be delayed by a server that does not confirm.
@@ -41,15 +42,21 @@ pub(crate) async fn run(settings: &RunSettings, mut signals: Signals, notices: &
         humantime::format_duration(session.timeout())
     ));
     let waiting = Instant::now();
+    let permits = Comparison::new(settings, &session, notices);
+    let reports = async { tokio::join!(report_waiting(settings, &session, notices), permits.during_the_wait()) };
+    let acquiring = async {
+        let got = acquire(settings, &session).await.map(|held| (held, Instant::now()));
+        permits.after_the_wait().await;
+        got
+    };
     let got = tokio::select! {
         biased;
         signal = signals.next_ending() => Err(Ok(Finish::Signal(signal))),
-        got = acquire(settings, &session) => got.map_err(Err),
-        () = report_waiting(settings, &session, notices) => unreachable!("BUG: the reports have ended"),
+        got = acquiring => got.map_err(Err),
+        _ = reports => unreachable!("BUG: the reports have ended"),
     };
-    let granted = Instant::now();
-    let held = match got {
-        Ok(held) => held,
+    let (held, granted) = match got {
+        Ok(got) => got,
         Err(finish) => {
             leave(&session, LEAVE_WITHIN, notices, async {}).await;
             return finish;
@@ -73,7 +80,7 @@ pub(crate) async fn run(settings: &RunSettings, mut signals: Signals, notices: &
 async fn acquire(settings: &RunSettings, session: &Session) -> Result<LockGuard, Error> {
     let RunSettings { path, recipe, .. } = settings;
     let explain = |error| Error::lock("get", path)(error);
-    let lock = recipe.lock(session, path, node_data()).map_err(explain)?;
+    let lock = recipe.lock(session, path, node_data(*recipe)).map_err(explain)?;
     match settings.timeout {
         None => lock.acquire().await.map_err(explain),
         Some(Duration::ZERO) => {
@@ -109,12 +116,6 @@ async fn report_waiting(settings: &RunSettings, session: &Session, notices: &Not
         }
     }
     std::future::pending().await
-}
-
-/// What our nodes tell of us: `HOST:PID`.
-fn node_data() -> String {
-    let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
-    format!("{}:{}", host.as_deref().unwrap_or("localhost"), std::process::id())
 }
 
 /// Releases the lock, for the next contender to have it at once, and ends the session. `lost`: why the hold is known to be lost. Returns

@@ -7,6 +7,7 @@ mod holding;
 mod keeping;
 mod listing;
 mod losing;
+mod permits;
 mod revoking;
 mod signals;
 mod support;

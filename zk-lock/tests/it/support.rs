@@ -100,7 +100,8 @@ impl Lab {
     /// The process id of the `zk-lock` that holds [`PATH`], as its node tells.
     pub(crate) async fn holder_pid(&self) -> Pid {
         let data = String::from_utf8(self.queue(PATH).await.remove(0).data).unwrap();
-        Pid::from_raw(data.rsplit(':').next().unwrap().parse().unwrap())
+        let (pid, _) = data.rsplit_once(" permits=").unwrap_or((data.as_str(), ""));
+        Pid::from_raw(pid.rsplit(':').next().unwrap().parse().unwrap())
     }
 }
 

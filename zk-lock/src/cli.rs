@@ -8,7 +8,7 @@ use clap::{Arg, ArgAction, ArgGroup, Parser, ValueEnum};
 use clap_complete::Shell;
 use zk_recipes::validate_path;
 
-use crate::error::Error;
+use crate::error::{Error, quoted};
 use crate::help::{DETAILS, EXAMPLES, EXIT_STATUS, USAGE};
 use crate::page::Page;
 use crate::recipe::Recipe;
@@ -128,6 +128,9 @@ pub(crate) struct Cli {
     /// Prints the times of the wait and of the hold, and the fencing token, on standard error
     #[arg(short, long, conflicts_with_all = INSTEAD)]
     verbose: bool,
+    /// Says nothing if the lock is not granted in time: the status tells it
+    #[arg(short, long, conflicts_with_all = INSTEAD)]
+    quiet: bool,
     /// Prints the script that completes the command line in SHELL instead
     #[arg(long, value_name = "SHELL")]
     completions: Option<Shell>,
@@ -189,6 +192,8 @@ pub(crate) struct RunSettings {
     /// `None` for what the session timeout allows.
     pub(crate) kill_after: Option<Duration>,
     pub(crate) on_revoke: OnRevoke,
+    /// The command that shows who holds the lock.
+    pub(crate) list: String,
     pub(crate) command: Vec<OsString>,
 }
 
@@ -205,6 +210,11 @@ pub(crate) struct ListSettings {
 impl Cli {
     pub(crate) fn is_verbose(&self) -> bool {
         self.verbose
+    }
+
+    /// Whether a lock that is not granted in time is worth no line.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet
     }
 
     /// Checks the path and reads the credentials and certificates; `variable` reads the environment.
@@ -226,12 +236,16 @@ impl Cli {
         if let Some(authority) = &self.ca {
             session = session.with_tls(tls(authority, self.cert.as_deref().zip(self.key.as_deref()))?);
         }
+        let is_in_environment = variable(SERVERS_VARIABLE).is_some_and(|servers| *servers == *connect_string);
+        let servers =
+            if is_in_environment { String::new() } else { format!("--zookeeper {} ", quoted(&connect_string)) };
         let server = ServerSettings { connect_string, session };
         let is_revoked = self.revoke.is_some();
         Ok(match (self.list.or(self.revoke), self.path) {
             (Some(path), _) => Task::List(ListSettings { server, path, is_revoked, json: self.json }),
             (None, Some(path)) => Task::Run(RunSettings {
                 server,
+                list: format!("zk-lock {servers}--list {}", quoted(&path)),
                 path,
                 recipe: if self.lead { Recipe::Leader } else { self.recipe },
                 timeout: self.timeout,

@@ -88,18 +88,21 @@ pub(crate) enum Error {
         #[source]
         source: LockError,
     },
-    /// Somebody else held the lock all the time.
+    /// Somebody else held the lock all the time. `list` is the command that shows who.
     #[error(
-        "did not get {path} within {}, somebody else has it; see `zk-lock --list {path}`",
+        "did not get {path} within {}, somebody else has it; see `{list}`",
         humantime::format_duration(*.within)
     )]
-    NotHad { path: String, within: Duration },
+    NotHad { path: String, within: Duration, list: String },
     /// Somebody else holds the lock, and we were not to wait.
-    #[error("did not get {path}, somebody else has it; see `zk-lock --list {path}`")]
-    Taken { path: String },
+    #[error("did not get {path}, somebody else has it; see `{list}`")]
+    Taken { path: String, list: String },
     /// There is no such program.
     #[error("there is no command {command:?}, check its name and PATH")]
     NotFound { command: String },
+    /// There is no such program: the word is a line for a shell.
+    #[error("there is no command {line:?}; for a line of the shell, write: -- sh -c {}", quoted(.line))]
+    Line { line: String },
     /// The program cannot be run.
     #[error("cannot run {command:?}")]
     NotExecutable {
@@ -159,11 +162,17 @@ impl Error {
             | Self::PlaceLost { .. }
             | Self::NoAnswer { .. } => EXIT_UNAVAILABLE,
             Self::NotHad { .. } | Self::Taken { .. } => EXIT_NOT_HAD,
-            Self::NotFound { .. } => EXIT_NOT_FOUND,
+            Self::NotFound { .. } | Self::Line { .. } => EXIT_NOT_FOUND,
             Self::NotExecutable { .. } => EXIT_NOT_EXECUTABLE,
             Self::System { .. } => EXIT_SYSTEM,
         }
     }
+}
+
+/// A text as one word of a shell.
+pub(crate) fn quoted(text: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./:,".contains(letter);
+    if text.chars().all(is_plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
 /// An error and its causes in one line, outermost first.
@@ -192,7 +201,8 @@ mod tests {
 
     #[test]
     fn a_lock_that_was_not_had_says_for_how_long_it_was_waited_for() {
-        let error = Error::NotHad { path: "/locks/a".to_owned(), within: Duration::from_millis(1500) };
+        let (path, within) = ("/locks/a".to_owned(), Duration::from_millis(1500));
+        let error = Error::NotHad { path, within, list: "zk-lock --list /locks/a".to_owned() };
         assert!(chain(&error).starts_with("did not get /locks/a within 1s 500ms,"), "{}", chain(&error));
         assert_eq!(error.exit_status(), EXIT_NOT_HAD);
     }

@@ -23,7 +23,7 @@ Examples:
   # the database refuses a holder that was overtaken
   zk-lock --path /locks/a -- sh -c 'psql -v token=\"$LOCK_TOKEN\" -f settle.sql'
   # one host of many, whose clocks differ, runs a cron job
-  zk-lock --path /locks/night --timeout 0s --at-least 10m -- ./night.sh
+  zk-lock --path /locks/night --timeout 0s --at-least 10m -q -- ./night.sh
   # the holder and the waiters
   zk-lock --list /locks/backup
   # the holder is asked to give the lock back

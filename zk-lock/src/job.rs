@@ -68,8 +68,8 @@ pub(crate) struct Job {
 
 impl Job {
     /// Starts COMMAND for a hold. To be called on the main thread, since Linux ends it with the thread that starts it.
-    pub(crate) fn start(command: &[OsString], held: &LockGuard) -> Result<Self, Error> {
-        let (program, arguments) = command.split_first().expect("BUG: clap lets no empty command through");
+    pub(crate) fn start(words: &[OsString], held: &LockGuard) -> Result<Self, Error> {
+        let (program, arguments) = words.split_first().expect("BUG: clap lets no empty command through");
         let children = signal(SignalKind::child()).map_err(Error::system("listen for the end of the command"))?;
         let group = Group::choose();
         let mut command = std::process::Command::new(program);
@@ -89,7 +89,7 @@ impl Job {
         let mut command = Command::from(command);
         // Whatever goes wrong here, it must not go on without a watch over its hold.
         command.kill_on_drop(true);
-        let child = command.spawn().map_err(|source| not_started(program, source))?;
+        let child = command.spawn().map_err(|source| not_started(words, source))?;
         let pid = child.id().expect("BUG: a child that was not waited for has its id");
         let pid = Pid::from_raw(i32::try_from(pid).expect("BUG: a process id beyond pid_t"));
         Ok(Self {
@@ -207,10 +207,16 @@ impl Job {
     }
 }
 
-fn not_started(program: &OsString, source: io::Error) -> Error {
-    let command = program.to_string_lossy().into_owned();
+fn not_started(words: &[OsString], source: io::Error) -> Error {
+    let command = words[0].to_string_lossy().into_owned();
     match source.kind() {
+        ErrorKind::NotFound if words.len() == 1 && is_line(&command) => Error::Line { line: command },
         ErrorKind::NotFound => Error::NotFound { command },
         _ => Error::NotExecutable { command, source },
     }
+}
+
+/// Whether a word that names no program looks like a line for a shell, as `flock -c` and `consul lock` take it.
+fn is_line(word: &str) -> bool {
+    word.contains(|letter: char| letter.is_whitespace() || ";&|<>$".contains(letter))
 }

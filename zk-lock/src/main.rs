@@ -1,12 +1,13 @@
 //! `zk-lock`: runs a command while it holds a ZooKeeper lock, shows who holds one, or asks for it back.
 //!
-//! [`cli`] and [`recipe`] read the command line. [`page`] describes the command line to shells and to
+//! [`cli`] and [`recipe`] read the command line, and [`hints`] explains a refusal. [`page`] describes the command line to shells and to
 //! `man`. [`run`] waits for the lock, and [`hold`] watches over the hold. [`job`] is the command with all that it starts. [`list`] shows
 //! a queue, and asks its holders for the lock.
 
 mod cli;
 mod error;
 mod help;
+mod hints;
 mod page;
 mod recipe;
 mod server;
@@ -24,13 +25,14 @@ mod output;
 mod processes;
 mod signals;
 
+use std::env;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser};
 
 use crate::cli::{Cli, Task};
-use crate::error::{EXIT_SYSTEM, EXIT_USAGE, Error};
+use crate::error::{EXIT_NOT_HAD, EXIT_SYSTEM, EXIT_USAGE, Error};
 use crate::notices::Notices;
 use crate::run::Finish;
 use crate::signals::Signals;
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(stop) => {
+            let stop = hints::with_tips(stop, env::args_os().skip(1));
             let printed = output::is_read(stop.print().and_then(|()| io::stdout().flush()));
             return match printed {
                 // Nothing is left to do when even the usage cannot be written.
@@ -52,9 +55,13 @@ fn main() -> ExitCode {
         }
     };
     let notices = Notices::start(cli.is_verbose());
+    let is_quiet = cli.is_quiet();
     let finish = start(cli, &notices).unwrap_or_else(|error| {
-        notices.say(crate::error::chain(&error));
-        Finish::Status(error.exit_status())
+        let status = error.exit_status();
+        if !(is_quiet && status == EXIT_NOT_HAD) {
+            notices.say(crate::error::chain(&error));
+        }
+        Finish::Status(status)
     });
     notices.finish();
     match finish {
@@ -64,7 +71,7 @@ fn main() -> ExitCode {
 }
 
 fn start(cli: Cli, notices: &Notices) -> Result<Finish, Error> {
-    let task = cli.resolve(|name| std::env::var_os(name))?;
+    let task = cli.resolve(|name| env::var_os(name))?;
     // The session lives on a thread of its own, so that a command that is slow to start cannot cost the lock. This
     // thread is the one that starts it, as it lasts as long as the process: Linux ends a command with the thread that
     // started it.

@@ -78,19 +78,21 @@ pub(crate) async fn run(settings: &RunSettings, mut signals: Signals, notices: &
 
 /// Gets the lock, or says why not. When that is cut short, the end of the session gives up the place in the queue.
 async fn acquire(settings: &RunSettings, session: &Session) -> Result<LockGuard, Error> {
-    let RunSettings { path, recipe, .. } = settings;
+    let RunSettings { path, recipe, list, .. } = settings;
     let explain = |error| Error::lock("get", path)(error);
     let lock = recipe.lock(session, path, node_data(*recipe)).map_err(explain)?;
     match settings.timeout {
         None => lock.acquire().await.map_err(explain),
         Some(Duration::ZERO) => {
             let got = lock.try_acquire().await.map_err(explain)?;
-            got.ok_or_else(|| Error::Taken { path: path.clone() })
+            got.ok_or_else(|| Error::Taken { path: path.clone(), list: list.clone() })
         }
         Some(within) => match lock.acquire_within(within).await {
             Ok(Some(held)) => Ok(held),
             // Its node ends with the session, which is closed in any case.
-            Ok(None) | Err(LockError::Unconfirmed { .. }) => Err(Error::NotHad { path: path.clone(), within }),
+            Ok(None) | Err(LockError::Unconfirmed { .. }) => {
+                Err(Error::NotHad { path: path.clone(), within, list: list.clone() })
+            }
             Err(error) => Err(explain(error)),
         },
     }

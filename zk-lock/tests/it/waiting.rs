@@ -4,9 +4,9 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use testbed::{ZooKeeper, ZooKeeperConfig};
+use testbed::{ProcessConfig, ZooKeeper, ZooKeeperConfig};
 
-use crate::support::{FaultyLab, Lab, PATH, Running};
+use crate::support::{FaultyLab, Lab, PATH, PROGRAM, Running};
 
 /// A holder that ends when the file `go` is there.
 async fn holder(lab: &Lab, recipe: &str) -> Running {
@@ -43,6 +43,38 @@ async fn a_lock_that_is_not_had_in_time_is_status_75_and_runs_nothing() {
             assert_eq!(lab.queue(PATH).await.len(), queued, "{recipe}: it has left the queue");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_that_shows_the_holder_can_be_pasted() {
+    let lab = Lab::new().await;
+    let path = "/locks/it's $HOME";
+    let mut holder = lab.start(["--path", path, "sh", "-c", "echo held; exec sleep 1000"]);
+    assert_eq!(holder.line().await, "held");
+    let words = ["--zookeeper", &lab.connect_string, "--path", path, "--timeout", "0s", "true"].map(str::to_owned);
+    let finished = lab.start_by_exec("unset ZOOKEEPER_CONNECT;", words.to_vec()).finish().await;
+    finished.assert_status(75);
+    let list = finished.stderr.split('`').nth(1).unwrap().strip_prefix("zk-lock ").unwrap();
+    let pasted = ["-c".to_owned(), format!("unset ZOOKEEPER_CONNECT; '{PROGRAM}' {list}")].map(Into::into).to_vec();
+    let shell = ProcessConfig { program: "sh".into(), args: pasted, ..lab.config([]) };
+    let listed = Running::start(shell).finish().await;
+    listed.assert_status(0);
+    assert!(listed.stdout.contains("holder"), "{}", listed.stdout);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quiet_command_tells_by_its_status_only_that_it_was_late() {
+    let lab = Lab::new().await;
+    let _holder = holder(&lab, "mutex").await;
+    for timeout in ["0s", "300ms"] {
+        let finished = lab.start_script(&["--quiet", "--timeout", timeout], "echo ran").finish().await;
+        finished.assert_status(75);
+        assert_eq!((finished.stdout.as_str(), finished.stderr.as_str()), ("", ""));
+    }
+    // Anything else is said.
+    let finished = lab.start(["-q", "--path", "/other", "no-such-command"]).finish().await;
+    finished.assert_status(127);
+    assert!(finished.stderr.contains("no-such-command"), "{}", finished.stderr);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,6 +9,7 @@ mod keeping;
 mod listing;
 mod losing;
 mod permits;
+mod readme;
 mod revoking;
 mod signals;
 mod support;

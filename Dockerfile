@@ -33,7 +33,8 @@ COPY loadgen loadgen
 ARG SECKILL_REVISION
 # Cargo compares times: a source that is older than the build of its stub would pass for built.
 RUN find recipes-protocol recipes testbed demo-service program stats simulation buyers loadgen -name '*.rs' -exec touch {} + \
-    && cargo build --release --locked -p demo-service -p loadgen
+    && cargo build --release --locked -p demo-service -p loadgen \
+    && strip target/release/demo-service target/release/loadgen
 
 FROM ${DEBIAN_IMAGE:-debian:bookworm-20260824-slim} AS demo-service
 COPY --from=build /src/target/release/demo-service /usr/local/bin/demo-service

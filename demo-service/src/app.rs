@@ -30,8 +30,9 @@ use crate::store::ensemble::{self, Ensemble};
 use crate::store::{KeyLook, Store, schema};
 use crate::strategy::admission::Offer;
 use crate::strategy::entry::Entry;
-use crate::strategy::registry::{self, HANDED_OVER_TO, STRATEGIES};
-use crate::strategy::{Context, Strategy, probe, until_reachable};
+use crate::strategy::owner::{self, until_reachable};
+use crate::strategy::registry::{self, STRATEGIES};
+use crate::strategy::{Context, Strategy};
 use crate::telemetry::history::History;
 use crate::telemetry::{Connections, Levels, Metrics};
 
@@ -166,7 +167,7 @@ impl App {
             return None;
         }
         let mut places = Arc::clone(&self.handed).try_acquire_many_owned(u32::try_from(taken).ok()?).ok()?;
-        let told = self.strategy(registry::find(HANDED_OVER_TO)?).take_over(batch)?;
+        let told = self.strategy(registry::find(owner::NAME)?).take_over(batch)?;
         // Each answer frees a place. A dropped stream frees those that are left.
         let told = told.inspect(move |_| drop(places.split(1)));
         let no_place = (taken..count).map(|place| Line { place, told: Told::Elsewhere });
@@ -211,7 +212,7 @@ impl App {
     pub async fn probe_locks(&self) -> Option<String> {
         let probe = || {
             let sessions = Arc::clone(&self.sessions);
-            async move { probe(&sessions).await.err().map(|error| program::chain(&error)) }
+            async move { sessions.probe().await.err().map(|error| program::chain(&error)) }
         };
         self.probes.read((), probe).await
     }
@@ -297,7 +298,7 @@ pub(crate) async fn open_sessions(config: &Config, count: u16) -> Result<(Sessio
     let servers = config.zookeeper.as_deref().unwrap_or_default();
     let sessions = SessionPool::open(servers, config.session_config()?, count).await;
     let sessions = sessions.map_err(|error| SetupError::of_sessions(error, count, config.zookeeper_ca.as_deref()))?;
-    probe(&sessions).await.map_err(SetupError::LockRefused)?;
+    sessions.probe().await.map_err(SetupError::LockRefused)?;
     let ensemble = Ensemble { id: sessions.ensemble().to_string(), servers: servers.to_owned() };
     Ok((sessions, ensemble))
 }

@@ -23,7 +23,8 @@ use crate::sale::{BusinessTime, LockOrder};
 use crate::secrets::{ADMIN_TOKEN, SERVICE_PASSWORD, Secret, ZOOKEEPER_AUTH, ZooKeeperUser};
 use crate::setup_error::SetupError;
 use crate::strategy::entry::Entry;
-use crate::strategy::registry::{HANDED_OVER_TO, STRATEGIES};
+use crate::strategy::owner;
+use crate::strategy::registry::STRATEGIES;
 use crate::telemetry::LogFormat;
 
 /// Sells the stock of a flash sale over HTTP, guarded by a strategy of your choice.
@@ -211,7 +212,7 @@ impl Config {
 
     /// Returns whether the instances hand purchases over to each other: a strategy that does it is offered.
     pub fn hands_over(&self) -> bool {
-        self.offered().any(|entry| entry.name == HANDED_OVER_TO)
+        self.offered().any(|entry| entry.name == owner::NAME)
     }
 
     fn with_secrets(self) -> Result<Self, String> {

@@ -128,6 +128,21 @@ impl SessionPool {
         self.pick().unwrap_or_else(|| self.slots.read().sessions[0].clone())
     }
 
+    /// Acquires a lock that guards nothing, and releases it. Success shows that the chroot exists and is writable. If
+    /// another instance holds the lock, that shows it, too.
+    ///
+    /// # Errors
+    /// The error of the recipe.
+    ///
+    /// # Cancel safety
+    /// Dropped, the lock is released in the background.
+    pub async fn probe(&self) -> Result<(), zk_recipes::Error> {
+        match zk_recipes::Mutex::new(&self.any(), &format!("{ROOT}/probe"))?.try_acquire().await? {
+            Some(held) => held.release().await,
+            None => Ok(()),
+        }
+    }
+
     /// Returns the session for a SKU, or `None` if no session is connected. All buyers of a SKU get the same session,
     /// as long as it is connected.
     pub fn pick_for(&self, goods_no: GoodsNo) -> Option<Session> {

@@ -1,4 +1,5 @@
-//! Strategies: ways to decide a purchase. [`registry`] lists them. Each technique has a file of its own.
+//! Strategies: ways to decide a purchase. [`registry`] lists them. Each kind of technique has a folder, and each
+//! technique a file in it.
 //!
 //! A purchase comes in as a [`Call`] and leaves as [`Decided`]. Strategies of one family exclude each other.
 //! [`admission`] lets only strategies of the sale's family serve a sale.
@@ -7,27 +8,14 @@ pub mod admission;
 pub mod entry;
 pub mod registry;
 
-mod batches;
-mod merge;
-mod ownership;
-mod section;
-mod settle;
-mod zk_hold;
+pub(crate) mod owner;
 
-mod local_mutex;
-mod pg_advisory;
-mod pg_conditional;
-mod pg_function;
-mod pg_merge;
-mod pg_optimistic;
-mod pg_row_lock;
-mod unguarded;
-mod zk_early_release;
-mod zk_fenced;
-mod zk_lock;
-mod zk_merge;
-mod zk_owner;
-mod zk_semaphore;
+mod attempt;
+mod settle;
+
+mod batch;
+mod lock;
+mod row;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -40,8 +28,6 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub(crate) use self::ownership::until_reachable;
-pub use self::zk_hold::probe;
 use crate::failure::{self, Failure};
 use crate::peers::{Address, Batch, Line, Peers};
 use crate::sale::{BusinessTime, Goods, GoodsNo, LockOrder, Order, Purchase};

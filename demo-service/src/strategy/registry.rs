@@ -1,26 +1,26 @@
 //! The table of strategies, and the only list of them. The command line, `GET /strategies`, the metrics and the tests
-//! iterate over it. A new strategy is one row here and one file beside it.
+//! iterate over it. A new strategy is one row here and one file in the folder of its kind.
 
 use std::time::Duration;
 
 use zk_recipes::{CohortMutex, HandoffMutex, Mutex, NaiveLock, RwLock, Semaphore, SemaphoreMutex};
 
+use super::batch::pg_merge::PgMerge;
+use super::batch::zk_merge::ZkMerge;
 use super::entry::{Entry, Mechanism, Promise, Sections, Wakes};
-use super::local_mutex::LocalMutex;
-use super::pg_advisory::PgAdvisory;
-use super::pg_conditional::PgConditional;
-use super::pg_function::PgFunction;
-use super::pg_merge::PgMerge;
-use super::pg_optimistic::PgOptimistic;
-use super::pg_row_lock::PgRowLock;
-use super::unguarded::Unguarded;
-use super::zk_early_release::ZkEarlyRelease;
-use super::zk_fenced::ZkFenced;
-use super::zk_hold::{Locks, MakeLock};
-use super::zk_lock::{ZkLock, ZkReadWriteLock};
-use super::zk_merge::ZkMerge;
-use super::zk_owner::ZkOwner;
-use super::zk_semaphore::ZkSemaphore;
+use super::lock::early_release::ZkEarlyRelease;
+use super::lock::exclusive::{ZkLock, ZkReadWriteLock};
+use super::lock::fenced::ZkFenced;
+use super::lock::local_mutex::LocalMutex;
+use super::lock::semaphore::ZkSemaphore;
+use super::lock::{Locks, MakeLock};
+use super::owner::{self, ZkOwner};
+use super::row::advisory::PgAdvisory;
+use super::row::conditional::PgConditional;
+use super::row::function::PgFunction;
+use super::row::optimistic::PgOptimistic;
+use super::row::row_lock::PgRowLock;
+use super::row::unguarded::Unguarded;
 use crate::store::Isolation;
 
 /// The family of the queue locks: all of them queue below one node, so they exclude each other.
@@ -29,9 +29,6 @@ const ZK_QUEUE: &str = "zk-queue";
 const ZK_QUEUE_FENCED: &str = "zk-queue-fenced";
 /// The family of the row: each write of its strategies bumps the version of the row, and each absolute write checks it.
 const PG_ROW: &str = "pg-row";
-
-/// The strategy whose instances hand purchases over to each other, and its family.
-pub const HANDED_OVER_TO: &str = "zk-owner";
 
 /// How long an instance keeps the lock of a SKU after a purchase.
 const LINGER: Duration = Duration::from_secs(1);
@@ -239,10 +236,10 @@ pub static STRATEGIES: &[Entry] = &[
         build: |context| Box::new(ZkMerge::new(Locks::new(context, ZK_QUEUE_FENCED, COHORT).by_goods())),
     },
     Entry {
-        name: HANDED_OVER_TO,
+        name: owner::NAME,
         promise: Promise::NeverOversells,
         mechanism: Mechanism::Zookeeper,
-        family: HANDED_OVER_TO,
+        family: owner::NAME,
         wakes: Wakes::One,
         sections: Sections::Overlapping,
         carts: false,

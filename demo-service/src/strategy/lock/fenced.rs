@@ -6,27 +6,27 @@
 //! transaction would guard the purchase, and the comparison would measure the row lock instead of the lock in
 //! ZooKeeper.
 
-use super::section::{Fences, Section, restarted};
-use super::zk_hold::Locks;
-use super::{Boxed, Call, Context, Decided, Decision, Strategy};
 use crate::failure::Failure;
 use crate::sale::{Level, LockOrder};
+use crate::strategy::attempt::{Attempt, Fences, restarted};
+use crate::strategy::lock::Locks;
+use crate::strategy::{Boxed, Call, Context, Decided, Decision, Strategy};
 
 /// The strategy, for any exclusive lock.
-pub(super) struct ZkFenced {
+pub(in crate::strategy) struct ZkFenced {
     locks: Locks,
 }
 
 impl ZkFenced {
-    pub(super) fn new(locks: Locks) -> Self {
+    pub(in crate::strategy) fn new(locks: Locks) -> Self {
         Self { locks }
     }
 
     async fn sell(&self, call: &Call, fences: Fences) -> Decision {
         let levels = self.raise_fences(call, &fences).await?;
-        let mut section = Section::begin(self.context(), call, fences).await?;
-        let sold = section.overwrite_fenced(&levels).await;
-        section.end(sold).await
+        let mut attempt = Attempt::begin(self.context(), call, fences).await?;
+        let sold = attempt.overwrite_fenced(&levels).await;
+        attempt.end(sold).await
     }
 
     /// Reads the stock of each SKU and raises its fence, in the order of the SKUs. Stops if the client hangs up.

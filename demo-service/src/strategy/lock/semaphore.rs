@@ -1,28 +1,28 @@
 //! `zk-semaphore`: `pg-conditional` behind a semaphore. The permits bound how many buyers of a SKU are in the
 //! database. The row decides, so nothing is oversold whatever happens to the permits.
 
-use super::section::{Fences, Section, do_business_first};
-use super::zk_hold::Locks;
-use super::{Boxed, Call, Context, Decided, Decision, Strategy};
 use crate::store::Isolation;
+use crate::strategy::attempt::{Attempt, Fences, do_business_first};
+use crate::strategy::lock::Locks;
+use crate::strategy::{Boxed, Call, Context, Decided, Decision, Strategy};
 
 /// The strategy.
-pub(super) struct ZkSemaphore {
+pub(in crate::strategy) struct ZkSemaphore {
     locks: Locks,
 }
 
 impl ZkSemaphore {
-    pub(super) fn new(locks: Locks) -> Self {
+    pub(in crate::strategy) fn new(locks: Locks) -> Self {
         Self { locks }
     }
 
     async fn sell(&self, call: &Call, fences: Fences) -> Decision {
         let context = self.context();
         do_business_first(context, call).await?;
-        let section = Section::begin_to_wait(context, call, Isolation::ReadCommitted, call.until).await?;
-        let mut section = section.with_fences(fences);
-        let sold = section.take().await;
-        section.end(sold).await
+        let attempt = Attempt::begin_to_wait(context, call, Isolation::ReadCommitted, call.until).await?;
+        let mut attempt = attempt.with_fences(fences);
+        let sold = attempt.take().await;
+        attempt.end(sold).await
     }
 }
 

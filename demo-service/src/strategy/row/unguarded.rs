@@ -1,17 +1,17 @@
 //! `unguarded`: the first control. Reads, decides and overwrites in one transaction without any lock, so concurrent
 //! purchases overwrite each other.
 
-use super::section::{Fences, note_order, overwrite_alone, visit};
-use super::{Boxed, Call, Context, Decided, Decision, Strategy};
+use crate::strategy::attempt::{Fences, note_order, overwrite_alone, visit};
+use crate::strategy::{Boxed, Call, Context, Decided, Decision, Strategy};
 use crate::telemetry::clock::Moment;
 
 /// The strategy.
-pub(super) struct Unguarded {
+pub(in crate::strategy) struct Unguarded {
     context: Context,
 }
 
 impl Unguarded {
-    pub(super) fn new(context: Context) -> Self {
+    pub(in crate::strategy) fn new(context: Context) -> Self {
         Self { context }
     }
 

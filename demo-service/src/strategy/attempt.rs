@@ -47,8 +47,8 @@ pub(super) struct Written {
 /// One attempt at a purchase: its transaction, its lines in the order of the SKUs, and its visit in the history.
 ///
 /// A strategy calls the steps that it needs, and ends with [`end`](Self::end) or [`commit`](Self::commit). If the
-/// section is dropped before that, its connection is closed, and the database rolls back.
-pub(super) struct Section<'a> {
+/// attempt is dropped before that, its connection is closed, and the database rolls back.
+pub(super) struct Attempt<'a> {
     context: &'a Context,
     call: &'a Call,
     lines: Vec<Line>,
@@ -64,9 +64,9 @@ pub(super) struct Section<'a> {
 /// Reads, decides and overwrites in one transaction. Only a lock around it prevents overselling. The order records
 /// the fencing tokens of that lock.
 pub(super) async fn overwrite_alone(context: &Context, call: &Call, fences: Fences) -> Decision {
-    let mut section = Section::begin(context, call, fences).await?;
-    let sold = section.overwrite().await;
-    section.end(sold).await
+    let mut attempt = Attempt::begin(context, call, fences).await?;
+    let sold = attempt.overwrite().await;
+    attempt.end(sold).await
 }
 
 /// Looks at the stock, and then does the business of a purchase, before its transaction begins. Does nothing if no
@@ -89,7 +89,7 @@ pub(super) async fn do_business_first(context: &Context, call: &Call) -> Result<
     Ok(began.elapsed())
 }
 
-impl<'a> Section<'a> {
+impl<'a> Attempt<'a> {
     /// Begins a transaction that waits for no lock of the database. `fences` are those of the locks around
     /// it. The order records their tokens.
     pub(super) async fn begin(context: &'a Context, call: &'a Call, fences: Fences) -> Result<Self, Failure> {
@@ -114,7 +114,7 @@ impl<'a> Section<'a> {
         Ok(Self { locks_until: Some(until), ..Self::of(context, call, transaction) })
     }
 
-    /// Sets the fences of the locks around the section. The order records their tokens.
+    /// Sets the fences of the locks around the attempt. The order records their tokens.
     pub(super) fn with_fences(self, fences: Fences) -> Self {
         Self { fences, ..self }
     }
@@ -325,17 +325,27 @@ fn admitted(context: &Context, call: &Call, goods_no: GoodsNo, level: Option<Lev
     if is_same { Ok(level) } else { Err(restarted(call, goods_no)) }
 }
 
-/// Waits for a lock of the database until `until`. At about that time the server gives up, too. But the server limits
-/// the wait for each lock separately. So for a later lock our limit comes first: [`LOCK_GRACE`] after `until`.
+/// Waits for `statement`, which waits for a lock of the database, until a little after `until`. At about `until` the server
+/// gives up, too. But the server limits the wait for each lock separately. So for a later lock our limit comes first.
+pub(super) async fn within_grace<T>(
+    context: &Context,
+    until: Instant,
+    statement: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    timeout_at(until + LOCK_GRACE, statement).await.unwrap_or_else(|_| Err(context.lock_timeout()))
+}
+
+/// As [`within_grace`], until the client hangs up. Without `until`, there is no limit.
 async fn locked<T>(
     context: &Context,
     call: &Call,
     until: Option<Instant>,
     statement: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
-    let Some(until) = until else { return call.wait(statement).await? };
-    let locked = call.wait(timeout_at(until + LOCK_GRACE, statement)).await?;
-    locked.unwrap_or_else(|_| Err(context.lock_timeout()))
+    match until {
+        Some(until) => call.wait(within_grace(context, until, statement)).await?,
+        None => call.wait(statement).await?,
+    }
 }
 
 /// The failure if another sale of the SKU has started since the purchase was admitted. The purchase may be admitted

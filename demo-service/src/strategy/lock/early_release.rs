@@ -1,35 +1,35 @@
 //! `zk-mutex-early-release`: a control, and the mistake of many tutorials. The lock is released before the commit, so
 //! the next buyer reads the stock from before that commit.
 
-use super::section::{Section, note_order};
-use super::zk_hold::{Held, Locks};
-use super::{Boxed, Call, Context, Decided, Decision, Strategy};
+use crate::strategy::attempt::{Attempt, note_order};
+use crate::strategy::lock::{Held, Locks};
+use crate::strategy::{Boxed, Call, Context, Decided, Decision, Strategy};
 
 /// The strategy.
-pub(super) struct ZkEarlyRelease {
+pub(in crate::strategy) struct ZkEarlyRelease {
     locks: Locks,
 }
 
 impl ZkEarlyRelease {
-    pub(super) fn new(locks: Locks) -> Self {
+    pub(in crate::strategy) fn new(locks: Locks) -> Self {
         Self { locks }
     }
 
     async fn sell(&self, call: &Call, held: Held<'_>) -> Decision {
-        let mut section = Section::begin(self.context(), call, held.fences()).await?;
+        let mut attempt = Attempt::begin(self.context(), call, held.fences()).await?;
         let mut visit = held.visit(call);
         let written = held.guard(
             call,
             Box::pin(async {
-                let sold = section.overwrite().await?;
-                section.write_order(sold).await
+                let sold = attempt.overwrite().await?;
+                attempt.write_order(sold).await
             }),
         );
         let written = written.await;
         held.release().await;
         let decision = match written {
-            Ok(written) => section.commit(written).await,
-            Err(failure) => section.end(Err(failure)).await,
+            Ok(written) => attempt.commit(written).await,
+            Err(failure) => attempt.end(Err(failure)).await,
         };
         note_order(&mut visit, &decision);
         decision

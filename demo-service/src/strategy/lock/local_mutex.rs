@@ -7,15 +7,15 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::{Instant, timeout};
 
-use super::section::{Fences, note_order, overwrite_alone, visit};
-use super::settle::settle;
-use super::{Boxed, Call, Context, Decided, Strategy};
 use crate::failure::Failure;
 use crate::sale::GoodsNo;
+use crate::strategy::attempt::{Fences, note_order, overwrite_alone, visit};
+use crate::strategy::settle::settle;
+use crate::strategy::{Boxed, Call, Context, Decided, Strategy};
 use crate::telemetry::clock::Moment;
 
 /// The strategy.
-pub(super) struct LocalMutex {
+pub(in crate::strategy) struct LocalMutex {
     context: Context,
     /// One mutex for each SKU that a purchase has asked for here. Unknown SKUs are refused before, so the map is
     /// never larger than the table of goods.
@@ -23,7 +23,7 @@ pub(super) struct LocalMutex {
 }
 
 impl LocalMutex {
-    pub(super) fn new(context: Context) -> Self {
+    pub(in crate::strategy) fn new(context: Context) -> Self {
         Self { context, mutexes: parking_lot::Mutex::default() }
     }
 

@@ -1,39 +1,39 @@
 //! `pg-row-lock`: the read locks the row (`select … for no key update`) until the commit.
 
-use super::section::Section;
-use super::{Boxed, Call, Context, Decided, Decision, Strategy};
 use crate::failure::Failure;
 use crate::store::Isolation;
+use crate::strategy::attempt::Attempt;
+use crate::strategy::{Boxed, Call, Context, Decided, Decision, Strategy};
 use crate::telemetry::clock::Moment;
 
 /// The strategy.
-pub(super) struct PgRowLock {
+pub(in crate::strategy) struct PgRowLock {
     context: Context,
 }
 
 impl PgRowLock {
-    pub(super) fn new(context: Context) -> Self {
+    pub(in crate::strategy) fn new(context: Context) -> Self {
         Self { context }
     }
 
     async fn sell(&self, call: &Call) -> Decision {
         let (asked, until) = (Moment::now(), self.context.lock_until(call));
         let locked = Box::pin(async {
-            let mut section = Section::begin_to_wait(&self.context, call, Isolation::ReadCommitted, until).await?;
-            let levels = section.read_for_update().await;
-            Ok::<_, Failure>((section, levels))
+            let mut attempt = Attempt::begin_to_wait(&self.context, call, Isolation::ReadCommitted, until).await?;
+            let levels = attempt.read_for_update().await;
+            Ok::<_, Failure>((attempt, levels))
         });
-        let (mut section, levels) = self.context.metrics.waiting(locked).await?;
+        let (mut attempt, levels) = self.context.metrics.waiting(locked).await?;
         let sold = match levels {
             Ok(levels) => {
-                section.enter(asked);
+                attempt.enter(asked);
                 // While the row is locked, nobody else writes it. The version is incremented for other strategies of
                 // the family, which check it.
-                section.overwrite_unchanged(&levels).await
+                attempt.overwrite_unchanged(&levels).await
             }
             Err(failure) => Err(failure),
         };
-        section.end(sold).await
+        attempt.end(sold).await
     }
 }
 

@@ -3,7 +3,12 @@
 //! What a turn is differs: the lock of a row (`pg-merge`), a lock in ZooKeeper with a fence in the row (`zk-merge`), or a
 //! term with that fence (`zk-owner`). Only the last kind has an owner elsewhere, to whom a batch is handed over.
 
-mod attempt;
+pub(in crate::strategy) mod pg_merge;
+pub(in crate::strategy) mod queue;
+pub(in crate::strategy) mod zk_merge;
+
+mod handed;
+mod sell;
 
 use std::future::{pending, ready};
 use std::sync::Arc;
@@ -12,8 +17,9 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep};
 
-use super::batches::{Batches, Buyer, Handed, HandedAnswer, earliest, latest};
-use super::section::do_business_first;
+pub(super) use self::handed::{Handed, HandedAnswer};
+use self::queue::{Batches, Buyer, earliest, latest};
+use super::attempt::do_business_first;
 use super::{Boxed, Call, Context, Decided, Decision};
 use crate::failure::{self, Failure};
 use crate::peers::{Address, Wanted};

@@ -4,23 +4,23 @@
 
 use std::time::Duration;
 
-use super::section::Section;
-use super::{Boxed, Call, Context, Decided, Decision, Strategy};
 use crate::failure::{self, Failure};
 use crate::store::Isolation;
+use crate::strategy::attempt::Attempt;
+use crate::strategy::{Boxed, Call, Context, Decided, Decision, Strategy};
 
 /// The longest pause before the second attempt. It doubles with each attempt, up to [`PAUSE_MAX`].
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(100);
 
 /// The strategy, at either isolation level.
-pub(super) struct PgOptimistic {
+pub(in crate::strategy) struct PgOptimistic {
     context: Context,
     isolation: Isolation,
 }
 
 impl PgOptimistic {
-    pub(super) fn new(context: Context, isolation: Isolation) -> Self {
+    pub(in crate::strategy) fn new(context: Context, isolation: Isolation) -> Self {
         Self { context, isolation }
     }
 
@@ -43,12 +43,12 @@ impl PgOptimistic {
     }
 
     async fn attempt(&self, call: &Call) -> Decision {
-        let mut section = Section::begin_to_wait(&self.context, call, self.isolation, call.until).await?;
-        let sold = match section.read().await {
-            Ok(levels) => section.overwrite_unchanged(&levels).await,
+        let mut attempt = Attempt::begin_to_wait(&self.context, call, self.isolation, call.until).await?;
+        let sold = match attempt.read().await {
+            Ok(levels) => attempt.overwrite_unchanged(&levels).await,
             Err(failure) => Err(failure),
         };
-        section.end(sold).await
+        attempt.end(sold).await
     }
 
     fn given_up(&self) -> Failure {

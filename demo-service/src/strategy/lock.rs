@@ -1,6 +1,12 @@
 //! Locks in ZooKeeper around a purchase: acquired for a whole cart, watched while they are held, released after the
 //! answer.
 
+pub(super) mod early_release;
+pub(super) mod exclusive;
+pub(super) mod fenced;
+pub(super) mod local_mutex;
+pub(super) mod semaphore;
+
 use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,12 +22,12 @@ use tracing::field::display;
 use tracing::{Span, warn};
 use zk_recipes::{AnyLock, ConnectionState, FencingToken, HoldWatch, MultiGuard, MultiLock, Session, SessionId};
 
-use super::section::{Fences, note_order, visit};
+use super::attempt::{Fences, note_order, visit};
 use super::settle::settle;
 use super::{Call, Context, Decided, Decision};
 use crate::failure::{self, Failure};
 use crate::sale::{Fence, GoodsNo, Line, Token};
-use crate::sessions::{ROOT, SessionPool};
+use crate::sessions::ROOT;
 use crate::telemetry::clock::Moment;
 use crate::telemetry::history::Visit;
 use crate::telemetry::in_acquire_span;
@@ -32,21 +38,6 @@ const RELEASE_WITHIN: Duration = Duration::from_secs(2);
 /// Upper bound of the locks that a strategy keeps for their next use. Each of them may cost the server a watch. The
 /// least recently used lock is dropped first.
 const KEPT_MAX: usize = 1024;
-
-/// Acquires a lock that guards nothing, and releases it. Success shows that the chroot exists and is writable. If
-/// another instance holds the lock, that shows it, too.
-///
-/// # Errors
-/// The error of the recipe.
-///
-/// # Cancel safety
-/// Dropped, the lock is released in the background.
-pub async fn probe(sessions: &SessionPool) -> Result<(), zk_recipes::Error> {
-    match zk_recipes::Mutex::new(&sessions.any(), &format!("{ROOT}/probe"))?.try_acquire().await? {
-        Some(held) => held.release().await,
-        None => Ok(()),
-    }
-}
 
 /// Tells whether ZooKeeper answered, and an operator must do something: change an ACL, a quota, or the nodes.
 fn is_refusal(error: &zk_recipes::Error) -> bool {

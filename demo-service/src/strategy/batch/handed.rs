@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
-use super::{Batches, Buyer, Place};
+use super::queue::{Batches, Buyer, Place};
 use crate::failure::Failure;
 use crate::peers::Wanted;
 use crate::sale::{GoodsNo, Purchase};

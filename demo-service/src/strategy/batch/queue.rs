@@ -3,8 +3,6 @@
 //! One worker per SKU serves them. It takes all waiting buyers, decides them together, answers each, and begins
 //! again. So a batch has the buyers that arrived during the last commit. The worker ends when nobody waits.
 
-mod handed;
-
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -12,89 +10,88 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-pub(super) use self::handed::{Handed, HandedAnswer};
-use super::{Call, Committing, Context, Decision};
 use crate::failure::{self, Failure};
 use crate::sale::{GoodsNo, Line, Purchase, Wish};
 use crate::store::WrittenOrder;
+use crate::strategy::{Call, Committing, Context, Decision};
 use crate::telemetry::Waiting;
 use crate::telemetry::clock::Moment;
 
 /// Upper bound of the purchases of a batch. A key has at most 255 bytes and a line has few, so a batch has less than a
 /// megabyte.
-pub(super) const BATCH_MAX: usize = 1000;
+pub(in crate::strategy) const BATCH_MAX: usize = 1000;
 
 /// A purchase that waits for its batch.
-pub(super) struct Buyer {
+pub(in crate::strategy) struct Buyer {
     /// Its place in the order of arrival.
-    number: u64,
+    pub(super) number: u64,
     /// Whether another instance has handed it over. Then only this instance may decide it.
-    pub(super) is_handed: bool,
+    pub(in crate::strategy) is_handed: bool,
     /// What is bought. The cart has one line.
-    pub(super) purchase: Purchase,
+    pub(in crate::strategy) purchase: Purchase,
     /// The sale to which the purchase was admitted.
-    pub(super) sale: i64,
+    pub(in crate::strategy) sale: i64,
     /// Whether the purchase has decided by the stock of that sale.
-    pub(super) has_decided: bool,
+    pub(in crate::strategy) has_decided: bool,
     /// When it began to wait.
-    pub(super) asked: Moment,
+    pub(in crate::strategy) asked: Moment,
     /// When it gives up waiting.
-    pub(super) until: Instant,
+    pub(in crate::strategy) until: Instant,
     /// What the call knows of the commit of its order.
-    committing: Arc<Mutex<Option<Committing>>>,
-    answer: oneshot::Sender<Decision>,
+    pub(super) committing: Arc<Mutex<Option<Committing>>>,
+    pub(super) answer: oneshot::Sender<Decision>,
     /// The wait, until the batch begins.
-    waiting: Option<Waiting>,
+    pub(super) waiting: Option<Waiting>,
 }
 
 /// The buyers of one strategy who wait. A SKU is in the map as long as its worker runs.
 #[derive(Default)]
-pub(super) struct Batches {
-    queues: Mutex<Queues>,
+pub(in crate::strategy) struct Batches {
+    pub(super) queues: Mutex<Queues>,
 }
 
 #[derive(Default)]
-struct Queues {
+pub(super) struct Queues {
     /// The waiting buyers, by SKU and by arrival.
-    waiting: HashMap<GoodsNo, BTreeMap<u64, Buyer>>,
+    pub(super) waiting: HashMap<GoodsNo, BTreeMap<u64, Buyer>>,
     /// All who have ever come. A number is never used again, because its place may outlive its queue.
     arrived: u64,
 }
 
 /// The worker of a SKU.
-pub(super) struct Worker<'a> {
+pub(in crate::strategy) struct Worker<'a> {
     batches: &'a Batches,
     goods_no: GoodsNo,
     has_ended: bool,
 }
 
 /// The place of a buyer in a queue. Dropped, it gives the place up, if the batch has not begun.
-struct Place {
-    batches: Arc<Batches>,
-    goods_no: GoodsNo,
-    number: u64,
+pub(super) struct Place {
+    pub(super) batches: Arc<Batches>,
+    pub(super) goods_no: GoodsNo,
+    pub(super) number: u64,
 }
 
 impl Buyer {
     /// The line of the cart.
-    pub(super) fn line(&self) -> Line {
+    pub(in crate::strategy) fn line(&self) -> Line {
         self.purchase.cart.lines()[0]
     }
 
     /// What the buyer wants of a batch.
-    pub(super) fn wish(&self) -> Wish<'_> {
+    pub(in crate::strategy) fn wish(&self) -> Wish<'_> {
         Wish { sale: self.sale, quantity: self.line().quantity, key: self.purchase.key.as_ref() }
     }
 
     /// Returns whether the buyer still waits for the answer.
-    pub(super) fn is_waiting(&self) -> bool {
+    pub(in crate::strategy) fn is_waiting(&self) -> bool {
         !self.answer.is_closed()
     }
 
     /// Notes that the commit of the buyer's order is about to be sent. Returns `false` if the buyer has given up: then the
     /// order must not be committed.
     #[must_use]
-    pub(super) fn note_commit(&self, order: WrittenOrder) -> bool {
+    pub(in crate::strategy) fn note_commit(&self, order: WrittenOrder) -> bool {
         let mut committing = self.committing.lock();
         *committing = self.is_waiting().then_some(Committing::Order(order));
         committing.is_some()
@@ -103,19 +100,19 @@ impl Buyer {
     /// Notes that the purchase is about to be handed over. Returns `false` if the buyer has given up: then it must not be
     /// handed over.
     #[must_use]
-    pub(super) fn note_handed(&self) -> bool {
+    pub(in crate::strategy) fn note_handed(&self) -> bool {
         let mut committing = self.committing.lock();
         *committing = self.is_waiting().then_some(Committing::Elsewhere);
         committing.is_some()
     }
 
     /// Notes that nothing was committed, and that nothing will be.
-    pub(super) fn note_rollback(&self) {
+    pub(in crate::strategy) fn note_rollback(&self) {
         *self.committing.lock() = None;
     }
 
     /// Answers the buyer, who may have hung up.
-    pub(super) fn answer(self, decision: Decision) {
+    pub(in crate::strategy) fn answer(self, decision: Decision) {
         self.answer.send(decision).ok();
     }
 }
@@ -128,7 +125,7 @@ impl Batches {
     ///
     /// # Cancel safety
     /// Dropped, the buyer gives up, unless the commit was sent.
-    pub(super) async fn decide(
+    pub(in crate::strategy) async fn decide(
         self: &Arc<Self>,
         context: &Context,
         call: &Call,
@@ -178,7 +175,7 @@ impl Batches {
 
     /// Puts buyers of a SKU in its queue. Returns the number of the first of them, and whether no worker serves the SKU yet. The
     /// numbers of the others follow. The lock makes the times at which they ask grow with their numbers.
-    fn join(&self, goods_no: GoodsNo, buyers: impl IntoIterator<Item = Buyer>) -> (u64, bool) {
+    pub(super) fn join(&self, goods_no: GoodsNo, buyers: impl IntoIterator<Item = Buyer>) -> (u64, bool) {
         let mut queues = self.queues.lock();
         let is_first = !queues.waiting.contains_key(&goods_no);
         let Queues { waiting, arrived } = &mut *queues;
@@ -193,7 +190,7 @@ impl Batches {
     }
 
     /// Begins to serve a SKU, as the only worker.
-    pub(super) fn worker(&self, goods_no: GoodsNo) -> Worker<'_> {
+    pub(in crate::strategy) fn worker(&self, goods_no: GoodsNo) -> Worker<'_> {
         Worker { batches: self, goods_no, has_ended: false }
     }
 }
@@ -201,7 +198,7 @@ impl Batches {
 impl Worker<'_> {
     /// Returns the latest sale among the waiting buyers, and their latest deadline. If nobody waits, the worker has ended: the
     /// next buyer starts another one.
-    pub(super) fn next(&mut self) -> Option<(i64, Instant)> {
+    pub(in crate::strategy) fn next(&mut self) -> Option<(i64, Instant)> {
         let mut queues = self.batches.queues.lock();
         let latest = queues.waiting.get(&self.goods_no).and_then(|queue| latest(queue.values()));
         if latest.is_none() {
@@ -212,7 +209,7 @@ impl Worker<'_> {
     }
 
     /// Refuses the buyers whose deadline has passed. Most buyers give up by themselves, but not those that were put back.
-    pub(super) fn refuse_late(&self, failure: &Failure) {
+    pub(in crate::strategy) fn refuse_late(&self, failure: &Failure) {
         let now = Instant::now();
         let mut queues = self.batches.queues.lock();
         let Some(queue) = queues.waiting.get_mut(&self.goods_no) else { return };
@@ -221,7 +218,7 @@ impl Worker<'_> {
 
     /// Takes the next batch: the buyers that have waited longest, in the order of their arrival. They may not give up any more.
     /// Buyers of a later sale than `sale` stay. They have come since the turn of the batch was asked for.
-    pub(super) fn claim(&self, sale: i64) -> Vec<Buyer> {
+    pub(in crate::strategy) fn claim(&self, sale: i64) -> Vec<Buyer> {
         let mut queues = self.batches.queues.lock();
         let Some(queue) = queues.waiting.get_mut(&self.goods_no) else { return Vec::new() };
         let first = queue.extract_if(.., |_, buyer| buyer.sale <= sale);
@@ -245,13 +242,13 @@ fn give_up(call: &Call, mut decided: oneshot::Receiver<Decision>) -> Failure {
 }
 
 /// Returns the latest sale of these buyers, and when the last of them gives up.
-pub(super) fn latest<'a>(buyers: impl IntoIterator<Item = &'a Buyer>) -> Option<(i64, Instant)> {
+pub(in crate::strategy) fn latest<'a>(buyers: impl IntoIterator<Item = &'a Buyer>) -> Option<(i64, Instant)> {
     let each = buyers.into_iter().map(|buyer| (buyer.sale, buyer.until));
     each.reduce(|(sale, until), (other, later)| (sale.max(other), until.max(later)))
 }
 
 /// Returns when the first of the buyers of a batch gives up.
-pub(super) fn earliest(batch: &[Buyer]) -> Instant {
+pub(in crate::strategy) fn earliest(batch: &[Buyer]) -> Instant {
     batch.iter().map(|buyer| buyer.until).min().expect("BUG: a batch without a buyer")
 }
 
@@ -267,7 +264,7 @@ impl Drop for Worker<'_> {
 
 impl Place {
     /// Gives the place up. Returns `false` if the batch has begun.
-    fn give_up(&self) -> bool {
+    pub(super) fn give_up(&self) -> bool {
         let mut queues = self.batches.queues.lock();
         queues.waiting.get_mut(&self.goods_no).is_some_and(|queue| queue.remove(&self.number).is_some())
     }

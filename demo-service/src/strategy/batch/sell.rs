@@ -3,13 +3,13 @@
 use tokio::time::timeout;
 use tracing::debug;
 
-use super::super::batches::{Buyer, earliest};
-use super::super::section::{Fences, restarted_if, visit};
-use super::super::{Boxed, Context, Decision};
+use super::queue::{Buyer, earliest};
 use super::{Shop, Turn};
 use crate::failure::{self, Failure};
 use crate::sale::{Fence, Level, Order, OrderLine, Purchase, Share, Token, share_out};
 use crate::store::{BatchLine, BatchWrite, Transaction, WrittenOrder};
+use crate::strategy::attempt::{Fences, restarted_if, visit};
+use crate::strategy::{Boxed, Context, Decision};
 use crate::telemetry::history::Visit;
 
 /// What was decided in a batch, the orders that were written, and the visits of the critical section, which end before the
@@ -19,7 +19,7 @@ type Written = (Vec<Share>, Vec<WrittenOrder>, Vec<Visit>);
 impl<T: Turn> Shop<T> {
     /// Decides a batch, writes it and commits. Returns a decision for each buyer, or the failure because of which nothing
     /// was written.
-    pub(super) async fn attempt(
+    pub(in crate::strategy) async fn attempt(
         &self,
         mut transaction: Transaction,
         level: &Level,

@@ -7,6 +7,9 @@
 //! An owner sells its batches one after the other. The update of the next batch would wait for the row until the commit of the
 //! last one.
 
+mod election;
+mod reachable;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,14 +18,17 @@ use futures_util::stream::{self, BoxStream, FuturesUnordered};
 use tokio::time::{Instant, sleep, timeout};
 use tracing::debug;
 
-use super::batches::Handed;
-use super::merge::{Begun, Next, Shop, Turn, level_under_fence};
-use super::ownership::{Owner, Ownership, Term};
+use self::election::{Owner, Ownership, Term};
+pub(crate) use self::reachable::until_reachable;
+use super::batch::{Begun, Handed, Next, Shop, Turn, level_under_fence};
 use super::{Boxed, Call, Context, Decided, Decision, Strategy};
 use crate::failure::{self, Failure};
 use crate::peers::{Address, Batch, Line, NoAnswer, Told, Wanted};
 use crate::sale::{Cart, Fence, GoodsNo, Level, Purchase, Quantity};
 use crate::store::{Isolation, Transaction};
+
+/// The name of the strategy, of its family, and of the folder of its elections. Its instances hand purchases over to each other.
+pub(crate) const NAME: &str = "zk-owner";
 
 /// The time for the last answers of an owner whose term is over. An owner that stops finishes its batch first.
 const LAST_ANSWERS_WITHIN: Duration = Duration::from_secs(2);
@@ -184,7 +190,7 @@ fn unreadable() -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use super::super::batches::BATCH_MAX;
+    use super::super::batch::queue::BATCH_MAX;
     use super::*;
     use crate::peers::BYTES_MAX;
     use crate::sale::{IdempotencyKey, Order, OrderLine, Token};

@@ -7,22 +7,18 @@
 
 use std::future::pending;
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
-use super::merge::{Begun, Next, Shop, Turn};
-use super::{Boxed, Call, Context, Decided, Strategy};
+use super::{Begun, Next, Shop, Turn};
 use crate::failure::Failure;
 use crate::sale::GoodsNo;
 use crate::store::{Isolation, LockWait};
-
-/// We give up the wait for the row this much later than the server. If the server gives it up first, its connection can be
-/// used again.
-const LOCK_GRACE: Duration = Duration::from_millis(100);
+use crate::strategy::attempt::within_grace;
+use crate::strategy::{Boxed, Call, Context, Decided, Strategy};
 
 /// The strategy.
-pub(super) struct PgMerge {
+pub(in crate::strategy) struct PgMerge {
     shop: Arc<Shop<RowLock>>,
 }
 
@@ -30,7 +26,7 @@ pub(super) struct PgMerge {
 struct RowLock(Context);
 
 impl PgMerge {
-    pub(super) fn new(context: Context) -> Self {
+    pub(in crate::strategy) fn new(context: Context) -> Self {
         Self { shop: Shop::new(RowLock(context)) }
     }
 }
@@ -56,7 +52,7 @@ impl Turn for RowLock {
                 }
             }
         };
-        timeout_at(until + LOCK_GRACE, lock).await.unwrap_or_else(|_| Err(self.0.lock_timeout()))
+        within_grace(&self.0, until, lock).await
     }
 }
 

@@ -5,19 +5,19 @@
 use tokio::time::timeout_at;
 use zk_recipes::{AnyLock, RwLock, Session};
 
-use super::section::overwrite_alone;
-use super::zk_hold::Locks;
-use super::{Boxed, Call, Context, Decided, Strategy};
 use crate::failure::Failure;
 use crate::sale::{Goods, GoodsNo, Line, Quantity};
+use crate::strategy::attempt::overwrite_alone;
+use crate::strategy::lock::Locks;
+use crate::strategy::{Boxed, Call, Context, Decided, Strategy};
 
 /// The strategy, for any exclusive lock.
-pub(super) struct ZkLock {
+pub(in crate::strategy) struct ZkLock {
     locks: Locks,
 }
 
 impl ZkLock {
-    pub(super) fn new(locks: Locks) -> Self {
+    pub(in crate::strategy) fn new(locks: Locks) -> Self {
         Self { locks }
     }
 }
@@ -33,12 +33,12 @@ impl Strategy for ZkLock {
 }
 
 /// `zk-rwlock`: buyers take the write lock, and a look takes the read lock.
-pub(super) struct ZkReadWriteLock {
+pub(in crate::strategy) struct ZkReadWriteLock {
     write: ZkLock,
 }
 
 impl ZkReadWriteLock {
-    pub(super) fn new(write: Locks) -> Self {
+    pub(in crate::strategy) fn new(write: Locks) -> Self {
         Self { write: ZkLock::new(write) }
     }
 

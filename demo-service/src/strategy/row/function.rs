@@ -7,19 +7,19 @@
 use std::future::ready;
 use std::pin::pin;
 
-use super::section::{do_business_first, restarted};
-use super::{Boxed, Call, Committing, Context, Decided, Decision, Strategy};
 use crate::failure::{self, Failure};
 use crate::sale::{LockOrder, Order, OrderLine};
 use crate::store::{Sale, SaleOutcome};
+use crate::strategy::attempt::{do_business_first, restarted};
+use crate::strategy::{Boxed, Call, Committing, Context, Decided, Decision, Strategy};
 
 /// The strategy.
-pub(super) struct PgFunction {
+pub(in crate::strategy) struct PgFunction {
     context: Context,
 }
 
 impl PgFunction {
-    pub(super) fn new(context: Context) -> Self {
+    pub(in crate::strategy) fn new(context: Context) -> Self {
         Self { context }
     }
 

@@ -5,31 +5,31 @@
 //! time. So the business of many buyers runs concurrently, and none of them keeps a connection meanwhile. This is a
 //! fair picture of a real service only if that service also does its business first and takes the stock last.
 
-use super::section::{Section, do_business_first};
-use super::{Boxed, Call, Context, Decided, Decision, Strategy};
 use crate::store::Isolation;
+use crate::strategy::attempt::{Attempt, do_business_first};
+use crate::strategy::{Boxed, Call, Context, Decided, Decision, Strategy};
 use crate::telemetry::clock::Moment;
 
 /// The strategy.
-pub(super) struct PgConditional {
+pub(in crate::strategy) struct PgConditional {
     context: Context,
 }
 
 impl PgConditional {
-    pub(super) fn new(context: Context) -> Self {
+    pub(in crate::strategy) fn new(context: Context) -> Self {
         Self { context }
     }
 
     async fn sell(&self, call: &Call) -> Decision {
         let business = do_business_first(&self.context, call).await?;
         let until = self.context.lock_until(call) + business;
-        let mut section = Section::begin_to_wait(&self.context, call, Isolation::ReadCommitted, until).await?;
+        let mut attempt = Attempt::begin_to_wait(&self.context, call, Isolation::ReadCommitted, until).await?;
         let asked = Moment::now();
-        let sold = section.take().await;
+        let sold = attempt.take().await;
         if sold.is_ok() {
-            section.enter(asked);
+            attempt.enter(asked);
         }
-        section.end(sold).await
+        attempt.end(sold).await
     }
 }
 

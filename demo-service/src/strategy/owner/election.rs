@@ -7,8 +7,6 @@
 //! An instance asks the election for the leader once a term, and watches the leader's node after that. All SKUs of the range share
 //! the answer.
 
-mod reachable;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -21,17 +19,16 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 use zk_recipes::{ConnectionState, HoldWatch, LeaderLatch, LockGuard, Session};
 
-pub(crate) use self::reachable::until_reachable;
-use super::Context;
-use super::registry::HANDED_OVER_TO;
-use super::zk_hold::{fence, loss, unavailable};
+use super::NAME;
 use crate::failure::{self, Failure};
 use crate::peers::{Address, CONNECTIONS_MAX, Reach};
 use crate::sale::{Fence, GoodsNo, Level};
 use crate::sessions::ROOT;
+use crate::strategy::Context;
+use crate::strategy::lock::{fence, loss, unavailable};
 
 /// The number of ranges. SKUs whose numbers have the same remainder are one range.
-const RANGES: u16 = 16;
+pub(super) const RANGES: u16 = 16;
 
 /// Upper bound of the batches of one range that are on their way to its owner, so that there is a connection for each batch of all
 /// ranges. An owner that does not answer keeps only the batches of its ranges waiting.
@@ -51,7 +48,7 @@ const REST: Duration = Duration::from_secs(1);
 const LEVELS_MAX: usize = 1024;
 
 /// The elections of one instance.
-pub(super) struct Ownership {
+pub(in crate::strategy) struct Ownership {
     context: Context,
     ranges: Vec<Range>,
 }
@@ -85,8 +82,8 @@ enum Leader {
 }
 
 /// The time for which this instance owns a range.
-pub(super) struct Term {
-    pub(super) fence: Fence,
+pub(in crate::strategy) struct Term {
+    pub(in crate::strategy) fence: Fence,
     watch: HoldWatch,
     /// The stocks after the batches of this term. A stock is absent while a batch of the SKU is on its way.
     levels: Mutex<LruCache<GoodsNo, Level>>,
@@ -97,7 +94,7 @@ pub(super) struct Term {
 }
 
 /// Where a SKU is sold.
-pub(super) enum Owner {
+pub(in crate::strategy) enum Owner {
     /// By this instance.
     Here(Arc<Term>),
     /// By another one.
@@ -105,12 +102,12 @@ pub(super) enum Owner {
 }
 
 /// Returns the path of the election of a range of that database.
-fn path(database: &str, range: u16) -> String {
-    format!("{ROOT}/{HANDED_OVER_TO}/{database}/{range}")
+pub(super) fn path(database: &str, range: u16) -> String {
+    format!("{ROOT}/{NAME}/{database}/{range}")
 }
 
 impl Ownership {
-    pub(super) fn new(context: Context) -> Arc<Self> {
+    pub(in crate::strategy) fn new(context: Context) -> Arc<Self> {
         let range = |range| Range {
             path: path(&context.database, range),
             is_candidate: AtomicBool::new(false),
@@ -122,7 +119,7 @@ impl Ownership {
         Arc::new(Self { ranges: (0..RANGES).map(range).collect(), context })
     }
 
-    pub(super) fn context(&self) -> &Context {
+    pub(in crate::strategy) fn context(&self) -> &Context {
         &self.context
     }
 
@@ -139,7 +136,11 @@ impl Ownership {
     ///
     /// # Cancel safety
     /// Nothing is lost.
-    pub(super) async fn owner(self: &Arc<Self>, goods_no: GoodsNo, until: Instant) -> Result<Owner, Failure> {
+    pub(in crate::strategy) async fn owner(
+        self: &Arc<Self>,
+        goods_no: GoodsNo,
+        until: Instant,
+    ) -> Result<Owner, Failure> {
         let range = self.range(goods_no);
         if !range.is_candidate.swap(true, Ordering::Relaxed) {
             // A shutdown waits for purchases only. It ends these tasks, too, and closes the sessions after that.
@@ -156,7 +157,11 @@ impl Ownership {
     ///
     /// # Cancel safety
     /// Nothing is lost.
-    pub(super) async fn place(&self, goods_no: GoodsNo, until: Instant) -> Result<OwnedSemaphorePermit, Failure> {
+    pub(in crate::strategy) async fn place(
+        &self,
+        goods_no: GoodsNo,
+        until: Instant,
+    ) -> Result<OwnedSemaphorePermit, Failure> {
         let place = Arc::clone(&self.range(goods_no).places).acquire_owned();
         let place = timeout_at(until, place).await.map_err(|_| self.context.lock_timeout())?;
         Ok(place.expect("BUG: the places of a range are closed"))
@@ -239,7 +244,7 @@ impl Ownership {
     }
 
     /// Notes that an instance took no batch of a SKU. The election may name it for a moment longer.
-    pub(super) fn avoid(&self, goods_no: GoodsNo, leader: &Address) {
+    pub(in crate::strategy) fn avoid(&self, goods_no: GoodsNo, leader: &Address) {
         *self.range(goods_no).avoided.lock() = Some((leader.clone(), Instant::now() + AVOID));
     }
 
@@ -247,7 +252,7 @@ impl Ownership {
     ///
     /// # Cancel safety
     /// Nothing is lost.
-    pub(super) async fn moved(&self, goods_no: GoodsNo, leader: &Address) {
+    pub(in crate::strategy) async fn moved(&self, goods_no: GoodsNo, leader: &Address) {
         let range = self.range(goods_no);
         let (mut terms, mut leaders) = (range.term.subscribe(), range.leader.subscribe());
         let is_other = |now: &Leader| matches!(now, Leader::At(now) if now != leader);
@@ -258,7 +263,7 @@ impl Ownership {
     }
 
     /// Notes what a batch of the term with that fence has left.
-    pub(super) fn note_level(&self, goods_no: GoodsNo, fence: Fence, level: Level) {
+    pub(in crate::strategy) fn note_level(&self, goods_no: GoodsNo, fence: Fence, level: Level) {
         if let Some(term) = &*self.range(goods_no).term.borrow()
             && term.fence == fence
         {
@@ -358,22 +363,22 @@ async fn until_away(session: &Session) {
 impl Term {
     /// Returns the stock of a SKU that this term remembers. It is forgotten until [`Ownership::note_level`] notes it again, so a
     /// batch that fails leaves nothing behind.
-    pub(super) fn take_level(&self, goods_no: GoodsNo) -> Option<Level> {
+    pub(in crate::strategy) fn take_level(&self, goods_no: GoodsNo) -> Option<Level> {
         self.levels.lock().remove(&goods_no)
     }
 
     /// Keeps the end of the term away from a batch, unless the term is lost.
-    pub(super) async fn begin_batch(&self) -> OwnedRwLockReadGuard<()> {
+    pub(in crate::strategy) async fn begin_batch(&self) -> OwnedRwLockReadGuard<()> {
         Arc::clone(&self.batches).read_owned().await
     }
 
     /// Gives the term up, after the batches that have begun.
-    pub(super) fn resign(&self) {
+    pub(in crate::strategy) fn resign(&self) {
         self.resigned.cancel();
     }
 
     /// Waits until the term is lost, and returns the failure of a purchase that this stops. The wait may outlive the term.
-    pub(super) fn loss(&self) -> impl Future<Output = Failure> + Send + use<> {
+    pub(in crate::strategy) fn loss(&self) -> impl Future<Output = Failure> + Send + use<> {
         loss(self.watch.clone())
     }
 }

@@ -6,7 +6,7 @@ use tokio::time::{Instant, timeout_at};
 use tracing::info;
 use zk_recipes::{LeaderLatch, Participant};
 
-use super::{RANGES, path};
+use super::election::{RANGES, path};
 use crate::peers::{Address, Reach};
 use crate::sessions::SessionPool;
 use crate::setup_error::SetupError;

@@ -8,20 +8,20 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::merge::{Begun, Next, Shop, Turn, level_under_fence};
-use super::zk_hold::Locks;
-use super::{Boxed, Call, Context, Decided, Strategy};
+use super::{Begun, Next, Shop, Turn, level_under_fence};
 use crate::failure::Failure;
 use crate::sale::{GoodsNo, Purchase, Quantity};
 use crate::store::Isolation;
+use crate::strategy::lock::Locks;
+use crate::strategy::{Boxed, Call, Context, Decided, Strategy};
 
 /// The strategy.
-pub(super) struct ZkMerge {
+pub(in crate::strategy) struct ZkMerge {
     shop: Arc<Shop<Locks>>,
 }
 
 impl ZkMerge {
-    pub(super) fn new(locks: Locks) -> Self {
+    pub(in crate::strategy) fn new(locks: Locks) -> Self {
         Self { shop: Shop::new(locks.uncounted()) }
     }
 }

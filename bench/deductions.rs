@@ -84,8 +84,8 @@ impl Shop {
 
     async fn close(self) {
         self.app.drained().await;
-        self.app.sessions.close().await;
-        self.app.store.close();
+        self.app.shared.sessions.close().await;
+        self.app.shared.store.close();
     }
 }
 

@@ -28,11 +28,12 @@ use crate::setup_error::SetupError;
 use crate::shared_reads::SharedReads;
 use crate::store::ensemble::{self, Ensemble};
 use crate::store::{KeyLook, Store, schema};
+use crate::strategy::Strategy;
 use crate::strategy::admission::Offer;
+use crate::strategy::context::{Context, HandOver, Settings, Shared};
 use crate::strategy::entry::Entry;
 use crate::strategy::owner::{self, until_reachable};
 use crate::strategy::registry::{self, STRATEGIES};
-use crate::strategy::{Context, Strategy};
 use crate::telemetry::history::History;
 use crate::telemetry::{Connections, Levels, Metrics};
 
@@ -51,25 +52,17 @@ const RENDERING_PAUSE: Duration = Duration::from_millis(50);
 pub struct App {
     /// Its configuration.
     pub config: Config,
-    /// The database.
-    pub store: Store,
-    /// The ZooKeeper sessions.
-    pub sessions: Arc<SessionPool>,
+    /// What it shares with its strategies.
+    pub shared: Arc<Shared>,
     /// Its counters.
     pub metrics: Metrics,
-    /// Which purchase was in which critical section, and when.
-    pub history: Arc<History>,
     /// The strategies that requests may name.
     pub offer: Offer,
-    /// How the other instances reach this one.
-    pub address: Arc<Address>,
     strategies: HashMap<&'static str, Box<dyn Strategy>>,
     memory: Memory,
-    closing: CancellationToken,
     slots: Arc<Semaphore>,
     /// Limits the purchases that other instances have handed over.
     handed: Arc<Semaphore>,
-    purchases: TaskTracker,
     probes: Arc<SharedReads<(), Option<String>>>,
     renderings: Arc<SharedReads<(), Bytes>>,
     next_rendering: Mutex<Instant>,
@@ -95,36 +88,35 @@ impl App {
         let options = schema::options(&config.database_url)?;
         schema::prepare(&options, MIGRATE_WITHIN).await?;
         let (sessions, ensemble) = open_sessions(&config, config.zk_sessions).await?;
-        let database: Arc<str> = ensemble::check(&options, &ensemble, MIGRATE_WITHIN).await?.into();
+        let database = ensemble::check(&options, &ensemble, MIGRATE_WITHIN).await?.into_boxed_str();
         let address = Arc::new(address(&config, &sessions, &database).await?);
-        let sessions = Arc::new(sessions);
         let store = Store::open(options, ensemble, config.db_connections, config.db_timeout);
         if let Err(failure) = store.connect_aside().await {
             warn!(%failure, "the connection that asks whether a commit is over could not be opened, trying again when it is needed");
         }
         let metrics = Metrics::new(registry::names());
-        let history = Arc::new(History::new(config.history as usize));
-        let (memory, closing, purchases) = (Memory::default(), CancellationToken::new(), TaskTracker::new());
-        let peers = Peers::default();
-        let context = |entry: &'static Entry| Context {
+        let shared = Arc::new(Shared {
+            store,
+            sessions,
+            history: Arc::new(History::new(config.history as usize)),
+            instance: config.instance.as_str().into(),
+            settings: Settings {
+                business_time: config.hold,
+                lock_wait: config.lock_wait,
+                db_timeout: config.db_timeout,
+                lock_order: config.lock_order,
+                permits: config.permits,
+                attempts_max: config.attempts_max,
+            },
+            hand_over: HandOver { database, address, peers: Peers::default() },
+            tasks: TaskTracker::new(),
+            closing: CancellationToken::new(),
+        });
+        let context = |entry: &Entry| Context {
             strategy: entry.name,
             family: entry.family,
-            store: store.clone(),
-            database: Arc::clone(&database),
-            sessions: Arc::clone(&sessions),
-            history: Arc::clone(&history),
-            instance: config.instance.as_str().into(),
-            business_time: config.hold,
-            lock_wait: config.lock_wait,
-            db_timeout: config.db_timeout,
-            lock_order: config.lock_order,
-            permits: config.permits,
-            attempts_max: config.attempts_max,
-            address: Arc::clone(&address),
-            peers: peers.clone(),
             metrics: metrics.locks(entry.name).clone(),
-            tasks: purchases.clone(),
-            closing: closing.clone(),
+            shared: Arc::clone(&shared),
         };
         let strategies = STRATEGIES.iter().map(|entry| (entry.name, entry.build(context(entry)))).collect();
         let offer = Offer { strategies: config.offered().collect(), default: config.strategy };
@@ -132,18 +124,13 @@ impl App {
         let handed = Arc::new(Semaphore::new(config.concurrency_max as usize));
         Ok(Self {
             config,
-            store,
-            sessions,
+            shared,
             metrics,
-            history,
             offer,
-            address,
             strategies,
-            memory,
-            closing,
+            memory: Memory::default(),
             slots,
             handed,
-            purchases,
             probes: Arc::default(),
             renderings: Arc::default(),
             next_rendering: Mutex::new(Instant::now()),
@@ -196,10 +183,10 @@ impl App {
     /// Deletes the keys that have expired. `last` is the last look at the keys, and when it was answered.
     async fn sweep(&self, last: &mut Option<(KeyLook, Instant)>) -> Result<(), Failure> {
         let before = last.map(|(look, answered)| (look, answered.elapsed()));
-        let look = self.store.look_at_keys(before, self.config.key_lifetime).await?;
+        let look = self.shared.store.look_at_keys(before, self.config.key_lifetime).await?;
         *last = Some((look, Instant::now()));
         if let Some(last_order) = look.expired {
-            while self.store.forget_keys(last_order).await? {}
+            while self.shared.store.forget_keys(last_order).await? {}
         }
         Ok(())
     }
@@ -211,8 +198,8 @@ impl App {
     /// Dropped, the lock is released in the background.
     pub async fn probe_locks(&self) -> Option<String> {
         let probe = || {
-            let sessions = Arc::clone(&self.sessions);
-            async move { sessions.probe().await.err().map(|error| program::chain(&error)) }
+            let shared = Arc::clone(&self.shared);
+            async move { shared.sessions.probe().await.err().map(|error| program::chain(&error)) }
         };
         self.probes.read((), probe).await
     }
@@ -239,25 +226,25 @@ impl App {
     /// Returns the metrics of this instance as text for Prometheus.
     pub fn render_metrics(&self) -> String {
         let in_flight = self.config.concurrency_max as usize - self.slots.available_permits();
-        let (in_use, idle) = self.store.pool_counts();
+        let (in_use, idle) = self.shared.store.pool_counts();
         self.metrics.render(&Levels {
-            traffic: self.sessions.traffic(),
-            sessions: self.sessions.counts(),
+            traffic: self.shared.sessions.traffic(),
+            sessions: self.shared.sessions.counts(),
             connections: Connections { in_use, idle },
             in_flight: u32::try_from(in_flight).unwrap_or(u32::MAX),
-            history_dropped: self.history.dropped_total(),
+            history_dropped: self.shared.history.dropped_total(),
         })
     }
 
     /// Refuses from now on, at once, every request that waits for a lock or a connection. All other purchases run to
     /// their end.
     pub fn stop_waiting(&self) {
-        self.closing.cancel();
+        self.shared.closing.cancel();
     }
 
     /// Returns whether it was told to [stop waiting](Self::stop_waiting).
     pub fn is_stopping(&self) -> bool {
-        self.closing.is_cancelled()
+        self.shared.closing.is_cancelled()
     }
 
     /// Waits until no purchase is in progress. A purchase is in progress, too, if its client hung up or if its commit
@@ -266,8 +253,8 @@ impl App {
     /// # Cancel safety
     /// Dropped, only the waiting ends.
     pub async fn drained(&self) {
-        self.purchases.close();
-        self.purchases.wait().await;
+        self.shared.tasks.close();
+        self.shared.tasks.wait().await;
     }
 
     /// Renames `CLIENT_GONE` to `SHUTTING_DOWN` if the service stops, because a stop cancels waits in the same way.
@@ -283,7 +270,7 @@ impl App {
 impl Drop for App {
     /// Ends the elections in which the instance takes part, if it was not told to stop.
     fn drop(&mut self) {
-        self.closing.cancel();
+        self.shared.closing.cancel();
     }
 }
 

@@ -14,9 +14,10 @@ use crate::failure::{self, Failure};
 use crate::sale::{Cart, Goods, Order, Purchase};
 use crate::store::Remembered;
 use crate::strategy::admission::Admission;
+use crate::strategy::call::Call;
 use crate::strategy::entry::Entry;
 use crate::strategy::registry;
-use crate::strategy::{Boxed, Call, Decided};
+use crate::strategy::{Boxed, Decided};
 use crate::telemetry::log_failure;
 
 /// Upper bound of the attempts to admit a purchase, and of the looks in one attempt. Each claim and each restart of a
@@ -71,7 +72,7 @@ impl App {
         named: Option<&'static Entry>,
         slot: Slot,
     ) -> Result<Answer, Failure> {
-        let client = self.closing.child_token();
+        let client = self.shared.closing.child_token();
         let _hang_up = client.clone().drop_guard();
         let (app, call) = (Arc::clone(self), Call::new(purchase, slot.arrived, self.config.db_timeout, client));
         let (answer, answered) = oneshot::channel();
@@ -80,7 +81,7 @@ impl App {
         // warnings must name their purchase at every log level.
         let span = warn_span!("purchase", strategy = Empty, ?goods_no, token = Empty, order_id = Empty);
         let serve = async move { app.serve(&call, named, slot, answer).await };
-        let task = self.purchases.spawn(serve.instrument(span));
+        let task = self.shared.tasks.spawn(serve.instrument(span));
         if let Ok(result) = answered.await {
             return result;
         }
@@ -182,7 +183,7 @@ impl App {
                 Admission::Claim(entry) => {
                     let unclaimed = sales.iter().filter(|goods| goods.guard.is_none());
                     let unclaimed: Vec<_> = unclaimed.map(|goods| (goods.goods_no, goods.sale)).collect();
-                    let claim = Box::pin(self.store.claim(&unclaimed, entry.family, entry.name, call.until));
+                    let claim = Box::pin(self.shared.store.claim(&unclaimed, entry.family, entry.name, call.until));
                     call.wait(claim).await??;
                 }
             }
@@ -194,7 +195,7 @@ impl App {
     pub(super) async fn look_up(&self, cart: &Cart) -> Result<Vec<Goods>, Failure> {
         let mut sales = Vec::with_capacity(cart.lines().len());
         for line in cart.lines() {
-            let goods = self.store.look(line.goods_no).await?;
+            let goods = self.shared.store.look(line.goods_no).await?;
             sales.push(goods.ok_or_else(|| Failure::unknown_goods(line.goods_no))?);
         }
         self.memory.remember(&sales);
@@ -204,7 +205,7 @@ impl App {
     /// Returns the order under the key of a purchase. Returns `None` without a key or an order.
     async fn recall(&self, call: &Call) -> Result<Option<Answer>, Failure> {
         let Purchase { cart, key: Some(key) } = &call.purchase else { return Ok(None) };
-        match call.wait(call.in_time(Box::pin(self.store.recall(key, cart)))).await?? {
+        match call.wait(call.in_time(Box::pin(self.shared.store.recall(key, cart)))).await?? {
             None => Ok(None),
             Some(Remembered::Order(order)) => Ok(Some(Answer { order, is_replay: true })),
             Some(Remembered::OtherCart) => {
@@ -243,7 +244,7 @@ impl App {
         if !self.memory.is_sold_out(line.goods_no) {
             return false;
         }
-        let look = call.wait(call.in_time(Box::pin(self.store.look(line.goods_no))));
+        let look = call.wait(call.in_time(Box::pin(self.shared.store.look(line.goods_no))));
         match look.await.flatten() {
             Ok(Some(goods)) if goods.on_hand < line.quantity.get() => true,
             Ok(Some(_)) => {

@@ -5,8 +5,8 @@ use tokio::time::Instant;
 use super::App;
 use crate::failure::Failure;
 use crate::sale::{Goods, GoodsNo, NewStock, Order, Purchase, Quantity};
-use crate::strategy::Call;
 use crate::strategy::admission::Admission;
+use crate::strategy::call::Call;
 use crate::strategy::entry::Entry;
 use crate::telemetry::log_failure;
 
@@ -26,7 +26,7 @@ impl App {
 
     async fn look_as(&self, goods_no: GoodsNo, named: Option<&'static Entry>) -> Result<Goods, Failure> {
         let purchase = Purchase::of_one(goods_no, Quantity::ONE);
-        let call = Call::new(purchase, Instant::now(), self.config.db_timeout, self.closing.child_token());
+        let call = Call::new(purchase, Instant::now(), self.config.db_timeout, self.shared.closing.child_token());
         let known = self.memory.sales(&call.purchase.cart);
         let entry = match known.map(|known| self.offer.admit(named, &known)) {
             Some(Ok(Admission::Serve(entry))) => entry,
@@ -66,7 +66,7 @@ impl App {
         entry: Option<&'static Entry>,
     ) -> Result<Goods, Failure> {
         let entry = entry.unwrap_or(self.config.strategy);
-        let started = self.store.start_sale(goods_no, stock, entry.family, entry.name).await;
+        let started = self.shared.store.start_sale(goods_no, stock, entry.family, entry.name).await;
         let started = started.and_then(|goods| goods.ok_or_else(|| Failure::unknown_goods(goods_no)));
         let started = started.inspect_err(log_failure)?;
         self.memory.remember(std::slice::from_ref(&started));
@@ -82,6 +82,6 @@ impl App {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn order(&self, order_id: i64) -> Result<Option<Order>, Failure> {
-        self.store.order(order_id).await.inspect_err(log_failure)
+        self.shared.store.order(order_id).await.inspect_err(log_failure)
     }
 }

@@ -43,7 +43,7 @@ const LEAVE_WITHIN: Duration = IDLE_MAX.saturating_mul(6);
 pub(super) async fn serve(listener: TcpListener, app: Arc<App>, ended: CancellationToken) {
     // Several instances may have one address, and one instance has several batches under way.
     let mut connections = Connections::at_most(app.config.connections_max, router(Arc::clone(&app)));
-    let mut strangers = Strangers::new(&app.address);
+    let mut strangers = Strangers::new(&app.shared.hand_over.address);
     let accepting = async {
         loop {
             let (stream, peer) = strangers.accept(&listener).await;
@@ -99,7 +99,7 @@ async fn authorize(
     request: Request,
     next: Next,
 ) -> Result<Response, StatusCode> {
-    match bearer.token().as_bytes().ct_eq(app.address.secret.as_bytes()).into() {
+    match bearer.token().as_bytes().ct_eq(app.shared.hand_over.address.secret.as_bytes()).into() {
         true => Ok(next.run(request).await),
         false => Err(StatusCode::UNAUTHORIZED),
     }

@@ -72,7 +72,7 @@ impl Server {
         let app = Arc::new(App::open(config).await?);
         let Config { instance, strategy, zk_sessions, .. } = &app.config;
         let operators_address = operators.as_ref().map(|listener| listener.address);
-        let peers_address = peers.as_ref().map(|_| &app.address.at);
+        let peers_address = peers.as_ref().map(|_| &app.shared.hand_over.address.at);
         info!(address = %main.address, ?operators_address, peers_address, instance, strategy = strategy.name, zk_sessions, "ready");
         Ok(Self { main, operators, peers, app })
     }
@@ -160,10 +160,10 @@ async fn serve_clients(
         );
         return false;
     }
-    if timeout(CLOSE_WITHIN, app.sessions.close()).await.is_err() {
+    if timeout(CLOSE_WITHIN, app.shared.sessions.close()).await.is_err() {
         warn!("some ZooKeeper sessions could not be closed, the server will expire them");
     }
-    app.store.close();
+    app.shared.store.close();
     true
 }
 

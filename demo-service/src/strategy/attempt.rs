@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use super::{Call, Committing, Context, Decision};
+use super::Decision;
+use super::call::{Call, Committing};
+use super::context::Context;
 use crate::failure::{self, Failure};
 use crate::sale::{Fence, GoodsNo, Level, Line, LockOrder, Order, OrderLine, Token, remaining_after};
 use crate::store::{Isolation, LockWait, NewOrder, Transaction, WrittenOrder};
@@ -73,19 +75,19 @@ pub(super) async fn overwrite_alone(context: &Context, call: &Call, fences: Fenc
 /// business time is set. If the SKU is sold out, the purchase fails before its business time. No connection is kept
 /// during the business time. Returns how long the business took.
 pub(super) async fn do_business_first(context: &Context, call: &Call) -> Result<Duration, Failure> {
-    if context.business_time.is_none() {
+    if context.shared.settings.business_time.is_none() {
         return Ok(Duration::ZERO);
     }
     for line in call.purchase.cart.lines() {
         let goods_no = line.goods_no;
-        let goods = call.wait(context.store.look(goods_no)).await??;
+        let goods = call.wait(context.shared.store.look(goods_no)).await??;
         let goods =
             goods.filter(|goods| goods.sale == call.sale_of(goods_no)).ok_or_else(|| restarted(call, goods_no))?;
         remaining_after(goods.on_hand, line.quantity).ok_or_else(|| Failure::sold_out(goods_no))?;
     }
     call.has_decided.store(true, Ordering::Relaxed);
     let began = Instant::now();
-    context.business_time.pass().await;
+    context.shared.settings.business_time.pass().await;
     Ok(began.elapsed())
 }
 
@@ -93,7 +95,7 @@ impl<'a> Attempt<'a> {
     /// Begins a transaction that waits for no lock of the database. `fences` are those of the locks around
     /// it. The order records their tokens.
     pub(super) async fn begin(context: &'a Context, call: &'a Call, fences: Fences) -> Result<Self, Failure> {
-        let transaction = call.wait(context.store.begin(Isolation::ReadCommitted, None)).await??;
+        let transaction = call.wait(context.shared.store.begin(Isolation::ReadCommitted, None)).await??;
         Ok(Self { fences, ..Self::of(context, call, transaction) })
     }
 
@@ -107,7 +109,7 @@ impl<'a> Attempt<'a> {
     ) -> Result<Self, Failure> {
         let lines = call.purchase.cart.in_order(LockOrder::Canonical);
         let goods = lines.iter().map(|line| line.goods_no).collect();
-        let begin = context.store.begin(isolation, Some(LockWait { goods, until }));
+        let begin = context.shared.store.begin(isolation, Some(LockWait { goods, until }));
         let begun = call.wait(timeout_at(until, begin)).await?;
         let too_late = || if until < call.until { context.lock_timeout() } else { Failure::database_unavailable() };
         let transaction = begun.unwrap_or_else(|_| Err(too_late()))?;
@@ -228,7 +230,7 @@ impl<'a> Attempt<'a> {
             Ok(self.sold(*line, level.sale, remaining))
         });
         let sold: Vec<_> = sold.collect::<Result<_, Failure>>()?;
-        self.context.business_time.pass().await;
+        self.context.shared.settings.business_time.pass().await;
         Ok(sold)
     }
 
@@ -261,13 +263,13 @@ impl<'a> Attempt<'a> {
     /// Writes the order and its key.
     pub(super) async fn write_order(&mut self, sold: Vec<OrderLine>) -> Result<Written, Failure> {
         self.about_to_write();
-        let Context { strategy, instance, .. } = self.context;
+        let (strategy, instance) = (self.context.strategy, &*self.context.shared.instance);
         let (cart, key) = (&self.call.purchase.cart, self.call.purchase.key.as_ref());
         let insert = self.transaction.insert_order(NewOrder { strategy, instance, key, cart, lines: &sold });
         // With a key, the insert may wait for another purchase under the same key. Without one, it waits for nobody.
         let transaction = if key.is_some() { self.call.wait(insert).await?? } else { insert.await? };
         let transaction = transaction.ok_or_else(Failure::repeated)?;
-        let (order_id, strategy, instance) = (transaction.order_id, (*strategy).to_owned(), instance.to_string());
+        let (order_id, strategy, instance) = (transaction.order_id, strategy.to_owned(), instance.to_owned());
         if let Some(visit) = &mut self.visit {
             visit.wrote(order_id);
         }
@@ -314,7 +316,7 @@ pub(super) fn note_order(visit: &mut Visit, decision: &Decision) {
 /// Begins a visit of the critical sections of these lines.
 pub(super) fn visit(context: &Context, lines: &[Line], fences: &Fences, asked: Moment) -> Visit {
     let places = lines.iter().map(|line| (line.goods_no, fences.token_of(line.goods_no))).collect();
-    Arc::clone(&context.history).enter(context.strategy, places, asked)
+    Arc::clone(&context.shared.history).enter(context.strategy, places, asked)
 }
 
 /// Returns the level of a SKU. Fails if its sale is not the one to which the purchase was admitted, or if another

@@ -20,7 +20,9 @@ use tokio::time::{Instant, sleep};
 pub(super) use self::handed::{Handed, HandedAnswer};
 use self::queue::{Batches, Buyer, earliest, latest};
 use super::attempt::do_business_first;
-use super::{Boxed, Call, Context, Decided, Decision};
+use super::call::Call;
+use super::context::Context;
+use super::{Boxed, Decided, Decision};
 use crate::failure::{self, Failure};
 use crate::peers::{Address, Wanted};
 use crate::sale::{Fence, GoodsNo, Level};
@@ -125,7 +127,7 @@ impl<T: Turn> Shop<T> {
 
     /// Starts the worker of a SKU.
     fn start(self: &Arc<Self>, goods_no: GoodsNo) {
-        self.context().tasks.spawn(Arc::clone(self).serve(goods_no));
+        self.context().shared.tasks.spawn(Arc::clone(self).serve(goods_no));
     }
 
     /// Serves the buyers of a SKU, batch by batch, until nobody waits.
@@ -152,7 +154,7 @@ impl<T: Turn> Shop<T> {
         tokio::select! {
             biased;
             next = self.turn.begin(goods_no, sale, until) => next,
-            () = self.context().closing.cancelled() => Err(Failure::client_gone()),
+            () = self.context().shared.closing.cancelled() => Err(Failure::client_gone()),
         }
     }
 
@@ -277,10 +279,10 @@ pub(super) async fn level_under_fence(
     fence: Fence,
     until: Instant,
 ) -> Result<Level, Failure> {
-    if let Some(level) = context.store.raise_fence(goods_no, sale, context.family, fence, Some(until)).await? {
+    if let Some(level) = context.shared.store.raise_fence(goods_no, sale, context.family, fence, Some(until)).await? {
         return Ok(level);
     }
-    let goods = context.store.look(goods_no).await?.ok_or_else(|| Failure::unknown_goods(goods_no))?;
+    let goods = context.shared.store.look(goods_no).await?.ok_or_else(|| Failure::unknown_goods(goods_no))?;
     let guard = goods.guard.map(|guard| guard.family);
     if goods.sale == sale && guard.as_deref() == Some(context.family) {
         return Err(Failure::fenced());

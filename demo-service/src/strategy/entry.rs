@@ -5,7 +5,8 @@ use std::fmt;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Context, Strategy};
+use super::Strategy;
+use super::context::Context;
 
 /// What a strategy promises about selling more than there is, from the weakest to the strongest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, ToSchema)]

@@ -23,8 +23,10 @@ use tracing::{Span, warn};
 use zk_recipes::{AnyLock, ConnectionState, FencingToken, HoldWatch, MultiGuard, MultiLock, Session, SessionId};
 
 use super::attempt::{Fences, note_order, visit};
+use super::call::Call;
+use super::context::Context;
 use super::settle::settle;
-use super::{Call, Context, Decided, Decision};
+use super::{Decided, Decision};
 use crate::failure::{self, Failure};
 use crate::sale::{Fence, GoodsNo, Line, Token};
 use crate::sessions::ROOT;
@@ -128,7 +130,7 @@ impl Locks {
     /// [`LOCK_TIMEOUT`](failure::LOCK_TIMEOUT), [`CLIENT_GONE`](failure::CLIENT_GONE), and
     /// [`LOCK_SERVICE_UNAVAILABLE`](failure::LOCK_SERVICE_UNAVAILABLE): without a session nothing is sold.
     pub(super) async fn acquire(&self, call: &Call) -> Result<Held<'_>, Failure> {
-        let lines = call.purchase.cart.in_order(self.context.lock_order);
+        let lines = call.purchase.cart.in_order(self.context.shared.settings.lock_order);
         self.acquire_by(&lines, |session, goods_no| self.lock(session, goods_no), call).await
     }
 
@@ -167,7 +169,7 @@ impl Locks {
     /// Chooses the session for the locks of a purchase, by its first SKU. If no other purchase of the SKU is in
     /// progress, that is the session of the last one. Otherwise it is the next session in turn.
     fn seat(&self, goods_no: GoodsNo) -> Result<Seat, Failure> {
-        let (sessions, none) = (&self.context.sessions, || Failure::of(&failure::LOCK_SERVICE_UNAVAILABLE));
+        let (sessions, none) = (&self.context.shared.sessions, || Failure::of(&failure::LOCK_SERVICE_UNAVAILABLE));
         if self.is_by_goods {
             let session = sessions.pick_for(goods_no).ok_or_else(none)?;
             return Ok(Seat { session, buyers: Arc::default() });
@@ -195,7 +197,7 @@ impl Locks {
         if let Some(lock) = kept.get(&(session.id(), goods_no)) {
             return Ok(lock.clone());
         }
-        let lock = (self.make)(session, &self.path(goods_no), self.context.permits)?;
+        let lock = (self.make)(session, &self.path(goods_no), self.context.shared.settings.permits)?;
         kept.insert((session.id(), goods_no), lock.clone());
         Ok(lock)
     }

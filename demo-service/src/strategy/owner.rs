@@ -21,7 +21,9 @@ use tracing::debug;
 use self::election::{Owner, Ownership, Term};
 pub(crate) use self::reachable::until_reachable;
 use super::batch::{Begun, Handed, Next, Shop, Turn, level_under_fence};
-use super::{Boxed, Call, Context, Decided, Decision, Strategy};
+use super::call::Call;
+use super::context::Context;
+use super::{Boxed, Decided, Decision, Strategy};
 use crate::failure::{self, Failure};
 use crate::peers::{Address, Batch, Line, NoAnswer, Told, Wanted};
 use crate::sale::{Cart, Fence, GoodsNo, Level, Purchase, Quantity};
@@ -103,7 +105,9 @@ impl Turn for Arc<Ownership> {
             tell(place, told.decision());
         };
         // By then, every buyer has given up.
-        let told = timeout(context.db_timeout, context.peers.hand_over(owner, &batch, tell)).await;
+        let told =
+            timeout(context.shared.settings.db_timeout, context.shared.hand_over.peers.hand_over(owner, &batch, tell))
+                .await;
         match &told {
             Ok(Ok(())) if !has_decided => self.avoid(goods_no, owner),
             Ok(Err(NoAnswer::NotReached(_))) => self.avoid(goods_no, owner),
@@ -134,9 +138,9 @@ async fn begin(
             Some(level) => level,
             None => level_under_fence(context, goods_no, sale, term.fence, until).await?,
         };
-        Ok((context.store.begin(Isolation::ReadCommitted, None).await?, level))
+        Ok((context.shared.store.begin(Isolation::ReadCommitted, None).await?, level))
     };
-    timeout(context.db_timeout, begun).await.unwrap_or_else(|_| Err(Failure::database_unavailable()))
+    timeout(context.shared.settings.db_timeout, begun).await.unwrap_or_else(|_| Err(Failure::database_unavailable()))
 }
 
 impl Strategy for ZkOwner {
@@ -176,7 +180,7 @@ fn handed(context: &Context, goods_no: GoodsNo, wanted: Wanted) -> Option<Handed
     let Wanted { sale, has_decided, quantity, key, within_ms } = wanted;
     let key = key.map(|key| key.parse()).transpose().ok()?;
     let purchase = Purchase { cart: Cart::of_one(goods_no, Quantity::new(quantity)?), key };
-    let within = Duration::from_millis(within_ms).min(context.db_timeout);
+    let within = Duration::from_millis(within_ms).min(context.shared.settings.db_timeout);
     let (until, waiting) = (Instant::now() + within, context.metrics.wait_on());
     Some(Handed { purchase, sale, has_decided, until, waiting })
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tracing::warn;
 
-use super::{Call, Committing, Context};
+use super::call::{Call, Committing};
+use super::context::Context;
 use crate::store::Store;
 
 /// The pause before the database is asked again whether a commit is over.
@@ -34,7 +35,7 @@ pub(super) async fn settle(context: &Context, call: &Call) {
     let over = async {
         let mut told = Instant::now();
         loop {
-            let pause = match context.store.is_over(&order.transaction).await {
+            let pause = match context.shared.store.is_over(&order.transaction).await {
                 Ok(true) => return,
                 Ok(false) => PAUSE,
                 Err(_) => LONG_PAUSE,
@@ -46,11 +47,11 @@ pub(super) async fn settle(context: &Context, call: &Call) {
             sleep(pause).await;
         }
     };
-    let patience = 2 * context.db_timeout;
+    let patience = 2 * context.shared.settings.db_timeout;
     tokio::select! {
         biased;
         () = over => {}
-        () = silence(&context.store, patience) => {
+        () = silence(&context.shared.store, patience) => {
             let order_id = order.order_id;
             warn!(order_id, ?patience, "a commit was not answered, and the database was silent: the lock is released");
         }

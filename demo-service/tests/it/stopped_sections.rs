@@ -55,7 +55,7 @@ async fn a_hold_lost_before_the_commit_stops_the_section_and_nothing_is_written(
     let app = open_app(&lab, &[]).await;
     let guarded = (1..).zip(STRATEGIES).filter(|(_, entry)| entry.mechanism == Mechanism::Zookeeper);
     for (goods_no, entry) in guarded {
-        wait_until(async || app.sessions.pick().is_some()).await;
+        wait_until(async || app.shared.sessions.pick().is_some()).await;
         let mut connection = lab.connect().await;
         let mut row = connection.begin().await.unwrap();
         row.execute("select from goods for update").await.unwrap();
@@ -63,13 +63,13 @@ async fn a_hold_lost_before_the_commit_stops_the_section_and_nothing_is_written(
         let purchase = tokio::spawn(async move { buyer.purchase(one_unit(goods_no), Some(entry), slot).await });
         lab.wait_for_lock().await;
 
-        app.sessions.pick().unwrap().close().await.unwrap();
+        app.shared.sessions.pick().unwrap().close().await.unwrap();
         let failed = purchase.await.unwrap().unwrap_err();
         assert!(failed.is(&failure::HOLD_LOST), "{}: {failed:?}", entry.name);
         assert_eq!(losses(&app, entry), 1, "{}", entry.name);
         row.rollback().await.unwrap();
         // The statement that was under way gets its row now, and is rolled back.
-        let goods = app.store.goods(goods(goods_no)).await.unwrap().unwrap();
+        let goods = app.shared.store.goods(goods(goods_no)).await.unwrap().unwrap();
         assert_eq!((goods.on_hand, lab.units_ordered(goods_no, 1).await), (5, 0), "{}", entry.name);
     }
 }
@@ -81,12 +81,12 @@ async fn a_hold_lost_during_the_commit_leaves_the_outcome_unknown() {
     slow_down_commits(&lab, 1.0).await;
     let guarded = (1..).zip(STRATEGIES).filter(|(_, entry)| is_guarded_to_the_end(entry));
     for (goods_no, entry) in guarded {
-        wait_until(async || app.sessions.pick().is_some()).await;
+        wait_until(async || app.shared.sessions.pick().is_some()).await;
         let (buyer, slot) = (Arc::clone(&app), app.try_slot(Instant::now()).unwrap());
         let purchase = tokio::spawn(async move { buyer.purchase(one_unit(goods_no), Some(entry), slot).await });
         lab.wait_for_statement("active", "commit").await;
 
-        app.sessions.pick().unwrap().close().await.unwrap();
+        app.shared.sessions.pick().unwrap().close().await.unwrap();
         let failed = purchase.await.unwrap().unwrap_err();
         assert!(failed.is(&failure::OUTCOME_UNKNOWN), "{}: {failed:?}", entry.name);
         // It was right not to say that nothing was written.
@@ -113,7 +113,7 @@ async fn a_hold_lost_after_the_answer_is_counted() {
     let failed = app.purchase(one_unit(1), Some(entry), app.try_slot(Instant::now()).unwrap()).await.unwrap_err();
     assert!(failed.is(&failure::OUTCOME_UNKNOWN), "{failed:?}");
     assert_eq!(losses(&app, entry), 0);
-    app.sessions.pick().unwrap().close().await.unwrap();
+    app.shared.sessions.pick().unwrap().close().await.unwrap();
     app.drained().await;
     assert_eq!(losses(&app, entry), 1);
 }
@@ -130,8 +130,8 @@ async fn a_hold_lost_by_our_own_clock_keeps_the_lock_until_the_commit_is_over() 
     let entry = registry::find("zk-mutex").unwrap();
     for goods_no in [1, 2, 3, 4, 5] {
         start_sale(&app, goods_no, entry).await;
-        wait_until(async || app.sessions.pick().is_some()).await;
-        let session = app.sessions.pick().unwrap();
+        wait_until(async || app.shared.sessions.pick().is_some()).await;
+        let session = app.shared.sessions.pick().unwrap();
         let (buyer, slot) = (Arc::clone(&app), app.try_slot(Instant::now()).unwrap());
         let purchase = tokio::spawn(async move { buyer.purchase(one_unit(goods_no), Some(entry), slot).await });
         lab.wait_for_statement("active", "commit").await;

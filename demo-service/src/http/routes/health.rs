@@ -70,7 +70,7 @@ pub async fn ready(
 }
 
 async fn postgres_complaint(app: &App) -> Option<Cow<'static, str>> {
-    match tokio::time::timeout(ANSWER_WITHIN, app.store.check()).await {
+    match tokio::time::timeout(ANSWER_WITHIN, app.shared.store.check()).await {
         Ok(Ok(Health::Writable)) => None,
         Ok(Ok(Health::ReadOnly)) => Some("Postgres is read-only".into()),
         Ok(Err(_)) | Err(_) => Some("no answer from Postgres".into()),
@@ -84,8 +84,8 @@ async fn zookeeper_complaint(app: &App, audience: Audience) -> Option<Cow<'stati
         let why = why.filter(|_| audience != Audience::Buyers);
         Some(why.map_or(what.into(), |why| format!("{what}: {why}").into()))
     };
-    if app.sessions.pick().is_none() {
-        return told("no ZooKeeper session is connected", app.sessions.trouble());
+    if app.shared.sessions.pick().is_none() {
+        return told("no ZooKeeper session is connected", app.shared.sessions.trouble());
     }
     match tokio::time::timeout(ANSWER_WITHIN, app.probe_locks()).await {
         Ok(None) => None,

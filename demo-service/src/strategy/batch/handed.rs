@@ -10,7 +10,8 @@ use super::queue::{Batches, Buyer, Place};
 use crate::failure::Failure;
 use crate::peers::Wanted;
 use crate::sale::{GoodsNo, Purchase};
-use crate::strategy::{Committing, Decision};
+use crate::strategy::Decision;
+use crate::strategy::call::Committing;
 use crate::telemetry::clock::Moment;
 use crate::telemetry::{LockMetrics, Waiting};
 

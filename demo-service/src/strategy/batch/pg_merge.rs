@@ -15,7 +15,9 @@ use crate::failure::Failure;
 use crate::sale::GoodsNo;
 use crate::store::{Isolation, LockWait};
 use crate::strategy::attempt::within_grace;
-use crate::strategy::{Boxed, Call, Context, Decided, Strategy};
+use crate::strategy::call::Call;
+use crate::strategy::context::Context;
+use crate::strategy::{Boxed, Decided, Strategy};
 
 /// The strategy.
 pub(in crate::strategy) struct PgMerge {
@@ -39,7 +41,7 @@ impl Turn for RowLock {
     async fn begin(&self, goods_no: GoodsNo, _sale: i64, until: Instant) -> Result<Next<'_>, Failure> {
         let lock = async {
             let wait = LockWait { goods: vec![goods_no], until };
-            let mut transaction = self.0.store.begin(Isolation::ReadCommitted, Some(wait)).await?;
+            let mut transaction = self.0.shared.store.begin(Isolation::ReadCommitted, Some(wait)).await?;
             let level = transaction.read_for_update(goods_no).await;
             match level.and_then(|level| level.ok_or_else(|| Failure::unknown_goods(goods_no))) {
                 Ok(level) => {

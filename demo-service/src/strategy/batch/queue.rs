@@ -13,7 +13,9 @@ use tokio::time::{Instant, timeout_at};
 use crate::failure::{self, Failure};
 use crate::sale::{GoodsNo, Line, Purchase, Wish};
 use crate::store::WrittenOrder;
-use crate::strategy::{Call, Committing, Context, Decision};
+use crate::strategy::Decision;
+use crate::strategy::call::{Call, Committing};
+use crate::strategy::context::Context;
 use crate::telemetry::Waiting;
 use crate::telemetry::clock::Moment;
 

@@ -9,7 +9,8 @@ use crate::failure::{self, Failure};
 use crate::sale::{Fence, Level, Order, OrderLine, Purchase, Share, Token, share_out};
 use crate::store::{BatchLine, BatchWrite, Transaction, WrittenOrder};
 use crate::strategy::attempt::{Fences, restarted_if, visit};
-use crate::strategy::{Boxed, Context, Decision};
+use crate::strategy::context::Context;
+use crate::strategy::{Boxed, Decision};
 use crate::telemetry::history::Visit;
 
 /// What was decided in a batch, the orders that were written, and the visits of the critical section, which end before the
@@ -27,7 +28,7 @@ impl<T: Turn> Shop<T> {
         mut lost: Boxed<'_, Failure>,
         batch: &[Buyer],
     ) -> Result<Vec<Decision>, Failure> {
-        let within = self.context().db_timeout;
+        let within = self.context().shared.settings.db_timeout;
         let written = tokio::select! {
             // A fence that refuses a turn that is over says nothing about the row.
             biased;
@@ -100,7 +101,8 @@ impl<T: Turn> Shop<T> {
         fence: Option<Fence>,
         batch: &[Buyer],
     ) -> Result<Written, Failure> {
-        let Context { strategy, family, instance, .. } = self.context();
+        let Context { strategy, family, shared, .. } = self.context();
+        let instance = &*shared.instance;
         let keys: Vec<&str> = batch.iter().filter_map(|buyer| Some(buyer.purchase.key.as_ref()?.as_str())).collect();
         let known = transaction.known_keys(&keys).await?;
         let visit = |buyer: &Buyer| {
@@ -150,10 +152,10 @@ impl<T: Turn> Shop<T> {
     }
 
     fn order(&self, written: Option<WrittenOrder>, buyer: &Buyer, remaining: i64, token: Option<Token>) -> Order {
-        let Context { strategy, instance, .. } = self.context();
+        let (strategy, instance) = (self.context().strategy, &*self.context().shared.instance);
         let order_id = written.expect("BUG: a purchase of a batch has no order").order_id;
         let (goods_no, quantity) = (buyer.line().goods_no.get(), buyer.line().quantity.get());
         let line = OrderLine { goods_no, sale: buyer.sale, quantity, remaining: Some(remaining), token };
-        Order { order_id, strategy: (*strategy).to_owned(), instance: instance.to_string(), lines: vec![line] }
+        Order { order_id, strategy: strategy.to_owned(), instance: instance.to_owned(), lines: vec![line] }
     }
 }

@@ -12,8 +12,10 @@ use super::{Begun, Next, Shop, Turn, level_under_fence};
 use crate::failure::Failure;
 use crate::sale::{GoodsNo, Purchase, Quantity};
 use crate::store::Isolation;
+use crate::strategy::call::Call;
+use crate::strategy::context::Context;
 use crate::strategy::lock::Locks;
-use crate::strategy::{Boxed, Call, Context, Decided, Strategy};
+use crate::strategy::{Boxed, Decided, Strategy};
 
 /// The strategy.
 pub(in crate::strategy) struct ZkMerge {
@@ -35,12 +37,17 @@ impl Turn for Locks {
         let context = Locks::context(self);
         // The lock is acquired for all waiting buyers, so the wait goes on if one of them hangs up.
         let purchase = Purchase::of_one(goods_no, Quantity::ONE);
-        let call = Call::new(purchase, until - context.lock_wait, context.db_timeout, CancellationToken::new());
+        let call = Call::new(
+            purchase,
+            until - context.shared.settings.lock_wait,
+            context.shared.settings.db_timeout,
+            CancellationToken::new(),
+        );
         let held = self.acquire(&call).await?;
         let fence = held.fences().of(goods_no).expect("BUG: a lock without a token");
         let begun = async {
             let level = level_under_fence(context, goods_no, sale, fence, until).await?;
-            Ok((context.store.begin(Isolation::ReadCommitted, None).await?, level))
+            Ok((context.shared.store.begin(Isolation::ReadCommitted, None).await?, level))
         };
         match held.guard(&call, Box::pin(begun)).await {
             Ok((transaction, level)) => {

@@ -2,8 +2,10 @@
 //! the next buyer reads the stock from before that commit.
 
 use crate::strategy::attempt::{Attempt, note_order};
+use crate::strategy::call::Call;
+use crate::strategy::context::Context;
 use crate::strategy::lock::{Held, Locks};
-use crate::strategy::{Boxed, Call, Context, Decided, Decision, Strategy};
+use crate::strategy::{Boxed, Decided, Decision, Strategy};
 
 /// The strategy.
 pub(in crate::strategy) struct ZkEarlyRelease {

@@ -8,8 +8,10 @@ use zk_recipes::{AnyLock, RwLock, Session};
 use crate::failure::Failure;
 use crate::sale::{Goods, GoodsNo, Line, Quantity};
 use crate::strategy::attempt::overwrite_alone;
+use crate::strategy::call::Call;
+use crate::strategy::context::Context;
 use crate::strategy::lock::Locks;
-use crate::strategy::{Boxed, Call, Context, Decided, Strategy};
+use crate::strategy::{Boxed, Decided, Strategy};
 
 /// The strategy, for any exclusive lock.
 pub(in crate::strategy) struct ZkLock {
@@ -48,7 +50,7 @@ impl ZkReadWriteLock {
             |session: &Session, goods_no| Ok(AnyLock::from(RwLock::new(session, &locks.path(goods_no))?.read_lock()));
         let line = Line { goods_no, quantity: Quantity::ONE };
         let held = locks.acquire_by(&[line], read_lock, call).await?;
-        let looked = held.guard(call, self.context().store.look(goods_no)).await;
+        let looked = held.guard(call, self.context().shared.store.look(goods_no)).await;
         // At the deadline, the release goes on in the background.
         timeout_at(call.until, held.release()).await.ok();
         looked

@@ -9,8 +9,10 @@
 use crate::failure::Failure;
 use crate::sale::{Level, LockOrder};
 use crate::strategy::attempt::{Attempt, Fences, restarted};
+use crate::strategy::call::Call;
+use crate::strategy::context::Context;
 use crate::strategy::lock::Locks;
-use crate::strategy::{Boxed, Call, Context, Decided, Decision, Strategy};
+use crate::strategy::{Boxed, Decided, Decision, Strategy};
 
 /// The strategy, for any exclusive lock.
 pub(in crate::strategy) struct ZkFenced {
@@ -36,12 +38,12 @@ impl ZkFenced {
         for line in call.purchase.cart.in_order(LockOrder::Canonical) {
             let (goods_no, sale) = (line.goods_no, call.sale_of(line.goods_no));
             let fence = fences.of(goods_no).expect("BUG: a lock without a token");
-            let raise = context.store.raise_fence(goods_no, sale, context.family, fence, None);
+            let raise = context.shared.store.raise_fence(goods_no, sale, context.family, fence, None);
             if let Some(level) = call.wait(raise).await?? {
                 levels.push(level);
                 continue;
             }
-            let goods = call.wait(context.store.look(goods_no)).await??;
+            let goods = call.wait(context.shared.store.look(goods_no)).await??;
             let is_on = goods.is_some_and(|goods| goods.sale == sale);
             return Err(if is_on { Failure::fenced() } else { restarted(call, goods_no) });
         }

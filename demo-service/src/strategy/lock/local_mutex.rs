@@ -10,8 +10,10 @@ use tokio::time::{Instant, timeout};
 use crate::failure::Failure;
 use crate::sale::GoodsNo;
 use crate::strategy::attempt::{Fences, note_order, overwrite_alone, visit};
+use crate::strategy::call::Call;
+use crate::strategy::context::Context;
 use crate::strategy::settle::settle;
-use crate::strategy::{Boxed, Call, Context, Decided, Strategy};
+use crate::strategy::{Boxed, Decided, Strategy};
 use crate::telemetry::clock::Moment;
 
 /// The strategy.
@@ -35,7 +37,7 @@ impl LocalMutex {
     async fn acquire(&self, call: &Call) -> Result<Vec<OwnedMutexGuard<()>>, Failure> {
         let acquire = async {
             let mut held = Vec::new();
-            for line in call.purchase.cart.in_order(self.context.lock_order) {
+            for line in call.purchase.cart.in_order(self.context.shared.settings.lock_order) {
                 held.push(self.mutex(line.goods_no).lock_owned().await);
             }
             held

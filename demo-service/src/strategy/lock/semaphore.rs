@@ -3,8 +3,10 @@
 
 use crate::store::Isolation;
 use crate::strategy::attempt::{Attempt, Fences, do_business_first};
+use crate::strategy::call::Call;
+use crate::strategy::context::Context;
 use crate::strategy::lock::Locks;
-use crate::strategy::{Boxed, Call, Context, Decided, Decision, Strategy};
+use crate::strategy::{Boxed, Decided, Decision, Strategy};
 
 /// The strategy.
 pub(in crate::strategy) struct ZkSemaphore {

@@ -24,7 +24,7 @@ use crate::failure::{self, Failure};
 use crate::peers::{Address, CONNECTIONS_MAX, Reach};
 use crate::sale::{Fence, GoodsNo, Level};
 use crate::sessions::ROOT;
-use crate::strategy::Context;
+use crate::strategy::context::Context;
 use crate::strategy::lock::{fence, loss, unavailable};
 
 /// The number of ranges. SKUs whose numbers have the same remainder are one range.
@@ -109,7 +109,7 @@ pub(super) fn path(database: &str, range: u16) -> String {
 impl Ownership {
     pub(in crate::strategy) fn new(context: Context) -> Arc<Self> {
         let range = |range| Range {
-            path: path(&context.database, range),
+            path: path(&context.shared.hand_over.database, range),
             is_candidate: AtomicBool::new(false),
             term: watch::Sender::new(None),
             leader: watch::Sender::new(Leader::Unknown),
@@ -202,7 +202,7 @@ impl Ownership {
         };
         tokio::select! {
             () = following => {}
-            () = self.context.closing.cancelled() => {}
+            () = self.context.shared.closing.cancelled() => {}
         }
     }
 
@@ -225,7 +225,7 @@ impl Ownership {
     /// Reads the id of a leader. This instance has its own address, and an earlier process of it has the address, too.
     fn leader(&self, id: &[u8]) -> Leader {
         let Ok(address) = serde_json::from_slice::<Address>(id) else { return Leader::Nobody };
-        match self.context.address.reach(&address) {
+        match self.context.shared.hand_over.address.reach(&address) {
             Reach::Direct => Leader::At(address),
             Reach::Ended => Leader::Nobody,
             Reach::Nowhere => {
@@ -240,7 +240,7 @@ impl Ownership {
     }
 
     fn session(&self) -> Result<Session, Failure> {
-        self.context.sessions.pick().ok_or_else(|| Failure::of(&failure::LOCK_SERVICE_UNAVAILABLE))
+        self.context.shared.sessions.pick().ok_or_else(|| Failure::of(&failure::LOCK_SERVICE_UNAVAILABLE))
     }
 
     /// Notes that an instance took no batch of a SKU. The election may name it for a moment longer.
@@ -273,7 +273,7 @@ impl Ownership {
 
     /// Takes part in the election of a range until the service shuts down.
     async fn take_part(self: Arc<Self>, goods_no: GoodsNo) {
-        let (range, closing) = (self.range(goods_no), &self.context.closing);
+        let (range, closing) = (self.range(goods_no), &self.context.shared.closing);
         loop {
             let elected = tokio::select! {
                 elected = self.wait_for_election(range) => elected,
@@ -293,7 +293,7 @@ impl Ownership {
     }
 
     async fn wait_for_election(&self, range: &Range) -> Result<LockGuard, Failure> {
-        let id = serde_json::to_string(&*self.context.address).expect("BUG: an address is not JSON");
+        let id = serde_json::to_string(&*self.context.shared.hand_over.address).expect("BUG: an address is not JSON");
         let latch = LeaderLatch::new(&self.session()?, &range.path).and_then(|latch| latch.with_id(id));
         latch.map_err(unavailable)?.lead().await.map_err(unavailable)
     }
@@ -314,7 +314,7 @@ impl Ownership {
             biased;
             reason = guard.lost() => Some(reason),
             () = term.resigned.cancelled() => None,
-            () = self.context.closing.cancelled() => None,
+            () = self.context.shared.closing.cancelled() => None,
         };
         range.term.send_replace(None);
         if let Some(reason) = lost {

@@ -7,7 +7,9 @@
 
 use crate::store::Isolation;
 use crate::strategy::attempt::{Attempt, do_business_first};
-use crate::strategy::{Boxed, Call, Context, Decided, Decision, Strategy};
+use crate::strategy::call::Call;
+use crate::strategy::context::Context;
+use crate::strategy::{Boxed, Decided, Decision, Strategy};
 use crate::telemetry::clock::Moment;
 
 /// The strategy.

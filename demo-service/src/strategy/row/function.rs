@@ -11,7 +11,9 @@ use crate::failure::{self, Failure};
 use crate::sale::{LockOrder, Order, OrderLine};
 use crate::store::{Sale, SaleOutcome};
 use crate::strategy::attempt::{do_business_first, restarted};
-use crate::strategy::{Boxed, Call, Committing, Context, Decided, Decision, Strategy};
+use crate::strategy::call::{Call, Committing};
+use crate::strategy::context::Context;
+use crate::strategy::{Boxed, Decided, Decision, Strategy};
 
 /// The strategy.
 pub(in crate::strategy) struct PgFunction {
@@ -24,7 +26,8 @@ impl PgFunction {
     }
 
     async fn sell(&self, call: &Call) -> Decision {
-        let Context { strategy, family, instance, store, .. } = &self.context;
+        let Context { strategy, family, shared, .. } = &self.context;
+        let instance = &*shared.instance;
         let business = do_business_first(&self.context, call).await?;
         let until = self.context.lock_until(call) + business;
         let cart = &call.purchase.cart;
@@ -35,7 +38,7 @@ impl PgFunction {
         // A buyer may leave until the statement is sent. After that nobody could say what became of the purchase.
         call.wait(ready(())).await?;
         let sent = || *call.committing.lock() = Some(Committing::Statement);
-        let mut sold = pin!(store.sell(sale, until, sent));
+        let mut sold = pin!(shared.store.sell(sale, until, sent));
         let sold = tokio::select! {
             biased;
             sold = &mut sold => sold,
@@ -58,7 +61,7 @@ impl PgFunction {
                     remaining: Some(remaining),
                     token: None,
                 });
-                let (strategy, instance, lines) = ((*strategy).to_owned(), instance.to_string(), lines.collect());
+                let (strategy, instance, lines) = ((*strategy).to_owned(), instance.to_owned(), lines.collect());
                 Ok(Order { order_id, strategy, instance, lines })
             }
             SaleOutcome::SoldOut(goods_no) => Err(Failure::sold_out(goods_no)),

@@ -7,7 +7,9 @@ use std::time::Duration;
 use crate::failure::{self, Failure};
 use crate::store::Isolation;
 use crate::strategy::attempt::Attempt;
-use crate::strategy::{Boxed, Call, Context, Decided, Decision, Strategy};
+use crate::strategy::call::Call;
+use crate::strategy::context::Context;
+use crate::strategy::{Boxed, Decided, Decision, Strategy};
 
 /// The longest pause before the second attempt. It doubles with each attempt, up to [`PAUSE_MAX`].
 const PAUSE_MIN: Duration = Duration::from_millis(1);
@@ -28,7 +30,7 @@ impl PgOptimistic {
     /// so that purchases that collided do not collide again.
     async fn sell(&self, call: &Call) -> Decision {
         let mut pause_max = PAUSE_MIN;
-        for _ in 1..self.context.attempts_max {
+        for _ in 1..self.context.shared.settings.attempts_max {
             match self.attempt(call).await {
                 Err(failure) if failure.is(&failure::OVERTAKEN) => {}
                 decision => return decision,
@@ -52,8 +54,10 @@ impl PgOptimistic {
     }
 
     fn given_up(&self) -> Failure {
-        let detail =
-            format!("other buyers came first in each of {} attempts; nothing was written", self.context.attempts_max);
+        let detail = format!(
+            "other buyers came first in each of {} attempts; nothing was written",
+            self.context.shared.settings.attempts_max
+        );
         Failure::new(&failure::OVERTAKEN, detail)
     }
 }

@@ -3,7 +3,9 @@
 use crate::failure::Failure;
 use crate::store::Isolation;
 use crate::strategy::attempt::Attempt;
-use crate::strategy::{Boxed, Call, Context, Decided, Decision, Strategy};
+use crate::strategy::call::Call;
+use crate::strategy::context::Context;
+use crate::strategy::{Boxed, Decided, Decision, Strategy};
 use crate::telemetry::clock::Moment;
 
 /// The strategy.

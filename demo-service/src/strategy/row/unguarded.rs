@@ -2,7 +2,9 @@
 //! purchases overwrite each other.
 
 use crate::strategy::attempt::{Fences, note_order, overwrite_alone, visit};
-use crate::strategy::{Boxed, Call, Context, Decided, Decision, Strategy};
+use crate::strategy::call::Call;
+use crate::strategy::context::Context;
+use crate::strategy::{Boxed, Decided, Decision, Strategy};
 use crate::telemetry::clock::Moment;
 
 /// The strategy.

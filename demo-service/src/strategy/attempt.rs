@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 use super::Decision;
-use super::call::{Call, Committing};
+use super::call::{Call, Sent};
 use super::context::Context;
 use crate::failure::{self, Failure};
 use crate::sale::{Fence, GoodsNo, Level, Line, LockOrder, Order, OrderLine, Token, remaining_after};
@@ -281,11 +281,9 @@ impl<'a> Attempt<'a> {
     pub(super) async fn commit(mut self, written: Written) -> Decision {
         self.about_to_write();
         let Written { order, transaction } = written;
-        *self.call.committing.lock() = Some(Committing::Order(transaction));
+        self.call.commit.sent(Sent::Order(transaction));
         let committed = self.transaction.commit(Some(order.order_id)).await;
-        if !committed.as_ref().is_err_and(|failure| failure.is(&failure::OUTCOME_UNKNOWN)) {
-            *self.call.committing.lock() = None;
-        }
+        self.call.commit.answered(&committed);
         committed.map(|()| order)
     }
 

@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::{Boxed, Decided, Decision};
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::sale::{Goods, GoodsNo, Purchase};
 use crate::store::WrittenOrder;
 
@@ -27,15 +27,17 @@ pub struct Call {
     sales: Mutex<Vec<(GoodsNo, i64)>>,
     /// Whether the purchase has decided by the stock of `sales`. Then it must not go on in other sales.
     pub(super) has_decided: AtomicBool,
-    /// The commit that was sent and not answered. This field outlives the strategy's future. So a deadline or a lost
-    /// lock that stops the future can tell whether the outcome is unknown. A batch shares it, because it commits for its
-    /// buyers.
-    pub(super) committing: Arc<Mutex<Option<Committing>>>,
+    /// What is known of the commit. It outlives the future of the strategy. So a deadline or a lost lock that stops the
+    /// future can tell whether the outcome is unknown.
+    pub(super) commit: Commit,
 }
 
-/// A commit that was sent.
-#[derive(Debug, Clone)]
-pub(super) enum Committing {
+/// What is known of the commit of a purchase. Clones share it: a batch notes the commit for its buyers.
+#[derive(Clone, Default)]
+pub(super) struct Commit(Arc<Mutex<Option<Sent>>>);
+
+/// What was sent, and is not answered yet.
+pub(super) enum Sent {
     /// The COMMIT of a transaction that wrote this order.
     Order(WrittenOrder),
     /// A statement that commits by itself. The number of its order comes with its answer.
@@ -44,14 +46,59 @@ pub(super) enum Committing {
     Elsewhere,
 }
 
-impl Committing {
-    /// The failure of a purchase of which nothing more is heard.
-    pub(super) fn unknown(&self) -> Failure {
-        match self {
-            Self::Order(order) => Failure::outcome_unknown(Some(order.order_id)),
-            Self::Statement => Failure::outcome_unknown(None),
-            Self::Elsewhere => Failure::outcome_unknown_elsewhere(),
+impl Commit {
+    /// Notes what is about to be sent.
+    pub(super) fn sent(&self, what: Sent) {
+        *self.0.lock() = Some(what);
+    }
+
+    /// Notes what is about to be sent, if the buyer still waits. Returns whether it does: otherwise nothing may be sent.
+    #[must_use]
+    pub(super) fn sent_if(&self, what: Sent, is_waiting: impl FnOnce() -> bool) -> bool {
+        let mut sent = self.0.lock();
+        *sent = is_waiting().then_some(what);
+        sent.is_some()
+    }
+
+    /// Runs `give_up` while nothing can be noted. So [`sent_if`](Self::sent_if) notes what is sent before that, or finds
+    /// that the buyer has given up.
+    pub(super) fn undisturbed(&self, give_up: impl FnOnce()) {
+        let _sent = self.0.lock();
+        give_up();
+    }
+
+    /// Notes the answer. Unless it leaves the outcome unknown, nothing is under way any more.
+    pub(super) fn answered<T>(&self, answer: &Result<T, Failure>) {
+        if !answer.as_ref().is_err_and(|failure| failure.is(&failure::OUTCOME_UNKNOWN)) {
+            self.forget();
         }
+    }
+
+    /// Notes that nothing was committed, and that nothing will be.
+    pub(super) fn forget(&self) {
+        *self.0.lock() = None;
+    }
+
+    /// Returns whether something was sent and not answered.
+    pub(super) fn is_sent(&self) -> bool {
+        self.0.lock().is_some()
+    }
+
+    /// Returns the order whose COMMIT was sent and not answered.
+    pub(super) fn order(&self) -> Option<WrittenOrder> {
+        match &*self.0.lock() {
+            Some(Sent::Order(order)) => Some(order.clone()),
+            Some(Sent::Statement | Sent::Elsewhere) | None => None,
+        }
+    }
+
+    /// Returns the failure of a purchase of which nothing more is heard. `None` if nothing was sent.
+    pub(super) fn unknown(&self) -> Option<Failure> {
+        self.0.lock().as_ref().map(|sent| match sent {
+            Sent::Order(order) => Failure::outcome_unknown(Some(order.order_id)),
+            Sent::Statement => Failure::outcome_unknown(None),
+            Sent::Elsewhere => Failure::outcome_unknown_elsewhere(),
+        })
     }
 }
 
@@ -59,8 +106,8 @@ impl Call {
     /// Makes a call for a request that arrived at `began`. Its deadline is `within` after that.
     pub fn new(purchase: Purchase, began: Instant, within: Duration, client: CancellationToken) -> Self {
         let until = began + within;
-        let (sales, has_decided, committing) = (Mutex::default(), AtomicBool::new(false), Arc::default());
-        Self { purchase, began, client, until, sales, has_decided, committing }
+        let (sales, has_decided, commit) = (Mutex::default(), AtomicBool::new(false), Commit::default());
+        Self { purchase, began, client, until, sales, has_decided, commit }
     }
 
     /// Admits the purchase to these sales, and to no others.
@@ -83,7 +130,7 @@ impl Call {
     /// `waited` is not polled.
     ///
     /// # Errors
-    /// [`CLIENT_GONE`](crate::failure::CLIENT_GONE).
+    /// [`CLIENT_GONE`](failure::CLIENT_GONE).
     ///
     /// # Cancel safety
     /// As `waited`.
@@ -103,8 +150,8 @@ impl Call {
     /// future is large, and each wrapper around it would take as much of the stack again.
     ///
     /// # Errors
-    /// Those of the part. At the deadline, [`OUTCOME_UNKNOWN`](crate::failure::OUTCOME_UNKNOWN) if a commit is in flight,
-    /// and [`DATABASE_UNAVAILABLE`](crate::failure::DATABASE_UNAVAILABLE) otherwise.
+    /// Those of the part. At the deadline, [`OUTCOME_UNKNOWN`](failure::OUTCOME_UNKNOWN) if a commit is in flight,
+    /// and [`DATABASE_UNAVAILABLE`](failure::DATABASE_UNAVAILABLE) otherwise.
     ///
     /// # Cancel safety
     /// Dropped, the part is dropped.
@@ -123,13 +170,13 @@ impl Call {
 
     /// Returns whether a COMMIT was sent and not answered, or the purchase was handed over and not answered.
     pub fn is_committing(&self) -> bool {
-        self.committing.lock().is_some()
+        self.commit.is_sent()
     }
 
     /// Returns the failure of a call that was stopped for `reason`. If a commit is in flight, the outcome is unknown.
     pub(super) fn stopped(&self, reason: Failure) -> Failure {
-        match &*self.committing.lock() {
-            Some(committing) => committing.unknown().caused_by(reason),
+        match self.commit.unknown() {
+            Some(unknown) => unknown.caused_by(reason),
             None => reason,
         }
     }

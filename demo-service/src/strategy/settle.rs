@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tracing::warn;
 
-use super::call::{Call, Committing};
+use super::call::Call;
 use super::context::Context;
 use crate::store::Store;
 
@@ -31,7 +31,7 @@ const TELL_EVERY: Duration = Duration::from_secs(10);
 /// # Cancel safety
 /// Dropped, only the waiting ends.
 pub(super) async fn settle(context: &Context, call: &Call) {
-    let Some(Committing::Order(order)) = call.committing.lock().clone() else { return };
+    let Some(order) = call.commit.order() else { return };
     let over = async {
         let mut told = Instant::now();
         loop {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
@@ -11,7 +10,7 @@ use crate::failure::Failure;
 use crate::peers::Wanted;
 use crate::sale::{GoodsNo, Purchase};
 use crate::strategy::Decision;
-use crate::strategy::call::Committing;
+use crate::strategy::call::Commit;
 use crate::telemetry::clock::Moment;
 use crate::telemetry::{LockMetrics, Waiting};
 
@@ -29,7 +28,7 @@ pub(in crate::strategy) struct Handed {
 /// The answer that such a purchase waits for.
 pub(in crate::strategy) struct HandedAnswer {
     decided: oneshot::Receiver<Decision>,
-    committing: Arc<Mutex<Option<Committing>>>,
+    commit: Commit,
     until: Instant,
     place: Place,
 }
@@ -59,11 +58,10 @@ impl Batches {
     ) -> Vec<HandedAnswer> {
         let take_in = |Handed { purchase, sale, has_decided, until, waiting }| {
             let (answer, decided) = oneshot::channel();
-            let committing = Arc::<Mutex<Option<Committing>>>::default();
-            let handed = (decided, Arc::clone(&committing), until);
+            let commit = Commit::default();
+            let handed = (decided, commit.clone(), until);
             let (asked, number, is_handed, waiting) = (Moment::now(), 0, true, Some(waiting));
-            let buyer =
-                Buyer { number, is_handed, purchase, sale, has_decided, asked, until, committing, answer, waiting };
+            let buyer = Buyer { number, is_handed, purchase, sale, has_decided, asked, until, commit, answer, waiting };
             (buyer, handed)
         };
         let (buyers, answers): (Vec<_>, Vec<_>) = purchases.into_iter().map(take_in).unzip();
@@ -71,9 +69,9 @@ impl Batches {
         if is_first {
             begin(goods_no);
         }
-        let answer = |(number, (decided, committing, until))| HandedAnswer {
+        let answer = |(number, (decided, commit, until))| HandedAnswer {
             decided,
-            committing,
+            commit,
             until,
             place: Place { batches: Arc::clone(self), goods_no, number },
         };
@@ -131,7 +129,7 @@ impl HandedAnswer {
         match decided {
             Ok(decision) => Some(decision),
             // The worker has sent the buyer away, or it has panicked.
-            Err(_) => self.committing.lock().as_ref().map(|committing| Err(committing.unknown())),
+            Err(_) => self.commit.unknown().map(Err),
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::failure::{self, Failure};
 use crate::sale::{GoodsNo, Line, Purchase, Wish};
 use crate::store::WrittenOrder;
 use crate::strategy::Decision;
-use crate::strategy::call::{Call, Committing};
+use crate::strategy::call::{Call, Commit, Sent};
 use crate::strategy::context::Context;
 use crate::telemetry::Waiting;
 use crate::telemetry::clock::Moment;
@@ -40,7 +40,7 @@ pub(in crate::strategy) struct Buyer {
     /// When it gives up waiting.
     pub(in crate::strategy) until: Instant,
     /// What the call knows of the commit of its order.
-    pub(super) committing: Arc<Mutex<Option<Committing>>>,
+    pub(super) commit: Commit,
     pub(super) answer: oneshot::Sender<Decision>,
     /// The wait, until the batch begins.
     pub(super) waiting: Option<Waiting>,
@@ -94,23 +94,19 @@ impl Buyer {
     /// order must not be committed.
     #[must_use]
     pub(in crate::strategy) fn note_commit(&self, order: WrittenOrder) -> bool {
-        let mut committing = self.committing.lock();
-        *committing = self.is_waiting().then_some(Committing::Order(order));
-        committing.is_some()
+        self.commit.sent_if(Sent::Order(order), || self.is_waiting())
     }
 
     /// Notes that the purchase is about to be handed over. Returns `false` if the buyer has given up: then it must not be
     /// handed over.
     #[must_use]
     pub(in crate::strategy) fn note_handed(&self) -> bool {
-        let mut committing = self.committing.lock();
-        *committing = self.is_waiting().then_some(Committing::Elsewhere);
-        committing.is_some()
+        self.commit.sent_if(Sent::Elsewhere, || self.is_waiting())
     }
 
     /// Notes that nothing was committed, and that nothing will be.
     pub(in crate::strategy) fn note_rollback(&self) {
-        *self.committing.lock() = None;
+        self.commit.forget();
     }
 
     /// Answers the buyer, who may have hung up.
@@ -145,7 +141,7 @@ impl Batches {
             has_decided: call.has_decided(),
             asked: Moment::now(),
             until,
-            committing: Arc::clone(&call.committing),
+            commit: call.commit.clone(),
             answer,
             waiting: Some(context.metrics.wait()),
         };
@@ -169,9 +165,7 @@ impl Batches {
         };
         // Without a decision the worker has panicked.
         let decision = decision.unwrap_or_else(|_| Err(call.stopped(Failure::of(&failure::INTERNAL))));
-        if !decision.as_ref().is_err_and(|failure| failure.is(&failure::OUTCOME_UNKNOWN)) {
-            *call.committing.lock() = None;
-        }
+        call.commit.answered(&decision);
         decision
     }
 
@@ -236,10 +230,7 @@ impl Worker<'_> {
 
 /// Gives up the wait for a decision. If the commit was sent, the outcome is unknown. Otherwise it will not be sent.
 fn give_up(call: &Call, mut decided: oneshot::Receiver<Decision>) -> Failure {
-    {
-        let _committing = call.committing.lock();
-        decided.close();
-    }
+    call.commit.undisturbed(|| decided.close());
     call.stopped(Failure::database_unavailable())
 }
 
@@ -290,8 +281,8 @@ mod tests {
     fn buyer() -> Buyer {
         let purchase = Purchase::of_one(goods(), Quantity::ONE);
         let (sale, has_decided, asked, until) = (1, false, Moment::now(), Instant::now());
-        let (committing, answer, waiting, number, is_handed) = (Arc::default(), oneshot::channel().0, None, 0, false);
-        Buyer { number, is_handed, purchase, sale, has_decided, asked, until, committing, answer, waiting }
+        let (commit, answer, waiting, number, is_handed) = (Commit::default(), oneshot::channel().0, None, 0, false);
+        Buyer { number, is_handed, purchase, sale, has_decided, asked, until, commit, answer, waiting }
     }
 
     fn join(batches: &Arc<Batches>) -> (Place, bool) {

@@ -7,11 +7,11 @@
 use std::future::ready;
 use std::pin::pin;
 
-use crate::failure::{self, Failure};
+use crate::failure::Failure;
 use crate::sale::{LockOrder, Order, OrderLine};
 use crate::store::{Sale, SaleOutcome};
 use crate::strategy::attempt::{do_business_first, restarted};
-use crate::strategy::call::{Call, Committing};
+use crate::strategy::call::{Call, Sent};
 use crate::strategy::context::Context;
 use crate::strategy::{Boxed, Decided, Decision, Strategy};
 
@@ -37,7 +37,7 @@ impl PgFunction {
         let sale = Sale { guard: family, strategy, instance, key, cart, lines: &lines };
         // A buyer may leave until the statement is sent. After that nobody could say what became of the purchase.
         call.wait(ready(())).await?;
-        let sent = || *call.committing.lock() = Some(Committing::Statement);
+        let sent = || call.commit.sent(Sent::Statement);
         let mut sold = pin!(shared.store.sell(sale, until, sent));
         let sold = tokio::select! {
             biased;
@@ -49,9 +49,7 @@ impl PgFunction {
                 sold.await
             }
         };
-        if !sold.as_ref().is_err_and(|failure| failure.is(&failure::OUTCOME_UNKNOWN)) {
-            *call.committing.lock() = None;
-        }
+        call.commit.answered(&sold);
         match sold? {
             SaleOutcome::Sold { order_id, remaining } => {
                 let lines = lines.iter().zip(remaining).map(|((line, sale), remaining)| OrderLine {

@@ -24,7 +24,6 @@ use std::pin::Pin;
 use futures_util::stream::BoxStream;
 
 use self::call::Call;
-use self::context::Context;
 use crate::failure::Failure;
 use crate::peers::{Batch, Line};
 use crate::sale::{Goods, GoodsNo, Order};
@@ -44,12 +43,17 @@ pub trait Strategy: Send + Sync {
     /// Dropped, the purchase may have been committed or not, and any lock is released. Run it in a task of its own.
     fn purchase<'a>(&'a self, call: &'a Call) -> Boxed<'a, Decided<'a>>;
 
-    /// Looks at the stock of a SKU, or finds that there is no such SKU. Most strategies look without a lock.
+    /// Looks at the stock of a SKU under a lock, or finds that there is no such SKU. `None`: the strategy looks without a
+    /// lock.
     ///
     /// # Cancel safety
     /// Nothing is lost.
-    fn look<'a>(&'a self, goods_no: GoodsNo, call: &'a Call) -> Boxed<'a, Result<Option<Goods>, Failure>> {
-        Box::pin(call.in_time(self.context().shared.store.look(goods_no)))
+    fn look_locked<'a>(
+        &'a self,
+        _goods_no: GoodsNo,
+        _call: &'a Call,
+    ) -> Option<Boxed<'a, Result<Option<Goods>, Failure>>> {
+        None
     }
 
     /// Takes in a batch that another instance has handed over. Returns the answer to each purchase when it is decided, or
@@ -60,9 +64,6 @@ pub trait Strategy: Send + Sync {
     fn take_over(&self, _batch: Batch) -> Option<BoxStream<'static, Line>> {
         None
     }
-
-    /// What the strategy works with.
-    fn context(&self) -> &Context;
 }
 
 /// The decision of a purchase, and the work that is left after the answer.

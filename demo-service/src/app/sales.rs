@@ -44,8 +44,11 @@ impl App {
                 }
             }
         };
-        let goods = self.strategy(entry).look(goods_no, &call).await?;
-        let goods = goods.ok_or_else(|| Failure::unknown_goods(goods_no))?;
+        let looked = match self.strategy(entry).look_locked(goods_no, &call) {
+            Some(looked) => looked.await,
+            None => call.in_time(self.shared.store.look(goods_no)).await,
+        };
+        let goods = looked?.ok_or_else(|| Failure::unknown_goods(goods_no))?;
         self.memory.remember(std::slice::from_ref(&goods));
         Ok(goods)
     }

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use super::Decision;
 use super::call::{Call, Sent};
 use super::context::Context;
+use super::{Boxed, Decision};
 use crate::failure::{self, Failure};
 use crate::sale::{Fence, GoodsNo, Level, Line, LockOrder, Order, OrderLine, Token, remaining_after};
 use crate::store::{Isolation, LockWait, NewOrder, Transaction, WrittenOrder};
@@ -65,10 +65,12 @@ pub(super) struct Attempt<'a> {
 
 /// Reads, decides and overwrites in one transaction. Only a lock around it prevents overselling. The order records
 /// the fencing tokens of that lock.
-pub(super) async fn overwrite_alone(context: &Context, call: &Call, fences: Fences) -> Decision {
-    let mut attempt = Attempt::begin(context, call, fences).await?;
-    let sold = attempt.overwrite().await;
-    attempt.end(sold).await
+pub(super) fn overwrite_alone<'a>(context: &'a Context, call: &'a Call, fences: Fences) -> Boxed<'a, Decision> {
+    Box::pin(async move {
+        let mut attempt = Attempt::begin(context, call, fences).await?;
+        let sold = attempt.overwrite().await;
+        attempt.end(sold).await
+    })
 }
 
 /// Looks at the stock, and then does the business of a purchase, before its transaction begins. Does nothing if no

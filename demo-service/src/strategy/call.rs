@@ -163,8 +163,7 @@ impl Call {
     }
 
     /// Runs `decision` until the deadline for the database. No work is left after the answer.
-    pub(super) fn decide<'a>(&'a self, decision: impl Future<Output = Decision> + Send + 'a) -> Boxed<'a, Decided<'a>> {
-        let decision: Boxed<'a, Decision> = Box::pin(decision);
+    pub(super) fn decide<'a>(&'a self, decision: Boxed<'a, Decision>) -> Boxed<'a, Decided<'a>> {
         Box::pin(async move { self.in_time(decision).await.into() })
     }
 

@@ -2,9 +2,9 @@
 //! answer.
 
 pub(super) mod early_release;
-pub(super) mod exclusive;
 pub(super) mod fenced;
 pub(super) mod local_mutex;
+pub(super) mod read_write;
 pub(super) mod semaphore;
 
 use std::future::pending;
@@ -26,7 +26,7 @@ use super::attempt::{Fences, note_order, visit};
 use super::call::Call;
 use super::context::Context;
 use super::settle::settle;
-use super::{Decided, Decision};
+use super::{Boxed, Decided, Decision, Strategy};
 use crate::failure::{self, Failure};
 use crate::sale::{Fence, GoodsNo, Line, Token};
 use crate::sessions::ROOT;
@@ -66,6 +66,16 @@ pub(super) struct Locks {
     kept: Mutex<LruCache<(SessionId, GoodsNo), AnyLock>>,
     /// The seat of the last purchase of each SKU. A lone buyer keeps the session, and usually the kept lock.
     latest: Mutex<LruCache<GoodsNo, Seat>>,
+}
+
+/// Sells under the locks of a cart.
+pub(super) type Sell = for<'a> fn(&'a Context, &'a Call, Fences) -> Boxed<'a, Decision>;
+
+/// A strategy with locks in ZooKeeper around the purchase. Unless `sell` checks more than the locks, only they keep two
+/// purchases apart: then it is safe only as long as the ZooKeeper session lives.
+pub(super) struct ZkLock {
+    locks: Locks,
+    sell: Sell,
 }
 
 /// The session of one purchase.
@@ -109,19 +119,6 @@ impl Locks {
 
     pub(super) fn context(&self) -> &Context {
         &self.context
-    }
-
-    /// Decides a purchase by `sell` under the locks of its cart. Releases the locks after the answer.
-    pub(super) async fn purchase<'a, F>(&'a self, call: &'a Call, sell: impl FnOnce(Fences) -> F) -> Decided<'a>
-    where
-        F: Future<Output = Decision>,
-    {
-        let held = match self.acquire(call).await {
-            Ok(held) => held,
-            Err(failure) => return Err(failure).into(),
-        };
-        let decision = held.run(call, Box::pin(sell(held.fences()))).await;
-        held.release_after_answer(call, decision)
     }
 
     /// Waits for the locks of a cart, all or none, until `--lock-wait` after the call began.
@@ -200,6 +197,25 @@ impl Locks {
         let lock = (self.make)(session, &self.path(goods_no), self.context.shared.settings.permits)?;
         kept.insert((session.id(), goods_no), lock.clone());
         Ok(lock)
+    }
+}
+
+impl ZkLock {
+    pub(super) fn new(locks: Locks, sell: Sell) -> Self {
+        Self { locks, sell }
+    }
+}
+
+impl Strategy for ZkLock {
+    fn purchase<'a>(&'a self, call: &'a Call) -> Boxed<'a, Decided<'a>> {
+        Box::pin(async move {
+            let held = match self.locks.acquire(call).await {
+                Ok(held) => held,
+                Err(failure) => return Err(failure).into(),
+            };
+            let decision = held.run(call, (self.sell)(self.locks.context(), call, held.fences())).await;
+            held.release_after_answer(call, decision)
+        })
     }
 }
 

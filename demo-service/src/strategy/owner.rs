@@ -149,7 +149,7 @@ impl Strategy for ZkOwner {
     }
 
     fn take_over(&self, batch: Batch) -> Option<BoxStream<'static, Line>> {
-        let context = self.context();
+        let context = self.shop.context();
         let goods_no = GoodsNo::try_from(batch.goods_no).ok()?;
         let (mut places, mut purchases, mut refused) = (Vec::new(), Vec::new(), Vec::new());
         for (place, wanted) in batch.purchases.into_iter().enumerate() {
@@ -168,10 +168,6 @@ impl Strategy for ZkOwner {
             async move { Line { place, told: answer.decided(&late).await.map_or(Told::Elsewhere, Told::of) } }
         });
         Some(stream::iter(refused).chain(told.collect::<FuturesUnordered<_>>()).boxed())
-    }
-
-    fn context(&self) -> &Context {
-        self.shop.context()
     }
 }
 

@@ -5,23 +5,16 @@ use std::time::Duration;
 
 use zk_recipes::{CohortMutex, HandoffMutex, Mutex, NaiveLock, RwLock, Semaphore, SemaphoreMutex};
 
+use super::attempt::overwrite_alone;
 use super::batch::pg_merge::PgMerge;
 use super::batch::zk_merge::ZkMerge;
 use super::entry::{Entry, Mechanism, Promise, Sections, Wakes};
 use super::lock::early_release::ZkEarlyRelease;
-use super::lock::exclusive::{ZkLock, ZkReadWriteLock};
-use super::lock::fenced::ZkFenced;
 use super::lock::local_mutex::LocalMutex;
-use super::lock::semaphore::ZkSemaphore;
-use super::lock::{Locks, MakeLock};
+use super::lock::read_write::ZkReadWriteLock;
+use super::lock::{Locks, MakeLock, ZkLock, fenced, semaphore};
 use super::owner::{self, ZkOwner};
-use super::row::advisory::PgAdvisory;
-use super::row::conditional::PgConditional;
-use super::row::function::PgFunction;
-use super::row::optimistic::PgOptimistic;
-use super::row::row_lock::PgRowLock;
-use super::row::unguarded::Unguarded;
-use crate::store::Isolation;
+use super::row::{InDatabase, advisory, conditional, function, optimistic, row_lock, unguarded};
 
 /// The family of the queue locks: all of them queue below one node, so they exclude each other.
 const ZK_QUEUE: &str = "zk-queue";
@@ -55,7 +48,7 @@ pub static STRATEGIES: &[Entry] = &[
         headline: true,
         summary: "the control: read, decide and overwrite in one transaction without any lock, so that concurrent \
                   deductions overwrite each other",
-        build: |context| Box::new(Unguarded::new(context)),
+        build: |context| Box::new(InDatabase::new(context, unguarded::sell)),
     },
     Entry {
         name: "local-mutex",
@@ -94,7 +87,7 @@ pub static STRATEGIES: &[Entry] = &[
         headline: true,
         summary: "the same transaction under one fixed ephemeral node that every waiter watches; each release \
                   wakes them all",
-        build: |context| Box::new(ZkLock::new(Locks::new(context, "zk-naive", NAIVE))),
+        build: |context| Box::new(ZkLock::new(Locks::new(context, "zk-naive", NAIVE), overwrite_alone)),
     },
     Entry {
         name: "zk-mutex",
@@ -107,7 +100,7 @@ pub static STRATEGIES: &[Entry] = &[
         headline: true,
         summary: "the same transaction under a queue of ephemeral sequential nodes, each waiter watching the one \
                   before it; each release wakes the next",
-        build: |context| Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE, MUTEX))),
+        build: |context| Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE, MUTEX), overwrite_alone)),
     },
     Entry {
         name: "zk-semaphore-mutex",
@@ -119,7 +112,9 @@ pub static STRATEGIES: &[Entry] = &[
         carts: false,
         headline: false,
         summary: "the same transaction under a semaphore of one permit, which any task may give back",
-        build: |context| Box::new(ZkLock::new(Locks::new(context, "zk-semaphore-mutex", SEMAPHORE_MUTEX))),
+        build: |context| {
+            Box::new(ZkLock::new(Locks::new(context, "zk-semaphore-mutex", SEMAPHORE_MUTEX), overwrite_alone))
+        },
     },
     Entry {
         name: "zk-rwlock",
@@ -144,7 +139,7 @@ pub static STRATEGIES: &[Entry] = &[
         carts: true,
         headline: false,
         summary: "a mutex for each SKU of a cart, taken in the order of the SKUs, all or none, within one deadline",
-        build: |context| Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE, MUTEX))),
+        build: |context| Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE, MUTEX), overwrite_alone)),
     },
     Entry {
         name: "zk-handoff",
@@ -157,7 +152,7 @@ pub static STRATEGIES: &[Entry] = &[
         headline: true,
         summary: "the mutex whose hand-over costs the same however many wait: a release says who held, and nobody \
                   lists the queue",
-        build: |context| Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE, HANDOFF))),
+        build: |context| Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE, HANDOFF), overwrite_alone)),
     },
     Entry {
         name: "zk-cohort",
@@ -170,7 +165,7 @@ pub static STRATEGIES: &[Entry] = &[
         headline: true,
         summary: "the mutex that an instance hands over in memory: its buyers of one SKU queue behind one node, up \
                   to a number and a time",
-        build: |context| Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE, COHORT).by_goods())),
+        build: |context| Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE, COHORT).by_goods(), overwrite_alone)),
     },
     Entry {
         name: "zk-cohort-linger",
@@ -183,7 +178,9 @@ pub static STRATEGIES: &[Entry] = &[
         headline: false,
         summary: "zk-cohort whose lock stays with the instance for up to 1 s after a purchase: its next buyer asks \
                   ZooKeeper for nothing; the lock goes to another instance as soon as one queues",
-        build: |context| Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE, COHORT_LINGER).by_goods())),
+        build: |context| {
+            Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE, COHORT_LINGER).by_goods(), overwrite_alone))
+        },
     },
     Entry {
         name: "zk-mutex-fenced",
@@ -196,7 +193,7 @@ pub static STRATEGIES: &[Entry] = &[
         headline: false,
         summary: "zk-mutex with a fence in the row, raised by the read and checked by the write, so that a holder \
                   that was overtaken cannot write",
-        build: |context| Box::new(ZkFenced::new(Locks::new(context, ZK_QUEUE_FENCED, MUTEX))),
+        build: |context| Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE_FENCED, MUTEX), fenced::sell)),
     },
     Entry {
         name: "zk-handoff-fenced",
@@ -208,7 +205,7 @@ pub static STRATEGIES: &[Entry] = &[
         carts: false,
         headline: false,
         summary: "zk-handoff with that fence",
-        build: |context| Box::new(ZkFenced::new(Locks::new(context, ZK_QUEUE_FENCED, HANDOFF))),
+        build: |context| Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE_FENCED, HANDOFF), fenced::sell)),
     },
     Entry {
         name: "zk-cohort-fenced",
@@ -220,7 +217,7 @@ pub static STRATEGIES: &[Entry] = &[
         carts: false,
         headline: false,
         summary: "zk-cohort with that fence, which has two parts",
-        build: |context| Box::new(ZkFenced::new(Locks::new(context, ZK_QUEUE_FENCED, COHORT).by_goods())),
+        build: |context| Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE_FENCED, COHORT).by_goods(), fenced::sell)),
     },
     Entry {
         name: "zk-merge",
@@ -259,7 +256,7 @@ pub static STRATEGIES: &[Entry] = &[
         headline: false,
         summary: "pg-conditional behind a semaphore, whose permits bound how many buyers of one SKU are in the \
                   database",
-        build: |context| Box::new(ZkSemaphore::new(Locks::new(context, "zk-semaphore", SEMAPHORE))),
+        build: |context| Box::new(ZkLock::new(Locks::new(context, "zk-semaphore", SEMAPHORE), semaphore::sell)),
     },
     Entry {
         name: "pg-conditional",
@@ -272,7 +269,7 @@ pub static STRATEGIES: &[Entry] = &[
         headline: true,
         summary: "no lock but the row's own: one update that takes the units only where enough are left, after the \
                   simulated business time, which therefore runs side by side and not one by one",
-        build: |context| Box::new(PgConditional::new(context)),
+        build: |context| Box::new(InDatabase::new(context, conditional::sell)),
     },
     Entry {
         name: "pg-function",
@@ -285,7 +282,7 @@ pub static STRATEGIES: &[Entry] = &[
         headline: false,
         summary: "pg-conditional in one statement: a function of the database takes the units, writes the order and \
                   commits, so that no buyer waits for the network of another",
-        build: |context| Box::new(PgFunction::new(context)),
+        build: |context| Box::new(InDatabase::new(context, function::sell)),
     },
     Entry {
         name: "pg-merge",
@@ -310,7 +307,7 @@ pub static STRATEGIES: &[Entry] = &[
         carts: true,
         headline: false,
         summary: "the same transaction with the row locked by the read (select for no key update)",
-        build: |context| Box::new(PgRowLock::new(context)),
+        build: |context| Box::new(InDatabase::new(context, row_lock::sell)),
     },
     Entry {
         name: "pg-optimistic",
@@ -323,7 +320,7 @@ pub static STRATEGIES: &[Entry] = &[
         headline: false,
         summary: "no lock: the write checks that the version of the row is the one that was read, and who was \
                   overtaken tries again",
-        build: |context| Box::new(PgOptimistic::new(context, Isolation::ReadCommitted)),
+        build: |context| Box::new(InDatabase::new(context, optimistic::read_committed)),
     },
     Entry {
         name: "pg-advisory",
@@ -335,7 +332,7 @@ pub static STRATEGIES: &[Entry] = &[
         carts: true,
         headline: false,
         summary: "the same transaction under an advisory lock of the database, which ends with the transaction",
-        build: |context| Box::new(PgAdvisory::new(context)),
+        build: |context| Box::new(InDatabase::new(context, advisory::sell)),
     },
     Entry {
         name: "pg-serializable",
@@ -348,7 +345,7 @@ pub static STRATEGIES: &[Entry] = &[
         headline: false,
         summary: "the same transaction at isolation level serializable, tried again when the database finds a \
                   conflict",
-        build: |context| Box::new(PgOptimistic::new(context, Isolation::Serializable)),
+        build: |context| Box::new(InDatabase::new(context, optimistic::serializable)),
     },
 ];
 

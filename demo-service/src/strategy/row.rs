@@ -6,3 +6,28 @@ pub(super) mod function;
 pub(super) mod optimistic;
 pub(super) mod row_lock;
 pub(super) mod unguarded;
+
+use super::call::Call;
+use super::context::Context;
+use super::{Boxed, Decided, Decision, Strategy};
+
+/// Sells in the database alone.
+pub(super) type Sell = for<'a> fn(&'a Context, &'a Call) -> Boxed<'a, Decision>;
+
+/// A strategy whose purchases are in the database alone.
+pub(super) struct InDatabase {
+    context: Context,
+    sell: Sell,
+}
+
+impl InDatabase {
+    pub(super) fn new(context: Context, sell: Sell) -> Self {
+        Self { context, sell }
+    }
+}
+
+impl Strategy for InDatabase {
+    fn purchase<'a>(&'a self, call: &'a Call) -> Boxed<'a, Decided<'a>> {
+        call.decide((self.sell)(&self.context, call))
+    }
+}

@@ -62,8 +62,4 @@ impl Strategy for PgMerge {
     fn purchase<'a>(&'a self, call: &'a Call) -> Boxed<'a, Decided<'a>> {
         self.shop.purchase(call)
     }
-
-    fn context(&self) -> &Context {
-        self.shop.context()
-    }
 }

@@ -66,8 +66,4 @@ impl Strategy for ZkMerge {
     fn purchase<'a>(&'a self, call: &'a Call) -> Boxed<'a, Decided<'a>> {
         self.shop.purchase(call)
     }
-
-    fn context(&self) -> &Context {
-        self.shop.context()
-    }
 }

@@ -3,7 +3,6 @@
 
 use crate::strategy::attempt::{Attempt, note_order};
 use crate::strategy::call::Call;
-use crate::strategy::context::Context;
 use crate::strategy::lock::{Held, Locks};
 use crate::strategy::{Boxed, Decided, Decision, Strategy};
 
@@ -18,7 +17,7 @@ impl ZkEarlyRelease {
     }
 
     async fn sell(&self, call: &Call, held: Held<'_>) -> Decision {
-        let mut attempt = Attempt::begin(self.context(), call, held.fences()).await?;
+        let mut attempt = Attempt::begin(self.locks.context(), call, held.fences()).await?;
         let mut visit = held.visit(call);
         let written = held.guard(
             call,
@@ -45,11 +44,7 @@ impl Strategy for ZkEarlyRelease {
                 Ok(held) => held,
                 Err(failure) => return Err(failure).into(),
             };
-            call.decide(self.sell(call, held)).await
+            call.decide(Box::pin(self.sell(call, held))).await
         })
-    }
-
-    fn context(&self) -> &Context {
-        self.locks.context()
     }
 }

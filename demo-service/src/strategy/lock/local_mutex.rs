@@ -59,7 +59,7 @@ impl Strategy for LocalMutex {
             let granted = Instant::now();
             let fences = Fences::default();
             let mut inside = visit(&self.context, call.purchase.cart.lines(), &fences, asked);
-            let decision = call.in_time(Box::pin(overwrite_alone(&self.context, call, fences))).await;
+            let decision = call.in_time(overwrite_alone(&self.context, call, fences)).await;
             note_order(&mut inside, &decision);
             drop(inside);
             let release = async move {
@@ -69,9 +69,5 @@ impl Strategy for LocalMutex {
             };
             Decided { decision, release: Some(Box::pin(release)) }
         })
-    }
-
-    fn context(&self) -> &Context {
-        &self.context
     }
 }

@@ -6,27 +6,19 @@ use crate::store::Isolation;
 use crate::strategy::attempt::Attempt;
 use crate::strategy::call::Call;
 use crate::strategy::context::Context;
-use crate::strategy::{Boxed, Decided, Decision, Strategy};
+use crate::strategy::{Boxed, Decision};
 use crate::telemetry::clock::Moment;
 
-/// The strategy.
-pub(in crate::strategy) struct PgAdvisory {
-    context: Context,
-}
-
-impl PgAdvisory {
-    pub(in crate::strategy) fn new(context: Context) -> Self {
-        Self { context }
-    }
-
-    async fn sell(&self, call: &Call) -> Decision {
-        let (asked, until) = (Moment::now(), self.context.lock_until(call));
+/// Sells under the advisory lock of each SKU.
+pub(in crate::strategy) fn sell<'a>(context: &'a Context, call: &'a Call) -> Boxed<'a, Decision> {
+    Box::pin(async move {
+        let (asked, until) = (Moment::now(), context.lock_until(call));
         let locked = Box::pin(async {
-            let mut attempt = Attempt::begin_to_wait(&self.context, call, Isolation::ReadCommitted, until).await?;
+            let mut attempt = Attempt::begin_to_wait(context, call, Isolation::ReadCommitted, until).await?;
             let locked = attempt.lock_advisory().await;
             Ok::<_, Failure>((attempt, locked))
         });
-        let (mut attempt, locked) = self.context.metrics.waiting(locked).await?;
+        let (mut attempt, locked) = context.metrics.waiting(locked).await?;
         let sold = match locked {
             Ok(()) => {
                 attempt.enter(asked);
@@ -35,15 +27,5 @@ impl PgAdvisory {
             Err(failure) => Err(failure),
         };
         attempt.end(sold).await
-    }
-}
-
-impl Strategy for PgAdvisory {
-    fn purchase<'a>(&'a self, call: &'a Call) -> Boxed<'a, Decided<'a>> {
-        call.decide(self.sell(call))
-    }
-
-    fn context(&self) -> &Context {
-        &self.context
-    }
+    })
 }

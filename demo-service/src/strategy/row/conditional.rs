@@ -9,38 +9,20 @@ use crate::store::Isolation;
 use crate::strategy::attempt::{Attempt, do_business_first};
 use crate::strategy::call::Call;
 use crate::strategy::context::Context;
-use crate::strategy::{Boxed, Decided, Decision, Strategy};
+use crate::strategy::{Boxed, Decision};
 use crate::telemetry::clock::Moment;
 
-/// The strategy.
-pub(in crate::strategy) struct PgConditional {
-    context: Context,
-}
-
-impl PgConditional {
-    pub(in crate::strategy) fn new(context: Context) -> Self {
-        Self { context }
-    }
-
-    async fn sell(&self, call: &Call) -> Decision {
-        let business = do_business_first(&self.context, call).await?;
-        let until = self.context.lock_until(call) + business;
-        let mut attempt = Attempt::begin_to_wait(&self.context, call, Isolation::ReadCommitted, until).await?;
+/// Sells by one update for each SKU.
+pub(in crate::strategy) fn sell<'a>(context: &'a Context, call: &'a Call) -> Boxed<'a, Decision> {
+    Box::pin(async move {
+        let business = do_business_first(context, call).await?;
+        let until = context.lock_until(call) + business;
+        let mut attempt = Attempt::begin_to_wait(context, call, Isolation::ReadCommitted, until).await?;
         let asked = Moment::now();
         let sold = attempt.take().await;
         if sold.is_ok() {
             attempt.enter(asked);
         }
         attempt.end(sold).await
-    }
-}
-
-impl Strategy for PgConditional {
-    fn purchase<'a>(&'a self, call: &'a Call) -> Boxed<'a, Decided<'a>> {
-        call.decide(self.sell(call))
-    }
-
-    fn context(&self) -> &Context {
-        &self.context
-    }
+    })
 }

@@ -13,23 +13,15 @@ use crate::store::{Sale, SaleOutcome};
 use crate::strategy::attempt::{do_business_first, restarted};
 use crate::strategy::call::{Call, Sent};
 use crate::strategy::context::Context;
-use crate::strategy::{Boxed, Decided, Decision, Strategy};
+use crate::strategy::{Boxed, Decision};
 
-/// The strategy.
-pub(in crate::strategy) struct PgFunction {
-    context: Context,
-}
-
-impl PgFunction {
-    pub(in crate::strategy) fn new(context: Context) -> Self {
-        Self { context }
-    }
-
-    async fn sell(&self, call: &Call) -> Decision {
-        let Context { strategy, family, shared, .. } = &self.context;
+/// Sells by one statement.
+pub(in crate::strategy) fn sell<'a>(context: &'a Context, call: &'a Call) -> Boxed<'a, Decision> {
+    Box::pin(async move {
+        let Context { strategy, family, shared, .. } = context;
         let instance = &*shared.instance;
-        let business = do_business_first(&self.context, call).await?;
-        let until = self.context.lock_until(call) + business;
+        let business = do_business_first(context, call).await?;
+        let until = context.lock_until(call) + business;
         let cart = &call.purchase.cart;
         let lines = cart.in_order(LockOrder::Canonical);
         let lines: Vec<_> = lines.into_iter().map(|line| (line, call.sale_of(line.goods_no))).collect();
@@ -42,7 +34,7 @@ impl PgFunction {
         let sold = tokio::select! {
             biased;
             sold = &mut sold => sold,
-            reason = self.context.leaving(call, until) => {
+            reason = context.leaving(call, until) => {
                 if !call.is_committing() {
                     return Err(reason);
                 }
@@ -66,15 +58,5 @@ impl PgFunction {
             SaleOutcome::Restarted(goods_no) => Err(restarted(call, goods_no)),
             SaleOutcome::Repeated => Err(Failure::repeated()),
         }
-    }
-}
-
-impl Strategy for PgFunction {
-    fn purchase<'a>(&'a self, call: &'a Call) -> Boxed<'a, Decided<'a>> {
-        call.decide(self.sell(call))
-    }
-
-    fn context(&self) -> &Context {
-        &self.context
-    }
+    })
 }

@@ -5,27 +5,19 @@ use crate::store::Isolation;
 use crate::strategy::attempt::Attempt;
 use crate::strategy::call::Call;
 use crate::strategy::context::Context;
-use crate::strategy::{Boxed, Decided, Decision, Strategy};
+use crate::strategy::{Boxed, Decision};
 use crate::telemetry::clock::Moment;
 
-/// The strategy.
-pub(in crate::strategy) struct PgRowLock {
-    context: Context,
-}
-
-impl PgRowLock {
-    pub(in crate::strategy) fn new(context: Context) -> Self {
-        Self { context }
-    }
-
-    async fn sell(&self, call: &Call) -> Decision {
-        let (asked, until) = (Moment::now(), self.context.lock_until(call));
+/// Sells under the lock of each row.
+pub(in crate::strategy) fn sell<'a>(context: &'a Context, call: &'a Call) -> Boxed<'a, Decision> {
+    Box::pin(async move {
+        let (asked, until) = (Moment::now(), context.lock_until(call));
         let locked = Box::pin(async {
-            let mut attempt = Attempt::begin_to_wait(&self.context, call, Isolation::ReadCommitted, until).await?;
+            let mut attempt = Attempt::begin_to_wait(context, call, Isolation::ReadCommitted, until).await?;
             let levels = attempt.read_for_update().await;
             Ok::<_, Failure>((attempt, levels))
         });
-        let (mut attempt, levels) = self.context.metrics.waiting(locked).await?;
+        let (mut attempt, levels) = context.metrics.waiting(locked).await?;
         let sold = match levels {
             Ok(levels) => {
                 attempt.enter(asked);
@@ -36,15 +28,5 @@ impl PgRowLock {
             Err(failure) => Err(failure),
         };
         attempt.end(sold).await
-    }
-}
-
-impl Strategy for PgRowLock {
-    fn purchase<'a>(&'a self, call: &'a Call) -> Boxed<'a, Decided<'a>> {
-        call.decide(self.sell(call))
-    }
-
-    fn context(&self) -> &Context {
-        &self.context
-    }
+    })
 }

@@ -72,6 +72,11 @@ impl Cart {
         }
         lines
     }
+
+    /// The SKUs, in that order.
+    pub fn goods_in_order(&self, order: LockOrder) -> Vec<GoodsNo> {
+        self.in_order(order).into_iter().map(|line| line.goods_no).collect()
+    }
 }
 
 /// A cart that cannot be bought.

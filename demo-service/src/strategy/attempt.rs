@@ -109,8 +109,7 @@ impl<'a> Attempt<'a> {
         isolation: Isolation,
         until: Instant,
     ) -> Result<Self, Failure> {
-        let lines = call.purchase.cart.in_order(LockOrder::Canonical);
-        let goods = lines.iter().map(|line| line.goods_no).collect();
+        let goods = call.purchase.cart.goods_in_order(LockOrder::Canonical);
         let begin = context.shared.store.begin(isolation, Some(LockWait { goods, until }));
         let begun = call.wait(timeout_at(until, begin)).await?;
         let too_late = || if until < call.until { context.lock_timeout() } else { Failure::database_unavailable() };

@@ -135,14 +135,7 @@ impl Call {
     /// # Cancel safety
     /// As `waited`.
     pub async fn wait<F: Future>(&self, waited: F) -> Result<F::Output, Failure> {
-        if self.client.is_cancelled() {
-            return Err(Failure::client_gone());
-        }
-        tokio::select! {
-            biased;
-            had = waited => Ok(had),
-            () = self.client.cancelled() => Err(Failure::client_gone()),
-        }
+        wait_for(&self.client, waited).await
     }
 
     /// Runs a part of the call until the deadline for the database. The server limits the time of each statement,
@@ -178,5 +171,17 @@ impl Call {
             Some(unknown) => unknown.caused_by(reason),
             None => reason,
         }
+    }
+}
+
+/// Waits for `waited` until `client` is cancelled. If it is cancelled already, `waited` is not polled.
+pub(super) async fn wait_for<F: Future>(client: &CancellationToken, waited: F) -> Result<F::Output, Failure> {
+    if client.is_cancelled() {
+        return Err(Failure::client_gone());
+    }
+    tokio::select! {
+        biased;
+        had = waited => Ok(had),
+        () = client.cancelled() => Err(Failure::client_gone()),
     }
 }

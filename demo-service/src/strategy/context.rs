@@ -81,9 +81,10 @@ impl Context {
         call.began + self.shared.settings.lock_wait
     }
 
-    /// Returns the time that is left until the deadline for the lock.
-    pub(super) fn lock_wait_left(&self, call: &Call) -> Duration {
-        self.lock_until(call).saturating_duration_since(Instant::now())
+    /// Returns the deadline for the database of a purchase whose deadline for the lock is `lock_until`.
+    pub(super) fn database_until(&self, lock_until: Instant) -> Instant {
+        let Settings { lock_wait, db_timeout, .. } = self.shared.settings;
+        lock_until - lock_wait + db_timeout
     }
 
     /// Waits until a buyer gives up: hangs up, or has waited for the lock until `until`. Returns why.

@@ -18,17 +18,18 @@ use futures_util::poll;
 use hashlink::LruCache;
 use parking_lot::Mutex;
 use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
 use tracing::field::display;
 use tracing::{Span, warn};
 use zk_recipes::{AnyLock, ConnectionState, FencingToken, HoldWatch, MultiGuard, MultiLock, Session, SessionId};
 
 use super::attempt::{Fences, note_order, visit};
-use super::call::Call;
+use super::call::{Call, wait_for};
 use super::context::Context;
 use super::settle::settle;
 use super::{Boxed, Decided, Decision, Strategy};
 use crate::failure::{self, Failure};
-use crate::sale::{Fence, GoodsNo, Line, Token};
+use crate::sale::{Fence, GoodsNo, Token};
 use crate::sessions::ROOT;
 use crate::telemetry::clock::Moment;
 use crate::telemetry::history::Visit;
@@ -121,28 +122,33 @@ impl Locks {
         &self.context
     }
 
-    /// Waits for the locks of a cart, all or none, until `--lock-wait` after the call began.
+    /// Waits for the locks of these SKUs, all or none, until `until` or until `client` is cancelled.
     ///
     /// # Errors
     /// [`LOCK_TIMEOUT`](failure::LOCK_TIMEOUT), [`CLIENT_GONE`](failure::CLIENT_GONE), and
     /// [`LOCK_SERVICE_UNAVAILABLE`](failure::LOCK_SERVICE_UNAVAILABLE): without a session nothing is sold.
-    pub(super) async fn acquire(&self, call: &Call) -> Result<Held<'_>, Failure> {
-        let lines = call.purchase.cart.in_order(self.context.shared.settings.lock_order);
-        self.acquire_by(&lines, |session, goods_no| self.lock(session, goods_no), call).await
+    pub(super) async fn acquire(
+        &self,
+        goods: &[GoodsNo],
+        until: Instant,
+        client: &CancellationToken,
+    ) -> Result<Held<'_>, Failure> {
+        self.acquire_by(goods, |session, goods_no| self.lock(session, goods_no), until, client).await
     }
 
     /// As [`acquire`](Self::acquire), but with locks that `make` makes.
     pub(super) async fn acquire_by(
         &self,
-        lines: &[Line],
+        goods: &[GoodsNo],
         make: impl Fn(&Session, GoodsNo) -> Result<AnyLock, zk_recipes::Error>,
-        call: &Call,
+        until: Instant,
+        client: &CancellationToken,
     ) -> Result<Held<'_>, Failure> {
         let context = &self.context;
-        let seat = self.seat(lines[0].goods_no)?;
+        let seat = self.seat(goods[0])?;
         let session = &seat.session;
-        let locks: Result<Vec<_>, _> = lines.iter().map(|line| make(session, line.goods_no)).collect();
-        let wait = context.lock_wait_left(call);
+        let locks: Result<Vec<_>, _> = goods.iter().map(|goods_no| make(session, *goods_no)).collect();
+        let wait = until.saturating_duration_since(Instant::now());
         let asked = Moment::now();
         // Boxed, because each wrapper around a future takes its size again.
         let acquire = Box::pin(async {
@@ -151,14 +157,15 @@ impl Locks {
             Ok(held.inspect(|held| record_tokens(&Span::current(), held)))
         });
         // If the servers are silent, an acquire outlasts its deadline, to make sure that its node is deleted. After
-        // the drop at `call.until`, it does so in the background.
+        // the drop at the deadline for the database, it does so in the background.
         let waiting = self.is_wait_counted.then(|| context.metrics.wait());
-        let acquire = in_acquire_span(waiting, call.wait(timeout_at(call.until, acquire))).await?;
-        let acquired = acquire.map_err(|_| Failure::of(&failure::LOCK_SERVICE_UNAVAILABLE))?;
+        let acquire = wait_for(client, timeout_at(context.database_until(until), acquire));
+        let acquired =
+            in_acquire_span(waiting, acquire).await?.map_err(|_| Failure::of(&failure::LOCK_SERVICE_UNAVAILABLE))?;
         let guard = acquired.map_err(unavailable)?.ok_or_else(|| context.lock_timeout())?;
         record_tokens(&Span::current(), &guard);
         let fences = guard.guards().iter().map(|guard| fence(guard.token()));
-        let fences = lines.iter().map(|line| line.goods_no).zip(fences).collect();
+        let fences = goods.iter().copied().zip(fences).collect();
         let (granted, is_loss_counted) = (Instant::now(), AtomicBool::new(false));
         Ok(Held { guard, fences, asked, granted, seat, is_loss_counted, context })
     }
@@ -209,11 +216,13 @@ impl ZkLock {
 impl Strategy for ZkLock {
     fn purchase<'a>(&'a self, call: &'a Call) -> Boxed<'a, Decided<'a>> {
         Box::pin(async move {
-            let held = match self.locks.acquire(call).await {
+            let context = self.locks.context();
+            let goods = call.purchase.cart.goods_in_order(context.shared.settings.lock_order);
+            let held = match self.locks.acquire(&goods, context.lock_until(call), &call.client).await {
                 Ok(held) => held,
                 Err(failure) => return Err(failure).into(),
             };
-            let decision = held.run(call, (self.sell)(self.locks.context(), call, held.fences())).await;
+            let decision = held.run(call, (self.sell)(context, call, held.fences())).await;
             held.release_after_answer(call, decision)
         })
     }
@@ -235,19 +244,24 @@ impl<'a> Held<'a> {
     /// once. Before the commit is sent, that rolls the purchase back. After that, the outcome is unknown.
     pub(super) async fn run(&self, call: &Call, purchase: impl Future<Output = Decision>) -> Decision {
         let mut visit = self.visit(call);
-        let decision = self.guard(call, purchase).await;
+        let decision = match self.guard.run(call.in_time(purchase)).await {
+            Ok(decision) => decision,
+            Err(reason) => Err(call.stopped(self.lost(reason))),
+        };
         note_order(&mut visit, &decision);
         decision
     }
 
-    /// As [`run`](Self::run), but for any part of a purchase, and without a record in the history.
+    /// Runs a part that commits nothing under the locks, until `until`. A lost hold stops it at once.
     pub(super) async fn guard<T>(
         &self,
-        call: &Call,
+        until: Instant,
         part: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
-        let run = self.guard.run(call.in_time(part)).await;
-        run.unwrap_or_else(|reason| Err(self.lost(call, reason)))
+        match self.guard.run(timeout_at(until, part)).await {
+            Ok(part) => part.unwrap_or_else(|_| Err(Failure::database_unavailable())),
+            Err(reason) => Err(self.lost(reason)),
+        }
     }
 
     /// Waits until a lock is lost, and returns the failure of a purchase that this stops. The wait may outlive the hold.
@@ -260,10 +274,12 @@ impl<'a> Held<'a> {
         visit(self.context, call.purchase.cart.lines(), &self.fences, self.asked)
     }
 
-    /// Returns the failure for a hold that was lost at this point of the purchase.
-    fn lost(&self, call: &Call, reason: zk_recipes::Error) -> Failure {
-        self.count_lost(&reason);
-        call.stopped(hold_lost().caused_by(reason))
+    /// Counts a lost hold, and returns the failure of a purchase that it stops before the commit.
+    fn lost(&self, reason: zk_recipes::Error) -> Failure {
+        if !self.is_loss_counted.swap(true, Ordering::Relaxed) {
+            self.context.metrics.count_lost(&reason);
+        }
+        hold_lost().caused_by(reason)
     }
 
     /// Returns the decision. The release of the locks is the work after the answer. If the outcome is unknown, the
@@ -301,12 +317,6 @@ impl<'a> Held<'a> {
                 warn!(error = program::chain(&error), "a lock was not released cleanly");
             }
             Err(_) => warn!("a release was not confirmed in time, it goes on in the background"),
-        }
-    }
-
-    fn count_lost(&self, reason: &zk_recipes::Error) {
-        if !self.is_loss_counted.swap(true, Ordering::Relaxed) {
-            self.context.metrics.count_lost(reason);
         }
     }
 }

@@ -6,11 +6,10 @@
 use std::sync::Arc;
 
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use super::{Begun, Next, Shop, Turn, level_under_fence};
 use crate::failure::Failure;
-use crate::sale::{GoodsNo, Purchase, Quantity};
+use crate::sale::GoodsNo;
 use crate::store::Isolation;
 use crate::strategy::call::Call;
 use crate::strategy::context::Context;
@@ -36,20 +35,13 @@ impl Turn for Locks {
     async fn begin(&self, goods_no: GoodsNo, sale: i64, until: Instant) -> Result<Next<'_>, Failure> {
         let context = Locks::context(self);
         // The lock is acquired for all waiting buyers, so the wait goes on if one of them hangs up.
-        let purchase = Purchase::of_one(goods_no, Quantity::ONE);
-        let call = Call::new(
-            purchase,
-            until - context.shared.settings.lock_wait,
-            context.shared.settings.db_timeout,
-            CancellationToken::new(),
-        );
-        let held = self.acquire(&call).await?;
+        let held = self.acquire(&[goods_no], until, &context.shared.closing).await?;
         let fence = held.fences().of(goods_no).expect("BUG: a lock without a token");
         let begun = async {
             let level = level_under_fence(context, goods_no, sale, fence, until).await?;
             Ok((context.shared.store.begin(Isolation::ReadCommitted, None).await?, level))
         };
-        match held.guard(&call, Box::pin(begun)).await {
+        match held.guard(context.database_until(until), Box::pin(begun)).await {
             Ok((transaction, level)) => {
                 let (lost, end): (Boxed<'_, _>, Boxed<'_, _>) = (Box::pin(held.loss()), Box::pin(held.release()));
                 Ok(Next::Sell(Box::new(Begun { transaction, level, fence: Some(fence), lost, end: Some(end) })))

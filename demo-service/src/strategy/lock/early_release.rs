@@ -20,7 +20,7 @@ impl ZkEarlyRelease {
         let mut attempt = Attempt::begin(self.locks.context(), call, held.fences()).await?;
         let mut visit = held.visit(call);
         let written = held.guard(
-            call,
+            call.until,
             Box::pin(async {
                 let sold = attempt.overwrite().await?;
                 attempt.write_order(sold).await
@@ -40,7 +40,9 @@ impl ZkEarlyRelease {
 impl Strategy for ZkEarlyRelease {
     fn purchase<'a>(&'a self, call: &'a Call) -> Boxed<'a, Decided<'a>> {
         Box::pin(async move {
-            let held = match self.locks.acquire(call).await {
+            let context = self.locks.context();
+            let goods = call.purchase.cart.goods_in_order(context.shared.settings.lock_order);
+            let held = match self.locks.acquire(&goods, context.lock_until(call), &call.client).await {
                 Ok(held) => held,
                 Err(failure) => return Err(failure).into(),
             };

@@ -26,9 +26,10 @@ pub(in crate::strategy) fn sell<'a>(context: &'a Context, call: &'a Call, fences
 /// Reads the stock of each SKU and raises its fence, in the order of the SKUs. Stops if the client hangs up.
 async fn raise_fences(context: &Context, call: &Call, fences: &Fences) -> Result<Vec<Level>, Failure> {
     let store = &context.shared.store;
-    let mut levels = Vec::with_capacity(call.purchase.cart.lines().len());
-    for line in call.purchase.cart.in_order(LockOrder::Canonical) {
-        let (goods_no, sale) = (line.goods_no, call.sale_of(line.goods_no));
+    let goods = call.purchase.cart.goods_in_order(LockOrder::Canonical);
+    let mut levels = Vec::with_capacity(goods.len());
+    for goods_no in goods {
+        let sale = call.sale_of(goods_no);
         let fence = fences.of(goods_no).expect("BUG: a lock without a token");
         let raise = store.raise_fence(goods_no, sale, context.family, fence, None);
         if let Some(level) = call.wait(raise).await?? {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio::sync::{Mutex, OwnedMutexGuard};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout_at};
 
 use crate::failure::Failure;
 use crate::sale::GoodsNo;
@@ -37,12 +37,12 @@ impl LocalMutex {
     async fn acquire(&self, call: &Call) -> Result<Vec<OwnedMutexGuard<()>>, Failure> {
         let acquire = async {
             let mut held = Vec::new();
-            for line in call.purchase.cart.in_order(self.context.shared.settings.lock_order) {
-                held.push(self.mutex(line.goods_no).lock_owned().await);
+            for goods_no in call.purchase.cart.goods_in_order(self.context.shared.settings.lock_order) {
+                held.push(self.mutex(goods_no).lock_owned().await);
             }
             held
         };
-        let acquire = call.wait(timeout(self.context.lock_wait_left(call), acquire));
+        let acquire = call.wait(timeout_at(self.context.lock_until(call), acquire));
         let acquired = self.context.metrics.waiting(acquire).await?;
         acquired.map_err(|_| self.context.lock_timeout())
     }

@@ -5,7 +5,7 @@ use zk_recipes::{AnyLock, RwLock, Session};
 
 use super::{Locks, ZkLock};
 use crate::failure::Failure;
-use crate::sale::{Goods, GoodsNo, Line, Quantity};
+use crate::sale::{Goods, GoodsNo};
 use crate::strategy::attempt::overwrite_alone;
 use crate::strategy::call::Call;
 use crate::strategy::{Boxed, Decided, Strategy};
@@ -24,9 +24,9 @@ impl ZkReadWriteLock {
         let locks = &self.write.locks;
         let read_lock =
             |session: &Session, goods_no| Ok(AnyLock::from(RwLock::new(session, &locks.path(goods_no))?.read_lock()));
-        let line = Line { goods_no, quantity: Quantity::ONE };
-        let held = locks.acquire_by(&[line], read_lock, call).await?;
-        let looked = held.guard(call, locks.context().shared.store.look(goods_no)).await;
+        let context = locks.context();
+        let held = locks.acquire_by(&[goods_no], read_lock, context.lock_until(call), &call.client).await?;
+        let looked = held.guard(call.until, context.shared.store.look(goods_no)).await;
         // At the deadline, the release goes on in the background.
         timeout_at(call.until, held.release()).await.ok();
         looked

@@ -87,6 +87,15 @@ impl Context {
         lock_until - lock_wait + db_timeout
     }
 
+    /// Waits for `wait` until the service shuts down.
+    pub(super) async fn until_closing<T>(&self, wait: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        tokio::select! {
+            biased;
+            had = wait => had,
+            () = self.shared.closing.cancelled() => Err(Failure::client_gone()),
+        }
+    }
+
     /// Waits until a buyer gives up: hangs up, or has waited for the lock until `until`. Returns why.
     pub(super) async fn leaving(&self, call: &Call, until: Instant) -> Failure {
         tokio::select! {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use zk_recipes::{CohortMutex, HandoffMutex, Mutex, NaiveLock, RwLock, Semaphore, SemaphoreMutex};
 
 use super::attempt::overwrite_alone;
+use super::batch::Batches;
 use super::batch::pg_merge::PgMerge;
 use super::batch::zk_merge::ZkMerge;
 use super::entry::{Entry, Mechanism, Promise, Sections, Wakes};
@@ -230,7 +231,7 @@ pub static STRATEGIES: &[Entry] = &[
         headline: false,
         summary: "one lock and one transaction for all buyers who arrived at an instance during the last one, with that \
                   fence; the instances take turns",
-        build: |context| Box::new(ZkMerge::new(Locks::new(context, ZK_QUEUE_FENCED, COHORT).by_goods())),
+        build: |context| Box::new(ZkMerge::batches(Locks::new(context, ZK_QUEUE_FENCED, COHORT).by_goods())),
     },
     Entry {
         name: owner::NAME,
@@ -295,7 +296,7 @@ pub static STRATEGIES: &[Entry] = &[
         headline: false,
         summary: "one transaction for all buyers who arrived at an instance during the last one: the more wait, the \
                   more are sold by one commit",
-        build: |context| Box::new(PgMerge::new(context)),
+        build: |context| Box::new(Batches::new(context, PgMerge)),
     },
     Entry {
         name: "pg-row-lock",

@@ -6,60 +6,36 @@
 //! more buyers wait, the larger is the batch.
 
 use std::future::pending;
-use std::sync::Arc;
 
-use tokio::time::Instant;
-
-use super::{Begun, Next, Shop, Turn};
+use super::{Begun, Technique, Worker, sell};
 use crate::failure::Failure;
-use crate::sale::GoodsNo;
 use crate::store::{Isolation, LockWait};
 use crate::strategy::attempt::within_grace;
-use crate::strategy::call::Call;
 use crate::strategy::context::Context;
-use crate::strategy::{Boxed, Decided, Strategy};
 
-/// The strategy.
-pub(in crate::strategy) struct PgMerge {
-    shop: Arc<Shop<RowLock>>,
-}
+/// The lock of the row is the right to write. The commit ends it.
+pub(in crate::strategy) struct PgMerge;
 
-/// The turn of the transaction that has locked the row. The commit ends it.
-struct RowLock(Context);
-
-impl PgMerge {
-    pub(in crate::strategy) fn new(context: Context) -> Self {
-        Self { shop: Shop::new(RowLock(context)) }
+impl Technique for PgMerge {
+    async fn serve(&self, context: &Context, worker: &mut Worker<'_>) -> Result<(), Failure> {
+        let lock = within_grace(context, worker.until, lock_row(context, worker));
+        let begun = context.until_closing(lock).await?;
+        sell(context, worker, begun, pending()).await;
+        Ok(())
     }
 }
 
-impl Turn for RowLock {
-    fn context(&self) -> &Context {
-        &self.0
-    }
-
-    async fn begin(&self, goods_no: GoodsNo, _sale: i64, until: Instant) -> Result<Next<'_>, Failure> {
-        let lock = async {
-            let wait = LockWait { goods: vec![goods_no], until };
-            let mut transaction = self.0.shared.store.begin(Isolation::ReadCommitted, Some(wait)).await?;
-            let level = transaction.read_for_update(goods_no).await;
-            match level.and_then(|level| level.ok_or_else(|| Failure::unknown_goods(goods_no))) {
-                Ok(level) => {
-                    let (lost, end) = (Box::pin(pending()), None);
-                    Ok(Next::Sell(Box::new(Begun { transaction, level, fence: None, lost, end })))
-                }
-                Err(failure) => {
-                    transaction.roll_back().await;
-                    Err(failure)
-                }
-            }
-        };
-        within_grace(&self.0, until, lock).await
-    }
-}
-
-impl Strategy for PgMerge {
-    fn purchase<'a>(&'a self, call: &'a Call) -> Boxed<'a, Decided<'a>> {
-        self.shop.purchase(call)
+/// Begins a transaction, and locks the row.
+async fn lock_row(context: &Context, worker: &Worker<'_>) -> Result<Begun, Failure> {
+    let Worker { goods_no, until, .. } = *worker;
+    let wait = LockWait { goods: vec![goods_no], until };
+    let mut transaction = context.shared.store.begin(Isolation::ReadCommitted, Some(wait)).await?;
+    let level = transaction.read_for_update(goods_no).await;
+    match level.and_then(|level| level.ok_or_else(|| Failure::unknown_goods(goods_no))) {
+        Ok(level) => Ok(Begun { transaction, level, fence: None }),
+        Err(failure) => {
+            transaction.roll_back().await;
+            Err(failure)
+        }
     }
 }

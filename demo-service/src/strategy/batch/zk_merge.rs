@@ -5,47 +5,36 @@
 
 use std::sync::Arc;
 
-use tokio::time::Instant;
-
-use super::{Begun, Next, Shop, Turn, level_under_fence};
+use super::{Batches, Begun, Technique, Worker, level_under_fence, sell};
 use crate::failure::Failure;
-use crate::sale::GoodsNo;
 use crate::store::Isolation;
-use crate::strategy::call::Call;
 use crate::strategy::context::Context;
-use crate::strategy::lock::Locks;
-use crate::strategy::{Boxed, Decided, Strategy};
+use crate::strategy::lock::{Held, Locks};
 
-/// The strategy.
+/// The lock is the right to write, and the row checks its token.
 pub(in crate::strategy) struct ZkMerge {
-    shop: Arc<Shop<Locks>>,
+    locks: Locks,
 }
 
 impl ZkMerge {
-    pub(in crate::strategy) fn new(locks: Locks) -> Self {
-        Self { shop: Shop::new(locks.uncounted()) }
-    }
-}
-
-impl Turn for Locks {
-    fn context(&self) -> &Context {
-        Locks::context(self)
+    /// Makes the strategy. The wait of a worker for its lock is not counted, because each of its buyers counts its own.
+    pub(in crate::strategy) fn batches(locks: Locks) -> Arc<Batches<Self>> {
+        let context = locks.context().clone();
+        Batches::new(context, Self { locks: locks.uncounted() })
     }
 
-    async fn begin(&self, goods_no: GoodsNo, sale: i64, until: Instant) -> Result<Next<'_>, Failure> {
-        let context = Locks::context(self);
+    /// Acquires the lock, and begins a transaction under it.
+    async fn acquire(&self, context: &Context, worker: &Worker<'_>) -> Result<(Held<'_>, Begun), Failure> {
+        let Worker { goods_no, sale, until, .. } = *worker;
         // The lock is acquired for all waiting buyers, so the wait goes on if one of them hangs up.
-        let held = self.acquire(&[goods_no], until, &context.shared.closing).await?;
+        let held = self.locks.acquire(&[goods_no], until, &context.shared.closing).await?;
         let fence = held.fences().of(goods_no).expect("BUG: a lock without a token");
         let begun = async {
             let level = level_under_fence(context, goods_no, sale, fence, until).await?;
             Ok((context.shared.store.begin(Isolation::ReadCommitted, None).await?, level))
         };
         match held.guard(context.database_until(until), Box::pin(begun)).await {
-            Ok((transaction, level)) => {
-                let (lost, end): (Boxed<'_, _>, Boxed<'_, _>) = (Box::pin(held.loss()), Box::pin(held.release()));
-                Ok(Next::Sell(Box::new(Begun { transaction, level, fence: Some(fence), lost, end: Some(end) })))
-            }
+            Ok((transaction, level)) => Ok((held, Begun { transaction, level, fence: Some(fence) })),
             Err(failure) => {
                 held.release().await;
                 Err(failure)
@@ -54,8 +43,11 @@ impl Turn for Locks {
     }
 }
 
-impl Strategy for ZkMerge {
-    fn purchase<'a>(&'a self, call: &'a Call) -> Boxed<'a, Decided<'a>> {
-        self.shop.purchase(call)
+impl Technique for ZkMerge {
+    async fn serve(&self, context: &Context, worker: &mut Worker<'_>) -> Result<(), Failure> {
+        let (held, begun) = context.until_closing(self.acquire(context, worker)).await?;
+        sell(context, worker, begun, held.loss()).await;
+        held.release().await;
+        Ok(())
     }
 }

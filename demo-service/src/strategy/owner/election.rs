@@ -48,7 +48,7 @@ const REST: Duration = Duration::from_secs(1);
 const LEVELS_MAX: usize = 1024;
 
 /// The elections of one instance.
-pub(in crate::strategy) struct Ownership {
+pub(super) struct Ownership {
     context: Context,
     ranges: Vec<Range>,
 }
@@ -65,7 +65,7 @@ struct Range {
     /// The instance that took no batch, and until when nothing is handed over to it.
     avoided: Mutex<Option<(Address, Instant)>>,
     /// Limits the batches that are handed over.
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 /// The answer of an election.
@@ -82,8 +82,8 @@ enum Leader {
 }
 
 /// The time for which this instance owns a range.
-pub(in crate::strategy) struct Term {
-    pub(in crate::strategy) fence: Fence,
+pub(super) struct Term {
+    pub(super) fence: Fence,
     watch: HoldWatch,
     /// The stocks after the batches of this term. A stock is absent while a batch of the SKU is on its way.
     levels: Mutex<LruCache<GoodsNo, Level>>,
@@ -94,7 +94,7 @@ pub(in crate::strategy) struct Term {
 }
 
 /// Where a SKU is sold.
-pub(in crate::strategy) enum Owner {
+pub(super) enum Owner {
     /// By this instance.
     Here(Arc<Term>),
     /// By another one.
@@ -107,19 +107,19 @@ pub(super) fn path(database: &str, range: u16) -> String {
 }
 
 impl Ownership {
-    pub(in crate::strategy) fn new(context: Context) -> Arc<Self> {
+    pub(super) fn new(context: Context) -> Arc<Self> {
         let range = |range| Range {
             path: path(&context.shared.hand_over.database, range),
             is_candidate: AtomicBool::new(false),
             term: watch::Sender::new(None),
             leader: watch::Sender::new(Leader::Unknown),
             avoided: Mutex::default(),
-            places: Arc::new(Semaphore::new(HANDED_MAX)),
+            permits: Arc::new(Semaphore::new(HANDED_MAX)),
         };
         Arc::new(Self { ranges: (0..RANGES).map(range).collect(), context })
     }
 
-    pub(in crate::strategy) fn context(&self) -> &Context {
+    pub(super) fn context(&self) -> &Context {
         &self.context
     }
 
@@ -136,11 +136,7 @@ impl Ownership {
     ///
     /// # Cancel safety
     /// Nothing is lost.
-    pub(in crate::strategy) async fn owner(
-        self: &Arc<Self>,
-        goods_no: GoodsNo,
-        until: Instant,
-    ) -> Result<Owner, Failure> {
+    pub(super) async fn owner(self: &Arc<Self>, goods_no: GoodsNo, until: Instant) -> Result<Owner, Failure> {
         let range = self.range(goods_no);
         if !range.is_candidate.swap(true, Ordering::Relaxed) {
             // A shutdown waits for purchases only. It ends these tasks, too, and closes the sessions after that.
@@ -157,14 +153,10 @@ impl Ownership {
     ///
     /// # Cancel safety
     /// Nothing is lost.
-    pub(in crate::strategy) async fn place(
-        &self,
-        goods_no: GoodsNo,
-        until: Instant,
-    ) -> Result<OwnedSemaphorePermit, Failure> {
-        let place = Arc::clone(&self.range(goods_no).places).acquire_owned();
-        let place = timeout_at(until, place).await.map_err(|_| self.context.lock_timeout())?;
-        Ok(place.expect("BUG: the places of a range are closed"))
+    pub(super) async fn permit(&self, goods_no: GoodsNo, until: Instant) -> Result<OwnedSemaphorePermit, Failure> {
+        let permit = Arc::clone(&self.range(goods_no).permits).acquire_owned();
+        let permit = timeout_at(until, permit).await.map_err(|_| self.context.lock_timeout())?;
+        Ok(permit.expect("BUG: the permits of a range are closed"))
     }
 
     async fn owner_of(&self, range: &Range) -> Result<Owner, Failure> {
@@ -244,7 +236,7 @@ impl Ownership {
     }
 
     /// Notes that an instance took no batch of a SKU. The election may name it for a moment longer.
-    pub(in crate::strategy) fn avoid(&self, goods_no: GoodsNo, leader: &Address) {
+    pub(super) fn avoid(&self, goods_no: GoodsNo, leader: &Address) {
         *self.range(goods_no).avoided.lock() = Some((leader.clone(), Instant::now() + AVOID));
     }
 
@@ -252,22 +244,13 @@ impl Ownership {
     ///
     /// # Cancel safety
     /// Nothing is lost.
-    pub(in crate::strategy) async fn moved(&self, goods_no: GoodsNo, leader: &Address) {
+    pub(super) async fn moved(&self, goods_no: GoodsNo, leader: &Address) {
         let range = self.range(goods_no);
         let (mut terms, mut leaders) = (range.term.subscribe(), range.leader.subscribe());
         let is_other = |now: &Leader| matches!(now, Leader::At(now) if now != leader);
         tokio::select! {
             _ = terms.wait_for(Option::is_some) => {}
             _ = leaders.wait_for(is_other) => {}
-        }
-    }
-
-    /// Notes what a batch of the term with that fence has left.
-    pub(in crate::strategy) fn note_level(&self, goods_no: GoodsNo, fence: Fence, level: Level) {
-        if let Some(term) = &*self.range(goods_no).term.borrow()
-            && term.fence == fence
-        {
-            term.levels.lock().insert(goods_no, level);
         }
     }
 
@@ -361,24 +344,29 @@ async fn until_away(session: &Session) {
 }
 
 impl Term {
-    /// Returns the stock of a SKU that this term remembers. It is forgotten until [`Ownership::note_level`] notes it again, so a
+    /// Returns the stock of a SKU that this term remembers. It is forgotten until [`note_level`](Self::note_level) notes it again, so a
     /// batch that fails leaves nothing behind.
-    pub(in crate::strategy) fn take_level(&self, goods_no: GoodsNo) -> Option<Level> {
+    pub(super) fn take_level(&self, goods_no: GoodsNo) -> Option<Level> {
         self.levels.lock().remove(&goods_no)
     }
 
+    /// Remembers what a batch has left.
+    pub(super) fn note_level(&self, goods_no: GoodsNo, level: Level) {
+        self.levels.lock().insert(goods_no, level);
+    }
+
     /// Keeps the end of the term away from a batch, unless the term is lost.
-    pub(in crate::strategy) async fn begin_batch(&self) -> OwnedRwLockReadGuard<()> {
+    pub(super) async fn begin_batch(&self) -> OwnedRwLockReadGuard<()> {
         Arc::clone(&self.batches).read_owned().await
     }
 
     /// Gives the term up, after the batches that have begun.
-    pub(in crate::strategy) fn resign(&self) {
+    pub(super) fn resign(&self) {
         self.resigned.cancel();
     }
 
     /// Waits until the term is lost, and returns the failure of a purchase that this stops. The wait may outlive the term.
-    pub(in crate::strategy) fn loss(&self) -> impl Future<Output = Failure> + Send + use<> {
+    pub(super) fn loss(&self) -> impl Future<Output = Failure> + Send + use<> {
         loss(self.watch.clone())
     }
 }

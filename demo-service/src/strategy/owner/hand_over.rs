@@ -1,0 +1,115 @@
+//! The way of a batch to the owner of its SKU, and of the answers back.
+
+use std::time::Duration;
+
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, sleep, timeout};
+use tracing::debug;
+
+use super::election::Ownership;
+use crate::failure::Failure;
+use crate::peers::{Address, Batch, NoAnswer, Told, Wanted};
+use crate::sale::GoodsNo;
+use crate::strategy::batch::{Buyer, Request, Worker};
+
+/// The time for the last answers of an owner whose term is over. An owner that stops finishes its batch first.
+const LAST_ANSWERS_WITHIN: Duration = Duration::from_secs(2);
+
+/// The pause after a batch that its owner did not decide, or not whole. Without it, the owner would be asked in a busy loop.
+const UNDECIDED_PAUSE: Duration = Duration::from_millis(50);
+
+impl Ownership {
+    /// Takes the next batch and hands it over to the owner of its SKU. Answers each buyer as soon as the owner has decided.
+    /// Undecided buyers wait again.
+    pub(super) async fn hand_over(&self, worker: &mut Worker<'_>, owner: &Address, permit: OwnedSemaphorePermit) {
+        let goods_no = worker.goods_no;
+        let mut batch = worker.take();
+        // A purchase makes one hop. The sender of the others asks for their owner again.
+        batch.retain(|buyer| !buyer.request.is_handed && buyer.note_handed());
+        if batch.is_empty() {
+            return;
+        }
+        let purchases = batch.iter().map(wanted).collect();
+        let mut unanswered: Vec<_> = batch.into_iter().map(Some).collect();
+        let mut undecided = Vec::new();
+        let tell = |place: usize, told: Told| match (unanswered[place].take(), told.decision()) {
+            (Some(buyer), Some(decision)) => buyer.answer(decision),
+            (buyer, _) => undecided.extend(buyer),
+        };
+        let unknown = tokio::select! {
+            // The answers that have come are read first, so they count.
+            biased;
+            unknown = self.send(owner, goods_no, purchases, tell) => unknown,
+            // A frozen owner may never answer, and sells nothing after its term.
+            () = self.outlived(goods_no, owner) => Some(Failure::outcome_unknown_elsewhere()),
+        };
+        drop(permit);
+        for buyer in unanswered.into_iter().flatten() {
+            match &unknown {
+                Some(unknown) => buyer.answer(Err(unknown.clone())),
+                None => undecided.push(buyer),
+            }
+        }
+        if !undecided.is_empty() {
+            worker.put_back(undecided, &self.context().lock_timeout());
+            sleep(UNDECIDED_PAUSE).await;
+        }
+    }
+
+    /// Sends purchases to their owner. Calls `tell` with the place of each purchase and what the owner has told of it. Returns
+    /// the failure of the purchases that were not told, or `None` if nothing was decided for them.
+    ///
+    /// # Cancel safety
+    /// Dropped, the outcome of the purchases that were not told is unknown.
+    async fn send(
+        &self,
+        owner: &Address,
+        goods_no: GoodsNo,
+        purchases: Vec<Wanted>,
+        mut tell: impl FnMut(usize, Told) + Send,
+    ) -> Option<Failure> {
+        let shared = &self.context().shared;
+        let batch = Batch { goods_no: goods_no.get(), nonce: rand::random(), purchases };
+        let mut has_decided = false;
+        let tell = |place, told: Told| {
+            has_decided |= told.is_decided();
+            tell(place, told);
+        };
+        // By then, every buyer has given up.
+        let told = timeout(shared.settings.db_timeout, shared.hand_over.peers.hand_over(owner, &batch, tell)).await;
+        match told {
+            Ok(Ok(())) if has_decided => None,
+            Ok(Ok(())) => {
+                self.avoid(goods_no, owner);
+                None
+            }
+            Ok(Err(NoAnswer::NotReached(cause))) => {
+                debug!(owner = owner.at, cause = program::chain(&*cause), "the owner of a SKU was not reached");
+                self.avoid(goods_no, owner);
+                None
+            }
+            Ok(Err(NoAnswer::Busy)) => None,
+            Ok(Err(unknown @ NoAnswer::Unknown(_))) => Some(Failure::outcome_unknown_elsewhere().caused_by(unknown)),
+            Err(_) => Some(Failure::outcome_unknown_elsewhere()),
+        }
+    }
+
+    /// Waits until the term of `owner` is over and its last answers have had their time.
+    async fn outlived(&self, goods_no: GoodsNo, owner: &Address) {
+        self.moved(goods_no, owner).await;
+        sleep(LAST_ANSWERS_WITHIN).await;
+    }
+}
+
+/// What another instance must know to decide a purchase.
+fn wanted(buyer: &Buyer) -> Wanted {
+    let Request { purchase, sale, has_decided, until, .. } = &buyer.request;
+    let within = until.saturating_duration_since(Instant::now());
+    Wanted {
+        sale: *sale,
+        has_decided: *has_decided,
+        quantity: buyer.line().quantity.get(),
+        key: purchase.key.as_ref().map(ToString::to_string),
+        within_ms: u64::try_from(within.as_millis()).unwrap_or(u64::MAX),
+    }
+}

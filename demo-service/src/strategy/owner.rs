@@ -18,7 +18,7 @@ use futures_util::stream::BoxStream;
 use tokio::sync::OwnedRwLockReadGuard;
 use tokio::time::{Instant, timeout};
 
-use self::election::{Owner, Ownership, Term};
+use self::election::{Elections, Owner, Term};
 pub(crate) use self::reachable::until_reachable;
 use super::batch::{Batches, Begun, Technique, Worker, level_under_fence, sell};
 use super::call::Call;
@@ -34,12 +34,12 @@ pub(crate) const NAME: &str = "zk-owner";
 
 /// The strategy.
 pub(super) struct ZkOwner {
-    batches: Arc<Batches<Arc<Ownership>>>,
+    batches: Arc<Batches<Arc<Elections>>>,
 }
 
 impl ZkOwner {
     pub(super) fn new(context: Context) -> Self {
-        Self { batches: Batches::new(context.clone(), Ownership::new(context)) }
+        Self { batches: Batches::new(context.clone(), Elections::new(context)) }
     }
 }
 
@@ -53,7 +53,7 @@ impl Strategy for ZkOwner {
     }
 }
 
-impl Technique for Arc<Ownership> {
+impl Technique for Arc<Elections> {
     async fn serve(&self, context: &Context, worker: &mut Worker<'_>) -> Result<(), Failure> {
         let Worker { goods_no, sale, until, .. } = *worker;
         match context.until_closing(self.owner(goods_no, until)).await? {

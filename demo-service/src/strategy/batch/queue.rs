@@ -134,8 +134,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Refuses the buyers of the next batch whose deadline has passed. The deadline of a part is that of its last buyer. Most
-    /// buyers of the queue give up by themselves, but not those that were put back.
+    /// Refuses the next part whole: `until` is the deadline of its last buyer. Without a part, refuses the buyers of the queue
+    /// whose deadline has passed. Most of them give up by themselves, but not those that were put back.
     pub(super) fn refuse_late(&mut self, failure: &Failure) {
         if let Some(part) = self.parts.pop() {
             return refuse_all(part, failure);

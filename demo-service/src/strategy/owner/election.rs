@@ -48,7 +48,7 @@ const REST: Duration = Duration::from_secs(1);
 const LEVELS_MAX: usize = 1024;
 
 /// The elections of one instance.
-pub(super) struct Ownership {
+pub(super) struct Elections {
     context: Context,
     ranges: Vec<Range>,
 }
@@ -106,7 +106,7 @@ pub(super) fn path(database: &str, range: u16) -> String {
     format!("{ROOT}/{NAME}/{database}/{range}")
 }
 
-impl Ownership {
+impl Elections {
     pub(super) fn new(context: Context) -> Arc<Self> {
         let range = |range| Range {
             path: path(&context.shared.hand_over.database, range),

@@ -6,7 +6,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::debug;
 
-use super::election::Ownership;
+use super::election::Elections;
 use crate::failure::Failure;
 use crate::peers::{Address, Batch, NoAnswer, Told, Wanted};
 use crate::sale::GoodsNo;
@@ -18,7 +18,7 @@ const LAST_ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 /// The pause after a batch that its owner did not decide, or not whole. Without it, the owner would be asked in a busy loop.
 const UNDECIDED_PAUSE: Duration = Duration::from_millis(50);
 
-impl Ownership {
+impl Elections {
     /// Takes the next batch and hands it over to the owner of its SKU. Answers each buyer as soon as the owner has decided.
     /// Undecided buyers wait again.
     pub(super) async fn hand_over(&self, worker: &mut Worker<'_>, owner: &Address, permit: OwnedSemaphorePermit) {

@@ -7,7 +7,7 @@ use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream, FuturesUnordered};
 use tokio::time::{Instant, sleep_until};
 
-use super::election::Ownership;
+use super::election::Elections;
 use crate::failure::{self, Failure};
 use crate::peers::{Batch, Line, Told, Wanted};
 use crate::sale::{Cart, GoodsNo, Purchase, Quantity};
@@ -18,7 +18,7 @@ use crate::strategy::context::Context;
 use crate::telemetry::LockMetrics;
 
 /// Takes in a batch, as [`Strategy::take_over`](crate::strategy::Strategy::take_over) says.
-pub(super) fn take_over(batches: &Arc<Batches<Arc<Ownership>>>, batch: Batch) -> Option<BoxStream<'static, Line>> {
+pub(super) fn take_over(batches: &Arc<Batches<Arc<Elections>>>, batch: Batch) -> Option<BoxStream<'static, Line>> {
     let context = batches.context();
     let goods_no = GoodsNo::try_from(batch.goods_no).ok()?;
     let (mut places, mut requests, mut refused) = (Vec::new(), Vec::new(), Vec::new());

@@ -26,6 +26,7 @@
 
 mod ask;
 mod contender;
+mod grant_proof;
 mod handover;
 mod join_batching;
 mod joining;
@@ -39,6 +40,6 @@ pub use self::ask::{
     Ask, Condition, ContenderId, Event, Failure, FirstLook, Found, Listed, Made, NewNode, NotCreated, NotDeleted,
     Pause, Seen, Viewpoint, Warning,
 };
-pub use self::contender::{Grant, Outcome, State, Wish, WishKind};
+pub use self::contender::{Outcome, State, Wish, WishKind};
 pub use self::join_batching::Batching;
 pub use self::step::SessionQueue;

@@ -46,14 +46,14 @@
 //! # Guarantees
 //!
 //! * **Exclusion** while the holder's session lives. A hold is granted only after a proof that no contender ahead excludes it,
-//!   and that our own node exists and belongs to our session. The proof is one of these:
+//!   and that our own node exists and belongs to our session. In a queue, the proof is one of these:
 //!   * a listing;
-//!   * a check of each contender that an earlier listing showed ahead, and of our own node;
-//!   * the note of the last holder, and a read of our own node beside it;
 //!   * the stat of the lock's node, if it shows our own node as the only child;
+//!   * the note of the last holder, and a read of our own node beside it;
 //!   * the number of our node, if it directly follows the number of our session's last holder;
 //!   * a hand-over within the session. A lost hold is never handed over, and a suspect hold is granted only once it is held again.
-//!     If somebody has deleted the successor's node, the predecessor's node stays in its place.
+//!     If somebody has deleted the successor's node, the predecessor's node stays in its place;
+//!   * the hold of a writer, for a read by the same [`Owner`], and a listing that shows the nodes of both.
 //!
 //!   A missing node is an error, never a grant.
 //! * **The truth about a hold.** [`LockGuard::state`] and [`LockGuard::lost`] report a loss *before* the servers can grant the

@@ -249,10 +249,10 @@ impl Drain {
     fn notice(&mut self, contender: usize) {
         let Contender { session, id, .. } = self.contenders[contender];
         match self.queues[session].state(id) {
-            State::Holding(grant) if grant.handed_over_by.is_some() => {
+            State::Holding { handed_over_by: Some(_), .. } => {
                 self.at(self.times.handover_ns, Happening::HandedOver { contender });
             }
-            State::Holding(_) => self.grant(contender),
+            State::Holding { handed_over_by: None, .. } => self.grant(contender),
             State::Over(_) => {
                 self.queues[session].forget(id);
                 self.places.remove(&(session, id));

@@ -47,7 +47,15 @@ const MISTAKES: &[Mistake] = &[
         changes: &[change(
             "session_queue/joining.rs",
             "self.directly_ahead(id)",
-            "match $right { None => return self.wait_for(id, None), ahead => ahead }",
+            // Only `grant_proof.rs` can make a proof. So this forges an answer of the server that it takes for one.
+            "match $right {
+                None => {
+                    let own = self.contender(id).node().made.czxid;
+                    let alone = crate::stat::Stat { pzxid: own, num_children: 1, ..Default::default() };
+                    return self.see_noted(id, crate::release_note::ParentState::new(&[], &alone));
+                }
+                ahead => ahead,
+            }",
         )],
     },
     Mistake {
@@ -75,6 +83,10 @@ const MISTAKES: &[Mistake] = &[
         )],
     },
     Mistake {
+        name: "a listing without the own node is a proof",
+        changes: &[change("session_queue/grant_proof.rs", "listed.is_own_present && listed.parent.0 < own", "true")],
+    },
+    Mistake {
         name: "a create is repeated without a search",
         changes: &[change(
             "session_queue/joining.rs",
@@ -99,7 +111,7 @@ const MISTAKES: &[Mistake] = &[
     },
     Mistake {
         name: "a predecessor that gave up is taken for one that released",
-        changes: &[change("session_queue/waiting.rs", "state.proves_nobody_ahead(gone, own, czxid)", "true")],
+        changes: &[change("session_queue/grant_proof.rs", "state.proves_nobody_ahead(gone, own, czxid)", "true")],
     },
     Mistake {
         name: "a contender that never held leaves a note",
@@ -128,8 +140,8 @@ const MISTAKES: &[Mistake] = &[
             change("number_proof.rs", "(self.expected(), watched)", "(self.last.map(Expected), watched)"),
             change(
                 "session_queue/local_queue.rs",
-                "expected.proves(own, self.watched)",
-                "self.number_proof.expected() == Some(expected) && expected.proves(own, self.watched)",
+                "GrantProof::by_number(expected, own, self.watched)",
+                "$right.filter(|_| self.number_proof.expected() == Some(expected))",
             ),
         ],
     },

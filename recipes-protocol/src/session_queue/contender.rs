@@ -1,6 +1,7 @@
 //! A contender: what it wants, what it is doing, and what it knows.
 
 use super::ask::{ContenderId, Made, Pause};
+use super::grant_proof::GrantProof;
 use crate::names::{Mode, Names, Naming, Sequence};
 use crate::number_proof::Expected;
 use crate::queue::Predecessor;
@@ -41,7 +42,13 @@ pub enum State {
     /// It has a place in the queue, and does not wait for the grant yet.
     Placed,
     /// It holds.
-    Holding(Grant),
+    Holding {
+        /// The node of the hold.
+        node: Made,
+        /// The contender of the session that handed the hold over or shares it. Its proof that the session lives counts for this
+        /// hold, too. `None`: the server granted the hold.
+        handed_over_by: Option<ContenderId>,
+    },
     /// It has failed. If it may have a node, the node is being deleted.
     Failed {
         /// How it failed.
@@ -58,16 +65,6 @@ pub enum State {
     Kept,
     /// It is over: nothing is left to do.
     Over(Outcome),
-}
-
-/// A granted hold.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Grant {
-    /// The node of the hold.
-    pub node: Made,
-    /// The contender of the session that handed the hold over or shares it. Its proof that the session lives counts for this
-    /// hold, too. `None`: the server granted the hold.
-    pub handed_over_by: Option<ContenderId>,
 }
 
 /// How a contender ended.
@@ -142,13 +139,12 @@ pub(super) enum Phase {
     ReadingNote {
         gone: Sequence,
     },
-    /// No contender is ahead. It waits for a proof that the session lives.
-    Proving,
-    /// It holds. `chain`: the first contender of the chain, if the hold was handed over locally. `handed_over_by`: the
-    /// contender that handed the hold over or shares it.
+    /// No contender is ahead, by this proof. It waits for a proof that the session lives.
+    Proving(GrantProof),
+    /// It holds by this proof. `chain`: the first contender of the chain, if the hold was handed over locally.
     Holding {
+        proof: GrantProof,
         chain: Option<ContenderId>,
-        handed_over_by: Option<ContenderId>,
     },
     Leaving(Leaving),
     Over(Outcome),
@@ -250,8 +246,8 @@ impl Contender {
     pub(super) fn state(&self) -> State {
         match (&self.phase, &self.claim) {
             (Phase::Placed, _) => State::Placed,
-            (Phase::Holding { handed_over_by, .. }, Claim::Node(node)) => {
-                State::Holding(Grant { node: node.made.clone(), handed_over_by: *handed_over_by })
+            (Phase::Holding { proof, .. }, Claim::Node(node)) => {
+                State::Holding { node: node.made.clone(), handed_over_by: proof.handed_over_by() }
             }
             (Phase::Leaving(Leaving { stage: LeavingStage::Kept, .. }), _) => State::Kept,
             (Phase::Leaving(leaving), _) if leaving.is_failure => {
@@ -291,7 +287,7 @@ impl Contender {
                 | Phase::Watching { .. }
                 | Phase::Doubting { .. }
                 | Phase::ReadingNote { .. }
-                | Phase::Proving
+                | Phase::Proving(_)
         )
     }
 }

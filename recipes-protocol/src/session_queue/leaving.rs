@@ -10,6 +10,7 @@
 
 use super::ask::{Ask, Condition, ContenderId, Failure, FirstLook, NotDeleted, Pause};
 use super::contender::{Claim, Leaving, LeavingStage, Node, Outcome, Phase, Successor};
+use super::grant_proof::GrantProof;
 use super::handover::Chain;
 use super::step::Step;
 use crate::names::Naming;
@@ -42,7 +43,7 @@ impl Step<'_> {
         match &was {
             Phase::Batching => self.local(id).batch.remove(id),
             Phase::Creating(_) if !is_failure => stage = LeavingStage::AwaitingCreate,
-            Phase::Holding { handed_over_by: None, .. } => {
+            Phase::Holding { proof, .. } if proof.handed_over_by().is_none() => {
                 let (parent, sequence) = (self.contender(id).parent, self.contender(id).node().sequence);
                 if let Some(parent) = parent {
                     self.local(id).released(parent, sequence);
@@ -60,9 +61,9 @@ impl Step<'_> {
         }
         match (next, was) {
             // After the deletion, so that the successor's own deletion is sent later.
-            (Some(next), _) => self.hold_next(id, next),
+            (Some(next), Phase::Holding { proof, .. }) => self.hold_next(id, next, proof),
             (None, Phase::Holding { chain: Some(chain), .. }) => self.end_chain(chain),
-            (None, _) => {}
+            _ => {}
         }
     }
 
@@ -93,20 +94,17 @@ impl Step<'_> {
     }
 
     /// Grants the hold to the successor.
-    fn hold_next(&mut self, id: ContenderId, next: ContenderId) {
+    fn hold_next(&mut self, id: ContenderId, next: ContenderId, proof: GrantProof) {
         let Phase::Leaving(Leaving { successor: Some(successor), .. }) = &self.contender(id).phase else {
             unreachable!("BUG: a hold is handed over to no contender")
         };
         let chain = successor.chain;
         let note = self.queue.chains.get(&chain).and_then(|chain| chain.note);
-        self.enter_phase(next, Phase::Holding { chain: Some(chain), handed_over_by: Some(id) });
         let contender = self.contender(next);
-        contender.node().is_doubtful = false;
         // Both nodes existed at the same time, so they are children of one node.
         contender.parent = contender.parent.or(note.map(|(parent, _)| parent));
         contender.note_version = note.map(|(_, version)| version);
-        self.prepare_note(next);
-        self.ask(Ask::Tell(next));
+        self.hold(next, proof.handed_over(id), Some(chain));
     }
 
     /// Ends the chain, and deletes the nodes that were kept for it.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::ask::ContenderId;
+use super::grant_proof::GrantProof;
 use super::join_batching::Batch;
 use crate::names::Sequence;
 use crate::number_proof::{Expected, FirstRequests, Grant, NumberProof};
@@ -66,10 +67,9 @@ impl LocalQueue {
         self.number_proof.first_requests(self.watched)
     }
 
-    /// Returns the lock's node if the contender's number `own` proves that no contender is ahead. The server has answered its
-    /// `create` with that number.
-    pub(super) fn proves(&self, expected: Expected, own: Sequence) -> Option<ParentCzxid> {
-        self.watched.filter(|_| expected.proves(own, self.watched))
+    /// Returns the proof of the contender's number `own`, if it is one. The server has answered its `create` with that number.
+    pub(super) fn proof_by_number(&self, expected: Expected, own: Sequence) -> Option<GrantProof> {
+        GrantProof::by_number(expected, own, self.watched)
     }
 
     /// Keeps a watch that was set on the lock's node.

@@ -3,6 +3,7 @@
 
 use super::ask::{Ask, ContenderId, Failure, Listed, Warning};
 use super::contender::{Claim, Contender, Outcome, Phase, WishKind};
+use super::grant_proof::GrantProof;
 use super::step::Step;
 use crate::names::{Mode, Naming, Sequence};
 use crate::number_proof::Expected;
@@ -21,10 +22,10 @@ impl Step<'_> {
     /// Lets the contender hold if the number of its node proves that no contender is ahead. Otherwise looks at the queue.
     pub(super) fn hold_by_number(&mut self, id: ContenderId, expected: Expected) {
         let sequence = self.contender(id).node().sequence;
-        match self.local(id).proves(expected, sequence) {
-            Some(parent) => {
-                self.note_parent(id, parent);
-                self.prove(id);
+        match self.local(id).proof_by_number(expected, sequence) {
+            Some(proof) => {
+                self.note_parent(id, expected.parent());
+                self.prove(id, proof);
             }
             None => self.look(id),
         }
@@ -69,26 +70,29 @@ impl Step<'_> {
     pub(super) fn see_listed(&mut self, id: ContenderId, listed: Option<Listed>) {
         self.report_foreign(listed.as_ref());
         let own = self.contender(id).node().made.czxid;
-        let Some(Listed { parent, predecessor, has_beside, .. }) =
-            listed.filter(|listed| listed.is_own_present && listed.parent.0 < own)
-        else {
-            return self.fail(id, Outcome::NodeDeleted);
-        };
-        self.note_parent(id, parent);
-        match self.contender(id).wish.kind {
-            WishKind::Beside(writer) if has_beside && predecessor.is_none() => match self.holder_number(writer) {
-                Some(_) => self.hold_beside(id, writer),
-                // The writer has released meanwhile. The contender's own node has the same place in the queue.
-                None => self.wait_for(id, predecessor),
-            },
-            // Somebody deleted the writer's node, so another contender may hold by now.
-            WishKind::Beside(_) => self.fail(id, Outcome::NodeDeleted),
-            WishKind::Try if predecessor.is_some() => self.leave_blocked(id),
-            WishKind::Try | WishKind::Wait | WishKind::Place => {
-                if self.contender(id).wish.naming == Naming::Protected {
-                    self.local(id).note_look(predecessor.is_some());
+        let proof = listed.as_ref().and_then(|listed| GrantProof::by_listing(listed, own));
+        let (Some(listed), Some(proof)) = (listed, proof) else { return self.fail(id, Outcome::NodeDeleted) };
+        self.note_parent(id, listed.parent);
+        match (self.contender(id).wish.kind.clone(), proof) {
+            (WishKind::Beside(writer), Ok(proof)) if listed.has_beside => {
+                let held = self.proof_of_holder(writer);
+                match held.and_then(|held| held.shared(writer, &listed, own)) {
+                    Some(shared) => self.hold(id, shared, None),
+                    // The writer has released meanwhile. The contender's own node has the same place in the queue.
+                    None => self.prove(id, proof),
                 }
-                self.wait_for(id, predecessor);
+            }
+            // Somebody deleted the writer's node, so another contender may hold by now.
+            (WishKind::Beside(_), _) => self.fail(id, Outcome::NodeDeleted),
+            (WishKind::Try, Err(_)) => self.leave_blocked(id),
+            (WishKind::Try | WishKind::Wait | WishKind::Place, proof) => {
+                if self.contender(id).wish.naming == Naming::Protected {
+                    self.local(id).note_look(proof.is_err());
+                }
+                match proof {
+                    Ok(proof) => self.prove(id, proof),
+                    Err(predecessor) => self.watch(id, predecessor),
+                }
             }
         }
     }
@@ -103,10 +107,10 @@ impl Step<'_> {
                 let node = self.contender(id).node();
                 let (own, czxid) = (node.sequence, node.made.czxid);
                 // The contender's own node was read behind the note, and exists.
-                if state.proves_nobody_ahead(gone, own, czxid) {
-                    return self.prove(id);
+                match GrantProof::by_note(&state, gone, own, czxid) {
+                    Some(proof) => self.prove(id, proof),
+                    None => self.list(id),
                 }
-                self.list(id);
             }
             _ => {}
         }
@@ -119,11 +123,14 @@ impl Step<'_> {
             self.ask(Ask::Warn(Warning::ForeignData));
         }
         let czxid = self.contender(id).node().made.czxid;
-        let predecessor = if state.has_only_child(czxid) { None } else { Some(self.number_before(id)) };
-        match self.contender(id).wish.kind {
+        match (GrantProof::by_only_child(&state, czxid), &self.contender(id).wish.kind) {
+            (Some(proof), _) => self.prove(id, proof),
             // The note does not show whether a contender is ahead.
-            WishKind::Try if predecessor.is_some() => self.list(id),
-            _ => self.wait_for(id, predecessor),
+            (None, WishKind::Try) => self.list(id),
+            (None, _) => {
+                let predecessor = self.number_before(id);
+                self.watch(id, predecessor);
+            }
         }
     }
 
@@ -143,14 +150,6 @@ impl Step<'_> {
         Predecessor { sequence, name: format!("{marker}{sequence}") }
     }
 
-    /// Waits for the contender that a look found ahead. If the look found none, waits for a proof that the session lives.
-    pub(super) fn wait_for(&mut self, id: ContenderId, found: Option<Predecessor>) {
-        match found {
-            Some(predecessor) => self.watch(id, predecessor),
-            None => self.prove(id),
-        }
-    }
-
     pub(super) fn watch(&mut self, id: ContenderId, predecessor: Predecessor) {
         let name = predecessor.name.clone();
         self.contender(id).predecessor = Some(predecessor);
@@ -158,11 +157,11 @@ impl Step<'_> {
         self.ask(Ask::Watch(id, name));
     }
 
-    /// Waits for a proof that the session lives, once it is known that no contender is ahead. A grant needs that proof: a follower
-    /// that is cut off shows an old queue, and a process that was paused remembers one.
-    fn prove(&mut self, id: ContenderId) {
+    /// Waits for a proof that the session lives, once it is proved that no contender is ahead. A grant needs that proof, too: a
+    /// follower that is cut off shows an old queue, and a process that was paused remembers one.
+    fn prove(&mut self, id: ContenderId, proof: GrantProof) {
         self.contender(id).predecessor = None;
-        self.enter_phase(id, Phase::Proving);
+        self.enter_phase(id, Phase::Proving(proof));
         self.ask(Ask::Prove(id));
     }
 
@@ -246,19 +245,23 @@ impl Step<'_> {
     }
 
     pub(super) fn on_proved(&mut self, id: ContenderId, proved: Result<(), Failure>) {
-        if self.contender(id).phase != Phase::Proving {
-            return;
-        }
+        let Phase::Proving(proof) = &self.contender(id).phase else { return };
+        let proof = proof.clone();
         if proved.is_err() {
             return self.fail(id, Outcome::Refused);
         }
-        self.enter_phase(id, Phase::Holding { chain: None, handed_over_by: None });
         let contender = self.contender(id);
-        contender.node().is_doubtful = false;
         let (parent, sequence) = (contender.parent, contender.node().sequence);
         if let (Some(parent), Mode::Exclusive) = (parent, contender.wish.mode) {
             self.local(id).granted(parent, sequence);
         }
+        self.hold(id, proof, None);
+    }
+
+    /// Lets the contender hold. `chain`: the first contender of the chain, if the hold was handed over.
+    pub(super) fn hold(&mut self, id: ContenderId, proof: GrantProof, chain: Option<ContenderId>) {
+        self.enter_phase(id, Phase::Holding { proof, chain });
+        self.contender(id).node().is_doubtful = false;
         self.prepare_note(id);
         self.ask(Ask::Tell(id));
     }
@@ -271,10 +274,12 @@ impl Step<'_> {
         }
     }
 
-    fn hold_beside(&mut self, id: ContenderId, writer: ContenderId) {
-        self.contender(id).node().is_doubtful = false;
-        self.enter_phase(id, Phase::Holding { chain: None, handed_over_by: Some(writer) });
-        self.ask(Ask::Tell(id));
+    /// Returns the proof of a contender, if it holds.
+    fn proof_of_holder(&self, id: ContenderId) -> Option<GrantProof> {
+        match &self.queue.contenders.get(&id)?.phase {
+            Phase::Holding { proof, .. } => Some(proof.clone()),
+            _ => None,
+        }
     }
 
     /// Notes that the node of a holder no longer exists. Its name may belong to another node by now.

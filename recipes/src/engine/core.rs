@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use futures_util::stream::FuturesUnordered;
 use parking_lot::Mutex;
 use zk_recipes_protocol::names::Names;
-use zk_recipes_protocol::session_queue::{Ask, ContenderId, Event, Grant, Made, Pause, SessionQueue, State, Wish};
+use zk_recipes_protocol::session_queue::{Ask, ContenderId, Event, Made, Pause, SessionQueue, State, Wish};
 use zk_recipes_protocol::stat::ParentCzxid;
 use zookeeper_client::Error as ClientError;
 
@@ -227,7 +227,7 @@ impl Engine {
         // the unfinished request would keep a closing session open. The answer follows right behind the answer to the `create`.
         let is_setting_parent_watch = entry.is_setting_parent_watch;
         match core.queue.state(id) {
-            State::Holding(_) if is_setting_parent_watch => State::Contending,
+            State::Holding { .. } if is_setting_parent_watch => State::Contending,
             state => state,
         }
     }
@@ -258,9 +258,9 @@ impl Engine {
     }
 
     /// Returns the hold that a contender was granted.
-    pub(super) fn granted(&self, id: ContenderId, grant: Grant) -> Granted {
+    pub(super) fn granted(&self, id: ContenderId, made: Made) -> Granted {
         let proof = self.core.lock().entry(id).proof.clone();
-        Granted { made: grant.node, proof: proof.expect("BUG: a grant without a proof that the session lives") }
+        Granted { made, proof: proof.expect("BUG: a grant without a proof that the session lives") }
     }
 
     /// Keeps the watch of the lock's node that was set by a contender. `None` if it could not be set.
@@ -336,7 +336,7 @@ impl Core {
 
     /// Gives the contender the proof of the contender that handed over the hold or shares it.
     fn inherit_proof(&mut self, id: ContenderId) {
-        if let State::Holding(Grant { handed_over_by: Some(from), .. }) = self.queue.state(id) {
+        if let State::Holding { handed_over_by: Some(from), .. } = self.queue.state(id) {
             let proof = self.contenders.get(&from).and_then(|from| from.proof.clone());
             self.entry(id).proof = proof;
         }

@@ -82,19 +82,19 @@ impl Place {
     /// Waits for the grant. `None` if another contender was ahead of a `try`. The contender then leaves.
     pub(super) async fn granted(&mut self) -> Result<Option<Granted>, Error> {
         let granted = self.until(|state| match state {
-            State::Holding(grant) => Some(Ok(Some(grant))),
+            State::Holding { node, .. } => Some(Ok(Some(node))),
             State::Leaving { .. } | State::Over(Outcome::InTheWay) => Some(Ok(None)),
             State::Failed { outcome, .. } | State::Over(outcome) => Some(Err(outcome)),
             State::Contending | State::Placed | State::Kept => None,
         });
-        let grant = granted.await?.map_err(|outcome| self.error(outcome))?;
+        let node = granted.await?.map_err(|outcome| self.error(outcome))?;
         if let Some(watch) = self.polled.get_mut().watch.take() {
             // The predecessor has handed over its hold, so the watch fires soon. To remove the watch would cost a request.
             self.engine.spawn(async {
                 let _fired = watch.await;
             });
         }
-        Ok(grant.map(|grant| self.engine.granted(self.id, grant)))
+        Ok(node.map(|node| self.engine.granted(self.id, node)))
     }
 
     /// Gives up or releases. When this returns `Ok`, the node is gone, unless it was kept. `hands_over`: the hold is handed over to

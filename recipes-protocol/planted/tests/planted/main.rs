@@ -83,6 +83,13 @@ fn a_grant_to_a_contender_whose_node_is_not_listed_is_found() {
 }
 
 #[test]
+fn a_listing_that_is_a_proof_without_the_own_node_is_found() {
+    let two = lab(&[(Lock, 0), (Lock, 1)], Faults::DELETED);
+    expect_to_find("a listing without the own node is a proof", &two, EXCLUSION);
+    expect_to_find("a listing without the own node is a proof", &two, GRANTED_IN_TURN);
+}
+
+#[test]
 fn a_create_that_is_repeated_without_a_search_is_found_waiting_for_itself() {
     let one = lab(&[(Lock, 0)], Faults { cuts: 1, drops: 1, ..NONE });
     expect_to_find("a create is repeated without a search", &one, SERVED);

@@ -218,7 +218,7 @@ impl World {
     /// Tells whether a user holds, as far as it can know.
     fn holds(&self, user: &User) -> bool {
         let Phase::Inside(id) = user.phase else { return false };
-        matches!(self.sessions[user.session].queue.state(id), Standing::Holding(_))
+        matches!(self.sessions[user.session].queue.state(id), Standing::Holding { .. })
     }
 
     /// Tells whether a user waits for its grant, with a node in the queue or without.
@@ -231,7 +231,7 @@ impl World {
     /// contender that does not leave.
     fn note_grant(&mut self, session: SessionNo, id: ContenderId) {
         let queue = &self.sessions[session].queue;
-        let Standing::Holding(grant) = queue.state(id) else { return };
+        let Standing::Holding { node, handed_over_by } = queue.state(id) else { return };
         let wish = queue.wish(id);
         let has_left = |child: &Child| {
             self.contenders().any(|(other_session, queue, other)| {
@@ -248,10 +248,10 @@ impl World {
                 is_of_node && stands_aside
             })
         };
-        let is_barred = self.server.barring(&grant.node.name, wish.names).any(|child| !has_left(child));
-        let own = self.server.children.get(&grant.node.name);
-        let is_there = own.is_some_and(|own| own.czxid == grant.node.czxid);
-        self.is_granted_wrongly |= is_barred || !is_there && grant.handed_over_by.is_none();
+        let is_barred = self.server.barring(&node.name, wish.names).any(|child| !has_left(child));
+        let own = self.server.children.get(&node.name);
+        let is_there = own.is_some_and(|own| own.czxid == node.czxid);
+        self.is_granted_wrongly |= is_barred || !is_there && handed_over_by.is_none();
     }
 
     fn contenders(&self) -> impl Iterator<Item = (SessionNo, &SessionQueue, ContenderId)> {

@@ -8,8 +8,8 @@
 //!
 //! * `joining`: it creates its node, alone or in a batch, and finds the node if the reply was lost.
 //! * `waiting`: it looks at the queue and waits for its predecessor, until a proof shows that no contender is ahead.
-//! * `leaving`: it gives up or releases. If the next contender in the queue belongs to the same session, that one gets the lock at
-//!   once.
+//! * `handover`: if it releases and the next contender in the queue belongs to the same session, that one gets the lock at once.
+//! * `leaving`: it deletes its node, also if it gives up before.
 //!
 //! # What a shell must do
 //!
@@ -25,6 +25,7 @@
 //! 6. When the session ends, it drops the queue, or discards each contender. The servers delete the session's nodes.
 
 mod ask;
+mod chain;
 mod contender;
 mod grant_proof;
 mod handover;

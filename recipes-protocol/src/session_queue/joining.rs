@@ -296,6 +296,23 @@ impl Step<'_> {
         matches!(&self.contender(id).phase, Phase::Leaving(leaving) if leaving.stage == LeavingStage::AwaitingCreate)
     }
 
+    /// Goes on after a pause.
+    pub(super) fn on_woke(&mut self, id: ContenderId, pause: Pause) {
+        match (&self.contender(id).phase, pause) {
+            (Phase::Batching, Pause::Join) => {
+                let joining = self.local(id).batch.take();
+                joining.into_iter().for_each(|id| self.join(id));
+            }
+            (Phase::Finding(_), Pause::ReplyLost) => self.find(id),
+            (Phase::Throttled(creating), Pause::Throttled) => {
+                let creating = *creating;
+                self.create(id, FirstLook::None, creating);
+            }
+            (Phase::Leaving(_), pause) => self.on_leaving_woke(id, pause),
+            _ => {}
+        }
+    }
+
     /// Handles the answer to `create` for a contender that leaves. `made`: the node, if the answer names one.
     fn on_created_late(&mut self, id: ContenderId, made: Option<Made>) {
         match made {

@@ -1,17 +1,7 @@
-//! Leaving the queue: a contender deletes its node, however often replies are lost. It may hand its hold over to its successor.
-//!
-//! A session that holds may choose which of its contenders has the lock, under two conditions. One contender has it at a time,
-//! and no other session can be granted meanwhile. No other session can, as long as a node of this session stands ahead of theirs.
-//!
-//! So a contender that releases hands its hold over at once, if the contender with the next number belongs to the session and
-//! waits for it. It deletes its own node in a transaction that fails if the successor's node is missing. If the transaction
-//! fails, somebody deleted the node of the new holder. Then the node that was to be deleted is kept in its place, until no
-//! contender of the [`Chain`] holds any more. If both nodes are deleted, the hold is lost.
+//! Leaving the queue: a contender deletes its node, however often replies are lost.
 
-use super::ask::{Ask, Condition, ContenderId, Failure, FirstLook, NotDeleted, Pause};
+use super::ask::{Ask, Condition, ContenderId, Failure, NotDeleted, Pause};
 use super::contender::{Claim, Leaving, LeavingStage, Node, Outcome, Phase, Successor};
-use super::grant_proof::GrantProof;
-use super::handover::Chain;
 use super::step::Step;
 use crate::names::Naming;
 
@@ -22,8 +12,9 @@ impl Step<'_> {
         if matches!(self.contender(id).phase, Phase::Leaving(_) | Phase::Over(_)) {
             return;
         }
-        let successor = if hands_over { self.successor(id) } else { None };
-        self.start_to_leave(id, Outcome::Gone, false, successor);
+        if !(hands_over && self.hand_over(id)) {
+            self.start_to_leave(id, Outcome::Gone, false, None);
+        }
     }
 
     /// Ends the contender with a failure. If it may have a node, the node is deleted.
@@ -37,7 +28,14 @@ impl Step<'_> {
         self.start_to_leave(id, Outcome::InTheWay, false, None);
     }
 
-    fn start_to_leave(&mut self, id: ContenderId, outcome: Outcome, is_failure: bool, next: Option<ContenderId>) {
+    /// Starts to delete what the contender may have. `successor`: the contender that gets its hold.
+    pub(super) fn start_to_leave(
+        &mut self,
+        id: ContenderId,
+        outcome: Outcome,
+        is_failure: bool,
+        successor: Option<Box<Successor>>,
+    ) {
         let was = self.contender(id).phase.clone();
         let mut stage = LeavingStage::Deleting;
         match &was {
@@ -52,71 +50,21 @@ impl Step<'_> {
             Phase::Finding(finding) if !is_failure => stage = LeavingStage::Finding(finding.clone()),
             _ => {}
         }
-        let successor = next.map(|next| Box::new(self.link_to(id, next, &was)));
+        let hands_over = successor.is_some();
         let leaving = Leaving { outcome, stage, is_failure, is_reply_lost: false, is_refused: false, successor };
         let is_under_way = leaving.stage != LeavingStage::Deleting;
         self.enter_phase(id, Phase::Leaving(leaving));
         if !is_under_way {
             self.clean_up(id);
         }
-        match (next, was) {
-            // After the deletion, so that the successor's own deletion is sent later.
-            (Some(next), Phase::Holding { proof, .. }) => self.hold_next(id, next, proof),
-            (None, Phase::Holding { chain: Some(chain), .. }) => self.end_chain(chain),
-            _ => {}
+        if let Phase::Holding { chain: Some(chain), .. } = was
+            && !hands_over
+        {
+            self.end_chain(chain);
         }
     }
 
-    /// Returns the successor, if it belongs to this session and waits for this contender.
-    fn successor(&mut self, id: ContenderId) -> Option<ContenderId> {
-        if !matches!(self.contender(id).phase, Phase::Holding { .. }) {
-            return None;
-        }
-        let number_behind = self.contender(id).node().sequence.after();
-        let next = self.local(id).member(number_behind)?;
-        (self.contender(next).phase == Phase::Watching { behind: Some(id) }).then_some(next)
-    }
-
-    /// Records in the chain that the hold goes to the next contender.
-    fn link_to(&mut self, id: ContenderId, next: ContenderId, was: &Phase) -> Successor {
-        let chain = match was {
-            Phase::Holding { chain: Some(chain), .. } => *chain,
-            _ => id,
-        };
-        let node = self.contender(id).node().clone();
-        let made = self.contender(next).node().made.clone();
-        let links = self.queue.chains.entry(chain).or_insert(Chain { holder: next, kept: Vec::new(), note: None });
-        links.holder = next;
-        if self.queue.contenders[&id].wish.naming == Naming::Numbered {
-            links.note = node.note.map(|note| (note.parent, note.version));
-        }
-        Successor { id: next, made, chain }
-    }
-
-    /// Grants the hold to the successor.
-    fn hold_next(&mut self, id: ContenderId, next: ContenderId, proof: GrantProof) {
-        let Phase::Leaving(Leaving { successor: Some(successor), .. }) = &self.contender(id).phase else {
-            unreachable!("BUG: a hold is handed over to no contender")
-        };
-        let chain = successor.chain;
-        let note = self.queue.chains.get(&chain).and_then(|chain| chain.note);
-        let contender = self.contender(next);
-        // Both nodes existed at the same time, so they are children of one node.
-        contender.parent = contender.parent.or(note.map(|(parent, _)| parent));
-        contender.note_version = note.map(|(_, version)| version);
-        self.hold(next, proof.handed_over(id), Some(chain));
-    }
-
-    /// Ends the chain, and deletes the nodes that were kept for it.
-    fn end_chain(&mut self, chain: ContenderId) {
-        let kept = self.queue.chains.remove(&chain).map(|chain| chain.kept);
-        for id in kept.into_iter().flatten() {
-            self.leaving(id).successor = None;
-            self.clean_up(id);
-        }
-    }
-
-    fn leaving(&mut self, id: ContenderId) -> &mut Leaving {
+    pub(super) fn leaving(&mut self, id: ContenderId) -> &mut Leaving {
         match &mut self.contender(id).phase {
             Phase::Leaving(leaving) => leaving,
             phase => unreachable!("BUG: {phase:?} does not leave"),
@@ -124,7 +72,7 @@ impl Step<'_> {
     }
 
     /// Sends the next request to delete what the contender may have on the server.
-    fn clean_up(&mut self, id: ContenderId) {
+    pub(super) fn clean_up(&mut self, id: ContenderId) {
         match self.contender(id).claim {
             Claim::Nothing => self.end_as(id, Outcome::NothingThere),
             Claim::Unnamed => self.find(id),
@@ -145,7 +93,7 @@ impl Step<'_> {
         self.send_delete(id);
     }
 
-    fn send_delete(&mut self, id: ContenderId) {
+    pub(super) fn send_delete(&mut self, id: ContenderId) {
         let Node { note, is_doubtful, .. } = self.contender(id).node();
         *is_doubtful = true;
         let note = *note;
@@ -178,19 +126,6 @@ impl Step<'_> {
         }
     }
 
-    /// Handles the answer to whether the successor's node exists, after this contender's node was found missing. If both are
-    /// missing and the successor still holds, its hold is lost. If the successor holds no more, it deleted its node itself.
-    fn check_successor(&mut self, id: ContenderId, czxid: Result<Option<i64>, Failure>) {
-        let Some(successor) = self.leaving(id).successor.clone() else { return };
-        let Successor { id: next, made, chain } = *successor;
-        let is_gone = czxid.is_ok_and(|czxid| czxid != Some(made.czxid));
-        if is_gone && self.queue.chains.get(&chain).is_some_and(|chain| chain.holder == next) {
-            // The name may belong to another node by now.
-            self.contender(next).node().is_doubtful = true;
-            self.ask(Ask::Lose(next));
-        }
-    }
-
     pub(super) fn on_deleted(&mut self, id: ContenderId, deleted: Result<(), NotDeleted>) {
         let Phase::Leaving(leaving) = &mut self.contender(id).phase else { return };
         if leaving.stage != LeavingStage::Deleting {
@@ -199,7 +134,14 @@ impl Step<'_> {
         match deleted {
             Ok(()) => self.end_as(id, Outcome::Gone),
             Err(NotDeleted::NoNode) => self.node_is_gone(id),
-            Err(NotDeleted::Unmet) => self.on_unmet(id),
+            Err(NotDeleted::Unmet) => match leaving.successor.as_ref().map(|successor| successor.chain) {
+                Some(chain) => self.on_successor_missing(id, chain),
+                // Without a note the next waiter lists the queue.
+                None => {
+                    self.contender(id).node().note = None;
+                    self.send_delete(id);
+                }
+            },
             Err(NotDeleted::Failed(Failure::ReplyLost)) => {
                 leaving.is_reply_lost = true;
                 self.pause(id, Pause::ReplyLost);
@@ -209,38 +151,9 @@ impl Step<'_> {
         }
     }
 
-    /// Handles a deletion whose condition was not met: the successor's node is missing, or the note could not be written.
-    fn on_unmet(&mut self, id: ContenderId) {
-        let chain = self.leaving(id).successor.as_ref().map(|successor| successor.chain);
-        // Without a note the next waiter lists the queue.
-        match chain {
-            Some(chain) if self.queue.chains.contains_key(&chain) => {
-                self.contender(id).node().note = None;
-                self.leaving(id).stage = LeavingStage::Kept;
-                self.remove_member(id);
-                if let Some(chain) = self.queue.chains.get_mut(&chain) {
-                    chain.kept.push(id);
-                }
-                self.ask(Ask::Tell(id));
-            }
-            // The chain has ended: the successor has released or given up, so this node is not needed.
-            Some(_) => {
-                self.leaving(id).successor = None;
-                self.send_delete(id);
-            }
-            None => {
-                self.contender(id).node().note = None;
-                self.send_delete(id);
-            }
-        }
-    }
-
     fn node_is_gone(&mut self, id: ContenderId) {
         match self.leaving(id).successor.clone() {
-            Some(successor) => {
-                self.leaving(id).stage = LeavingStage::AskingForSuccessor;
-                self.ask(Ask::Identify(id, successor.made.name));
-            }
+            Some(successor) => self.ask_for_successor(id, successor.made.name),
             None => self.end_as_gone(id),
         }
     }
@@ -279,32 +192,22 @@ impl Step<'_> {
         self.ask(Ask::Tell(id));
     }
 
-    fn remove_member(&mut self, id: ContenderId) {
+    pub(super) fn remove_member(&mut self, id: ContenderId) {
         if let Claim::Node(node) = &self.contender(id).claim {
             let sequence = node.sequence;
             self.local(id).remove_member(sequence, id);
         }
     }
 
-    pub(super) fn on_woke(&mut self, id: ContenderId, pause: Pause) {
-        match (&mut self.contender(id).phase, pause) {
-            (Phase::Batching, Pause::Join) => {
-                let joining = self.local(id).batch.take();
-                joining.into_iter().for_each(|id| self.join(id));
+    /// Goes on after a pause of a contender that leaves.
+    pub(super) fn on_leaving_woke(&mut self, id: ContenderId, pause: Pause) {
+        let leaving = self.leaving(id);
+        match leaving.stage {
+            LeavingStage::Finding(_) if pause == Pause::ReplyLost => self.find(id),
+            LeavingStage::Pausing(reason) if reason == pause => {
+                leaving.is_refused = false;
+                self.clean_up(id);
             }
-            (Phase::Finding(_), Pause::ReplyLost) => self.find(id),
-            (Phase::Throttled(creating), Pause::Throttled) => {
-                let creating = *creating;
-                self.create(id, FirstLook::None, creating);
-            }
-            (Phase::Leaving(leaving), pause) => match leaving.stage {
-                LeavingStage::Finding(_) if pause == Pause::ReplyLost => self.find(id),
-                LeavingStage::Pausing(reason) if reason == pause => {
-                    leaving.is_refused = false;
-                    self.clean_up(id);
-                }
-                _ => {}
-            },
             _ => {}
         }
     }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::ask::{Ask, ContenderId, Event, Made, Viewpoint};
+use super::chain::Chain;
 use super::contender::{Claim, Contender, Phase, State, Wish, WishKind};
-use super::handover::Chain;
 use super::join_batching::Batching;
 use super::local_queue::LocalQueue;
 use super::node_owners::NodeOwners;

@@ -21,7 +21,7 @@ use stats::{Ratio, median, paired, rate};
 use zk_recipes_protocol::leases::{self, Leases};
 use zk_recipes_protocol::liveness::{Event, Liveness, LossEpoch, Margins};
 use zk_recipes_protocol::names::{Mode, Names, Sequence};
-use zk_recipes_protocol::queue::{Contender, Predecessor, Queue};
+use zk_recipes_protocol::queue::{Predecessor, Queue, Queued};
 
 /// The numbers below `count`, each once, ordered by their hashes. So the order is always the same and has no runs, which a
 /// sort would notice.
@@ -118,7 +118,7 @@ fn predecessor_of(
 #[bench::of_100(args = (100), setup = queue)]
 #[bench::of_1000(args = (1_000), setup = queue)]
 #[bench::of_10000(args = (10_000), setup = queue)]
-fn into_order(queue: Queue<&'static String>) -> Vec<(Contender<&'static String>, bool)> {
+fn into_order(queue: Queue<&'static String>) -> Vec<(Queued<&'static String>, bool)> {
     black_box(queue).into_order()
 }
 

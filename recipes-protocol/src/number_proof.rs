@@ -19,7 +19,7 @@ const GRANTS_IN_A_ROW: u8 = 2;
 
 /// A grant of the lock to one contender alone: no contender was ahead of it any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Grant {
+pub struct GrantedNumber {
     /// The lock's node that has given the number.
     pub parent: ParentCzxid,
     /// The number of the contender.
@@ -29,7 +29,7 @@ pub struct Grant {
 /// What the grants of a session prove to its next contender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NumberProof {
-    last: Option<Grant>,
+    last: Option<GrantedNumber>,
     /// Whether the last holder has released.
     is_released: bool,
     /// Consecutive grants: in one lock's node, without a number in between and without another change of that node.
@@ -38,7 +38,7 @@ pub struct NumberProof {
 
 /// The grant that a contender may directly follow, noted before its `create` is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Expected(Grant);
+pub struct Expected(GrantedNumber);
 
 /// What to send right behind a `create`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,14 +53,14 @@ pub enum FirstRequests {
 
 impl NumberProof {
     /// Notes that a contender was granted the lock alone.
-    pub fn granted(&mut self, grant: Grant) {
+    pub fn granted(&mut self, grant: GrantedNumber) {
         let follows = self.last.is_some_and(|last| last.is_followed_by(grant.sequence, Some(grant.parent)));
         self.in_a_row = if follows { self.in_a_row.saturating_add(1) } else { 1 };
         (self.last, self.is_released) = (Some(grant), false);
     }
 
     /// Notes that the holder of a grant has released. From now on it does not hold, even if its node still exists.
-    pub fn released(&mut self, grant: Grant) {
+    pub fn released(&mut self, grant: GrantedNumber) {
         self.is_released |= self.last == Some(grant);
     }
 
@@ -86,7 +86,7 @@ impl NumberProof {
     }
 }
 
-impl Grant {
+impl GrantedNumber {
     fn is_followed_by(self, own: Sequence, watched: Option<ParentCzxid>) -> bool {
         own.before() == self.sequence && watched == Some(self.parent)
     }

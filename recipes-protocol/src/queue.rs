@@ -9,7 +9,7 @@ use crate::names::{Mode, Names, Sequence};
 
 /// A child of the lock's node that takes part in the queue. `S` is its name, owned or borrowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Contender<S> {
+pub struct Queued<S> {
     /// The name of its node.
     pub name: S,
     /// How it wants the lock.
@@ -33,14 +33,14 @@ pub struct Predecessor {
 pub struct Queue<S> {
     names: Names,
     /// The contenders by number. Numbers begin anew after the last one, so the first of them may be behind the last.
-    contenders: Vec<Contender<S>>,
+    contenders: Vec<Queued<S>>,
     /// The places of the contenders that want the lock alone, in the same order.
     exclusive: Vec<usize>,
     /// A child that is no contender of ours, if there is one. We ignore it. Curator would count it.
     foreign: Option<S>,
 }
 
-impl<S> Contender<S> {
+impl<S> Queued<S> {
     /// Tells whether `other` is ahead of this one and keeps it from holding.
     fn is_barred_by(&self, other: &Self) -> bool {
         let ahead = other.sequence.queue_cmp(self.sequence).is_lt();
@@ -56,7 +56,7 @@ impl<S: AsRef<str>> Queue<S> {
         let mut foreign = None;
         for name in children {
             match names.parse(name.as_ref()) {
-                Some((mode, sequence)) => contenders.push(Contender { name, mode, sequence }),
+                Some((mode, sequence)) => contenders.push(Queued { name, mode, sequence }),
                 None => foreign = Some(name),
             }
         }
@@ -76,7 +76,7 @@ impl<S: AsRef<str>> Queue<S> {
         self.find(name).is_some()
     }
 
-    fn find(&self, name: &str) -> Option<&Contender<S>> {
+    fn find(&self, name: &str) -> Option<&Queued<S>> {
         let (_, sequence) = self.names.parse(name)?;
         let smaller = self.contenders.partition_point(|other| other.sequence < sequence);
         let mut equal = self.contenders[smaller..].iter().take_while(|other| other.sequence == sequence);
@@ -99,8 +99,8 @@ impl<S: AsRef<str>> Queue<S> {
     }
 
     /// Returns the nearest contender that keeps `own` from holding.
-    fn bar_of(&self, own: &Contender<S>) -> Option<&Contender<S>> {
-        let is_smaller = |other: &Contender<S>| other.sequence < own.sequence;
+    fn bar_of(&self, own: &Queued<S>) -> Option<&Queued<S>> {
+        let is_smaller = |other: &Queued<S>| other.sequence < own.sequence;
         // The number before the smallest one is the greatest one.
         let nearest = match own.mode {
             Mode::Exclusive => {
@@ -117,10 +117,10 @@ impl<S: AsRef<str>> Queue<S> {
     }
 
     /// Returns the contenders in the order of the queue, each with whether it holds.
-    pub fn into_order(self) -> Vec<(Contender<S>, bool)> {
+    pub fn into_order(self) -> Vec<(Queued<S>, bool)> {
         let held: Vec<bool> = self.contenders.iter().map(|own| self.bar_of(own).is_none()).collect();
         // If the numbers have begun anew, the queue begins behind the gap.
-        let is_gap = |pair: &[Contender<S>]| pair[0].sequence.queue_cmp(pair[1].sequence).is_gt();
+        let is_gap = |pair: &[Queued<S>]| pair[0].sequence.queue_cmp(pair[1].sequence).is_gt();
         let head = self.contenders.windows(2).position(is_gap).map_or(0, |before| before + 1);
         let mut order: Vec<_> = self.contenders.into_iter().zip(held).collect();
         order.rotate_left(head);

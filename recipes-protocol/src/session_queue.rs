@@ -29,7 +29,6 @@ mod chain;
 mod contender;
 mod grant_proof;
 mod handover;
-mod join_batching;
 mod joining;
 mod leaving;
 mod local_queue;
@@ -42,5 +41,5 @@ pub use self::ask::{
     Pause, Seen, Viewpoint, Warning,
 };
 pub use self::contender::{Outcome, State, Wish, WishKind};
-pub use self::join_batching::Batching;
+pub use self::local_queue::Batching;
 pub use self::step::SessionQueue;

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use super::ask::{Ask, ContenderId, Event, Made, Viewpoint};
 use super::chain::Chain;
 use super::contender::{Claim, Contender, Phase, State, Wish, WishKind};
-use super::join_batching::Batching;
-use super::local_queue::LocalQueue;
+use super::local_queue::{Batching, LocalQueue};
 use super::node_owners::NodeOwners;
 use crate::names::Names;
 

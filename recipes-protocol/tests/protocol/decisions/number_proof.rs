@@ -1,12 +1,12 @@
 use zk_recipes_protocol::names::Sequence;
-use zk_recipes_protocol::number_proof::{Expected, FirstRequests, Grant, NumberProof};
+use zk_recipes_protocol::number_proof::{Expected, FirstRequests, GrantedNumber, NumberProof};
 use zk_recipes_protocol::stat::ParentCzxid;
 
 const PARENT: ParentCzxid = ParentCzxid(1);
 const OTHER: ParentCzxid = ParentCzxid(2);
 
-fn grant(number: i32) -> Grant {
-    Grant { parent: PARENT, sequence: Sequence::new(number) }
+fn grant(number: i32) -> GrantedNumber {
+    GrantedNumber { parent: PARENT, sequence: Sequence::new(number) }
 }
 
 /// Returns what is known after these grants in one node. Each of them was released.
@@ -65,7 +65,7 @@ fn no_number_follows_a_grant_whose_holder_has_not_released() {
     assert_eq!(known.first_requests(Some(PARENT)), FirstRequests::Look);
     known.released(grant(5));
     assert_eq!(known.expected(), None, "that was an earlier one");
-    known.released(Grant { parent: OTHER, ..grant(6) });
+    known.released(GrantedNumber { parent: OTHER, ..grant(6) });
     assert_eq!(known.expected(), None, "that was one of this number in another node");
     known.released(grant(6));
     assert!(trusts(&known, Some(PARENT), 7));
@@ -91,7 +91,7 @@ fn a_watch_of_another_node_or_none_proves_nothing() {
 #[test]
 fn numbers_that_begin_anew_are_another_row() {
     let mut known = after(&[4, 5]);
-    let anew = Grant { parent: OTHER, ..grant(6) };
+    let anew = GrantedNumber { parent: OTHER, ..grant(6) };
     known.granted(anew);
     known.released(anew);
     assert_eq!(known.first_requests(Some(OTHER)), FirstRequests::Look);

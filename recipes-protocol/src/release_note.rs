@@ -19,13 +19,11 @@ use crate::stat::{ParentCzxid, Stat};
 const RELEASED: &str = "released-";
 /// The text between the number and the `czxid` of the lock's node. The `czxid` is written with 16 hexadecimal digits.
 const OF_NODE: &str = "-of-0x";
-/// The notes of older versions: one of these and then the number alone. They do not name the lock's node.
-const OLDER_NOTES: [&str; 2] = [RELEASED, "releasing-"];
 
 /// The data of the lock's node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum NoteState {
-    /// No note, or one of an older version. It proves nothing, and a note may replace it.
+    /// No note. It proves nothing, and a note may replace it.
     NoNote,
     /// The contender of this number has held and released, in this lock's node.
     Released { number: Sequence, of_node: ParentCzxid },
@@ -62,21 +60,15 @@ impl NoteState {
     fn parse(data: &[u8]) -> Self {
         let Ok(text) = std::str::from_utf8(data) else { return Self::Foreign };
         let note = text.rsplit_once(OF_NODE).and_then(|(head, czxid)| {
-            let number = number_after(RELEASED, head)?;
+            let number = head.starts_with(RELEASED).then(|| Sequence::parse(head, RELEASED))??;
             Some(Self::Released { number, of_node: ParentCzxid(i64::from_str_radix(czxid, 16).ok()?) })
         });
-        let is_older = || OLDER_NOTES.iter().any(|kind| number_after(kind, text).is_some());
         match note {
             Some(note) => note,
-            None if text.is_empty() || is_older() => Self::NoNote,
+            None if text.is_empty() => Self::NoNote,
             None => Self::Foreign,
         }
     }
-}
-
-/// Returns the number in a text that consists of this `kind` and a number.
-fn number_after(kind: &str, text: &str) -> Option<Sequence> {
-    text.starts_with(kind).then(|| Sequence::parse(text, kind)).flatten()
 }
 
 impl Note {

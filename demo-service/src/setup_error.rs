@@ -120,6 +120,18 @@ pub enum SetupError {
         /// The first migration that this build does not know.
         version: i64,
     },
+    /// The database was migrated by a revision from before the first release.
+    #[error(
+        "the database at {place} has migration {version} of a revision before the first release, which this build does \
+         not upgrade; name an empty database in --database-url (DATABASE_URL), or drop this one with its sales and create \
+         it again"
+    )]
+    SchemaEarlier {
+        /// Host, port and database.
+        place: String,
+        /// The first migration that this build does not have any more.
+        version: i64,
+    },
     /// A migration in the database differs from the migration embedded in this build.
     #[error(
         "migration {version} was applied to the database with other contents; point --database-url \

@@ -71,7 +71,7 @@ pub struct OrderLine {
     pub sale: i64,
     /// How many units.
     pub quantity: i64,
-    /// Units left, as the strategy saw them. `None` in orders from before the service recorded this.
+    /// Units left, as the strategy saw them. `None` if the order does not say it.
     pub remaining: Option<i64>,
     /// The fencing token of the hold, for a strategy with a lock in ZooKeeper.
     pub token: Option<Token>,

@@ -186,8 +186,8 @@ async fn lock(connection: &mut PgConnection, goods_no: GoodsNo) -> Result<Goods,
     Ok(Goods { goods_no, sale: row.sale, stock_initial: row.stock_initial, on_hand: row.on_hand, guard: None })
 }
 
-/// Writes the units that a sale left into the ledger. If the ledger does not have the sale, adds its row: an earlier
-/// version of the service started the sale, or somebody started it by hand.
+/// Writes the units that a sale left into the ledger. If the ledger does not have the sale, adds its row: somebody
+/// started the sale by hand.
 async fn note_end(connection: &mut PgConnection, ended: &Goods) -> Result<(), sqlx::Error> {
     let noted = sqlx::query!(
         "insert into sales (goods_no, sale, stock_initial, on_hand_final) values ($1, $2, $3, $4)

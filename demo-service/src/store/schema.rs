@@ -164,11 +164,17 @@ fn compare(applied: &BTreeMap<i64, &Cow<'static, [u8]>>) -> Result<(), Mismatch>
 impl Mismatch {
     fn into_error(self, place: String, role: &str) -> SetupError {
         match self {
-            Self::Unknown(version) => SetupError::SchemaNewer { version },
+            Self::Unknown(version) => unknown(version, place),
             Self::Changed(version) => SetupError::SchemaDiffers { version },
             Self::Missing(version) => SetupError::SchemaOlder { place, role: role.to_owned(), version },
         }
     }
+}
+
+/// Returns the error for a migration that this build does not have. The first one of this build has the whole schema.
+fn unknown(version: i64, place: String) -> SetupError {
+    let is_earlier = MIGRATIONS.iter().next().is_some_and(|first| version < first.version);
+    if is_earlier { SetupError::SchemaEarlier { place, version } } else { SetupError::SchemaNewer { version } }
 }
 
 /// Returns whether the table of the migrations does not exist, or the role may not read it. Then no migration counts
@@ -199,7 +205,7 @@ fn is_local(options: &PgConnectOptions) -> bool {
 
 fn refusal(error: MigrateError, place: String) -> SetupError {
     match error {
-        MigrateError::VersionMissing(version) => SetupError::SchemaNewer { version },
+        MigrateError::VersionMissing(version) => unknown(version, place),
         MigrateError::VersionMismatch(version) => SetupError::SchemaDiffers { version },
         MigrateError::Execute(source) | MigrateError::ExecuteMigration(source, _) if is_taken_name(&source) => {
             SetupError::NotEmpty { place, source }
@@ -243,15 +249,14 @@ mod tests {
     fn a_schema_fits_when_it_has_every_embedded_migration_as_it_is_and_no_other() {
         let all: BTreeMap<_, _> = MIGRATIONS.iter().map(|one| (one.version, &one.checksum)).collect();
         assert_eq!(compare(&all), Ok(()));
-        assert_eq!(compare(&BTreeMap::new()), Err(Mismatch::Missing(1)));
+        assert_eq!(compare(&BTreeMap::new()), Err(Mismatch::Missing(10)));
         let other = Cow::Borrowed(&b"other"[..]);
-        for (version, expected) in [(2, Mismatch::Changed(2)), (9001, Mismatch::Unknown(9001))] {
+        for (version, expected) in
+            [(9, Mismatch::Unknown(9)), (10, Mismatch::Changed(10)), (9001, Mismatch::Unknown(9001))]
+        {
             let mut applied = all.clone();
             applied.insert(version, &other);
             assert_eq!(compare(&applied), Err(expected));
         }
-        let mut applied = all.clone();
-        applied.remove(&2);
-        assert_eq!(compare(&applied), Err(Mismatch::Missing(2)));
     }
 }

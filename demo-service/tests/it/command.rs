@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use sqlx::Executor;
-use testbed::{Process, ProcessConfig, Stdout};
+use sqlx::{Connection, Executor, PgConnection};
+use testbed::{Postgres, PostgresConfig, Process, ProcessConfig, Stdout};
 
 use crate::lab::Lab;
 use crate::program::PROGRAM;
@@ -102,7 +102,29 @@ async fn a_database_of_a_later_version_is_refused() {
     lab.connect().await.execute(other).await.unwrap();
     lab.connect().await.execute("update _sqlx_migrations set checksum = ''").await.unwrap();
     let complaint = refusal(&lab.database_url, &lab.zookeeper, &[]);
-    assert!(complaint.contains("migration 1 ") && complaint.contains("other contents"), "{complaint}");
+    assert!(complaint.contains("migration 10 ") && complaint.contains("other contents"), "{complaint}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_of_an_earlier_revision_is_refused() {
+    let postgres = Postgres::start(PostgresConfig::default()).await.unwrap();
+    let owner = postgres.url("postgres");
+    let mut connection = PgConnection::connect(&owner).await.unwrap();
+    connection.execute("create role seckill_service login").await.unwrap();
+    let lab = Lab::on_postgres(owner.clone()).await;
+    lab.start(&[]).await.request_stop().await.unwrap();
+    let earlier = "delete from _sqlx_migrations;
+                   insert into _sqlx_migrations (version, description, success, checksum, execution_time)
+                   select version, 'earlier', true, '', 0 from generate_series(1, 9) as version;
+                   grant select on _sqlx_migrations to seckill_service";
+    connection.execute(earlier).await.unwrap();
+    for role in ["postgres", "seckill_service"] {
+        let url = owner.replace("//postgres@", &format!("//{role}@"));
+        let complaint = refusal(&url, &lab.zookeeper, &[]);
+        for part in ["migration 1 ", "before the first release", "empty database", "--database-url"] {
+            assert!(complaint.contains(part), "{role}: {complaint}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

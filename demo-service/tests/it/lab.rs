@@ -11,7 +11,6 @@ use demo_service::secrets::Secret;
 use demo_service::strategy::registry;
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
-use sqlx::migrate::Migrator;
 use sqlx::{Connection, Executor, PgConnection};
 use testbed::{Postgres, PostgresConfig, Proxy, TestChroot, TestDatabase};
 use tokio::sync::oneshot;
@@ -19,9 +18,6 @@ use tokio::task::JoinHandle;
 use zk_recipes::{MultiGuard, MultiLock, Mutex, Session, SessionConfig};
 
 pub(crate) const TOKEN: &str = "the token of these tests";
-
-/// The migrations of the service, for tests that stop at an earlier one.
-pub(crate) static MIGRATIONS: Migrator = sqlx::migrate!("../migrations");
 
 /// Keys that a test can wait for the end of, and times that go with them.
 pub(crate) const SHORT_LIVED_KEYS: [&str; 8] =

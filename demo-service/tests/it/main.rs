@@ -28,7 +28,6 @@ mod load_tools;
 mod logs;
 mod looking;
 mod metrics;
-mod migrations;
 mod mixtures;
 mod ordering;
 mod outages;

@@ -213,20 +213,17 @@ async fn who_may_not_create_tables_is_told_to_have_them_migrated() {
     let owner = postgres.url("postgres");
     execute(&owner, "create role seckill_service login").await.unwrap();
     let lab = Lab::on_postgres(url_as("seckill_service", &owner)).await;
-    let assert_refused = async |version: i64| {
+    let assert_refused = async || {
         let refused = Server::start(lab.config(&[])).await.err().unwrap();
-        assert!(
-            matches!(&refused, SetupError::SchemaOlder { version: missing, .. } if *missing == version),
-            "{refused}"
-        );
+        assert!(matches!(refused, SetupError::SchemaOlder { version: 10, .. }), "{refused}");
         let complaint = refused.to_string();
-        for part in [&*format!("migration {version}"), "seckill_service", "--migrate-only", "owner's url"] {
+        for part in ["migration 10", "seckill_service", "--migrate-only", "owner's url"] {
             assert!(complaint.contains(part), "{complaint}");
         }
     };
-    assert_refused(1).await;
+    assert_refused().await;
     assert_migrates(&owner, None);
     lab.start(&[]).await.request_stop().await.unwrap();
-    execute(&owner, "delete from _sqlx_migrations where version = 2").await.unwrap();
-    assert_refused(2).await;
+    execute(&owner, "delete from _sqlx_migrations").await.unwrap();
+    assert_refused().await;
 }

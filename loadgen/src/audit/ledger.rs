@@ -15,9 +15,9 @@ pub struct SaleRow {
     pub goods_no: i64,
     /// The number of the sale.
     pub sale: i64,
-    /// When it started (RFC 3339); unknown of one from before there was a ledger.
+    /// When it started (RFC 3339); unknown of one without a row in the ledger.
     pub started_at: Option<String>,
-    /// Units that it began with; unknown of one from before there was a ledger.
+    /// Units that it began with; unknown of one without a row in the ledger.
     pub stock_initial: Option<i64>,
     /// Units that were left when it ended, or are left now if it is on.
     pub stock_final: Option<i64>,

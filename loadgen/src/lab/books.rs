@@ -154,7 +154,7 @@ fn numbers(opened: &[Goods]) -> (Vec<i64>, Vec<i64>) {
     opened.iter().map(|goods| (goods.goods_no, goods.sale)).unzip()
 }
 
-/// Every sale that the ledger, an order or the stock knows. One without a row in the ledger is from before there was a ledger,
+/// Every sale that the ledger, an order or the stock knows. One without a row in the ledger was started by hand,
 /// or its row is lost.
 async fn sales(connection: &mut PgConnection, goods_no: Option<i64>, sale: Option<i64>) -> Result<Vec<SaleRow>, Error> {
     sqlx::query_as!(

@@ -1,0 +1,162 @@
+-- The whole schema. Numbers below 10 were those of revisions before the first release: a database that has one is refused.
+
+-- One row a SKU. A reset starts a new sale and deletes nothing, so every sale can be audited afterwards. fence, fence_handover,
+-- fence_hold and version are what the fenced and the optimistic strategies check when they write.
+create table goods (
+    goods_no       bigint primary key,
+    sale           bigint not null,
+    stock_initial  bigint not null check (stock_initial >= 0),
+    on_hand        bigint not null check (on_hand >= 0),
+    fence          bigint not null default 0,
+    fence_handover bigint not null default 0,
+    version        bigint not null default 0,
+    guard          text,
+    strategy       text,
+    fence_hold     bigint,
+    constraint goods_guard_with_strategy check ((guard is null) = (strategy is null))
+);
+comment on column goods.guard is
+    'family of the strategies that may write this sale; null until the first purchase claims the sale';
+comment on column goods.strategy is
+    'strategy of the purchases of this sale that name none; null as long as the guard is';
+comment on column goods.fence_hold is
+    'identity of the hold that raised the fence, since the tokens of two ensembles may be equal; null before the first';
+
+-- Written in the deduction's own transaction: the orders of a sale are what was really sold, whatever a lost update did to
+-- goods.on_hand.
+create table orders (
+    order_id   bigint generated always as identity primary key,
+    strategy   text not null,
+    instance   text not null,
+    created_at timestamptz not null default clock_timestamp()
+);
+
+-- The lines of an order, one a SKU, which are sold together or not at all.
+create table order_lines (
+    order_id       bigint not null references orders,
+    goods_no       bigint not null references goods,
+    sale           bigint not null,
+    quantity       bigint not null check (quantity > 0),
+    remaining      bigint check (remaining >= 0),
+    token          bigint,
+    token_handover bigint,
+    primary key (order_id, goods_no)
+);
+create index order_lines_by_sale on order_lines (goods_no, sale);
+comment on column order_lines.remaining is 'units left as the deduction saw it';
+comment on column order_lines.token is
+    'fencing token of the hold that wrote the line; null for a strategy without one';
+comment on column order_lines.token_handover is
+    'second part of the fencing token: hand-overs within a process since the grant';
+
+-- The ledger: one row a sale. What it began with, less what its orders took, is what was left. The row of a sale is written in the
+-- transaction that starts it, which also ends the sale before.
+create table sales (
+    goods_no      bigint not null references goods,
+    sale          bigint not null,
+    stock_initial bigint not null check (stock_initial >= 0),
+    on_hand_final bigint check (on_hand_final >= 0),
+    started_at    timestamptz,
+    primary key (goods_no, sale)
+);
+comment on column sales.on_hand_final is
+    'goods.on_hand when the next sale started, which ended this one; null as long as it is on';
+comment on column sales.started_at is 'null for a sale that somebody started past the ledger';
+
+-- A key is written with the order that was sold under it. Refusals leave no key.
+create table idempotency_keys (
+    key      text primary key check (length(key) between 1 and 255),
+    cart     jsonb not null,
+    goods_no bigint not null references goods,
+    sale     bigint not null,
+    order_id bigint not null unique references orders
+);
+comment on column idempotency_keys.goods_no is 'the first SKU of the order, by number';
+comment on column idempotency_keys.sale is 'the sale of that SKU in which the order was sold';
+
+-- One purchase in one statement, for the strategy pg-function. Takes the units of each line if enough are left, and writes
+-- the order with its lines and its key, or writes nothing. The lines are in the order of their SKU numbers, as everywhere, so
+-- that no two carts can wait for each other.
+--
+-- outcome: 'sold'; or 'sold-out' or 'restarted' (the sale is over, or another family guards it) because of that line.
+-- If units of an earlier line were taken already, the function raises SD001 (sold out) or SD002 (restarted), which gives them
+-- back; the message is the number of the line. A key that has an order already raises 23505.
+--
+-- All waits for rows and for the key end in_wait_ms after the statement began. Postgres limits each wait by itself, so the
+-- limit is set before each.
+create function sell(
+    in_goods bigint[], in_sales bigint[], in_quantities bigint[],
+    in_family text, in_strategy text, in_instance text, in_key text, in_cart jsonb, in_wait_ms bigint,
+    out outcome text, out line integer, out order_id bigint, out remaining bigint[]
+) language plpgsql as $$
+declare
+    units_left bigint;
+    wait_until timestamptz := statement_timestamp() + in_wait_ms * interval '1 millisecond';
+begin
+    for i in 1 .. cardinality(in_goods) loop
+        perform set_config(
+            'lock_timeout', greatest(1, ceil(extract(epoch from wait_until - clock_timestamp()) * 1000))::bigint::text, true);
+        update goods set on_hand = goods.on_hand - in_quantities[i], version = goods.version + 1
+        where goods.goods_no = in_goods[i] and goods.sale = in_sales[i] and goods.guard = in_family
+            and goods.on_hand >= in_quantities[i]
+        returning goods.on_hand into units_left;
+        if not found then
+            line := i;
+            perform from goods
+            where goods.goods_no = in_goods[i] and goods.sale = in_sales[i] and goods.guard = in_family;
+            outcome := case when found then 'sold-out' else 'restarted' end;
+            if i > 1 then
+                raise exception using
+                    errcode = case outcome when 'sold-out' then 'SD001' else 'SD002' end, message = i::text;
+            end if;
+            return;
+        end if;
+        remaining[i] := units_left;
+    end loop;
+
+    insert into orders (strategy, instance) values (in_strategy, in_instance) returning orders.order_id into order_id;
+    insert into order_lines (order_id, goods_no, sale, quantity, remaining)
+    select sell.order_id, sold.* from unnest(in_goods, in_sales, in_quantities, sell.remaining) as sold;
+    if in_key is not null then
+        perform set_config(
+            'lock_timeout', greatest(1, ceil(extract(epoch from wait_until - clock_timestamp()) * 1000))::bigint::text, true);
+        insert into idempotency_keys (key, cart, goods_no, sale, order_id)
+        values (in_key, in_cart, in_goods[1], in_sales[1], order_id);
+    end if;
+    outcome := 'sold';
+end
+$$;
+
+comment on function sell is 'sells one cart in one statement, or nothing of it; see the strategy pg-function';
+
+-- The ZooKeeper ensemble and chroot whose locks guard the sales: one row, written by the first instance.
+create table lock_service (
+    is_only  boolean primary key default true check (is_only),
+    ensemble text not null,
+    servers  text not null,
+    since    timestamptz not null default clock_timestamp(),
+    database text not null default gen_random_uuid()::text
+);
+comment on column lock_service.ensemble is 'identity that the ensemble keeps in the node /seckill/ensemble';
+comment on column lock_service.servers is 'the connect string of the instance that wrote the row';
+comment on column lock_service.database is
+    'random identity of this database, by which zk-owner elects the owners of its SKUs; a copy of the database has the same one';
+
+-- The age of the keys stands in the database, so it outlives the instances. It is measured by a clock of its own, which runs while
+-- an instance does.
+create table key_clock (
+    is_only boolean primary key default true check (is_only),
+    ms      bigint not null
+);
+
+insert into key_clock (ms) values (0);
+
+comment on column key_clock.ms is
+    'time that has passed, in milliseconds, as the instances have measured it; never more than has really passed';
+
+create table key_marks (
+    ms         bigint primary key,
+    last_order bigint not null
+);
+
+comment on table key_marks is 'all keys of orders up to last_order existed when the clock of the keys showed ms';

@@ -4,7 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use program::raise_file_limit;
 use sqlx::{Connection, PgConnection};
 use testbed::{Postgres, PostgresConfig, Process, ProcessConfig, Stdout, ZooKeeper, ZooKeeperConfig};
 use tokio::time::{Instant, sleep};
@@ -80,6 +80,7 @@ impl Stage {
     ///
     /// Dropped, whatever was started is stopped, which blocks for a moment.
     pub(crate) async fn set(service: Option<&Path>) -> Result<Self, Error> {
+        // wrk inherits the limit, and needs an open file for each connection.
         raise_file_limit();
         let service = match service {
             Some(service) => service.to_owned(),
@@ -259,17 +260,6 @@ impl Stage {
     pub(crate) async fn version(&mut self) -> Result<String, Error> {
         let version = sqlx::query_scalar("select current_setting('server_version')").fetch_one(&mut self.database);
         version.await.map_err(Error::postgres("ask for the version"))
-    }
-}
-
-/// Takes as many file descriptors as the system grants. wrk inherits the limit, and needs one for each connection.
-fn raise_file_limit() {
-    let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
-    // macOS calls its limit infinite, but grants no more than this. If neither is granted, wrk fails and says why.
-    for limit in [hard, hard.min(10_240)] {
-        if setrlimit(Resource::RLIMIT_NOFILE, limit, hard).is_ok() {
-            return;
-        }
     }
 }
 

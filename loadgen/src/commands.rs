@@ -16,13 +16,12 @@ mod up;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use program::{Again, Epilogue, Exit, Interrupt};
+use program::{Again, Epilogue, Exit, Interrupt, raise_file_limit};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::config::settings::CompareSettings;
 use crate::error::Error;
 use crate::lab::servers::is_set;
-use crate::lab::stack::raise_file_limit;
 use crate::output::Output;
 use crate::telemetry;
 
@@ -121,6 +120,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Error> {
     if cli.command.starts_service() && !is_set("DATABASE_URL") {
         testbed::forget_postgres_variables()?;
     }
+    // A user needs a socket, and so does an instance for each user and session. The instances inherit the limit.
     raise_file_limit();
     telemetry::start()?;
     let mut output = Output::take()?;

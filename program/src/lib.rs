@@ -9,6 +9,7 @@ mod help;
 #[cfg(feature = "interrupt")]
 mod interrupt;
 pub mod locale;
+mod open_files;
 mod postgres;
 #[cfg(feature = "progress")]
 mod progress;
@@ -20,6 +21,7 @@ pub use hangup::is_hangup_ignored;
 pub use help::{Epilogue, in_our_words};
 #[cfg(feature = "interrupt")]
 pub use interrupt::{Again, Interrupt, Interrupted};
+pub use open_files::raise_file_limit;
 pub use postgres::one_postgres;
 #[cfg(feature = "progress")]
 pub use progress::Progress;

@@ -1,6 +1,6 @@
 //! Open files: every client, session and database connection needs one.
 
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use program::raise_file_limit;
 use tracing::warn;
 
 use super::peers::strangers::STRANGERS_MAX;
@@ -28,7 +28,7 @@ const LEFT_TO_OTHERS: u32 = 32;
 /// # Errors
 /// [`SetupError::OpenFiles`] if not even a few client connections fit.
 pub(super) fn fit(config: Config) -> Result<Config, SetupError> {
-    let limit = raise_limit().unwrap_or(u64::MAX);
+    let limit = raise_file_limit();
     let asked = config.connections_max;
     match connections_within(limit, asked, listeners(&config), others(&config)) {
         Ok(used) => {
@@ -70,18 +70,6 @@ fn connections_within(limit: u64, asked: u32, listeners: u64, others: u64) -> Re
 /// Returns how many connections of a listener buyers at work may have. No place is taken back from them.
 fn at_work_max(connections_max: u32) -> u32 {
     (connections_max - LEFT_TO_OTHERS.min(connections_max.div_ceil(4))).max(1)
-}
-
-/// Raises the limit of open files as far as the system allows. Returns the limit, or `None` if it cannot be read.
-pub(super) fn raise_limit() -> Option<u64> {
-    let limits = getrlimit(Resource::RLIMIT_NOFILE);
-    let (soft, hard) = limits.inspect_err(|error| warn!(%error, "cannot read the limit of open files")).ok()?;
-    let raised = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
-    if let Err(error) = raised {
-        warn!(%error, "cannot raise the limit of open files");
-        return Some(soft);
-    }
-    Some(hard)
 }
 
 #[cfg(test)]

@@ -200,7 +200,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_crowd_is_connected_before_anyone_is_accepted() {
-        open_files::raise_limit();
+        program::raise_file_limit();
         let listener = listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
         let address = listener.local_addr().unwrap();
         let mut connected = Vec::new();

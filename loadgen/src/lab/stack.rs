@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::Duration;
 
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use program::raise_file_limit;
 
 use crate::error::Error;
 use crate::lab::deployment::{Deployment, READY_POLL};
@@ -150,23 +150,11 @@ pub(crate) fn ensure_files_suffice(source: &Source, connections: u32) -> Result<
             needs.push(("ZooKeeper".to_owned(), sessions + ZOOKEEPER_FILES_SPARE));
         }
     }
-    let Ok((limit, _)) = getrlimit(Resource::RLIMIT_NOFILE) else { return Ok(()) };
+    let limit = raise_file_limit();
     let needed = needs.iter().map(|(_, files)| *files).max().unwrap_or(0);
     if limit >= needed {
         return Ok(());
     }
     let needs: Vec<String> = needs.into_iter().map(|(process, files)| format!("{process} {files}")).collect();
     Err(Error::TooFewFiles { needs: needs.join(", "), needed, limit })
-}
-
-/// Takes as many file descriptors as the system grants: a user needs a socket, and so does an instance for each user
-/// and session; the instances inherit the limit.
-pub(crate) fn raise_file_limit() {
-    let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
-    // macOS calls its limit infinite, but grants no more than this.
-    for limit in [hard, hard.min(10_240)] {
-        if setrlimit(Resource::RLIMIT_NOFILE, limit, hard).is_ok() {
-            return;
-        }
-    }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use program::{Exit, Interrupted, ProgramError};
+use program::{Exit, Interrupted, ProgramError, SystemError};
 
 /// Why the program could not do what it was asked to do.
 #[derive(Debug, thiserror::Error)]
@@ -42,21 +42,11 @@ pub(crate) enum Error {
     #[error("could not draw up {what}: {reason}")]
     Report { what: &'static str, reason: String },
     /// The operating system refused something.
-    #[error("could not {action}")]
-    System {
-        action: String,
-        #[source]
-        source: io::Error,
-    },
+    #[error(transparent)]
+    System(#[from] SystemError),
 }
 
 impl Error {
-    /// For `map_err`: an operating-system error while doing `action`.
-    pub(crate) fn system(action: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
-        let action = action.into();
-        move |source| Self::System { action, source }
-    }
-
     /// For `map_err`: a request to ZooKeeper that failed.
     pub(crate) fn zookeeper(action: &'static str) -> impl FnOnce(zookeeper_client::Error) -> Self {
         move |source| Self::ZooKeeper { action, source }

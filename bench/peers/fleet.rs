@@ -6,6 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use program::FromSystem as _;
 use testbed::{Process, ProcessConfig, Stdout};
 
 use crate::error::Error;

@@ -26,7 +26,7 @@ mod worker;
 
 use std::process::ExitCode;
 
-use program::{Again, Exit, Interrupt, run_program};
+use program::{Again, Exit, FromSystem as _, Interrupt, run_program};
 
 use crate::cli::{Cli, Command};
 use crate::error::Error;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::thread;
 
-use program::{Exit, Interrupt, Progress, print, tell};
+use program::{Exit, FromSystem as _, Interrupt, Progress, print, tell};
 use stats::figures::count;
 
 use crate::cli::Settings;

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use loadgen::report::Report;
-use program::{Exit, Interrupted, ProgramError};
+use program::{Exit, Interrupted, ProgramError, SystemError};
 
 /// Why the program could not do what it was asked to do.
 #[derive(Debug, thiserror::Error)]
@@ -43,20 +43,11 @@ pub(crate) enum Error {
         source: sqlx::Error,
     },
     /// The operating system refused something.
-    #[error("could not {action}")]
-    System {
-        action: &'static str,
-        #[source]
-        source: io::Error,
-    },
+    #[error(transparent)]
+    System(#[from] SystemError),
 }
 
 impl Error {
-    /// For `map_err`: an operating-system error while doing `action`.
-    pub(crate) fn system(action: &'static str) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::System { action, source }
-    }
-
     /// Our load generator has measured nothing, for which its report may have the reason.
     pub(crate) fn of_loadgen(what: &'static str, report: &Report) -> Self {
         Self::Generator { program: "loadgen", what, said: report.caveats.join("\n") }

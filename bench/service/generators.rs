@@ -11,7 +11,7 @@ use loadgen::report::json::read;
 use loadgen::report::{Report, Trial};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::{TimeVal, TimeValLike};
-use program::chain;
+use program::{FromSystem as _, chain};
 use stats::times::Times;
 use stats::{as_f64, as_ms};
 use tokio::process::Command;
@@ -181,7 +181,7 @@ async fn output_of_command(
     let output = command.kill_on_drop(true).output().await;
     let output = output.map_err(|source| match source.kind() {
         ErrorKind::NotFound => Error::GeneratorMissing { program: program.to_owned(), remedy, source },
-        _ => Error::System { action: "run a load generator", source },
+        _ => Error::system("run a load generator")(source),
     })?;
     let mut said = String::from_utf8_lossy(&output.stdout).into_owned();
     said.push_str(&String::from_utf8_lossy(&output.stderr));

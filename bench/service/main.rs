@@ -18,7 +18,7 @@ mod stage;
 
 use std::process::ExitCode;
 
-use program::{Again, Exit, Interrupt, run_program};
+use program::{Again, Exit, FromSystem as _, Interrupt, run_program};
 use tokio::runtime::Runtime;
 
 use crate::cli::{Cli, Command};

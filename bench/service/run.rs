@@ -4,7 +4,7 @@ mod hot_stock;
 
 use std::thread;
 
-use program::{Exit, print, tell};
+use program::{Exit, FromSystem as _, print, tell};
 use stats::figures::{count, figure, ms};
 
 use crate::cli::Settings;

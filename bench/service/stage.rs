@@ -4,7 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use program::raise_file_limit;
+use program::{FromSystem as _, raise_file_limit};
 use sqlx::{Connection, PgConnection};
 use testbed::{Postgres, PostgresConfig, Process, ProcessConfig, Stdout, ZooKeeper, ZooKeeperConfig};
 use tokio::time::{Instant, sleep};

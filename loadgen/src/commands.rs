@@ -16,7 +16,7 @@ mod up;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use program::{Again, Epilogue, Exit, Interrupt, raise_file_limit};
+use program::{Again, Epilogue, Exit, FromSystem as _, Interrupt, raise_file_limit};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::config::settings::CompareSettings;

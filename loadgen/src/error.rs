@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 pub(crate) use program::Exit;
-use program::{Interrupted, ProgramError};
+use program::{Interrupted, ProgramError, SystemError};
 
 /// Why the program could not do what it was asked to do.
 #[derive(Debug, thiserror::Error)]
@@ -113,21 +113,11 @@ pub enum Error {
     #[error("the load generator failed: {0}")]
     Generator(String),
     /// The operating system refused something.
-    #[error("could not {action}")]
-    System {
-        action: String,
-        #[source]
-        source: io::Error,
-    },
+    #[error(transparent)]
+    System(#[from] SystemError),
 }
 
 impl Error {
-    /// For `map_err`: an operating-system error while doing `action`.
-    pub(crate) fn system(action: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
-        let action = action.into();
-        move |source| Error::System { action, source }
-    }
-
     /// For `map_err`: a failed statement.
     pub(crate) fn postgres(action: &'static str) -> impl FnOnce(sqlx::Error) -> Self {
         move |source| Error::Postgres { action, source }
@@ -147,6 +137,8 @@ impl ProgramError for Error {
 
 #[cfg(test)]
 mod tests {
+    use program::FromSystem as _;
+
     use super::*;
 
     #[test]

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::os::fd::AsFd;
 
-use program::locale;
+use program::{FromSystem as _, locale};
 use terminal_size::{Width, terminal_size_of};
 
 use crate::error::Error;

@@ -14,6 +14,7 @@ mod postgres;
 #[cfg(feature = "progress")]
 mod progress;
 mod run;
+mod system;
 
 pub use chain::chain;
 pub use exit::Exit;
@@ -26,3 +27,4 @@ pub use postgres::one_postgres;
 #[cfg(feature = "progress")]
 pub use progress::Progress;
 pub use run::{ProgramError, command_line, print, print_usage, run_program, tell, write_text};
+pub use system::{FromSystem, SystemError};

@@ -3,6 +3,7 @@
 use std::env;
 use std::io;
 
+use program::FromSystem as _;
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError};

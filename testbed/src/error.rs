@@ -1,9 +1,10 @@
 //! The one error type of this crate.
 
-use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
+
+use program::SystemError;
 
 /// Why a server, a child process or a test namespace could not be had.
 #[derive(Debug, thiserror::Error)]
@@ -39,14 +40,8 @@ pub enum Error {
     #[error("invalid setting: {0}")]
     Setting(String),
     /// The operating system refused something.
-    #[error("could not {action}")]
-    System {
-        /// What was attempted.
-        action: String,
-        /// The operating system's answer.
-        #[source]
-        source: io::Error,
-    },
+    #[error(transparent)]
+    System(#[from] SystemError),
     /// The child ended before it was ready.
     #[error("{name} ended while it was starting ({status}); its log ends with:\n{log}")]
     Ended {
@@ -105,11 +100,5 @@ impl Error {
     #[must_use]
     pub fn is_usage(&self) -> bool {
         matches!(self, Self::Misnamed { .. } | Self::Setting(_))
-    }
-
-    /// For `map_err`: an operating-system error while doing `action`.
-    pub(crate) fn system(action: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
-        let action = action.into();
-        move |source| Self::System { action, source }
     }
 }

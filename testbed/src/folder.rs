@@ -4,6 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
+use program::FromSystem as _;
 use tempfile::TempDir;
 
 use crate::Error;

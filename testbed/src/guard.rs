@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
+use program::FromSystem as _;
 
 use crate::folder::Folder;
 use crate::{Error, StopSignal};

@@ -7,6 +7,8 @@ use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use program::FromSystem as _;
+
 use crate::folder::Folder;
 use crate::guard::{Guard, Launch, Output};
 use crate::{Error, StopSignal, variables};

@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
+use program::FromSystem as _;
 use tokio::net::TcpSocket;
 
 use crate::Error;

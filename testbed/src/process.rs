@@ -8,6 +8,7 @@ use std::process::ExitStatus;
 use std::thread;
 use std::time::Duration;
 
+use program::FromSystem as _;
 use tokio::sync::mpsc;
 
 use crate::Error;

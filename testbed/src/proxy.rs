@@ -7,6 +7,7 @@ pub(crate) mod relay;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
+use program::FromSystem as _;
 use tokio::sync::watch;
 
 use self::hub::Hub;

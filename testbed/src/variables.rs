@@ -5,6 +5,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use program::FromSystem as _;
+
 use crate::Error;
 
 /// What a throwaway server has of the user's environment: where its programs and their libraries are. A program in `PATH` may

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::builder::UnknownArgumentValueParser;
 use clap::{Arg, ArgAction, Args};
-use program::{Epilogue, Interrupt};
+use program::{Epilogue, FromSystem as _, Interrupt};
 
 use crate::commands::before;
 use crate::config::load::{LoadArgs, Resolved};

@@ -6,7 +6,7 @@ use std::{fs, io, iter};
 
 use clap::{Args, Command, CommandFactory as _};
 use clap_mangen::Man;
-use program::{Epilogue, in_our_words};
+use program::{Epilogue, FromSystem as _, in_our_words};
 
 use crate::commands::Cli;
 use crate::error::{Error, Exit};

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _};
-use program::{Epilogue, Interrupt, Progress};
+use program::{Epilogue, FromSystem as _, Interrupt, Progress};
 use simulation::{LatencyModel, Measured, Point, Recipe, SCHEMA, Simulation};
 use stats::as_ms;
 use stats::figures::ms;

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
+use program::FromSystem as _;
 use tokio::process::Command;
 
 use crate::error::{Error, Exit};

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum as _;
 use nix::unistd::{getegid, geteuid};
+use program::FromSystem as _;
 
 use crate::error::Error;
 use crate::judge::metrics::METRICS;

@@ -14,6 +14,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use buyers::sample::{Outcome, Sample};
 use buyers::tally::{ElapsedMs, Tally};
 use csv::{Terminator, Writer, WriterBuilder};
+use program::FromSystem as _;
 use stats::{as_f64, as_ms};
 
 use crate::error::Error;

@@ -5,6 +5,8 @@ mod switchboard;
 
 use std::net::{Ipv4Addr, TcpListener};
 
+use program::FromSystem as _;
+
 use self::switchboard::{Change, Link, Switchboard};
 use crate::proxy::lane::Command;
 use crate::proxy::relay::End;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use program::FromSystem as _;
 
 use super::child_number;
 use super::configuration::{self, Configuration, Installation, Membership, Settings, ZOO_CFG};

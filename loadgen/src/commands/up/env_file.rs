@@ -5,6 +5,8 @@ use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use program::FromSystem as _;
+
 use crate::error::Error;
 use crate::report::files::{Files, UNFINISHED};
 

@@ -1,0 +1,22 @@
+//! What the operating system refused.
+
+use std::io;
+
+/// The operating system refused something.
+#[derive(Debug, thiserror::Error)]
+#[error("could not {action}")]
+pub struct SystemError {
+    action: String,
+    source: io::Error,
+}
+
+/// An error that has a [`SystemError`] among its kinds.
+pub trait FromSystem: From<SystemError> {
+    /// For `map_err`: an error of the operating system while doing `action`.
+    fn system(action: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let action = action.into();
+        move |source| SystemError { action, source }.into()
+    }
+}
+
+impl<E: From<SystemError>> FromSystem for E {}

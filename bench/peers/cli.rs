@@ -37,7 +37,7 @@ fn epilogue() -> Epilogue {
 
 /// Measures our locks beside those of Apache Curator, kazoo and zookeeper-client, on one throwaway ZooKeeper server.
 #[derive(Debug, Parser)]
-#[command(name = "bench-peers", version, max_term_width = 100, after_help = epilogue().to_string())]
+#[command(name = "bench-peers", version, max_term_width = 100, disable_help_subcommand = true, after_help = epilogue().to_string())]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,

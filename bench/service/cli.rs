@@ -28,7 +28,7 @@ fn epilogue() -> Epilogue {
 /// Measures the service over HTTP beside pgbench and beside a bare handler of axum, a hot stock beside its two floors, and the
 /// load generator beside wrk, on throwaway servers.
 #[derive(Debug, Parser)]
-#[command(name = "bench-service", version, max_term_width = 100, after_help = epilogue().to_string())]
+#[command(name = "bench-service", version, max_term_width = 100, disable_help_subcommand = true, after_help = epilogue().to_string())]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,

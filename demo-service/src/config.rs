@@ -12,7 +12,6 @@ use std::{env, fs};
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser};
-use program::in_our_words;
 use zk_recipes::{Acl, Auth, SessionConfig, Tls};
 
 use self::values::{
@@ -194,7 +193,7 @@ impl Config {
     /// # Errors
     /// A wrong command line, or a request for help or for the version. In both cases, [`clap::Error::print`] it.
     pub fn parse_from_env(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
-        let mut command = in_our_words(Self::command());
+        let mut command = Self::command();
         let matches = command.try_get_matches_from_mut(words)?;
         let config = Self::from_arg_matches(&matches).map_err(|wrong| wrong.format(&mut command))?.with_secrets();
         let config = config.and_then(|config| config.check().map(|()| config));

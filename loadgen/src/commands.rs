@@ -27,7 +27,7 @@ use crate::telemetry;
 
 /// Compares ways of guarding the stock of a flash sale, on real servers.
 #[derive(Debug, Parser)]
-#[command(name = "loadgen", version, max_term_width = 100, after_help = epilogue().to_string())]
+#[command(name = "loadgen", version, max_term_width = 100, disable_help_subcommand = true, after_help = epilogue().to_string())]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -159,13 +159,12 @@ fn runtime(builder: &mut Builder) -> Result<Runtime, Error> {
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
-    use program::in_our_words;
 
     use super::*;
 
     #[test]
     fn the_command_line_is_consistent() {
-        in_our_words(Cli::command()).debug_assert();
+        Cli::command().debug_assert();
     }
 
     #[test]

@@ -2,8 +2,6 @@
 
 use std::fmt::{self, Write as _};
 
-use clap::{Arg, ArgAction, Command};
-
 use crate::Exit;
 
 /// Columns of a help text. Clap breaks longer lines without their indentation.
@@ -80,22 +78,6 @@ fn entry(label: &str, text: &str) -> String {
     lines + "\n"
 }
 
-/// Describes `--help` and `--version` in the words of the other flags, for a command and its subcommands.
-#[must_use]
-pub fn in_our_words(mut command: Command) -> Command {
-    let names: Vec<String> = command.get_subcommands().map(|command| command.get_name().to_owned()).collect();
-    for name in names {
-        command = command.mut_subcommand(name, in_our_words);
-    }
-    // Without a heading of their own they would stand below the last heading of a command.
-    let flag =
-        |name: &'static str, short, action| Arg::new(name).short(short).long(name).action(action).help_heading(None);
-    let has_version = command.get_version().is_some();
-    let help = flag("help", 'h', ArgAction::Help).help("Prints help");
-    let command = command.disable_help_flag(true).disable_help_subcommand(true).disable_version_flag(true).arg(help);
-    if has_version { command.arg(flag("version", 'V', ArgAction::Version).help("Prints the version")) } else { command }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,17 +90,5 @@ mod tests {
             .to_string();
         let expected = "Examples:\n  # all of it\n  loadgen compare\n\nExit status:\n    2  a strategy broke its promise\n    1  a check failed: many words: many words: many words: many words: many\n       words: many words: many words";
         assert_eq!(text, expected);
-    }
-
-    #[test]
-    fn every_command_describes_its_help_alike() {
-        let command = Command::new("a").version("1").subcommand(Command::new("b"));
-        let mut command = in_our_words(command);
-        command.build();
-        let of_b = command.find_subcommand("b").unwrap();
-        for (command, flags) in [(&command, &["help", "version"][..]), (of_b, &["help"])] {
-            let described: Vec<_> = command.get_arguments().map(|arg| arg.get_id().as_str()).collect();
-            assert_eq!(described, flags);
-        }
     }
 }

@@ -19,7 +19,7 @@ mod system;
 pub use chain::chain;
 pub use exit::Exit;
 pub use hangup::is_hangup_ignored;
-pub use help::{Epilogue, in_our_words};
+pub use help::Epilogue;
 #[cfg(feature = "interrupt")]
 pub use interrupt::{Again, Interrupt, Interrupted};
 pub use open_files::raise_file_limit;

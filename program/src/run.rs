@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::{Exit, chain, in_our_words};
+use crate::{Exit, chain};
 
 /// The error of a program.
 pub trait ProgramError: Error + 'static {
@@ -34,10 +34,7 @@ pub fn run_program<C: Parser, X: Into<ExitCode>, E: ProgramError>(program: impl 
 ///
 /// The exit code, if the command line is wrong or asks for help. The answer has been printed then.
 pub fn command_line<C: Parser>() -> Result<C, ExitCode> {
-    let matches = in_our_words(C::command()).try_get_matches();
-    matches
-        .and_then(|matches| C::from_arg_matches(&matches).map_err(|wrong| wrong.format(&mut C::command())))
-        .map_err(|stop| print_usage(&stop))
+    C::try_parse().map_err(|stop| print_usage(&stop))
 }
 
 /// Prints why a command line is wrong, or the help that it asks for. Returns the exit code.

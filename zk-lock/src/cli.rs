@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Arg, ArgAction, ArgGroup, Parser, ValueEnum};
+use clap::{ArgGroup, Parser, ValueEnum};
 use clap_complete::Shell;
 use zk_recipes::validate_path;
 
@@ -24,13 +24,10 @@ const INSTEAD: [&str; 4] = ["list", "revoke", "completions", "man"];
     version,
     max_term_width = 100,
     override_usage = USAGE,
-    disable_help_flag = true,
-    disable_version_flag = true,
     groups([
         ArgGroup::new("queue").args(["list", "revoke"]),
         ArgGroup::new("instead").args(INSTEAD),
     ]),
-    args([flag("help", 'h', ArgAction::Help, "Prints help; -h prints less"), flag("version", 'V', ArgAction::Version, "Prints the version")]),
     after_help = format!("{EXAMPLES}\n\n{EXIT_STATUS}"),
     after_long_help = format!("{EXAMPLES}\n\n{DETAILS}\n\n{EXIT_STATUS}")
 )]
@@ -145,11 +142,6 @@ pub(crate) struct Cli {
         trailing_var_arg = true
     )]
     command: Vec<OsString>,
-}
-
-/// A flag of every program, in the words of the other flags.
-fn flag(name: &'static str, short: char, action: ArgAction, help: &'static str) -> Arg {
-    Arg::new(name).short(short).long(name).action(action).help(help)
 }
 
 /// What becomes of COMMAND when its hold is lost.

@@ -6,7 +6,7 @@ use std::{fs, io, iter};
 
 use clap::{Args, Command, CommandFactory as _};
 use clap_mangen::Man;
-use program::{Epilogue, FromSystem as _, in_our_words};
+use program::{Epilogue, FromSystem as _};
 
 use crate::commands::Cli;
 use crate::error::{Error, Exit};
@@ -26,7 +26,7 @@ pub(super) fn epilogue() -> Epilogue {
 
 /// Writes a manual page for the program and one for each command.
 pub(super) fn man(args: &ManArgs) -> Result<ExitCode, Error> {
-    let mut program = in_our_words(Cli::command());
+    let mut program = Cli::command();
     program.build();
     write(&program, &args.out).map_err(Error::system(format!("write into the folder {}", args.out.display())))?;
     Ok(Exit::Passed.into())

@@ -51,7 +51,6 @@ pub struct Address {
     /// Host and port.
     pub at: String,
     /// The network in which a loopback address of the process is reached. Empty if it is not known.
-    #[serde(default)]
     pub loopback: String,
     /// What a sender must know. A new process has a new secret, so a batch for one that has ended is refused by the one
     /// that listens at the same port now.
@@ -323,7 +322,7 @@ mod tests {
         ] {
             assert_eq!(own.reach(&address(at, loopback)), expected, "{at} {loopback}");
         }
-        assert_eq!(address("127.0.0.1:7071", "").reach(&own), Reach::Direct, "of an earlier version");
+        assert_eq!(address("127.0.0.1:7071", "").reach(&own), Reach::Direct, "its network is not known");
         let named = address("demo-1:7070", "here");
         assert_eq!(named.reach(&address("demo-1:7070", "there")), Reach::Nowhere);
         assert_eq!(Address::of_this_process(String::new()).loopback, loopback_network());

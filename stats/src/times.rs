@@ -39,7 +39,6 @@ struct Distribution {
     /// Number of times.
     n: u64,
     /// Requests that were never served, such as dropped arrivals. Each of them counts as longer than every time.
-    #[serde(default)]
     unserved: u64,
     /// The median in milliseconds, of the times and the unserved together. It is "not reached" if it lies among the
     /// unserved. It is absent if the sample does not carry it: at least ten values must be expected above it.
@@ -340,9 +339,9 @@ mod tests {
     #[test]
     fn a_histogram_that_is_none_is_refused() {
         for (json, expected) in [
-            (r#"{"n":1,"hdr":"?"}"#, "hdr is not base64"),
-            (r#"{"n":1,"hdr":"AAAA"}"#, "hdr is no histogram"),
-            (r#"{"n":1}"#, "hdr has 0 values, but n is 1"),
+            (r#"{"n":1,"unserved":0,"hdr":"?"}"#, "hdr is not base64"),
+            (r#"{"n":1,"unserved":0,"hdr":"AAAA"}"#, "hdr is no histogram"),
+            (r#"{"n":1,"unserved":0}"#, "hdr has 0 values, but n is 1"),
         ] {
             let error = serde_json::from_str::<Times>(json).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");

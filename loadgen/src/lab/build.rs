@@ -15,7 +15,6 @@ const METRIC: &str = "seckill_build_info{";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Build {
     /// Name of the build, if two are compared.
-    #[serde(default)]
     pub(crate) name: Option<String>,
     /// Version of the service.
     pub(crate) version: String,

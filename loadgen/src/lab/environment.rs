@@ -23,7 +23,6 @@ pub(crate) struct Environment {
     pub(crate) loadgen_version: String,
     /// The code that was measured: the different builds of the instances. Empty if they do not tell. If two builds are
     /// compared, it has those of the instances of both.
-    #[serde(default)]
     pub(crate) service: Vec<Build>,
     /// Operating system.
     pub(crate) os: String,

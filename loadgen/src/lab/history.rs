@@ -68,13 +68,10 @@ impl HistorySince {
 #[derive(Deserialize)]
 struct HistoryPage {
     /// The clock that the times were taken by; those of two instances can be compared if they name the same one.
-    #[serde(default)]
     clock: Option<String>,
     /// The name of the instance.
-    #[serde(default)]
     instance: Option<String>,
     /// Identifies the history: an instance that was restarted has another one.
-    #[serde(default)]
     history_id: Option<String>,
     next: u64,
     recorded_total: u64,
@@ -88,11 +85,9 @@ struct HistoryRecord {
     goods_no: i64,
     token: Option<i64>,
     token_handover: Option<i64>,
-    #[serde(default)]
     asked_ns: Option<u64>,
     entered_ns: u64,
     left_ns: u64,
-    #[serde(default)]
     order_id: Option<i64>,
 }
 

@@ -56,10 +56,8 @@ pub(crate) struct PostgresLoad {
     /// How often was looked who waits.
     pub(crate) lock_looks: u64,
     /// Orders that one transaction wrote, on average over the transactions that wrote any.
-    #[serde(default)]
     pub(crate) batch_mean: Option<f64>,
     /// Most orders that one transaction wrote.
-    #[serde(default)]
     pub(crate) batch_max: Option<u64>,
 }
 

@@ -17,7 +17,6 @@ pub(crate) struct Strategy {
     pub(crate) wakes: Wakes,
     pub(crate) summary: String,
     /// How many critical sections of one SKU may be inside at once; any number if absent.
-    #[serde(default)]
     pub(crate) permits: Option<u32>,
     /// Whether it is compared when none is named.
     #[serde(default, skip_serializing)]

@@ -98,7 +98,6 @@ struct Rule {
 #[derive(Deserialize)]
 struct Described {
     strategy: String,
-    #[serde(default)]
     build: Option<String>,
     summary: String,
     promise: Promise,

@@ -34,7 +34,6 @@ pub(crate) struct Plan {
     /// Trials planned for each strategy and number of users, the warm-up apart.
     pub(crate) trials: u32,
     /// The two builds of the service that were compared: the second is judged against the first. Empty if there was one.
-    #[serde(default)]
     pub(crate) builds: Vec<NamedBuild>,
     /// Instances of the service, or of each build.
     pub(crate) instances: usize,
@@ -88,7 +87,6 @@ pub(crate) struct Subject {
     /// How many users.
     pub(crate) users: u32,
     /// Name of the build, if two are compared.
-    #[serde(default)]
     pub(crate) build: Option<String>,
 }
 

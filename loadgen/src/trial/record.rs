@@ -53,7 +53,6 @@ pub struct Trial {
     /// How many users it had.
     pub(crate) users: u32,
     /// Name of the build that it tried, if two are compared.
-    #[serde(default)]
     pub build: Option<String>,
     /// The sale that the service opened for each SKU; their orders stay in the database.
     pub(crate) sales: Vec<i64>,
@@ -95,7 +94,6 @@ pub struct Trial {
     pub(crate) problems: Vec<String>,
     /// What could not be observed, and what was not kept, each with the reason. None of it is a part of the audit. Its figures
     /// are absent.
-    #[serde(default)]
     pub(crate) left_out: Vec<String>,
     /// Units sold over time, as the buyers learnt of it, from the release on.
     pub(crate) sold_over_time: Curve,

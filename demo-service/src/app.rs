@@ -101,7 +101,7 @@ impl App {
             history: Arc::new(History::new(config.history as usize)),
             instance: config.instance.as_str().into(),
             settings: Settings {
-                business_time: config.hold,
+                business_time: config.business_time,
                 lock_wait: config.lock_wait,
                 db_timeout: config.db_timeout,
                 lock_order: config.lock_order,

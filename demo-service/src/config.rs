@@ -3,6 +3,7 @@
 mod help;
 mod values;
 
+use std::convert::Infallible;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
@@ -12,6 +13,7 @@ use std::{env, fs};
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser};
+use program::renamed;
 use zk_recipes::{Acl, Auth, SessionConfig, Tls};
 
 use self::values::{
@@ -113,7 +115,10 @@ pub struct Config {
     pub list_strategies: bool,
     /// Business time of a deduction: fixed (2ms) or uniform (1ms..5ms)
     #[arg(long, env, default_value = "0ms", value_name = "TIME")]
-    pub hold: BusinessTime,
+    pub business_time: BusinessTime,
+    /// The former name of `--business-time`.
+    #[arg(long, env, hide = true, value_parser = renamed("--business-time (BUSINESS_TIME)"))]
+    pub hold: Option<Infallible>,
     /// Order in which a purchase takes the locks of its cart
     #[arg(long, env, default_value = "canonical", value_name = "ORDER")]
     pub lock_order: LockOrder,
@@ -291,11 +296,11 @@ impl Config {
                 return Err(format!("{inner} ({shorter:?}) must be less than {outer} ({longer:?})"));
             }
         }
-        if self.lock_wait.saturating_add(self.hold.max()) >= self.db_timeout {
+        if self.lock_wait.saturating_add(self.business_time.max()) >= self.db_timeout {
             return Err(format!(
-                "--lock-wait ({:?}) and --hold ({}) together must be less than --db-timeout ({:?}): a purchase that waits so \
+                "--lock-wait ({:?}) and --business-time ({}) together must be less than --db-timeout ({:?}): a purchase that waits so \
                  long for its lock has to do its business after that",
-                self.lock_wait, self.hold, self.db_timeout
+                self.lock_wait, self.business_time, self.db_timeout
             ));
         }
         if self.key_lifetime <= 2 * self.http_timeout {
@@ -351,12 +356,13 @@ mod tests {
         for (arguments, expected) in [
             (&["--strategy", "hope"][..], "unguarded"),
             (&["--offer", "zk-mutex,hope"], "unguarded"),
-            (&["--hold", "5"], "give a duration with its unit (2ms)"),
+            (&["--business-time", "5"], "give a duration with its unit (2ms)"),
+            (&["--hold", "2ms"], "use --business-time (BUSINESS_TIME)"),
             (&["--lock-wait", "10s"], "--lock-wait (10s) must be less than --db-timeout (10s)"),
             (&["--db-timeout", "30s"], "--db-timeout (30s) must be less than --http-timeout (20s)"),
             (
-                &["--hold", "1s..5s"],
-                "--lock-wait (5s) and --hold (1s..5s) together must be less than --db-timeout (10s)",
+                &["--business-time", "1s..5s"],
+                "--lock-wait (5s) and --business-time (1s..5s) together must be less than --db-timeout (10s)",
             ),
             (&["--zk-session-timeout", "999ms"], "from 1s to 10m"),
             (&["--zk-session-timeout", "11m"], "from 1s to 10m"),

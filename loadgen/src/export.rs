@@ -112,8 +112,8 @@ mod tests {
 
     #[test]
     fn the_command_that_starts_the_service_has_all_users_and_no_blanks_in_its_values() {
-        let plan = "lock-wait = \"1m 30s\"\n[service]\nhold = \"1s 500ms .. 2s\"";
-        let command = "--hold 1s500ms..2s --lock-wait 1m30s --goods-no 1 --stock 100";
+        let plan = "lock-wait = \"1m 30s\"\n[service]\nbusiness-time = \"1s 500ms .. 2s\"";
+        let command = "--business-time 1s500ms..2s --lock-wait 1m30s --goods-no 1 --stock 100";
         for (users, flag) in [("10,2048", ""), ("10,3000", " --users 3000")] {
             let text = exported_by_plan(&format!("k6 --users {users}"), plan);
             assert!(text.lines().any(|line| line.ends_with(&format!("{command}{flag}"))), "{text}");

@@ -35,12 +35,12 @@ use crate::lab::strategy::Strategy;
 use crate::trial::plan::Plan;
 
 /// Version of the JSON schema; it changes when a field changes its meaning or goes.
-pub(crate) const SCHEMA: &str = "seckill-report/5";
+pub(crate) const SCHEMA: &str = "seckill-report/6";
 
 /// A comparison of ways to guard the stock of a flash sale.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Report {
-    /// `seckill-report/5`. Fields may be added under the same name; one that goes or changes its meaning changes the name.
+    /// `seckill-report/6`. Fields may be added under the same name; one that goes or changes its meaning changes the name.
     pub(crate) schema: String,
     /// When the comparison ended, in UTC (RFC 3339).
     pub(crate) generated_at: String,

@@ -13,6 +13,7 @@ mod open_files;
 mod postgres;
 #[cfg(feature = "progress")]
 mod progress;
+mod renamed;
 mod run;
 mod system;
 
@@ -26,5 +27,6 @@ pub use open_files::raise_file_limit;
 pub use postgres::one_postgres;
 #[cfg(feature = "progress")]
 pub use progress::Progress;
+pub use renamed::renamed;
 pub use run::{ProgramError, command_line, print, print_usage, run_program, tell, write_text};
 pub use system::{FromSystem, SystemError};

@@ -82,17 +82,17 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_is_a_duration_or_a_range() {
-        for (text, hold) in
+    fn a_business_time_is_a_duration_or_a_range() {
+        for (text, time) in
             [("0ms", BusinessTime::NONE), ("2ms", ms(2, 2)), ("1ms..5ms", ms(1, 5)), ("1s", ms(1000, 1000))]
         {
-            assert_eq!(text.parse(), Ok(hold), "{text}");
-            assert_eq!(hold.to_string().parse(), Ok(hold), "what is shown can be given again");
+            assert_eq!(text.parse(), Ok(time), "{text}");
+            assert_eq!(time.to_string().parse(), Ok(time), "what is shown can be given again");
         }
     }
 
     #[test]
-    fn a_malformed_hold_names_the_remedy() {
+    fn a_malformed_business_time_names_the_remedy() {
         for text in ["", "5", "fast", "1ms..", "..5ms", "1ms..2ms..3ms", "-1ms"] {
             assert_eq!(text.parse::<BusinessTime>(), Err(InvalidBusinessTime::Syntax), "{text:?}");
         }

@@ -125,7 +125,7 @@ async fn malformed_resets_are_refused() {
 #[tokio::test]
 async fn a_straggler_of_an_earlier_sale_cannot_touch_the_next_one() {
     let lab = Lab::new().await;
-    let instance = lab.start(&["--hold", "400ms"]).await;
+    let instance = lab.start(&["--business-time", "400ms"]).await;
     // The last statement before the business time: one looks before its transaction, the other one within it.
     let looked = ("idle", "select sale, stock_initial");
     let has_read = ("idle in transaction", "select sale, on_hand");

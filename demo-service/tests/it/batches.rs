@@ -325,7 +325,7 @@ async fn a_batch_whose_sale_is_restarted_before_it_writes_buys_of_the_next_sale(
 #[tokio::test]
 async fn a_buyer_of_the_next_sale_waits_for_a_turn_of_that_sale() {
     let lab = Lab::new().await;
-    let instance = lab.start(&[&PATIENT[..], &["--hold", "1ms"]].concat()).await;
+    let instance = lab.start(&[&PATIENT[..], &["--business-time", "1ms"]].concat()).await;
     instance.put_on_sale(1, 10, "zk-merge").await.assert_ok();
     let held = lab.hold_locks("zk-merge", &[1]).await;
     let early = instance.spawn_buy(1, "zk-merge");

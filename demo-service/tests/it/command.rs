@@ -44,7 +44,10 @@ fn help_and_version_are_no_errors() {
 #[test]
 fn a_wrong_command_line_is_refused_before_anything_is_reached() {
     let servers = ["--database-url", "postgres://localhost/lab", "--zookeeper", "localhost"];
-    for wrong in [&["--strategy", "hope"][..], &["--hold", "5"], &["--lock-wait", "1h"], &["--no-such-flag"]] {
+    let former = Command::new(PROGRAM).args(servers).env("HOLD", "2ms").output().unwrap();
+    assert_eq!(former.status.code(), Some(64));
+    assert!(String::from_utf8(former.stderr).unwrap().contains("use --business-time (BUSINESS_TIME)"));
+    for wrong in [&["--strategy", "hope"][..], &["--business-time", "5"], &["--lock-wait", "1h"], &["--no-such-flag"]] {
         let output = run(&[&servers, wrong].concat());
         assert_eq!(output.status.code(), Some(64), "{wrong:?}");
         assert!(String::from_utf8(output.stderr).unwrap().starts_with("error: "), "{wrong:?}");

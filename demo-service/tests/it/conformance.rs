@@ -15,7 +15,7 @@ const CONTROL_SALES: i64 = 10;
 
 /// Long enough that buyers meet in their critical sections, with waits that no buyer outlasts.
 const LOAD: [&str; 12] = [
-    "--hold",
+    "--business-time",
     "5ms",
     "--zk-sessions",
     "4",

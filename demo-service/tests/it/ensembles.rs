@@ -47,13 +47,13 @@ async fn buy_out(shop: &Shop, goods_no: i64, strategy: &str) -> i64 {
 async fn instances_on_copies_of_an_ensemble_never_oversell() {
     let zookeeper = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let lab = Lab::on_zookeeper(zookeeper.connect_string()).await;
-    let first = lab.start(&["--hold", "1ms"]).await;
+    let first = lab.start(&["--business-time", "1ms"]).await;
     let safe: Vec<_> = STRATEGIES.iter().filter(|entry| entry.promise == Promise::NeverOversells).collect();
     for (goods_no, entry) in (1..).zip(&safe) {
         first.put_on_sale(goods_no, STOCK, entry.name).await.assert_ok();
     }
     let copy = zookeeper.copy().await.unwrap();
-    let second = Lab::at(lab.database_url.clone(), copy.connect_string()).start(&["--hold", "1ms"]).await;
+    let second = Lab::at(lab.database_url.clone(), copy.connect_string()).start(&["--business-time", "1ms"]).await;
     for (goods_no, entry) in (1..).zip(&safe) {
         let buyers = [&first, &second].into_iter().flat_map(|instance| [instance; BUYERS]);
         let bought = join_all(buyers.map(|instance| buy_out(instance, goods_no, entry.name))).await;

@@ -6,7 +6,7 @@ use zookeeper_client::Client;
 use crate::lab::{Answer, Instance, Lab, lock_path, wait_until};
 
 /// Longer than the purchase of the buyer that overtakes.
-const HOLD: &str = "2s";
+const BUSINESS: &str = "2s";
 
 /// Lets one buyer read, deletes its place in the queue by hand, and lets another one buy meanwhile.
 async fn overtake(lab: &Lab, slow: &Instance, quick: &Instance, goods_no: i64, strategy: &str) -> Answer {
@@ -36,7 +36,7 @@ async fn overtake(lab: &Lab, slow: &Instance, quick: &Instance, goods_no: i64, s
 #[tokio::test]
 async fn a_holder_that_was_overtaken_overwrites_the_sale_of_the_next_one_without_a_fence_and_cannot_with_one() {
     let lab = Lab::new().await;
-    let (slow, quick) = (lab.start(&["--hold", HOLD]).await, lab.start(&[]).await);
+    let (slow, quick) = (lab.start(&["--business-time", BUSINESS]).await, lab.start(&[]).await);
     for (goods_no, unfenced) in (1..).step_by(2).zip(["zk-mutex", "zk-handoff", "zk-cohort"]) {
         overtake(&lab, &slow, &quick, goods_no, unfenced).await.assert_ok();
         let on_hand = quick.get(&format!("/goods/{goods_no}")).await.body["on_hand"].as_i64();
@@ -55,7 +55,7 @@ async fn a_holder_that_was_overtaken_overwrites_the_sale_of_the_next_one_without
 #[tokio::test]
 async fn the_hand_overs_of_a_cohort_are_fenced_by_the_second_part_of_the_token() {
     let lab = Lab::new().await;
-    let instance = lab.start(&["--hold", "2ms"]).await;
+    let instance = lab.start(&["--business-time", "2ms"]).await;
     instance.put_on_sale(1, 30, "zk-cohort-fenced").await.assert_ok();
     let buyers: Vec<_> = (0..30).map(|_| instance.spawn_buy(1, "zk-cohort-fenced")).collect();
     for buyer in buyers {

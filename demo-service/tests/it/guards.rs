@@ -148,7 +148,7 @@ fn spawn_crowd(instances: &[Instance; 2], goods_no: i64, strategy: &str) -> Vec<
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_sale_with_another_guard_sells_rightly_while_buyers_of_the_old_one_are_inside() {
     let lab = Lab::new().await;
-    let arguments = ["--hold", "100ms", "--lock-wait", "30s", "--db-timeout", "40s", "--http-timeout", "50s"];
+    let arguments = ["--business-time", "100ms", "--lock-wait", "30s", "--db-timeout", "40s", "--http-timeout", "50s"];
     let arguments = [&arguments[..], &["--db-connections", "15"]].concat();
     let instances = [lab.start(&arguments).await, lab.start(&arguments).await];
     let changes = [

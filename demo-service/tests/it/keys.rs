@@ -141,7 +141,7 @@ async fn two_purchases_under_one_key_at_the_same_time_are_one_order_by_every_str
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crowd_under_one_key_gets_the_last_unit_once_by_every_strategy() {
     let lab = Lab::new().await;
-    let arguments = [&LOAD[..], &["--hold", "5ms"]].concat();
+    let arguments = [&LOAD[..], &["--business-time", "5ms"]].concat();
     let instances = join_all((0..3).map(|_| lab.start(&arguments))).await;
     for (goods_no, entry) in (1..).zip(STRATEGIES) {
         instances[0].put_on_sale(goods_no, 1, entry.name).await.assert_ok();

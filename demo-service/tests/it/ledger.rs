@@ -81,7 +81,7 @@ async fn sales_that_are_started_at_once_start_one_after_the_other() {
 async fn a_sale_that_ended_under_its_buyers_adds_up() {
     let lab = Lab::new().await;
     let times = ["--lock-wait", "50s", "--db-timeout", "55s", "--http-timeout", "60s"];
-    let others = ["--hold", "1ms..3ms", "--db-connections", "20", "--zk-sessions", "2"];
+    let others = ["--business-time", "1ms..3ms", "--db-connections", "20", "--zk-sessions", "2"];
     let instance = lab.start(&[&times[..], &others].concat()).await;
     let strategies = ["zk-cohort-fenced", "zk-semaphore", "pg-conditional", "pg-row-lock", "pg-optimistic"];
     join_all((1..).zip(strategies).map(|(goods_no, strategy)| sell_and_end(&lab, &instance, goods_no, strategy))).await;

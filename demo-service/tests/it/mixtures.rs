@@ -16,7 +16,7 @@ use crate::lab::{Answer, Instance, Lab, Shop, cart};
 
 /// Waits that no buyer outlasts, and purchases that meet.
 const LOAD: [&str; 12] = [
-    "--hold",
+    "--business-time",
     "0ms..2ms",
     "--zk-sessions",
     "2",

@@ -91,7 +91,7 @@ async fn a_cart_is_sold_whole_or_not_at_all_by_every_strategy_that_sells_carts()
 async fn carts_that_cross_are_all_sold_in_the_canonical_order() {
     let lab = Lab::new().await;
     let times = ["--lock-wait", "50s", "--db-timeout", "55s", "--http-timeout", "60s"];
-    let arguments = [&times[..], &["--hold", "5ms", "--zk-sessions", "4"]].concat();
+    let arguments = [&times[..], &["--business-time", "5ms", "--zk-sessions", "4"]].concat();
     let instances = join_all((0..2).map(|_| lab.start(&arguments))).await;
     let rows =
         STRATEGIES.iter().filter(|entry| entry.carts && entry.name.starts_with("pg-") || entry.name == "zk-multi");

@@ -23,7 +23,7 @@ async fn behind_pooler(settings: &str) -> (Lab, PgBouncer) {
 async fn a_session_pooler_keeps_the_settings_of_the_service() {
     for settings in ["pool_mode = session".to_owned(), format!("pool_mode = session\n{IGNORE}")] {
         let (lab, _pooler) = behind_pooler(&settings).await;
-        let times = ["--lock-wait", "1s", "--db-timeout", "3s", "--http-timeout", "4s", "--hold", "1s"];
+        let times = ["--lock-wait", "1s", "--db-timeout", "3s", "--http-timeout", "4s", "--business-time", "1s"];
         let program = Program::start(&lab, StopSignal::Terminate, &times, &[]).await;
         program.put_on_sale(1, 5, "pg-row-lock").await.assert_ok();
         let frozen = program.spawn_buy(1, "pg-row-lock");

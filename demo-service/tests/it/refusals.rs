@@ -108,7 +108,7 @@ async fn enforced_authentication_is_told_as_missing_credentials() {
 async fn a_zookeeper_that_throttles_sells_the_whole_stock() {
     let zookeeper = zookeeper(ZooKeeperConfig::THROTTLING).await;
     let lab = Lab::on_zookeeper(zookeeper.connect_string()).await;
-    let times = ["--lock-wait", "60s", "--db-timeout", "80s", "--http-timeout", "100s", "--hold", "1ms"];
+    let times = ["--lock-wait", "60s", "--db-timeout", "80s", "--http-timeout", "100s", "--business-time", "1ms"];
     let instance = lab.start(&[&times[..], &["--zk-sessions", "10"]].concat()).await;
     instance.put_on_sale(1, 10, "zk-mutex").await.assert_ok();
     for bought in join_all((0..10).map(|_| instance.buy(1, "zk-mutex"))).await {

@@ -9,7 +9,7 @@
 //! | too few open files for the users | [`ensure_users_fit`] |
 //! | a strategy that the service does not offer | `lab::strategy` |
 //! | a strategy that only one of two builds offers | [`chosen`] |
-//! | a comparison of nothing, a threshold that nothing can hold or measure | [`subjects`] |
+//! | a comparison of nothing, a threshold that nothing can meet or measure | [`subjects`] |
 
 use stats::figures::{count, things};
 

@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(report, &PathBuf::from("report"));
         let settings = compare(&[]);
         let service = started(&settings);
-        assert_eq!((service.instances, service.zk_sessions, service.hold.as_str()), (3, 100, "2ms"));
+        assert_eq!((service.instances, service.zk_sessions, service.business_time.as_str()), (3, 100, "2ms"));
         assert_eq!(service.lock_wait, Duration::from_secs(60));
     }
 
@@ -311,7 +311,8 @@ mod tests {
 
     #[test]
     fn what_only_a_started_service_has_cannot_be_asked_of_a_target() {
-        for flag in [["--instances", "2"], ["--zk-sessions", "2"], ["--hold", "2ms"], ["--demo-service", "x"]] {
+        for flag in [["--instances", "2"], ["--zk-sessions", "2"], ["--business-time", "2ms"], ["--demo-service", "x"]]
+        {
             let text = refusal(&["compare", "--target", "http://a:1", flag[0], flag[1]]);
             assert!(text.contains("cannot be used with"), "{text}");
         }
@@ -341,10 +342,10 @@ mod tests {
             ["compare", "--trials", "0"],
             ["compare", "--instances", "0"],
             ["compare", "--goods-no", "0"],
-            ["compare", "--hold", "5ms..1ms"],
-            ["compare", "--hold", "soon"],
-            ["compare", "--hold", "5s"],
-            ["compare", "--hold", "1s..5s"],
+            ["compare", "--business-time", "5ms..1ms"],
+            ["compare", "--business-time", "soon"],
+            ["compare", "--business-time", "5s"],
+            ["compare", "--business-time", "1s..5s"],
             ["compare", "--lock-wait", "0s"],
             ["compare", "--rate", "0"],
             ["compare", "--rate", "nan"],
@@ -377,7 +378,8 @@ mod tests {
             ("thresholds = [\"zk-mutex\"]", "1 | thresholds = ", "a metric is expected here"),
             ("dropped-max = 0.01", "1 | dropped-max = 0.01", "write a share in quotation marks, such as \"1%\""),
             ("preset = \"slow\"", "1 | preset = ", "no preset \"slow\"; the presets are quick, jmeter, herd, scale"),
-            ("[service]\nhold = \"5ms..1ms\"", "2 | hold = ", "the range ends before it begins"),
+            ("[service]\nbusiness-time = \"5ms..1ms\"", "2 | business-time = ", "the range ends before it begins"),
+            ("[service]\nhold = \"2ms\"", "2 | hold = ", "expected one of `instances`, `zk-sessions`, `business-time`"),
         ] {
             let refused = plan(text, &[]).unwrap_err();
             assert!(refused.starts_with("the plan plan.toml is wrong: "), "{refused}");

@@ -86,9 +86,9 @@ impl Layers {
         }
     }
 
-    /// The strongest layer of which something holds.
-    fn origin(&self, holds: impl Fn(&PlanLayer) -> bool) -> &str {
-        self.0.iter().find(|(_, layer)| holds(layer)).map_or("a default", |(origin, _)| origin)
+    /// The strongest layer that has something.
+    fn origin(&self, has: impl Fn(&PlanLayer) -> bool) -> &str {
+        self.0.iter().find(|(_, layer)| has(layer)).map_or("a default", |(origin, _)| origin)
     }
 }
 
@@ -135,8 +135,9 @@ mod tests {
     fn the_strongest_layer_that_sets_a_setting_wins() {
         let (settings, _) = layers(&["stock = 9", "stock = 7\ngoods = 3"]).merge().unwrap();
         assert_eq!((settings.stock.get(), settings.goods.get(), settings.goods_no.get()), (9, 3, 1));
-        let (settings, _) = layers(&["[service]\nhold = \"1ms\"", "[service]\ninstances = 7"]).merge().unwrap();
-        assert_eq!((settings.service.instances.get(), settings.service.hold.clone()), (7, "1ms".to_owned()));
+        let (settings, _) =
+            layers(&["[service]\nbusiness-time = \"1ms\"", "[service]\ninstances = 7"]).merge().unwrap();
+        assert_eq!((settings.service.instances.get(), settings.service.business_time.clone()), (7, "1ms".to_owned()));
     }
 
     #[test]

@@ -95,7 +95,7 @@ pub(super) fn read(origin: &str, text: &str) -> Result<PlanLayer, Error> {
 
 fn threshold_help() -> String {
     format!(
-        "Rule that must hold, or the exit status is 1: 'zk-mutex p99<250ms', 'zk-* oversold==0' or \
+        "Rule that must be met, or the exit status is 1: 'zk-mutex p99<250ms', 'zk-* oversold==0' or \
          'zk-naive@1500 goodput>=50'. May be given several times. Metrics: {}",
         metric_names(METRICS)
     )

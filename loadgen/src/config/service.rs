@@ -1,11 +1,13 @@
 //! How the service is started.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use clap::Args;
 use confique::{Config, Layer as _};
+use program::renamed;
 
-use super::values::{Instances, Sessions, hold, parse_hold};
+use super::values::{Instances, Sessions, business_time, parse_business_time};
 use crate::error::Error;
 use crate::lab::source::{Program, ServiceSettings};
 
@@ -14,7 +16,7 @@ pub(crate) const BUYERS_MAX_MIN: u32 = 2048;
 /// An instance records this many critical sections: those of a long loop, in some 100 MiB.
 const HISTORY: u32 = 1_000_000;
 /// Flags that only a service that is started can follow.
-pub(crate) const FLAGS: [&str; 3] = ["instances", "zk_sessions", "hold"];
+pub(crate) const FLAGS: [&str; 3] = ["instances", "zk_sessions", "business_time"];
 
 /// What the table `[service]` of a plan may set.
 #[derive(Debug, Config)]
@@ -28,9 +30,14 @@ pub(crate) struct ServicePlan {
     #[config(layer_attr(arg(long, value_name = "N")))]
     pub(crate) zk_sessions: Option<Sessions>,
     /// Business time in the critical section: fixed (2ms) or uniform (1ms..5ms) [default: 2ms]
-    #[config(default = "2ms", deserialize_with = hold)]
-    #[config(layer_attr(arg(long, value_name = "TIME", value_parser = parse_hold)))]
-    pub(crate) hold: String,
+    #[config(default = "2ms", deserialize_with = business_time)]
+    #[config(layer_attr(arg(long, value_name = "TIME", value_parser = parse_business_time)))]
+    pub(crate) business_time: String,
+    /// The former name of `--business-time`.
+    #[config(layer_attr(arg(long, hide = true, value_parser = renamed("--business-time"))))]
+    #[config(layer_attr(serde(skip)))]
+    #[expect(dead_code, reason = "no value is accepted")]
+    hold: Option<Infallible>,
     /// Further arguments of `demo-service`.
     #[config(default = [], layer_attr(arg(skip)))]
     pub(crate) args: Vec<String>,
@@ -56,7 +63,7 @@ impl ServicePlan {
         ServiceSettings {
             instances,
             zk_sessions: self.zk_sessions.map_or_else(|| users.div_ceil(u32::from(instances)), Sessions::get),
-            hold: self.hold,
+            business_time: self.business_time,
             lock_wait,
             buyers_max: users.max(BUYERS_MAX_MIN),
             history: HISTORY,
@@ -69,11 +76,20 @@ impl ServicePlan {
 
 #[cfg(test)]
 mod tests {
+    use clap::Command;
+
     use super::*;
 
     #[test]
     fn sessions_are_rounded_up_to_one_per_user() {
         let service = ServicePlan::of(ServiceFlags::empty()).unwrap().start(31, Duration::from_secs(1));
         assert_eq!((service.instances, service.zk_sessions), (3, 11));
+    }
+
+    #[test]
+    fn the_former_flag_names_the_new_one() {
+        let command = ServiceFlags::augment_args(Command::new("up"));
+        let refused = command.try_get_matches_from(["up", "--hold", "2ms"]).unwrap_err().to_string();
+        assert!(refused.contains("use --business-time"), "{refused}");
     }
 }

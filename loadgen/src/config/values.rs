@@ -74,7 +74,7 @@ pub(super) fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duratio
 
 /// Checks a business time or a range of business times, and leaves it as the service reads it. The longest time fits
 /// between the service's wait for the lock and its wait for the database.
-pub(super) fn parse_hold(text: &str) -> Result<String, String> {
+pub(super) fn parse_business_time(text: &str) -> Result<String, String> {
     let (shortest, longest) = text.split_once("..").unwrap_or((text, text));
     let (shortest, longest) = (duration(shortest)?, duration(longest)?);
     if shortest > longest {
@@ -86,8 +86,8 @@ pub(super) fn parse_hold(text: &str) -> Result<String, String> {
     }
 }
 
-pub(super) fn hold<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    from_text(deserializer, parse_hold, "write a time or a range in quotation marks, such as \"1ms..5ms\"")
+pub(super) fn business_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    from_text(deserializer, parse_business_time, "write a time or a range in quotation marks, such as \"1ms..5ms\"")
 }
 
 /// Checks requests per second. `None` stands for a value that is no number.
@@ -208,9 +208,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn holds_are_a_time_or_a_range() {
-        for hold in ["0ms", "2ms", "1ms..5ms", "3ms..3ms", "4s"] {
-            assert_eq!(parse_hold(hold).unwrap(), hold);
+    fn business_times_are_a_time_or_a_range() {
+        for time in ["0ms", "2ms", "1ms..5ms", "3ms..3ms", "4s"] {
+            assert_eq!(parse_business_time(time).unwrap(), time);
         }
     }
 

@@ -58,7 +58,7 @@ pub(super) struct Place<'a> {
 /// The arguments of `loadgen up` for a load.
 pub(super) struct Up {
     pub(super) zk_sessions: u32,
-    pub(super) hold: String,
+    pub(super) business_time: String,
     pub(super) lock_wait: String,
     /// `None` if the default of `loadgen up` is enough.
     pub(super) users: Option<u32>,
@@ -134,7 +134,7 @@ impl<'a> Load<'a> {
         let users = self.first_run().users;
         Some(Up {
             zk_sessions: (service.zk_sessions * u32::from(service.instances)).min(20_000),
-            hold: service.hold.replace(char::is_whitespace, ""),
+            business_time: service.business_time.replace(char::is_whitespace, ""),
             lock_wait: humantime::format_duration(self.settings.lock_wait).to_string().replace(' ', ""),
             users: (users > BUYERS_MAX_MIN).then_some(users),
         })

@@ -261,8 +261,8 @@ mod tests {
     fn a_rule_is_checked_for_both_builds() {
         let thresholds = vec![crate::judge::thresholds::Threshold::parse("zk-mutex p50<500ms").unwrap()];
         let report = Report::of(Findings { thresholds, ..fixture::of_builds("zk-mutex") }, METRICS);
-        let held: Vec<bool> = report.thresholds.iter().map(|checked| checked.held).collect();
-        assert_eq!(held.len(), 2);
+        let met: Vec<bool> = report.thresholds.iter().map(|checked| checked.is_met).collect();
+        assert_eq!(met.len(), 2);
         assert!(report.thresholds[1].describe().contains("zk-mutex of head with 300 users is"));
     }
 

@@ -95,7 +95,7 @@ pub(crate) struct StrategyResult {
     pub(crate) notifications_per_release_expected: Option<f64>,
     /// Every other figure, by its key.
     pub(crate) figures: Figures,
-    /// Those figures that only some of the trials have, by their keys. They hold no threshold.
+    /// Those figures that only some of the trials have, by their keys. They meet no threshold.
     pub(crate) partial: BTreeMap<String, Part>,
 }
 

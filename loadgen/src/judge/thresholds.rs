@@ -1,6 +1,6 @@
-//! Rules that a comparison has to hold: `'zk-mutex p99<250ms'`, `'zk-* oversold==0'`, `'zk-naive@1500 goodput>=50'`.
+//! Rules that a comparison has to meet: `'zk-mutex p99<250ms'`, `'zk-* oversold==0'`, `'zk-naive@1500 goodput>=50'`.
 //!
-//! `docs/reports.md` has their grammar. A figure that was not measured, or not in every trial, holds no rule.
+//! `docs/reports.md` has their grammar. A figure that was not measured, or not in every trial, meets no rule.
 
 mod reader;
 
@@ -60,8 +60,8 @@ pub(crate) struct ThresholdResult {
     pub(crate) value: Option<f64>,
     /// How many trials have the figure, if only some do.
     pub(crate) part: Option<Part>,
-    /// Whether the rule held.
-    pub(crate) held: bool,
+    /// Whether the figure meets the rule.
+    pub(crate) is_met: bool,
 }
 
 impl ThresholdResult {
@@ -162,7 +162,7 @@ impl Threshold {
                 build: result.build.clone(),
                 value,
                 part,
-                held: value.is_some_and(|figure| self.comparison.holds(figure, self.value)),
+                is_met: value.is_some_and(|figure| self.comparison.is_met(figure, self.value)),
             }
         };
         about.map(check).collect()
@@ -183,8 +183,8 @@ mod tests {
         let results = check("zk-* oversold==0");
         let names: Vec<&str> = results.iter().map(|result| result.strategy.as_str()).collect();
         assert_eq!(names, ["zk-naive", "zk-mutex"]);
-        assert!(results.iter().all(|result| result.held && result.value == Some(0.0)), "{results:?}");
-        assert!(!check("unguarded oversold == 0")[0].held);
+        assert!(results.iter().all(|result| result.is_met && result.value == Some(0.0)), "{results:?}");
+        assert!(!check("unguarded oversold == 0")[0].is_met);
         assert_eq!(check("zk-mutex@300 oversold==0").len(), 1);
         assert_eq!(check("zk-mutex@1500 oversold==0"), []);
     }
@@ -199,31 +199,31 @@ mod tests {
 
     #[test]
     fn every_comparison_means_what_it_says() {
-        let held = |comparison: &str| check(&format!("zk-mutex notifications_per_release{comparison}"))[0].held;
+        let met = |comparison: &str| check(&format!("zk-mutex notifications_per_release{comparison}"))[0].is_met;
         // 299 notifications of 300 releases.
-        assert!(held("<1") && held("<=1") && held(">0.99") && held(">=0.5"));
-        assert!(!held(">1") && !held("==1") && !held("<0.5"));
+        assert!(met("<1") && met("<=1") && met(">0.99") && met(">=0.5"));
+        assert!(!met(">1") && !met("==1") && !met("<0.5"));
     }
 
     #[test]
-    fn what_was_not_measured_holds_no_rule() {
+    fn what_was_not_measured_meets_no_rule() {
         let mut trials = fixture::report().trials;
         trials.iter_mut().for_each(|trial| trial.history = None);
         let results = Report::of(fixture::findings(None, trials), METRICS).results;
         let result = &Threshold::parse("zk-mutex overlaps==0").unwrap().check(&results, 3)[0];
-        assert_eq!((result.value, result.held), (None, false));
+        assert_eq!((result.value, result.is_met), (None, false));
         assert!(result.describe().ends_with("zk-mutex with 300 users was not measured"));
         assert!(check("zk-mutex p50<1ms")[0].describe().starts_with("zk-mutex p50<1ms: zk-mutex with 300 users is 2"));
     }
 
     #[test]
-    fn a_figure_of_some_trials_holds_no_rule() {
+    fn a_figure_of_some_trials_meets_no_rule() {
         let mut report = fixture::report();
         report.trials.iter_mut().filter(|trial| trial.block == 3).for_each(|trial| trial.zookeeper.releases = None);
         let findings = fixture::findings(None, report.trials);
         let results = Report::of(findings, METRICS).results;
         let result = &Threshold::parse("zk-mutex notifications_per_release<=1").unwrap().check(&results, 3)[0];
-        assert_eq!((result.value, result.held), (None, false));
+        assert_eq!((result.value, result.is_met), (None, false));
         assert!(result.describe().ends_with("was measured in 7 of 8 trials only"), "{}", result.describe());
     }
 
@@ -255,10 +255,10 @@ mod tests {
             ("a p99<nanms", "a time is expected here"),
             ("a goodput>1e3", "a number is expected here"),
             ("a oversold==0.5", "a whole number is expected here"),
-            ("a p99<0ms", "a rule that never holds says nothing"),
-            ("a errors>100%", "a rule that never holds says nothing"),
-            ("a errors<=1", "a rule that always holds says nothing"),
-            ("a goodput>=0", "a rule that always holds says nothing"),
+            ("a p99<0ms", "a rule that is never met says nothing"),
+            ("a errors>100%", "a rule that is never met says nothing"),
+            ("a errors<=1", "a rule that is always met says nothing"),
+            ("a goodput>=0", "a rule that is always met says nothing"),
         ] {
             let refused = Threshold::parse(rule).unwrap_err();
             assert!(refused.starts_with(why), "{rule}: {refused}");
@@ -273,21 +273,21 @@ mod tests {
 
     #[test]
     fn a_rule_skips_strategies_that_cannot_have_the_figure() {
-        let held = |rule: &str| {
+        let met = |rule: &str| {
             let results = check(rule);
-            results.into_iter().map(|result| (result.strategy, result.held)).collect::<Vec<_>>()
+            results.into_iter().map(|result| (result.strategy, result.is_met)).collect::<Vec<_>>()
         };
         let [naive, mutex, conditional] = ["zk-naive", "zk-mutex", "pg-conditional"].map(str::to_owned);
         // The control oversells, and the reference is 1.
         let all = [(naive.clone(), false), (mutex.clone(), true), (conditional, true)];
-        assert_eq!(held("* ratio<2"), all);
-        assert_eq!(held("* notifications_per_release<1"), [(naive, false), (mutex, true)]);
-        assert_eq!(held("unguarded ratio<2"), []);
+        assert_eq!(met("* ratio<2"), all);
+        assert_eq!(met("* notifications_per_release<1"), [(naive, false), (mutex, true)]);
+        assert_eq!(met("unguarded ratio<2"), []);
         // The sections of the others may overlap, and have no tokens.
         let [naive, mutex] = ["zk-naive", "zk-mutex"].map(str::to_owned);
         let locks = [(naive, true), (mutex, true)];
         for rule in ["* overlaps==0", "* token_regressions==0", "* tokens_out_of_order==0", "* handover_p50<1s"] {
-            assert_eq!(held(rule), locks, "{rule}");
+            assert_eq!(met(rule), locks, "{rule}");
         }
     }
 }

@@ -99,11 +99,11 @@ impl Verdict {
             exits.push((Exit::Setup.code(), format!("not everything was checked of {details}")));
         }
         if let Some(names) = weak {
-            let why = "a control did not oversell, or no two buyers met under a lock; raise --users or --hold";
+            let why = "a control did not oversell, or no two buyers met under a lock; raise --users or --business-time";
             let reason = format!("the load was too weak to prove anything of {names}: {why}");
             exits.push((Exit::Failed.code(), reason));
         }
-        for crossed in thresholds.iter().filter(|threshold| !threshold.held) {
+        for crossed in thresholds.iter().filter(|threshold| !threshold.is_met) {
             exits.push((Exit::Failed.code(), format!("threshold crossed: {}", crossed.describe())));
         }
         if let Some(diff) = builds.filter(|diff| diff.exit_code != Exit::Passed.code()) {
@@ -116,8 +116,8 @@ impl Verdict {
         }
         if exits.is_empty() {
             let kept = "every strategy kept its promise";
-            let held = if thresholds.is_empty() { "" } else { ", and every threshold held" };
-            exits.push((Exit::Passed.code(), format!("{kept}{held}")));
+            let met = if thresholds.is_empty() { "" } else { ", and every threshold was met" };
+            exits.push((Exit::Passed.code(), format!("{kept}{met}")));
             exits.extend(builds.map(|diff| (Exit::Passed.code(), of_builds(diff))));
         }
         let exit_code = exits[0].0;

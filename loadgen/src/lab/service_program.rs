@@ -69,7 +69,7 @@ pub(super) fn arguments(settings: &ServiceSettings, number: u16) -> impl Iterato
     let flags = [
         ("--listen", format!("{}:{port}", Ipv4Addr::LOCALHOST)),
         ("--zk-sessions", settings.zk_sessions.to_string()),
-        ("--hold", settings.hold.clone()),
+        ("--business-time", settings.business_time.clone()),
         ("--lock-wait", time(lock_wait)),
         ("--zk-session-timeout", time(SESSION_TIMEOUT)),
         ("--db-timeout", time(lock_wait + DB_GRACE)),

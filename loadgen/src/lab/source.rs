@@ -25,7 +25,7 @@ impl Source {
 pub(crate) struct ServiceSettings {
     pub(crate) instances: u16,
     pub(crate) zk_sessions: u32,
-    pub(crate) hold: String,
+    pub(crate) business_time: String,
     pub(crate) lock_wait: Duration,
     /// Purchases that an instance works on at once. It refuses further ones.
     pub(crate) buyers_max: u32,

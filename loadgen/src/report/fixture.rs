@@ -227,7 +227,7 @@ pub(crate) fn plan() -> Plan {
         trials: TRIALS,
         instances: 3,
         zk_sessions_total: Some(300),
-        hold: Some("2ms".to_owned()),
+        business_time: Some("2ms".to_owned()),
         lock_wait_ms: Some(60_000),
         service_args: Vec::new(),
         limits: LIMITS,

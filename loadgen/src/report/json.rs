@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read_back() {
         let written = render(&fixture::report()).unwrap();
-        assert!(written.starts_with("{\n  \"schema\": \"seckill-report/5\","));
+        assert!(written.starts_with("{\n  \"schema\": \"seckill-report/6\","));
         assert_eq!(render(&parse(&written).unwrap()).unwrap(), written);
         let of_builds = render(&fixture::builds("zk-mutex")).unwrap();
         assert_eq!(render(&parse(&of_builds).unwrap()).unwrap(), of_builds);
@@ -263,8 +263,8 @@ mod tests {
         let refused = |text: &str| parse(text).map(|_| ()).unwrap_err();
         assert!(refused("<html>").starts_with("it is no JSON object"));
         assert_eq!(refused("{}"), "it names no schema");
-        assert!(refused(r#"{"schema":"seckill-report/4"}"#).ends_with("run the comparison again"));
-        assert!(refused(r#"{"schema":"seckill-report/5"}"#).contains("missing field"));
+        assert!(refused(r#"{"schema":"seckill-report/5"}"#).ends_with("run the comparison again"));
+        assert!(refused(r#"{"schema":"seckill-report/6"}"#).contains("missing field"));
         let mut shortened: Value = serde_json::from_str(&render(&fixture::report()).unwrap()).unwrap();
         let planned = shortened["trials"].as_array().unwrap().len();
         shortened["trials"].as_array_mut().unwrap().pop();

@@ -101,7 +101,8 @@ pub(crate) fn compared(row: &Row, metrics: &[&Metric]) -> [String; 7] {
 pub(crate) fn conditions(report: &Report) -> String {
     let Plan { model_described, stock, goods, instances, trials, seed, .. } = &report.plan;
     let sessions = report.plan.zk_sessions_total.map_or(String::new(), |total| format!(", ZooKeeper sessions {total}"));
-    let hold = report.plan.hold.as_ref().map_or(String::new(), |hold| format!(", hold {hold}"));
+    let business_time =
+        report.plan.business_time.as_ref().map_or(String::new(), |time| format!(", business time {time}"));
     let each = if *goods > 1 { format!(" of each of {goods} SKUs") } else { String::new() };
     let warm_up = if report.plan.blocks.iter().any(|block| block.warm_up) { " after a warm-up" } else { "" };
     let levels: Vec<String> = report.plan.users.iter().map(u32::to_string).collect();
@@ -116,7 +117,7 @@ pub(crate) fn conditions(report: &Report) -> String {
         None => String::new(),
     };
     format!(
-        "{model_described}{levels}; stock {stock}{each}; instances {instances}{sessions}{builds}{hold}; \
+        "{model_described}{levels}; stock {stock}{each}; instances {instances}{sessions}{builds}{business_time}; \
          trials of each strategy {trials}{warm_up}, seed {seed}"
     )
 }

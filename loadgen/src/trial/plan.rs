@@ -40,7 +40,7 @@ pub(crate) struct Plan {
     /// ZooKeeper sessions over all instances, or over those of each build.
     pub(crate) zk_sessions_total: Option<u64>,
     /// Business time inside the critical section; unknown of a service that ran already.
-    pub(crate) hold: Option<String>,
+    pub(crate) business_time: Option<String>,
     /// How long a buyer waits for the lock before the service refuses, in milliseconds; unknown of a service that ran
     /// already.
     pub(crate) lock_wait_ms: Option<u64>,

@@ -43,7 +43,7 @@ impl Broken {
     pub(crate) fn start() -> Broken {
         let (lab, client) = (Lab::new(), Lab::new());
         let running = Running::start(
-            lab.loadgen_throwaway(["up", "--instances", "1", "--hold", "0ms"])
+            lab.loadgen_throwaway(["up", "--instances", "1", "--business-time", "0ms"])
                 .arg("--demo-service")
                 .arg(demo_service()),
         );

@@ -24,15 +24,14 @@ fn rows(report: &Value) -> Vec<&Value> {
 /// A program that is the service with a longer business time. The last of two flags of one name would be refused.
 fn write_slow_service(path: &Path) {
     let real = demo_service().display();
-    let slow =
-        "for word; do shift; [ \"$previous\" = --hold ] && word=100ms; set -- \"$@\" \"$word\"; previous=$word; done";
+    let slow = "for word; do shift; [ \"$previous\" = --business-time ] && word=100ms; set -- \"$@\" \"$word\"; previous=$word; done";
     write_program(path, &format!("{slow}; exec '{real}' \"$@\""));
 }
 
 #[test]
 fn a_build_is_not_worse_than_itself() {
     let lab = Lab::new();
-    let flags = "--trials 6 --hold 1ms --strategies zk-mutex,pg-conditional";
+    let flags = "--trials 6 --business-time 1ms --strategies zk-mutex,pg-conditional";
     let finished = compare(&lab, [("A", demo_service()), ("B", demo_service())], flags);
     let report = lab.report();
     // The statistics may be wrong once in twenty comparisons. `make false-verdicts` counts how often they are.
@@ -84,8 +83,11 @@ fn a_build_that_is_slower_is_worse() {
     let lab = Lab::new();
     let slow = lab.path("slow-service");
     write_slow_service(&slow);
-    let finished =
-        compare(&lab, [("old", demo_service()), ("new", &slow)], "--trials 6 --hold 1ms --strategies zk-mutex");
+    let finished = compare(
+        &lab,
+        [("old", demo_service()), ("new", &slow)],
+        "--trials 6 --business-time 1ms --strategies zk-mutex",
+    );
     assert_eq!(finished.code, Some(1), "{}{}", finished.stdout, finished.stderr);
     let expected = "verdict: new against old: worse: Sold units/s of zk-mutex with 24 users";
     assert!(finished.stdout.contains(expected), "{}", finished.stdout);

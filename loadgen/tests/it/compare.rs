@@ -20,14 +20,14 @@ fn figure(result: &Value, key: &str) -> Option<f64> {
 #[test]
 fn every_strategy_of_the_headline_keeps_its_promise_under_a_burst() {
     let lab = Lab::new();
-    let args = "compare --users 60 --stock 30 --trials 1 --no-warm-up --hold 5ms --seed 7".split(' ');
+    let args = "compare --users 60 --stock 30 --trials 1 --no-warm-up --business-time 5ms --seed 7".split(' ');
     let finished = finish(lab.loadgen(args).arg("--demo-service").arg(demo_service()));
     let report = lab.report();
 
     // On a machine that does much else the generator may be found wanting, which spoils times and nothing more.
     assert!([Some(0), Some(4)].contains(&finished.code), "{}", finished.stderr);
     assert_eq!(report["verdict"]["exit_code"], finished.code.unwrap());
-    assert_eq!(report["schema"], "seckill-report/5");
+    assert_eq!(report["schema"], "seckill-report/6");
     assert_eq!((&report["ended_early"], &report["plan"]["seed"]), (&Value::Null, &Value::from(7)));
 
     for (strategy, oversells) in [
@@ -125,7 +125,7 @@ fn every_load_model_sells_what_there_is_and_says_what_it_is() {
         ("--users 200 --rate 200 --duration 500ms", "open", "open, 200 Poisson arrivals a second for 500ms"),
     ] {
         let args = format!(
-            "compare --strategies pg-row-lock --instances 2 --stock 10 --goods 2 --trials 1 --no-warm-up --hold 20ms {flags}"
+            "compare --strategies pg-row-lock --instances 2 --stock 10 --goods 2 --trials 1 --no-warm-up --business-time 20ms {flags}"
         );
         let finished = finish(lab.loadgen(args.split(' ')).arg("--demo-service").arg(demo_service()));
         let report = lab.report();
@@ -154,7 +154,7 @@ fn every_load_model_sells_what_there_is_and_says_what_it_is() {
 fn buyers_who_are_not_let_in_are_the_slowest_and_prove_nothing() {
     let lab = Lab::new();
     let args = "run zk-mutex --instances 1 --users 2 --rate 300 --arrivals constant --duration 1s --stock 1000 \
-        --hold 20ms --trials 1 --no-warm-up --seed 3";
+        --business-time 20ms --trials 1 --no-warm-up --seed 3";
     let run = |more: &[&str]| {
         finish(
             lab.loadgen(args.split_whitespace().chain(more.iter().copied())).arg("--demo-service").arg(demo_service()),
@@ -207,7 +207,7 @@ fn thresholds_are_checked_before_the_run_and_after_it() {
     assert_eq!(crossed.code, Some(1), "{}", crossed.stderr);
     let expected = "verdict: threshold crossed: pg-* goodput>1000000: pg-conditional with 10 users is ";
     assert!(crossed.stdout.contains(expected), "{}", crossed.stdout);
-    assert_eq!(lab.report()["thresholds"][0]["held"], false);
+    assert_eq!(lab.report()["thresholds"][0]["is_met"], false);
 }
 
 #[test]
@@ -260,11 +260,11 @@ fn a_report_is_rendered_again_compared_and_audited_afterwards() {
 
     // Runs of different plans are not compared by mistake.
     let mut slower = lab.report();
-    slower["plan"]["hold"] = "9ms".into();
+    slower["plan"]["business_time"] = "9ms".into();
     fs::write(lab.path("slower.json"), slower.to_string()).unwrap();
     let other = finish(&mut lab.loadgen(["diff", "report", "slower.json"]));
     assert_eq!(other.code, Some(64), "{}", other.stderr);
-    assert!(other.stderr.contains("hold was \"2ms\" and is \"9ms\""), "{}", other.stderr);
+    assert!(other.stderr.contains("business time was \"2ms\" and is \"9ms\""), "{}", other.stderr);
 
     let none = finish(&mut lab.loadgen(["report", "nowhere.json"]));
     assert_eq!(none.code, Some(64), "{}", none.stderr);
@@ -296,7 +296,7 @@ fn a_disk_that_is_full_for_the_report_costs_the_folder_and_not_the_figures() {
 #[test]
 fn buyers_who_are_all_but_refused_prove_nothing() {
     let lab = Lab::new();
-    let args = "compare --users 30 --stock 20 --trials 1 --no-warm-up --instances 1 --strategies zk-mutex --hold 50ms \
+    let args = "compare --users 30 --stock 20 --trials 1 --no-warm-up --instances 1 --strategies zk-mutex --business-time 50ms \
         --lock-wait 1ms";
     let finished = finish(lab.loadgen(args.split_whitespace()).arg("--demo-service").arg(demo_service()));
     assert_eq!(finished.code, Some(3), "{}", finished.stderr);

@@ -35,7 +35,7 @@ fn goose_reports_the_answers_and_times_that_we_report() {
     fs::create_dir_all(lab.path("report/goose")).unwrap();
     fs::write(lab.path("report/goose/yesterday.json"), "{}").unwrap();
     // Each buyer holds the row for 20 ms, so that a millisecond is a small part of a time. There are fewer units than buyers.
-    let args = "run pg-row-lock --users 40 --stock 30 --duration 500ms --hold 20ms --instances 2 --trials 1 --goose-report json";
+    let args = "run pg-row-lock --users 40 --stock 30 --duration 500ms --business-time 20ms --instances 2 --trials 1 --goose-report json";
     let finished = finish(lab.loadgen(args.split(' ')).arg("--demo-service").arg(demo_service()));
     assert!([Some(0), Some(4)].contains(&finished.code), "{}", finished.stderr);
 

@@ -125,7 +125,7 @@ fn jmeter_reads_from_the_log_of_requests_what_the_report_says() {
     let lab = Lab::new();
     let begun = SystemTime::now().duration_since(UNIX_EPOCH).unwrap() - Duration::from_secs(1);
     // Some are sold, some are refused, and some find nothing left.
-    let args = "compare --users 40 --stock 10 --trials 2 --hold 20ms --lock-wait 350ms --instances 2 --jmeter-summary \
+    let args = "compare --users 40 --stock 10 --trials 2 --business-time 20ms --lock-wait 350ms --instances 2 --jmeter-summary \
                 --strategies zk-mutex,pg-conditional";
     let compared = finish(lab.loadgen(args.split_whitespace()).arg("--demo-service").arg(demo_service()));
     let ended = SystemTime::now().duration_since(UNIX_EPOCH).unwrap() + Duration::from_secs(1);

@@ -14,7 +14,7 @@ const STOPPED: Duration = Duration::from_millis(1500);
 #[test]
 fn a_closed_loop_tells_of_the_silence_that_it_hides() {
     let (lab, client) = (Lab::new(), Lab::new());
-    let up = ["up", "--instances", "1", "--hold", "0ms", "--demo-service"];
+    let up = ["up", "--instances", "1", "--business-time", "0ms", "--demo-service"];
     let running = Running::start(lab.loadgen_throwaway(up).arg(lab.noting_service()));
     let variables = exports(&running.until_stdout("# what was sold"));
     let runtime = Runtime::new().unwrap();

@@ -13,10 +13,10 @@ use crate::trial::plan::{NamedBuild, Plan, Subject, blocks};
 pub(super) async fn draw(settings: &CompareSettings, stack: &Stack, subjects: &[Subject]) -> Result<Plan, Error> {
     let seed = settings.seed.unwrap_or_else(rand::random);
     let load = &settings.load;
-    let (hold, lock_wait, zk_sessions_total, service_args) = match &settings.source {
+    let (business_time, lock_wait, zk_sessions_total, service_args) = match &settings.source {
         Source::Start(service) => {
             let total = u64::from(service.zk_sessions) * u64::from(service.instances);
-            (Some(service.hold.clone()), Some(service.lock_wait), Some(total), service.args.clone())
+            (Some(service.business_time.clone()), Some(service.lock_wait), Some(total), service.args.clone())
         }
         Source::Target(_) => {
             let sessions = Counters::sum(stack.first().service.metrics().await?.counters).get("zookeeper_sessions");
@@ -35,7 +35,7 @@ pub(super) async fn draw(settings: &CompareSettings, stack: &Stack, subjects: &[
         builds: builds(&settings.source)?,
         instances: stack.first().service.urls().len(),
         zk_sessions_total,
-        hold,
+        business_time,
         lock_wait_ms: lock_wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
         service_args,
         limits: settings.limits,

@@ -23,7 +23,7 @@ pub(super) const COMPARISONS: [(&str, Comparison); 5] = [
 ];
 
 impl Comparison {
-    pub(super) fn holds(self, figure: f64, value: f64) -> bool {
+    pub(super) fn is_met(self, figure: f64, value: f64) -> bool {
         match self {
             Comparison::Less => figure < value,
             Comparison::AtMost => figure <= value,
@@ -116,7 +116,7 @@ impl<'a> Reader<'a> {
             Comparison::Equal => None,
         };
         match decided {
-            Some(when) => Err(self.wrong(&format!("a rule that {when} holds says nothing; write another value here"))),
+            Some(when) => Err(self.wrong(&format!("a rule that is {when} met says nothing; write another value here"))),
             None => Ok(value),
         }
     }

@@ -54,7 +54,7 @@ fn plan_differences(old: &Report, new: &Report) -> Vec<String> {
         ("SKUs", was.goods.to_string(), now.goods.to_string()),
         ("instances", was.instances.to_string(), now.instances.to_string()),
         ("ZooKeeper sessions", number(was.zk_sessions_total), number(now.zk_sessions_total)),
-        ("hold", text(&was.hold), text(&now.hold)),
+        ("business time", text(&was.business_time), text(&now.business_time)),
         ("lock wait in ms", number(was.lock_wait_ms), number(now.lock_wait_ms)),
         ("most dropped arrivals", percent(was.limits.dropped_share_max), percent(now.limits.dropped_share_max)),
         ("most errors", percent(was.limits.errors_share_max), percent(now.limits.errors_share_max)),

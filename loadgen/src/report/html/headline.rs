@@ -37,7 +37,7 @@ pub(super) fn banner(report: &Report) -> Option<Banner> {
     } else if code == Exit::PromiseBroken.code() {
         ("A promise was broken".to_owned(), true)
     } else if code == Exit::Failed.code() {
-        ("A rule did not hold, or the load proved nothing".to_owned(), true)
+        ("A rule was not met, or the load proved nothing".to_owned(), true)
     } else if code == Exit::ClientLimited.code() {
         ("The load generator was the bottleneck".to_owned(), false)
     } else {
@@ -58,8 +58,8 @@ pub(super) fn conditions(report: &Report) -> Vec<Term> {
     let sessions = plan.zk_sessions_total.map(|total| format!(", {} ZooKeeper sessions", count(total)));
     let instances = if plan.instances == 1 { "1 instance".to_owned() } else { format!("{} instances", plan.instances) };
     terms.push(Term::new("Service", format!("{instances}{}", sessions.unwrap_or_default())));
-    if let Some(hold) = &plan.hold {
-        terms.push(Term::new("Business time", format!("{hold} inside the critical section")));
+    if let Some(time) = &plan.business_time {
+        terms.push(Term::new("Business time", format!("{time} inside the critical section")));
     }
     let warm_up = if plan.blocks.iter().any(|block| block.warm_up) { " after a warm-up" } else { "" };
     terms.push(Term::new("Trials", format!("{} of each{warm_up}, in random order (seed {})", plan.trials, plan.seed)));

@@ -15,14 +15,14 @@ use crate::trial::plan::Block as PlanBlock;
 /// The rules that were given, and what came of them.
 pub(super) fn thresholds(report: &Report) -> Section {
     let row = |result: &crate::judge::thresholds::ThresholdResult| {
-        let held = if result.held { Cell::text("✓ held") } else { Cell::text("✗ CROSSED") };
+        let met = if result.is_met { Cell::text("✓ met") } else { Cell::text("✗ CROSSED") };
         Row {
             name: result.rule.clone(),
             cells: vec![
                 Cell::text(result.name()),
                 Cell::count(Some(u64::from(result.users))),
                 Cell { text: result.value.map_or_else(|| ABSENT.to_owned(), exact), ..Cell::figure(result.value) },
-                held.marked(if result.held { Mark::Good } else { Mark::Bad }),
+                met.marked(if result.is_met { Mark::Good } else { Mark::Bad }),
             ],
         }
     };
@@ -42,7 +42,7 @@ pub(super) fn thresholds(report: &Report) -> Section {
                 Column::words("Strategy"),
                 Column::figures("Users", ""),
                 Column::figures("Figure", ""),
-                Column::words("Held"),
+                Column::words("Met"),
             ],
             groups: vec![Group { title: None, rows: report.thresholds.iter().map(row).collect() }],
         })
@@ -127,7 +127,7 @@ fn plan(report: &Report) -> Vec<Term> {
         Term::new("Seed", plan.seed.to_string()),
         Term::new("Instances", plan.instances.to_string()),
         Term::new("ZooKeeper sessions", plan.zk_sessions_total.map_or_else(unknown, count)),
-        Term::new("Business time", plan.hold.clone().unwrap_or_else(unknown)),
+        Term::new("Business time", plan.business_time.clone().unwrap_or_else(unknown)),
         Term::new("Lock wait", plan.lock_wait_ms.map_or_else(unknown, |ms| format!("{} ms", count(ms)))),
     ];
     let builds = plan.builds.iter();

@@ -31,13 +31,13 @@ pub const NOTHING_WRITTEN: [&str; 11] = [
 const TYPE_SHOWN_CHARS: usize = 80;
 
 #[derive(Deserialize)]
-struct Problem {
+struct ProblemDocument {
     r#type: String,
 }
 
 /// The last part of the type of a problem, or what is wrong with an answer of this status that has none.
 fn slug_of(status: StatusCode, body: &str) -> Result<String, String> {
-    let Ok(Problem { r#type }) = serde_json::from_str(body) else {
+    let Ok(ProblemDocument { r#type }) = serde_json::from_str(body) else {
         return Err(format!("a {} without a problem document", status.as_u16()));
     };
     let slug = r#type.strip_prefix(PROBLEM_TYPE).map(str::to_owned);
@@ -87,7 +87,7 @@ pub fn classify(status: StatusCode, body: &str) -> (Outcome, Option<String>) {
         }
         other => {
             let problem = match serde_json::from_str(body) {
-                Ok(Problem { r#type }) => format!("answered {other}: {}", shown(&r#type)),
+                Ok(ProblemDocument { r#type }) => format!("answered {other}: {}", shown(&r#type)),
                 Err(_) => format!("answered {other}"),
             };
             (Outcome::Error, Some(problem))

@@ -51,7 +51,7 @@ where
     A: Future<Output = Option<reqwest::Result<Response>>>,
 {
     let Buyer { user, number, released, intended, idle_since } = buyer;
-    let (goods, url) = purchase.place(number)?;
+    let (goods, url) = purchase.target(number)?;
     let started = released.elapsed();
     shared(tally).start(user, started);
     let response = ask(url.clone()).await?;

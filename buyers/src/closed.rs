@@ -81,7 +81,7 @@ pub(crate) async fn run(purchase: &Purchase) -> Result<Load, Error> {
 /// Opens a connection for every user of a load that begins with all of them, so that a burst is one of requests and not of
 /// handshakes. An instance that does not answer shows in the load itself.
 async fn connect(client: &Client, purchase: &Purchase) {
-    if !purchase.model.begins_together() {
+    if !purchase.model.starts_together() {
         return;
     }
     let probes = purchase.probes.iter().cycle().take(purchase.users).map(|url| client.get(url.clone()).send());
@@ -96,7 +96,7 @@ async fn connect(client: &Client, purchase: &Purchase) {
 fn attack(purchase: &Purchase, client: &Client, gate: &Arc<Gate>, tally: &SharedTally) -> Result<GooseAttack, Error> {
     let mut configuration = GooseConfiguration::default();
     // Every request names its own URL; goose merely wants a host to be set.
-    configuration.host = purchase.place(0).map(|(_, url)| url.to_string());
+    configuration.host = purchase.target(0).map(|(_, url)| url.to_string());
     configuration.users = Some(purchase.users);
     configuration.increase_rate = Some(users_per_second(purchase).to_string());
     configuration.iterations = Some(1);
@@ -155,7 +155,7 @@ fn goose_failed(error: &GooseError) -> Error {
 /// The rendezvous, and all that one user buys. Nothing if the load was called off meanwhile.
 async fn shop(goose: &mut GooseUser, purchase: &Purchase, gate: &Gate, tally: &Mutex<Tally>) -> Option<()> {
     let user = goose.weighted_users_index;
-    if purchase.model.begins_together() {
+    if purchase.model.starts_together() {
         gate.arrive().await;
     } else {
         // Goose counts its ramp from there.

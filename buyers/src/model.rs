@@ -82,7 +82,7 @@ impl LoadModel {
     }
 
     /// Whether all users begin at the release.
-    pub fn begins_together(&self) -> bool {
+    pub fn starts_together(&self) -> bool {
         matches!(self, LoadModel::Burst | LoadModel::Loop { ramp_up_ms: 0, .. })
     }
 

@@ -41,7 +41,7 @@ pub(crate) async fn run(purchase: &Purchase) -> Result<Load, Error> {
     let heartbeat = Heartbeat::start(&tally);
     // The thread ends early if this future is dropped.
     let (_wanted, abandoned) = channel();
-    let mut users = Users {
+    let mut users = OpenUsers {
         free: (0..purchase.users).rev().map(|user| (user, Duration::ZERO)).collect(),
         busy: JoinSet::new(),
         idle_until: Duration::ZERO,
@@ -79,7 +79,7 @@ fn wait_until(due: Instant, abandoned: &Receiver<Infallible>) -> bool {
 }
 
 /// The users, and what became of their requests.
-struct Users {
+struct OpenUsers {
     /// Users without a request, each with the time since when. The first has waited longest.
     free: Vec<(usize, Duration)>,
     /// Users that wait for their answers.
@@ -93,7 +93,7 @@ struct Users {
     purchase: Arc<Purchase>,
 }
 
-impl Users {
+impl OpenUsers {
     /// Starts a request if a user is free.
     fn arrive(&mut self, number: usize, intended: Duration, runtime: &Handle) -> Result<(), Error> {
         while let Some(done) = self.busy.try_join_next() {

@@ -42,9 +42,9 @@ impl Purchase {
         Tally::of(self.urls.len(), self.users, &self.model, self.log_max)
     }
 
-    /// Returns the SKU and the URL for buyer `number`. The buyers take turns in the instances, and rounds of buyers take turns
-    /// in the SKUs. So every SKU is bought at every instance.
-    pub(crate) fn place(&self, number: usize) -> Option<(usize, &Url)> {
+    /// Returns the SKU and the URL for buyer `number`. The buyers go to the instances alternately, and rounds of buyers
+    /// to the SKUs. So every SKU is bought at every instance.
+    pub(crate) fn target(&self, number: usize) -> Option<(usize, &Url)> {
         let instances = self.urls.first()?.len().max(1);
         let goods = number / instances % self.urls.len();
         Some((goods, self.urls[goods].get(number % instances)?))
@@ -143,9 +143,9 @@ mod tests {
         let url = |goods: &str, instance: &str| Url::parse(&format!("http://{instance}/{goods}")).unwrap();
         let urls = ["1", "2"].map(|goods| ["a", "b"].map(|instance| url(goods, instance)).to_vec()).to_vec();
         let purchase = purchase(urls);
-        let places: Vec<_> = (0..5).map(|number| purchase.place(number).unwrap()).collect();
-        let places: Vec<_> = places.iter().map(|(goods, url)| (*goods, url.as_str())).collect();
+        let targets: Vec<_> = (0..5).map(|number| purchase.target(number).unwrap()).collect();
+        let targets: Vec<_> = targets.iter().map(|(goods, url)| (*goods, url.as_str())).collect();
         let expected = [(0, "http://a/1"), (0, "http://b/1"), (1, "http://a/2"), (1, "http://b/2"), (0, "http://a/1")];
-        assert_eq!(places, expected);
+        assert_eq!(targets, expected);
     }
 }

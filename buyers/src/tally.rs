@@ -52,7 +52,7 @@ pub struct Tally {
     /// Whether each user has started a request.
     has_started: Vec<bool>,
     /// Whether beats count only after the start of every user.
-    begins_together: bool,
+    starts_together: bool,
     /// Requests that have started and not ended.
     under_way: usize,
     /// Since when a request is under way and none was answered.
@@ -106,7 +106,7 @@ impl Tally {
             told: vec![Told::default(); goods],
             samples_max,
             has_started: vec![false; users],
-            begins_together: model.begins_together(),
+            starts_together: model.starts_together(),
             ..Tally::default()
         }
     }
@@ -159,7 +159,7 @@ impl Tally {
     /// The heartbeat beats: `late` after it was due.
     pub(crate) fn beat(&mut self, due: Duration, late: Duration) {
         let is_after_starts = || self.starts.last_of(self.has_started.len()).is_some_and(|last| due >= last);
-        if !self.begins_together || is_after_starts() {
+        if !self.starts_together || is_after_starts() {
             self.heartbeat.record(late);
         }
     }

@@ -69,7 +69,7 @@ fn of_runs(reports: &[Report], random: &mut ChaCha8Rng) {
             tell("real", &sides, REAL, |_| {
                 let mut order: Vec<usize> = (0..runs.len()).collect();
                 let (drawn, _) = order.partial_shuffle(random, 2 * side);
-                let drawn: Vec<Run<'_>> = drawn.iter().map(|place| runs[*place].clone()).collect();
+                let drawn: Vec<Run<'_>> = drawn.iter().map(|position| runs[*position].clone()).collect();
                 worse(&drawn[..side], &drawn[side..])
             });
         }
@@ -87,7 +87,7 @@ fn of_runs(reports: &[Report], random: &mut ChaCha8Rng) {
 /// Compares two builds in pairs, as `loadgen compare` does.
 fn of_builds(reports: &[Report], random: &mut ChaCha8Rng) {
     let real: Vec<Run<'_>> = reports.iter().map(run).collect();
-    tell("real", "two builds in pairs", real.len(), |place| worse_build(&real[place], BUILDS));
+    tell("real", "two builds in pairs", real.len(), |position| worse_build(&real[position], BUILDS));
     let changed: Vec<Report> = reports.iter().map(with_names_changed).collect();
     let either: Vec<Run<'_>> = reports.iter().chain(&changed).map(run).collect();
     tell("resampled", "two builds in pairs", RESAMPLED, |_| {
@@ -119,8 +119,8 @@ fn read(folder: &Path) -> Result<Vec<Report>, Box<dyn std::error::Error>> {
 /// Prints how many of these comparisons have a false verdict, and of which figures.
 fn tell(kind: &str, sides: &str, comparisons: usize, mut worse: impl FnMut(usize) -> Vec<String>) {
     let (mut wrong, mut figures) = (0, Vec::new());
-    for place in 0..comparisons {
-        let found = worse(place);
+    for position in 0..comparisons {
+        let found = worse(position);
         wrong += usize::from(!found.is_empty());
         figures.extend(found);
     }

@@ -25,7 +25,7 @@ use crate::lab::servers::is_set;
 use crate::output::Output;
 use crate::telemetry;
 
-/// Compares ways of guarding the stock of a flash sale, on real servers.
+/// Compares ways to sell the stock of a flash sale, on real servers.
 #[derive(Debug, Parser)]
 #[command(name = "loadgen", version, max_term_width = 100, disable_help_subcommand = true, after_help = epilogue().to_string())]
 pub(crate) struct Cli {

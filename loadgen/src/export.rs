@@ -22,7 +22,7 @@ use clap::ValueEnum;
 
 use crate::config::settings::ExportSettings;
 use crate::error::Error;
-use crate::export::load::Load;
+use crate::export::load::ExportedLoad;
 
 /// The engine that runs the exported file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -51,7 +51,7 @@ impl Engine {
 ///
 /// [`Error::Usage`] when the engine cannot run the load.
 pub(crate) fn render(engine: Engine, settings: &ExportSettings, out: Option<&Path>) -> Result<String, Error> {
-    let (load, file) = (Load::of(settings)?, engine.file(out));
+    let (load, file) = (ExportedLoad::of(settings)?, engine.file(out));
     match engine {
         Engine::Jmeter => jmeter::render(&load, file),
         Engine::K6 => k6::render(&load, file),
@@ -181,11 +181,12 @@ mod tests {
     #[test]
     fn requests_go_to_all_instances_in_turns_and_then_to_the_next_sku() {
         let (_, settings) = settings("jmeter --target http://a:1,http://b:2/shop/ --goods 2 --goods-no 7", &[]);
-        let load = Load::of(&settings).unwrap();
-        let places = load.places();
-        let places: Vec<_> = places.iter().map(|at| format!("{} {} {}", at.number, at.instance, at.goods_no)).collect();
+        let load = ExportedLoad::of(&settings).unwrap();
+        let targets = load.targets();
+        let targets: Vec<_> =
+            targets.iter().map(|at| format!("{} {} {}", at.number, at.instance, at.goods_no)).collect();
         let expected = ["1 http://a:1 7", "2 http://b:2/shop 7", "1 http://a:1 8", "2 http://b:2/shop 8"];
-        assert_eq!(places, expected);
+        assert_eq!(targets, expected);
     }
 
     #[test]

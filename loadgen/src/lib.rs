@@ -1,4 +1,4 @@
-//! Compares ways of guarding the stock of a flash sale. It starts the lab and lets many buyers buy at the same instant. It
+//! Compares ways to sell the stock of a flash sale. It starts the lab and lets many buyers buy at the same instant. It
 //! judges from the database what each strategy sold, from the clock how fast it was, and from ZooKeeper's own counters how
 //! much traffic it made.
 //!

@@ -5,7 +5,7 @@ use stats::figures;
 use crate::judge::finding::count_of;
 use crate::lab::servers::is_set;
 use crate::lab::source::ServiceSettings;
-use crate::trial::plan::PlannedTrial;
+use crate::trial::plan::ScheduledTrial;
 use crate::trial::record::Trial;
 
 /// What is done before anything else, which takes some seconds.
@@ -21,9 +21,9 @@ pub(crate) fn starting(service: &ServiceSettings) -> String {
 }
 
 /// Which trial begins.
-pub(crate) fn planned(planned: PlannedTrial<'_>) -> String {
-    let what = if planned.warm_up { "warm-up".to_owned() } else { format!("block {}", planned.block) };
-    format!("{what}: {} with {}", planned.subject.name(), count_of(planned.subject.users.into(), "user"))
+pub(crate) fn scheduled(scheduled: ScheduledTrial<'_>) -> String {
+    let what = if scheduled.warm_up { "warm-up".to_owned() } else { format!("block {}", scheduled.block) };
+    format!("{what}: {} with {}", scheduled.subject.name(), count_of(scheduled.subject.users.into(), "user"))
 }
 
 /// What a trial brought, in a line.

@@ -29,7 +29,7 @@ use crate::judge::metrics::Metric;
 use crate::judge::result::StrategyResult;
 use crate::judge::summary;
 use crate::judge::thresholds::{Threshold, ThresholdResult};
-use crate::judge::verdict::{Conclusion, EndedEarly, Verdict};
+use crate::judge::verdict::{EndedEarly, StrategyFacts, Verdict};
 use crate::lab::environment::Environment;
 use crate::lab::strategy::Strategy;
 use crate::trial::plan::Plan;
@@ -37,7 +37,7 @@ use crate::trial::plan::Plan;
 /// Version of the JSON schema; it changes when a field changes its meaning or goes.
 pub(crate) const SCHEMA: &str = "seckill-report/6";
 
-/// A comparison of ways to guard the stock of a flash sale.
+/// A comparison of ways to sell the stock of a flash sale.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Report {
     /// `seckill-report/6`. Fields may be added under the same name; one that goes or changes its meaning changes the name.
@@ -85,8 +85,8 @@ impl Report {
         let results = summary::results_of(&plan, &strategies, &trials, metrics);
         let thresholds: Vec<ThresholdResult> =
             thresholds.iter().flat_map(|threshold| threshold.check(&results, plan.instances)).collect();
-        let conclusions: Vec<Conclusion<'_>> =
-            results.iter().map(|result| Conclusion::of(result, plan.users.len() > 1)).collect();
+        let conclusions: Vec<StrategyFacts<'_>> =
+            results.iter().map(|result| StrategyFacts::of(result, plan.users.len() > 1)).collect();
         let builds = Diff::of_builds((&plan, &environment, &generated_at), &results, &trials, metrics);
         let headline = Headline::of(&plan, &results, &trials, builds.as_ref());
         let verdict = Verdict::of(headline, &conclusions, &thresholds, builds.as_ref(), ended_early.as_ref());

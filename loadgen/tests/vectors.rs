@@ -3,15 +3,15 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, wherever it does")]
 
 use serde::Deserialize;
-use stats::joint::{self, Figure};
+use stats::joint::{self, SidesFigure};
 use stats::{holm, median_interval, paired, rate, unpaired};
 
 #[derive(Deserialize)]
 struct Vectors {
     clopper_pearson: Vec<Rate>,
     paired: Vec<Paired>,
-    walsh: Vec<Interval>,
-    median: Vec<Interval>,
+    walsh: Vec<IntervalVector>,
+    median: Vec<IntervalVector>,
     shift: Vec<Shift>,
     joint: Vec<Joint>,
     holm: Vec<Holm>,
@@ -32,7 +32,7 @@ struct Paired {
 }
 
 #[derive(Deserialize)]
-struct Interval {
+struct IntervalVector {
     values: Vec<f64>,
     interval: Option<(f64, f64)>,
 }
@@ -97,7 +97,7 @@ fn assert_interval(ours: Option<(f64, f64)>, theirs: Option<(f64, f64)>, of: &dy
 fn a_centre_has_the_interval_of_scipy_s_signed_rank_test() {
     let samples = vectors().walsh;
     assert!(!samples.is_empty());
-    for Interval { values, interval } in samples {
+    for IntervalVector { values, interval } in samples {
         assert_interval(paired::interval(&values), interval, &values);
     }
 }
@@ -106,7 +106,7 @@ fn a_centre_has_the_interval_of_scipy_s_signed_rank_test() {
 fn a_median_has_the_interval_of_scipy_s_quantile_test() {
     let samples = vectors().median;
     assert!(!samples.is_empty());
-    for Interval { values, interval } in samples {
+    for IntervalVector { values, interval } in samples {
         assert_interval(median_interval(&values), interval, &values);
     }
 }
@@ -127,10 +127,10 @@ fn many_figures_at_once_have_the_p_of_every_division() {
     assert!(!families.is_empty());
     let some = |values: &Vec<f64>| values.iter().copied().map(Some).collect();
     for Joint { first, second, p } in families {
-        let figures: Vec<Figure> = first
+        let figures: Vec<SidesFigure> = first
             .iter()
             .zip(&second)
-            .map(|(first, second)| Figure { first: some(first), second: some(second) })
+            .map(|(first, second)| SidesFigure { first: some(first), second: some(second) })
             .collect();
         for (ours, theirs) in joint::test(&figures, 1).into_iter().zip(p) {
             assert_close(ours.p, theirs, 1e-9, &figures);

@@ -7,12 +7,12 @@ use std::collections::BinaryHeap;
 /// first.
 #[derive(Debug)]
 pub(crate) struct Agenda<T> {
-    entries: BinaryHeap<Entry<T>>,
+    entries: BinaryHeap<Scheduled<T>>,
     entered: u64,
 }
 
 #[derive(Debug)]
-struct Entry<T> {
+struct Scheduled<T> {
     at_ns: u64,
     number: u64,
     what: T,
@@ -25,7 +25,7 @@ impl<T> Agenda<T> {
 
     pub(crate) fn enter(&mut self, at_ns: u64, what: T) {
         self.entered += 1;
-        self.entries.push(Entry { at_ns, number: self.entered, what });
+        self.entries.push(Scheduled { at_ns, number: self.entered, what });
     }
 
     /// Removes the next event. Returns its time and the event.
@@ -40,25 +40,25 @@ impl<T> Agenda<T> {
 }
 
 /// The greatest entry is the next one.
-impl<T> Ord for Entry<T> {
-    fn cmp(&self, other: &Entry<T>) -> Ordering {
+impl<T> Ord for Scheduled<T> {
+    fn cmp(&self, other: &Scheduled<T>) -> Ordering {
         (other.at_ns, other.number).cmp(&(self.at_ns, self.number))
     }
 }
 
-impl<T> PartialOrd for Entry<T> {
-    fn partial_cmp(&self, other: &Entry<T>) -> Option<Ordering> {
+impl<T> PartialOrd for Scheduled<T> {
+    fn partial_cmp(&self, other: &Scheduled<T>) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<T> PartialEq for Entry<T> {
-    fn eq(&self, other: &Entry<T>) -> bool {
+impl<T> PartialEq for Scheduled<T> {
+    fn eq(&self, other: &Scheduled<T>) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl<T> Eq for Entry<T> {}
+impl<T> Eq for Scheduled<T> {}
 
 #[cfg(test)]
 mod tests {

@@ -9,11 +9,11 @@ use zk_recipes_protocol::session_queue::{
 
 use crate::Recipe;
 use crate::costs::{name, number, sequence};
-use crate::server::{Answer, Leave, Listing, PARENT, Request};
+use crate::server::{Leave, Listing, PARENT, Reply, Request};
 
 /// A contender, and what it has sent.
 #[derive(Debug)]
-pub(crate) struct Contender {
+pub(crate) struct SimulatedContender {
     /// The index of its session.
     pub(crate) session: usize,
     pub(crate) id: ContenderId,
@@ -43,9 +43,9 @@ pub(crate) fn wish(recipe: Recipe) -> Wish {
     Wish { mode: Mode::Exclusive, naming, names: Names::MUTEX, kind: WishKind::Wait }
 }
 
-impl Contender {
-    pub(crate) fn new(session: usize, id: ContenderId) -> Contender {
-        Contender { session, id, number: None, look: FirstLook::None, czxid: None }
+impl SimulatedContender {
+    pub(crate) fn new(session: usize, id: ContenderId) -> SimulatedContender {
+        SimulatedContender { session, id, number: None, look: FirstLook::None, czxid: None }
     }
 
     /// Returns the number that the server has given to its node.
@@ -94,10 +94,10 @@ impl Contender {
     }
 
     /// Turns an answer into an event for the queue. Returns `None` if the event needs a second answer.
-    pub(crate) fn hear(&mut self, recipe: Recipe, answer: Answer) -> Option<Event> {
+    pub(crate) fn hear(&mut self, recipe: Recipe, answer: Reply) -> Option<Event> {
         let id = self.id;
         Some(match answer {
-            Answer::Created { number, czxid } => {
+            Reply::Created { number, czxid } => {
                 self.number = Some(number);
                 if self.look != FirstLook::None {
                     self.czxid = Some(czxid);
@@ -105,23 +105,23 @@ impl Contender {
                 }
                 Event::Created(id, Ok((made(recipe, number, czxid), Seen::Nothing)))
             }
-            Answer::Listed { listing, changed } => {
+            Reply::Listed { listing, changed } => {
                 let listed = listed(recipe, listing, changed, self.number());
                 match self.czxid.take() {
                     Some(czxid) => Event::Created(id, Ok((made(recipe, self.number(), czxid), Seen::Listed(listed)))),
                     None => Event::Listed(id, Ok(Some(listed))),
                 }
             }
-            Answer::Noted(state) => match (self.czxid.take(), state) {
+            Reply::Noted(state) => match (self.czxid.take(), state) {
                 (Some(czxid), Some(state)) => {
                     Event::Created(id, Ok((made(recipe, self.number(), czxid), Seen::Note(state))))
                 }
                 (_, state) => Event::NoteRead(id, Ok(state)),
             },
-            Answer::ParentWatched => Event::ParentWatchSet(Names::MUTEX, Some(PARENT)),
-            Answer::Watching(czxid) => Event::WatchSet(id, Ok(czxid)),
-            Answer::Deleted(is_done) => Event::Deleted(id, if is_done { Ok(()) } else { Err(NotDeleted::Unmet) }),
-            Answer::Others { .. } => unreachable!("BUG: the queue has not asked for others"),
+            Reply::ParentWatched => Event::ParentWatchSet(Names::MUTEX, Some(PARENT)),
+            Reply::Watching(czxid) => Event::WatchSet(id, Ok(czxid)),
+            Reply::Deleted(is_done) => Event::Deleted(id, if is_done { Ok(()) } else { Err(NotDeleted::Unmet) }),
+            Reply::Others { .. } => unreachable!("BUG: the queue has not asked for others"),
         })
     }
 }

@@ -111,13 +111,13 @@ fn exchange(request: usize, reply: usize) -> Exchange {
 
 /// The exchanges so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
+pub(crate) struct ExchangeTally {
     pub(crate) notifications: u64,
     pub(crate) requests: u64,
     pub(crate) bytes: u64,
 }
 
-impl Tally {
+impl ExchangeTally {
     /// Adds `times` exchanges of one kind.
     pub(crate) fn add(&mut self, times: u64, exchange: Exchange) {
         self.requests += times * exchange.requests;

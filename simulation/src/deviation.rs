@@ -22,20 +22,20 @@ pub enum Figure {
     DrainMs,
 }
 
-/// How far the predictions of one figure are from the measurements, at the numbers of waiters that were held out of the
+/// How far the predictions of one figure are from the measurements, at the numbers of waiters that were left out of the
 /// fit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Deviation {
     /// Which figure.
     pub figure: Figure,
-    /// Predicted ÷ measured, as the geometric mean over the points held out: 1 where the prediction is right.
+    /// Predicted ÷ measured, as the geometric mean over the points left out: 1 where the prediction is right.
     pub ratio: f64,
     /// The largest deviation of these predictions, as a factor in either direction: at least 1.
     pub factor_worst: f64,
 }
 
-/// How far predictions of several figures are from the measurements, at the numbers of waiters that were held out.
+/// How far predictions of several figures are from the measurements, at the numbers of waiters that were left out.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Accuracy {

@@ -11,9 +11,9 @@ use zk_recipes_protocol::cohort::{self, Bounds, Cohort, MemberId, Others, Relian
 use zk_recipes_protocol::session_queue::{Ask, ContenderId, Event, Pause, SessionQueue, State};
 
 use crate::agenda::Agenda;
-use crate::contender::{Contender, Deed, wish};
-use crate::latency::Times;
-use crate::server::{Answer, Packet, Request, Server};
+use crate::contender::{Deed, SimulatedContender, wish};
+use crate::latency::SimulatedTimes;
+use crate::server::{Packet, Reply, Request, Server};
 use crate::{LatencyModel, Point, Recipe, ns_to_ms};
 
 /// An event of the simulation.
@@ -26,9 +26,9 @@ enum Happening {
     },
     /// The server is free again.
     Serves,
-    Answered {
+    Replied {
         contender: usize,
-        answer: Answer,
+        answer: Reply,
     },
     /// The node that a contender watches was deleted.
     Notified {
@@ -61,7 +61,7 @@ struct Members {
 struct Drain {
     recipe: Recipe,
     now_ns: u64,
-    times: Times,
+    times: SimulatedTimes,
     server: Server,
     is_serving: bool,
     agenda: Agenda<Happening>,
@@ -69,9 +69,9 @@ struct Drain {
     queues: Vec<SessionQueue>,
     /// The members of each session; empty unless the sessions are cohorts.
     members: Vec<Members>,
-    contenders: Vec<Contender>,
+    contenders: Vec<SimulatedContender>,
     /// The index of each contender, by its session. There may be many sessions with one contender each.
-    places: HashMap<(usize, ContenderId), usize>,
+    indexes: HashMap<(usize, ContenderId), usize>,
     /// The sessions of the waiters that have yet to ask, in the order in which they will.
     to_ask: Vec<usize>,
     /// The first holder, until all others wait.
@@ -92,14 +92,14 @@ pub(crate) fn drain(recipe: Recipe, waiters: u32, sessions: u32, seed: u32, mode
     let mut drain = Drain {
         recipe,
         now_ns: 0,
-        times: Times::of(model),
+        times: SimulatedTimes::of(model),
         server: Server::new(recipe, model),
         is_serving: false,
         agenda: Agenda::new(),
         queues: (0..sessions).map(|_| SessionQueue::default()).collect(),
         members: (0..cohorts).map(|_| Members::default()).collect(),
         contenders: Vec::new(),
-        places: HashMap::new(),
+        indexes: HashMap::new(),
         to_ask: order.into_iter().map(|waiter| waiter % sessions as usize).collect(),
         first: None,
         released_ns: None,
@@ -147,11 +147,11 @@ impl Drain {
                 }
             }
             Happening::Serves => self.serve(),
-            Happening::Answered { contender, answer: Answer::Others { children, is_own_there } } => {
+            Happening::Replied { contender, answer: Reply::Others { children, is_own_there } } => {
                 let others = if is_own_there { Others::Children(children) } else { Others::OwnNodeGone };
                 self.tell_cohort(contender, cohort::Event::SawOthers(others, Reliance::Sure));
             }
-            Happening::Answered { contender, answer } => {
+            Happening::Replied { contender, answer } => {
                 if let Some(event) = self.contenders[contender].hear(self.recipe, answer) {
                     self.tell(contender, event);
                 }
@@ -176,7 +176,7 @@ impl Drain {
         let Drain { server, agenda, times, now_ns, .. } = self;
         let until_ns = server.serve(*now_ns, |left_ns, contender, packet| {
             let happening = match packet {
-                Packet::Answer(answer) => Happening::Answered { contender, answer },
+                Packet::Reply(answer) => Happening::Replied { contender, answer },
                 Packet::Notification => Happening::Notified { contender },
             };
             agenda.enter(left_ns + times.way_ns, happening);
@@ -210,8 +210,8 @@ impl Drain {
         let mut asks = Vec::new();
         let id = self.queues[session].enter(wish(self.recipe), &mut asks);
         let contender = self.contenders.len();
-        self.places.insert((session, id), contender);
-        self.contenders.push(Contender::new(session, id));
+        self.indexes.insert((session, id), contender);
+        self.contenders.push(SimulatedContender::new(session, id));
         self.carry_out(session, asks);
         contender
     }
@@ -229,7 +229,7 @@ impl Drain {
         let mut then = Vec::new();
         for ask in asks {
             let Some(id) = ask.contender() else { unreachable!("BUG: {ask:?} in a queue in which nothing is odd") };
-            let contender = self.places[&(session, id)];
+            let contender = self.indexes[&(session, id)];
             match self.contenders[contender].carry_out(ask) {
                 Deed::Send(requests) => requests.into_iter().for_each(|request| self.send(contender, request)),
                 Deed::Join => self.at(u64::from(Pause::JOIN.subsec_nanos()), Happening::Joins { contender }),
@@ -247,7 +247,7 @@ impl Drain {
 
     /// Reacts to a new state of a contender.
     fn notice(&mut self, contender: usize) {
-        let Contender { session, id, .. } = self.contenders[contender];
+        let SimulatedContender { session, id, .. } = self.contenders[contender];
         match self.queues[session].state(id) {
             State::Holding { handed_over_by: Some(_), .. } => {
                 self.at(self.times.handover_ns, Happening::HandedOver { contender });
@@ -255,7 +255,7 @@ impl Drain {
             State::Holding { handed_over_by: None, .. } => self.grant(contender),
             State::Over(_) => {
                 self.queues[session].forget(id);
-                self.places.remove(&(session, id));
+                self.indexes.remove(&(session, id));
                 self.ended_ns = self.ended_ns.max(self.now_ns);
                 self.tell_cohort(contender, cohort::Event::Released);
             }

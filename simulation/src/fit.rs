@@ -31,7 +31,7 @@ const DAMPING_MAX: f64 = 1e6;
 
 /// A point to fit the model to, and its recipe.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sample<'a> {
+pub(crate) struct FitSample<'a> {
     pub(crate) recipe: Recipe,
     pub(crate) measured: &'a Point,
 }
@@ -50,7 +50,7 @@ struct Residual {
 type Equations = ([Parameters; N], Parameters);
 
 /// Returns the model whose predictions of times are nearest to the measured times.
-pub(crate) fn fit(samples: &[Sample<'_>], seed: u32) -> LatencyModel {
+pub(crate) fn fit(samples: &[FitSample<'_>], seed: u32) -> LatencyModel {
     let start = LatencyModel::START.to_array().map(f64::ln);
     let pull = |at: &Parameters| -> Parameters { std::array::from_fn(|i| at[i] - start[i]) };
     let cost = |at: &Parameters, residuals: &[Residual]| {
@@ -87,7 +87,13 @@ pub(crate) fn fit(samples: &[Sample<'_>], seed: u32) -> LatencyModel {
 
 /// Returns the normal equations of one step: the change of every logarithm with every parameter, weighed by how near the
 /// logarithm is.
-fn equations(samples: &[Sample<'_>], seed: u32, at: &Parameters, apart: &[Residual], pull: &Parameters) -> Equations {
+fn equations(
+    samples: &[FitSample<'_>],
+    seed: u32,
+    at: &Parameters,
+    apart: &[Residual],
+    pull: &Parameters,
+) -> Equations {
     let influences: [Vec<f64>; N] = std::array::from_fn(|parameter| {
         let mut beside = *at;
         beside[parameter] += PROBE;
@@ -126,9 +132,9 @@ fn solve((mut matrix, mut right): Equations) -> Parameters {
 }
 
 /// Returns how far all predicted times of the samples are from the measured times.
-fn residuals(samples: &[Sample<'_>], seed: u32, parameters: &Parameters) -> Vec<Residual> {
+fn residuals(samples: &[FitSample<'_>], seed: u32, parameters: &Parameters) -> Vec<Residual> {
     let model = LatencyModel::from_array(parameters.map(f64::exp));
-    let times = samples.iter().flat_map(|Sample { recipe, measured }| {
+    let times = samples.iter().flat_map(|FitSample { recipe, measured }| {
         let predicted = predict(*recipe, measured.waiters, measured.sessions, seed, &model);
         let handover = predicted.handover_ms.zip(measured.handover_ms);
         let handover = handover.map(|(predicted, measured)| Residual::of(predicted, measured, 1.0));
@@ -173,7 +179,7 @@ mod tests {
             .flat_map(|recipe| [8, 40, 160].map(|waiters| (recipe, waiters)))
             .map(|(recipe, waiters)| (recipe, predict(recipe, waiters, recipe.sessions_default(waiters), 1, &model)))
             .collect();
-        let samples: Vec<_> = points.iter().map(|(recipe, measured)| Sample { recipe: *recipe, measured }).collect();
+        let samples: Vec<_> = points.iter().map(|(recipe, measured)| FitSample { recipe: *recipe, measured }).collect();
         let found = fit(&samples, 1);
         for (found, given) in found.to_array().into_iter().zip(model.to_array()) {
             // Not exactly, because the search draws them to its start.
@@ -199,7 +205,7 @@ mod tests {
     }
 
     fn fit_handoff(points: &[Point]) -> LatencyModel {
-        let samples: Vec<_> = points.iter().map(|measured| Sample { recipe: Recipe::Handoff, measured }).collect();
+        let samples: Vec<_> = points.iter().map(|measured| FitSample { recipe: Recipe::Handoff, measured }).collect();
         fit(&samples, 1)
     }
 

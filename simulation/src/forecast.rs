@@ -6,13 +6,13 @@ use stats::figures;
 
 use crate::costs::Costs;
 use crate::deviation::{Accuracy, Deviation, Figure};
-use crate::fit::{self, Sample};
+use crate::fit::{self, FitSample};
 use crate::{LatencyModel, Point, Recipe, predict};
 
 /// The format that a file of a simulation names.
 pub const SCHEMA: &str = "seckill-simulation/1";
 
-/// The factor above which a deviation at a point held out is reported.
+/// The factor above which a deviation at a point left out is reported.
 const FACTOR_NAMED: f64 = 1.25;
 
 /// The longest answer that Java clients accept by default, in bytes.
@@ -28,7 +28,7 @@ pub struct RecipeSimulation {
     pub points: Vec<Point>,
     /// Measurements on this machine, by number of waiters. Empty if this recipe was not measured.
     pub measured: Vec<Point>,
-    /// How far predictions are from measurements at the points held out, by figure.
+    /// How far predictions are from measurements at the points left out, by figure.
     pub deviations: Vec<Deviation>,
 }
 
@@ -44,13 +44,13 @@ pub struct Simulation {
     pub model: LatencyModel,
     /// Numbers of waiters at which the model was fitted to the measured times.
     pub fitted_waiters: Vec<u32>,
-    /// Numbers of waiters that were measured but held out of the fit, to test it.
-    pub held_out_waiters: Vec<u32>,
+    /// Numbers of waiters that were measured but left out of the fit, to test it.
+    pub left_out_waiters: Vec<u32>,
     /// The recipes, in the order of the request.
     pub recipes: Vec<RecipeSimulation>,
-    /// How far all predicted notifications, requests and bytes are from the measurements at the points held out.
+    /// How far all predicted notifications, requests and bytes are from the measurements at the points left out.
     pub counts: Option<Accuracy>,
-    /// How far all predicted times are from the measurements at the points held out.
+    /// How far all predicted times are from the measurements at the points left out.
     pub times: Option<Accuracy>,
     /// Limits of the predictions, and figures that the model predicts wrongly. One sentence each.
     pub caveats: Vec<String>,
@@ -75,14 +75,14 @@ pub fn spaced(first: u32, last: u32) -> Vec<u32> {
     numbers
 }
 
-/// Splits the numbers of waiters into those for the fit and those held out. The largest is held out, because predictions are
-/// for more waiters than were measured. Every second one below it is held out as well, except the smallest.
+/// Splits the numbers of waiters into those for the fit and those left out. The largest is left out, because predictions are
+/// for more waiters than were measured. Every second one below it is left out as well, except the smallest.
 pub fn split(measured: &[u32]) -> (Vec<u32>, Vec<u32>) {
     let largest_first: Vec<u32> = measured.iter().rev().copied().collect();
     let last = largest_first.len().saturating_sub(1);
-    let is_held_out = |position: usize| position.is_multiple_of(2) && (position < last || last == 0);
+    let is_left_out = |position: usize| position.is_multiple_of(2) && (position < last || last == 0);
     let pick = |wanted: bool| -> Vec<u32> {
-        let chosen = largest_first.iter().enumerate().filter(|(position, _)| is_held_out(*position) == wanted);
+        let chosen = largest_first.iter().enumerate().filter(|(position, _)| is_left_out(*position) == wanted);
         chosen.map(|(_, waiters)| *waiters).rev().collect()
     };
     (pick(false), pick(true))
@@ -96,12 +96,12 @@ pub fn numbers(measured: &[Measured]) -> Vec<u32> {
     numbers
 }
 
-/// Fits the latency model to the measured points that are not held out.
+/// Fits the latency model to the measured points that are not left out.
 pub fn fit(measured: &[Measured], seed: u32) -> LatencyModel {
     let (fitted, _) = split(&numbers(measured));
-    let samples: Vec<Sample<'_>> = measured
+    let samples: Vec<FitSample<'_>> = measured
         .iter()
-        .flat_map(|Measured { recipe, points }| points.iter().map(|measured| Sample { recipe: *recipe, measured }))
+        .flat_map(|Measured { recipe, points }| points.iter().map(|measured| FitSample { recipe: *recipe, measured }))
         .filter(|sample| fitted.contains(&sample.measured.waiters))
         .collect();
     fit::fit(&samples, seed)
@@ -114,15 +114,15 @@ pub fn compare(
     model: LatencyModel,
     seed: u32,
 ) -> Simulation {
-    let (fitted_waiters, held_out_waiters) = split(&numbers(measured));
+    let (fitted_waiters, left_out_waiters) = split(&numbers(measured));
     let (mut recipes, mut counts, mut times) = (Vec::new(), Vec::new(), Vec::new());
     for (recipe, points) in predicted {
         let of = measured.iter().find(|of| of.recipe == recipe);
         let measured = of.map_or_else(Vec::new, |of| of.points.clone());
         let mut deviations = Vec::new();
         for figure in Figure::ALL {
-            let held_out = measured.iter().filter(|point| held_out_waiters.contains(&point.waiters));
-            let logs: Vec<f64> = held_out
+            let left_out = measured.iter().filter(|point| left_out_waiters.contains(&point.waiters));
+            let logs: Vec<f64> = left_out
                 .filter_map(|point| {
                     figure.log_ratio(&predict(recipe, point.waiters, point.sessions, seed, &model), point)
                 })
@@ -138,7 +138,7 @@ pub fn compare(
         seed,
         model,
         fitted_waiters,
-        held_out_waiters,
+        left_out_waiters,
         recipes,
         counts: Accuracy::of(&counts),
         times: Accuracy::of(&times),

@@ -54,7 +54,7 @@ impl LatencyModel {
 
 /// The model in the simulation's unit of time, in which the order of events is exact.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Times {
+pub(crate) struct SimulatedTimes {
     /// One way of a round trip.
     pub(crate) way_ns: u64,
     pub(crate) commit_ns: u64,
@@ -64,9 +64,9 @@ pub(crate) struct Times {
     pub(crate) handover_ns: u64,
 }
 
-impl Times {
-    pub(crate) fn of(model: &LatencyModel) -> Times {
-        Times {
+impl SimulatedTimes {
+    pub(crate) fn of(model: &LatencyModel) -> SimulatedTimes {
+        SimulatedTimes {
             way_ns: whole(model.read_ms * 1e6 / 2.0),
             commit_ns: whole(model.commit_ms * 1e6),
             message_ns: whole(model.message_us * 1e3),

@@ -7,14 +7,14 @@ use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom;
 use stats::median;
 
-use crate::costs::{Costs, Tally};
-use crate::latency::Times;
+use crate::costs::{Costs, ExchangeTally};
+use crate::latency::SimulatedTimes;
 use crate::{LatencyModel, Point, Recipe, ns_to_ms};
 
 /// Simulates a drain of `waiters` over `sessions`. The seed decides the order in which they hold.
 pub(crate) fn drain(waiters: u32, sessions: u32, seed: u32, model: &LatencyModel) -> Point {
     let sessions = sessions.min(waiters).max(1);
-    let (costs, times, mut tally) = (Costs::of(Recipe::Naive), Times::of(model), Tally::default());
+    let (costs, times, mut tally) = (Costs::of(Recipe::Naive), SimulatedTimes::of(model), ExchangeTally::default());
     // The first waiter holds at once. The others find the node and watch it.
     tally.add(1, costs.create);
     tally.add(u64::from(waiters - 1), costs.create_refused);
@@ -64,8 +64,8 @@ struct Round {
 
 impl Round {
     /// Returns the round of a release with this number of waiters.
-    fn of(waiting: u64, times: Times) -> Round {
-        let Times { way_ns, commit_ns, message_ns, wake_ns, .. } = times;
+    fn of(waiting: u64, times: SimulatedTimes) -> Round {
+        let SimulatedTimes { way_ns, commit_ns, message_ns, wake_ns, .. } = times;
         // The deletion is applied, then all waiters are notified one after the other. The first of them asks meanwhile.
         let deleted_ns = way_ns + commit_ns + message_ns;
         let notified_ns = message_ns + ((waiting - 1) * wake_ns).max(2 * way_ns);

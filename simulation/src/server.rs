@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use zk_recipes_protocol::release_note::{Note, ParentState, note};
 use zk_recipes_protocol::stat::{ParentCzxid, Stat};
 
-use crate::costs::{Costs, Exchange, Tally, name, sequence};
-use crate::latency::Times;
+use crate::costs::{Costs, Exchange, ExchangeTally, name, sequence};
+use crate::latency::SimulatedTimes;
 use crate::{LatencyModel, Recipe};
 
 /// The transaction that created the lock's node, which exists before the drain begins.
@@ -41,7 +41,7 @@ pub(crate) enum Leave {
 
 /// What the server answers.
 #[derive(Debug, Clone)]
-pub(crate) enum Answer {
+pub(crate) enum Reply {
     Created {
         number: u32,
         czxid: i64,
@@ -74,7 +74,7 @@ pub(crate) struct Listing {
 /// What the server sends to a contender.
 #[derive(Debug)]
 pub(crate) enum Packet {
-    Answer(Answer),
+    Reply(Reply),
     /// The node that the contender watched was deleted.
     Notification,
 }
@@ -100,8 +100,8 @@ struct Serving<'a> {
 #[derive(Debug)]
 pub(crate) struct Server {
     costs: Costs,
-    times: Times,
-    pub(crate) tally: Tally,
+    times: SimulatedTimes,
+    pub(crate) tally: ExchangeTally,
     /// Requests that have arrived and were not served yet.
     arrivals: Vec<Arrival>,
     /// The connections with requests in `arrivals`: their order, and the number of these requests.
@@ -125,8 +125,8 @@ impl Server {
         };
         Server {
             costs: Costs::of(recipe),
-            times: Times::of(model),
-            tally: Tally::default(),
+            times: SimulatedTimes::of(model),
+            tally: ExchangeTally::default(),
             arrivals: Vec::new(),
             connections: HashMap::new(),
             there: Listing { first: 1, end: 1 },
@@ -178,38 +178,38 @@ impl Server {
                 let (number, czxid) = (self.there.end, self.change());
                 self.there.end += 1;
                 self.czxids.push(czxid);
-                (self.costs.create, Answer::Created { number, czxid })
+                (self.costs.create, Reply::Created { number, czxid })
             }
             Request::List => {
                 children = u64::from(self.there.len());
                 self.tally.bytes += children * self.costs.child_bytes;
-                (self.costs.list, Answer::Listed { listing: self.there, changed: self.changed })
+                (self.costs.list, Reply::Listed { listing: self.there, changed: self.changed })
             }
-            Request::Note => (self.costs.note, Answer::Noted(Some(self.note()))),
+            Request::Note => (self.costs.note, Reply::Noted(Some(self.note()))),
             Request::NoteBeside(number) => {
                 messages = 2;
                 let is_there = self.look_for(number);
-                (self.costs.note, Answer::Noted(Some(self.note()).filter(|_| is_there)))
+                (self.costs.note, Reply::Noted(Some(self.note()).filter(|_| is_there)))
             }
-            Request::WatchParent => (self.costs.note, Answer::ParentWatched),
+            Request::WatchParent => (self.costs.note, Reply::ParentWatched),
             Request::Watch(number) if self.there.has(number) => {
                 self.watchers.insert(number, contender);
-                (self.costs.watch, Answer::Watching(Some(self.czxids[number as usize])))
+                (self.costs.watch, Reply::Watching(Some(self.czxids[number as usize])))
             }
-            Request::Watch(_) => (self.costs.gone, Answer::Watching(None)),
+            Request::Watch(_) => (self.costs.gone, Reply::Watching(None)),
             Request::Others(own) => {
                 messages = 2;
                 let is_own_there = self.look_for(own);
-                (self.costs.stat_parent, Answer::Others { children: self.there.len(), is_own_there })
+                (self.costs.stat_parent, Reply::Others { children: self.there.len(), is_own_there })
             }
             Request::Delete(number, leave) => {
                 let (exchange, is_done) = self.delete(number, leave, serving);
-                (exchange, Answer::Deleted(is_done))
+                (exchange, Reply::Deleted(is_done))
             }
         };
         self.tally.add(1, exchange);
         serving.until_ns += messages * self.times.message_ns + self.times.children_ns(children);
-        serving.send(contender, Packet::Answer(answer));
+        serving.send(contender, Packet::Reply(answer));
     }
 
     /// Tells whether a node exists, and counts the read.

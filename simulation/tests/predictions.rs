@@ -86,7 +86,7 @@ fn steps_of_1_2_5_lie_between_the_ends_of_a_range() {
 }
 
 #[test]
-fn the_largest_number_is_held_out_and_every_second_below_it_but_the_smallest() {
+fn the_largest_number_is_left_out_and_every_second_below_it_but_the_smallest() {
     assert_eq!(split(&[10, 30, 100, 300, 1_000]), (vec![10, 30, 300], vec![100, 1_000]));
     assert_eq!(split(&[10, 30, 100]), (vec![10, 30], vec![100]));
     assert_eq!(split(&[10, 30]), (vec![10], vec![30]));
@@ -94,13 +94,13 @@ fn the_largest_number_is_held_out_and_every_second_below_it_but_the_smallest() {
 }
 
 #[test]
-fn a_simulation_reports_its_deviation_at_held_out_points_and_names_mispredicted_figures() {
+fn a_simulation_reports_its_deviation_at_left_out_points_and_names_mispredicted_figures() {
     let truth = LatencyModel { commit_ms: 2.0, ..MODEL };
     let measured = |waiters| Point { drain_ms: 1e4, ..predict(Recipe::Handoff, waiters, waiters, 1, &truth) };
     let measured = [Measured { recipe: Recipe::Handoff, points: vec![measured(10), measured(40)] }];
     let points = vec![one_session_each(Recipe::Handoff, 500)];
     let simulation = compare(vec![(Recipe::Handoff, points)], &measured, truth, 1);
-    assert_eq!((&simulation.fitted_waiters[..], &simulation.held_out_waiters[..]), (&[10][..], &[40][..]));
+    assert_eq!((&simulation.fitted_waiters[..], &simulation.left_out_waiters[..]), (&[10][..], &[40][..]));
     let (counts, times) = (simulation.counts.unwrap(), simulation.times.unwrap());
     assert_eq!((counts.comparisons, times.comparisons), (3, 2));
     assert!((counts.factor_worst - 1.0).abs() < 1e-9 && times.factor_worst > 10.0, "{simulation:?}");

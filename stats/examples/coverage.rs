@@ -23,33 +23,33 @@ type Interval = Option<(f64, f64)>;
 
 /// How the times of blocks are distributed.
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum TimesKind {
     Lognormal,
     SlowBuyers,
     SlowTrials,
     Drifting,
 }
 
-impl Kind {
+impl TimesKind {
     fn name(self) -> &'static str {
         match self {
-            Kind::Lognormal => "lognormal",
-            Kind::SlowBuyers => "two modes: 30 % of the buyers are slow",
-            Kind::SlowTrials => "two modes: 20 % of the trials are slow",
-            Kind::Drifting => "drifting by a half",
+            TimesKind::Lognormal => "lognormal",
+            TimesKind::SlowBuyers => "two modes: 30 % of the buyers are slow",
+            TimesKind::SlowTrials => "two modes: 20 % of the trials are slow",
+            TimesKind::Drifting => "drifting by a half",
         }
     }
 
     /// The times of a block in milliseconds, in order, at this part of the run.
     fn block(self, part: f64, random: &mut ChaCha8Rng) -> Vec<f64> {
         let weather = match self {
-            Kind::SlowTrials if random.random_bool(0.2) => 3.0,
-            Kind::Drifting => 1.0 + 0.5 * part,
+            TimesKind::SlowTrials if random.random_bool(0.2) => 3.0,
+            TimesKind::Drifting => 1.0 + 0.5 * part,
             _ => 1.0,
         };
         let pace = 10.0 * weather * (0.15 * normal(random)).exp();
         let mut time = || {
-            let slow = if matches!(self, Kind::SlowBuyers) && random.random_bool(0.3) { 3.0 } else { 1.0 };
+            let slow = if matches!(self, TimesKind::SlowBuyers) && random.random_bool(0.3) { 3.0 } else { 1.0 };
             pace * slow * (0.4 * normal(random)).exp()
         };
         let mut times: Vec<f64> = (0..BUYERS).map(|_| time()).collect();
@@ -65,7 +65,7 @@ impl Kind {
 fn main() {
     println!("| times | blocks | ratio | median | between sides | bootstrap: ratio | bootstrap: p99 |");
     println!("|---|--:|--:|--:|--:|--:|--:|");
-    for kind in [Kind::Lognormal, Kind::SlowBuyers, Kind::SlowTrials, Kind::Drifting] {
+    for kind in [TimesKind::Lognormal, TimesKind::SlowBuyers, TimesKind::SlowTrials, TimesKind::Drifting] {
         for blocks in [6, 8, 10, 20] {
             let shares = coverage(kind, blocks).map(|share| format!("{:.1} %", share * 100.0));
             println!("| {} | {blocks} | {} |", kind.name(), shares.join(" | "));
@@ -74,7 +74,7 @@ fn main() {
 }
 
 /// Shares of the samples whose intervals cover the truth.
-fn coverage(kind: Kind, blocks: usize) -> [f64; 5] {
+fn coverage(kind: TimesKind, blocks: usize) -> [f64; 5] {
     let mut random = ChaCha8Rng::seed_from_u64(1);
     let truth = kind.run(BLOCKS_OF_TRUTH, &mut random);
     let all = merged(truth.iter());
@@ -118,7 +118,7 @@ fn merged<'a>(blocks: impl Iterator<Item = &'a Vec<f64>>) -> Vec<f64> {
     all
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place in the sample")]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a position in the sample")]
 fn quantile(sorted: &[f64], q: f64) -> f64 {
     let rank = (q * as_f64(sorted.len())).ceil().max(1.0) as usize;
     sorted[rank - 1]

@@ -146,9 +146,9 @@ fn grouped(number: &str) -> String {
     let (sign, digits) = number.strip_prefix('-').map_or(("", number), |digits| ("−", digits));
     let (whole, fraction) = digits.split_once('.').map_or((digits, None), |(whole, fraction)| (whole, Some(fraction)));
     let mut text = sign.to_owned();
-    for (place, digit) in whole.chars().enumerate() {
+    for (position, digit) in whole.chars().enumerate() {
         // Four digits are read at a glance.
-        if place > 0 && (whole.len() - place).is_multiple_of(3) && whole.len() > 4 {
+        if position > 0 && (whole.len() - position).is_multiple_of(3) && whole.len() > 4 {
             text.push(THIN_SPACE);
         }
         text.push(digit);

@@ -5,7 +5,7 @@
 //! differs as much. This is Westfall and Young's step-down method with the largest statistic. The chance that any figure of
 //! all is called different by mistake is at most the level, however the figures depend on each other.
 //!
-//! Units may come in pairs, one for each side. Then a division only changes the places of the two units of some pairs, and
+//! Units may come in pairs, one for each side. Then a division only swaps the two units of some pairs, and
 //! whatever both units of a pair share does not count.
 
 use rand::rngs::ChaCha8Rng;
@@ -23,14 +23,14 @@ const ROUNDING: f64 = 1e-9;
 
 /// A figure in the units of both sides. A unit may lack it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Figure {
+pub struct SidesFigure {
     /// The units of the first side.
     pub first: Vec<Option<f64>>,
     /// The units of the second side.
     pub second: Vec<Option<f64>>,
 }
 
-/// The outcome of the test of one figure.
+/// The result of the test of one figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tested {
     /// Two-sided p, corrected for all figures that were tested with it.
@@ -40,7 +40,7 @@ pub struct Tested {
 }
 
 /// Tests whether figures differ between two sides. All of them have the same units in the same order.
-pub fn test(figures: &[Figure], seed: u64) -> Vec<Tested> {
+pub fn test(figures: &[SidesFigure], seed: u64) -> Vec<Tested> {
     let Some(some) = figures.first() else { return Vec::new() };
     let (taken, units) = (some.first.len(), some.first.len() + some.second.len());
     let scores: Vec<Vec<f64>> = figures.iter().map(scores).collect();
@@ -49,10 +49,10 @@ pub fn test(figures: &[Figure], seed: u64) -> Vec<Tested> {
 
 /// Tests whether figures differ between the two units of each pair. The first unit of the first side and the first unit of
 /// the second side are a pair, and so on. A pair of which a unit lacks a figure says nothing about it.
-pub fn test_pairs(figures: &[Figure], seed: u64) -> Vec<Tested> {
+pub fn test_pairs(figures: &[SidesFigure], seed: u64) -> Vec<Tested> {
     let Some(pairs) = figures.first().map(|figure| figure.first.len()) else { return Vec::new() };
     let scores: Vec<Vec<f64>> = figures.iter().map(scores_of_pairs).collect();
-    step_down(&scores, pairs, |visit| for_each_change_of_places(pairs, seed, visit))
+    step_down(&scores, pairs, |visit| for_each_swap(pairs, seed, visit))
 }
 
 /// Counts the divisions in which a figure differs as much as it was observed to differ, or one that differs less does.
@@ -90,13 +90,13 @@ pub fn p_min(first: usize, second: usize) -> f64 {
 
 /// Returns the smallest p that this number of pairs can give.
 pub fn p_min_of_pairs(pairs: usize) -> f64 {
-    // The opposite places differ as much.
-    (2.0 / changes_of_places(pairs)).min(1.0)
+    // The opposite division differs as much.
+    (2.0 / swaps(pairs)).min(1.0)
 }
 
 /// Returns the deviations of the units from their mean, in parts of their norm. The sum of those of one side grows with the
 /// difference of the means, and is comparable between figures. A unit that lacks the figure counts as the mean.
-fn scores(figure: &Figure) -> Vec<f64> {
+fn scores(figure: &SidesFigure) -> Vec<f64> {
     let values = || figure.first.iter().chain(&figure.second);
     let count = as_f64(values().flatten().count());
     let mean = values().flatten().sum::<f64>() / count;
@@ -107,8 +107,8 @@ fn scores(figure: &Figure) -> Vec<f64> {
 }
 
 /// Returns the differences within the pairs, in parts of their norm. First come those of the units as they stand, then those
-/// with changed places.
-fn scores_of_pairs(figure: &Figure) -> Vec<f64> {
+/// with swapped pairs.
+fn scores_of_pairs(figure: &SidesFigure) -> Vec<f64> {
     let pairs = figure.first.iter().zip(&figure.second);
     let differences: Vec<f64> = pairs.map(|(first, second)| first.zip(*second).map_or(0.0, |(a, b)| a - b)).collect();
     let largest =
@@ -119,23 +119,23 @@ fn scores_of_pairs(figure: &Figure) -> Vec<f64> {
     scores.clone().chain(scores.map(|score| -score)).collect()
 }
 
-/// Calls `visit` with the units of the first side for every way to change the places of some pairs, or for random ways and
+/// Calls `visit` with the units of the first side for every way to swap some pairs, or for random ways and
 /// the first one. The units of the second side follow those of the first one.
-fn for_each_change_of_places(pairs: usize, seed: u64, visit: &mut dyn FnMut(&[usize])) {
-    let places = |is_changed: &mut dyn FnMut(usize) -> bool| -> Vec<usize> {
+fn for_each_swap(pairs: usize, seed: u64, visit: &mut dyn FnMut(&[usize])) {
+    let first_side = |is_changed: &mut dyn FnMut(usize) -> bool| -> Vec<usize> {
         (0..pairs).map(|pair| if is_changed(pair) { pair + pairs } else { pair }).collect()
     };
-    if changes_of_places(pairs) > ALL_MAX {
-        visit(&places(&mut |_| false));
+    if swaps(pairs) > ALL_MAX {
+        visit(&first_side(&mut |_| false));
         let mut random = ChaCha8Rng::seed_from_u64(seed);
-        (0..DRAWN).for_each(|_| visit(&places(&mut |_| random.random())));
+        (0..DRAWN).for_each(|_| visit(&first_side(&mut |_| random.random())));
         return;
     }
-    (0_u32..1 << pairs).for_each(|changed| visit(&places(&mut |pair| changed >> pair & 1 == 1)));
+    (0_u32..1 << pairs).for_each(|changed| visit(&first_side(&mut |pair| changed >> pair & 1 == 1)));
 }
 
-/// Returns the number of ways to change the places of some pairs.
-fn changes_of_places(pairs: usize) -> f64 {
+/// Returns the number of ways to swap some pairs.
+fn swaps(pairs: usize) -> f64 {
     2.0_f64.powi(i32::try_from(pairs).unwrap_or(i32::MAX))
 }
 
@@ -153,9 +153,11 @@ fn for_each_division(units: usize, taken: usize, seed: u64, visit: &mut dyn FnMu
     }
     loop {
         visit(&chosen);
-        let Some(place) = (0..taken).rev().find(|place| chosen[*place] < units - taken + *place) else { return };
-        chosen[place] += 1;
-        for later in place + 1..taken {
+        let Some(position) = (0..taken).rev().find(|position| chosen[*position] < units - taken + *position) else {
+            return;
+        };
+        chosen[position] += 1;
+        for later in position + 1..taken {
             chosen[later] = chosen[later - 1] + 1;
         }
     }
@@ -172,9 +174,9 @@ mod tests {
 
     use super::*;
 
-    fn figure(first: &[f64], second: &[f64]) -> Figure {
+    fn figure(first: &[f64], second: &[f64]) -> SidesFigure {
         let some = |values: &[f64]| values.iter().copied().map(Some).collect();
-        Figure { first: some(first), second: some(second) }
+        SidesFigure { first: some(first), second: some(second) }
     }
 
     #[test]
@@ -196,7 +198,7 @@ mod tests {
     #[test]
     fn every_change_of_places_is_tried_once() {
         let mut seen = Vec::new();
-        for_each_change_of_places(2, 1, &mut |chosen| seen.push([chosen[0], chosen[1]]));
+        for_each_swap(2, 1, &mut |chosen| seen.push([chosen[0], chosen[1]]));
         assert_eq!(seen, [[0, 1], [2, 1], [0, 3], [2, 3]]);
     }
 
@@ -214,7 +216,7 @@ mod tests {
     #[test]
     fn pairs_without_a_difference_or_a_value_say_nothing() {
         let same = figure(&[1.0, 2.0, 0.1 + 0.2], &[1.0, 2.0, 0.3]);
-        let missing = Figure { first: vec![None; 3], second: vec![Some(1.0); 3] };
+        let missing = SidesFigure { first: vec![None; 3], second: vec![Some(1.0); 3] };
         assert!(test_pairs(&[same, missing], 1).iter().all(|tested| tested.p >= 1.0));
         assert_eq!(test_pairs(&[], 1), []);
     }
@@ -231,7 +233,7 @@ mod tests {
     #[test]
     fn a_large_difference_holds_among_many_figures() {
         let small = |shift: f64| figure(&[1.0, 2.0 + shift, 3.0, 4.0], &[2.0, 1.0, 4.0 + shift, 3.0]);
-        let mut figures: Vec<Figure> = (0..40).map(|i| small(f64::from(i) / 10.0)).collect();
+        let mut figures: Vec<SidesFigure> = (0..40).map(|i| small(f64::from(i) / 10.0)).collect();
         figures.push(figure(&[1.30, 1.31, 1.32, 1.33], &[1.0, 1.01, 1.02, 1.03]));
         let tested = test(&figures, 1);
         assert!(tested[40].p < 0.05, "{:?}", tested[40]);
@@ -241,7 +243,7 @@ mod tests {
     #[test]
     fn a_constant_says_nothing_and_a_missing_value_little() {
         let constant = figure(&[0.1 + 0.2; 4], &[0.3; 4]);
-        let missing = Figure { first: vec![None; 4], second: vec![Some(1.0); 4] };
+        let missing = SidesFigure { first: vec![None; 4], second: vec![Some(1.0); 4] };
         assert!(test(&[constant, missing], 1).iter().all(|tested| tested.p >= 1.0));
         assert_eq!(test(&[], 1), []);
     }
@@ -255,7 +257,7 @@ mod tests {
         assert!(tested[0].p > 0.5 && tested[1].p < 0.001, "{tested:?}");
     }
 
-    /// Both units of a pair have the same noise and stand where chance put them. So of all ways to place them, at most one in
+    /// Both units of a pair have the same noise and stand where chance put them. So of all ways to divide them, at most one in
     /// twenty finds any figure that differs.
     #[test]
     fn at_most_one_placement_in_twenty_finds_a_difference() {
@@ -272,10 +274,10 @@ mod tests {
         let placed = |changed: u32, pairs: &[[f64; 2]; 8]| {
             let side =
                 |side: usize| (0..8).map(|pair| Some(pairs[pair][side ^ (changed >> pair & 1) as usize])).collect();
-            Figure { first: side(0), second: side(1) }
+            SidesFigure { first: side(0), second: side(1) }
         };
         let finds = |changed: &u32| {
-            let figures: Vec<Figure> = figures.iter().map(|pairs| placed(*changed, pairs)).collect();
+            let figures: Vec<SidesFigure> = figures.iter().map(|pairs| placed(*changed, pairs)).collect();
             test_pairs(&figures, 1).iter().any(|tested| tested.p < 0.05)
         };
         let found = (0_u32..256).filter(finds).count();
@@ -287,7 +289,7 @@ mod tests {
         fn a_p_is_a_multiple_of_what_one_division_weighs(
             values in prop::collection::vec(prop::array::uniform8(-100_i32..100), 1..5),
         ) {
-            let figures: Vec<Figure> = values.iter().map(|units| {
+            let figures: Vec<SidesFigure> = values.iter().map(|units| {
                 let units = units.map(f64::from);
                 figure(&units[..4], &units[4..])
             }).collect();

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A number, or "not reached" in place of an infinite one.
+/// A number, or "not reached" instead of an infinite one.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Reached {

@@ -36,9 +36,9 @@ pub fn interval(first: &[f64], second: &[f64]) -> Option<(f64, f64)> {
     if all > EXACT_MAX {
         let pairs = as_f64(differences.len());
         let deviation = (pairs * as_f64(all + 1) / 12.0).sqrt();
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place among the differences")]
-        let place = (pairs / 2.0 + 0.5 - NORMAL_95 * deviation).max(0.0) as usize;
-        return ends(&mut differences, place);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a position among the differences")]
+        let position = (pairs / 2.0 + 0.5 - NORMAL_95 * deviation).max(0.0) as usize;
+        return ends(&mut differences, position);
     }
     let ranks: Vec<usize> = (1..=all).collect();
     let sums = sums_of_draws(&ranks, taken);

@@ -148,14 +148,14 @@ fn count_inversions(mut values: Vec<u64>) -> u64 {
     while width < values.len() {
         for (from, to) in values.chunks(2 * width).zip(merged.chunks_mut(2 * width)) {
             let (mut left, mut right) = from.split_at(width.min(from.len()));
-            for place in to {
+            for target in to {
                 let takes_right = right.first().is_some_and(|right| left.first().is_none_or(|left| right < left));
                 if takes_right {
                     inversions += count(left.len());
                 }
                 let side = if takes_right { &mut right } else { &mut left };
                 if let Some((first, rest)) = side.split_first() {
-                    *place = *first;
+                    *target = *first;
                     *side = rest;
                 }
             }
@@ -313,9 +313,9 @@ mod tests {
     }
 
     /// The times of one hold: asked, entered, left, and when the release was answered.
-    type Hold = [u64; 4];
+    type HoldTimes = [u64; 4];
 
-    fn is_linearizable(holds: &[Hold], permits: u32) -> bool {
+    fn is_linearizable(holds: &[HoldTimes], permits: u32) -> bool {
         // At one instant, what ends comes before what begins.
         let mut events: Vec<(u64, usize, usize)> = Vec::new();
         for (thread, [asked, entered, left, released]) in holds.iter().enumerate() {
@@ -333,7 +333,7 @@ mod tests {
         tester.is_consistent()
     }
 
-    fn holds() -> impl Strategy<Value = Vec<Hold>> {
+    fn holds() -> impl Strategy<Value = Vec<HoldTimes>> {
         // Four instants of one hold, each after the one before; all instants of a history differ, as those of a clock
         // in nanoseconds do.
         let order = prop::collection::vec(0_usize..1000, 0..5 * 4);

@@ -19,7 +19,7 @@ use crate::lab::postgres::Database;
 use crate::lab::service::Service;
 use crate::lab::strategy::Strategy;
 use crate::output::Output;
-use crate::report::audit::{Findings, StrategyHistory, table};
+use crate::report::audit::{AuditFindings, StrategyHistory, table};
 
 #[derive(Debug, Args)]
 pub(crate) struct AuditArgs {
@@ -90,7 +90,7 @@ pub(crate) async fn audit(args: &AuditArgs, interrupt: &Interrupt, output: &mut 
     Ok(exit.into())
 }
 
-async fn look(args: &AuditArgs) -> Result<Findings, Error> {
+async fn look(args: &AuditArgs) -> Result<AuditFindings, Error> {
     let database = Database::connect(&args.database_url).await?;
     // An order that is written after this has no section in it, and counts as unchecked.
     let told = told(args).await?;
@@ -100,9 +100,9 @@ async fn look(args: &AuditArgs) -> Result<Findings, Error> {
         SaleAudit::of(sale, holders, &orders, unknown)
     };
     let SaleAudits { sales, orders_without_lines } = database.sale_audits(args.goods_no, args.sale, audit).await?;
-    let (histories, gaps) = told.map_or_else(Default::default, Told::histories);
+    let (histories, gaps) = told.map_or_else(Default::default, InstancesTold::histories);
     let gaps = Unchecked::sum(sales.iter().map(|sale| &sale.gaps).chain([&gaps]));
-    Ok(Findings {
+    Ok(AuditFindings {
         sales,
         orders_without_lines,
         histories,
@@ -112,13 +112,13 @@ async fn look(args: &AuditArgs) -> Result<Findings, Error> {
 }
 
 /// What the instances of `--target` tell.
-struct Told {
+struct InstancesTold {
     strategies: Vec<Strategy>,
     history: HistorySince,
 }
 
 /// Asks the instances that were named.
-async fn told(args: &AuditArgs) -> Result<Option<Told>, Error> {
+async fn told(args: &AuditArgs) -> Result<Option<InstancesTold>, Error> {
     if args.target.is_empty() {
         return Ok(None);
     }
@@ -127,17 +127,17 @@ async fn told(args: &AuditArgs) -> Result<Option<Told>, Error> {
     let service = Service::new(args.target.clone(), token)?;
     service.ensure_distinct().await?;
     let strategies = service.strategies().await?;
-    let history = service.history_since(&service.history_begin()).await?;
+    let history = service.history_since(&service.history_start()).await?;
     if !history.one_clock && !history.sections.is_empty() {
         return Err(Error::Usage(
             "the instances of --target have different clocks, so their times cannot be compared; name those of one host"
                 .to_owned(),
         ));
     }
-    Ok(Some(Told { strategies, history }))
+    Ok(Some(InstancesTold { strategies, history }))
 }
 
-impl Told {
+impl InstancesTold {
     /// Fills in when the buyers of the orders of a sale arrived. Returns how many holders may write at once, and what the
     /// history does not have.
     fn of(&self, orders: &mut [OrderRow]) -> (Holders, Unchecked) {

@@ -120,7 +120,7 @@ pub(super) fn subjects(settings: &CompareSettings, strategies: &[Strategy]) -> R
 ///
 /// [`Error::TooFewFiles`].
 pub(super) fn ensure_users_fit(settings: &CompareSettings, subjects: &[Subject]) -> Result<(), Error> {
-    let is_together = settings.load.model.begins_together();
+    let is_together = settings.load.model.starts_together();
     let users = subjects.iter().map(|subject| subject.users).max().filter(|_| is_together);
     ensure_files_suffice(&settings.source, users.unwrap_or(0))
 }

@@ -1,6 +1,6 @@
 //! The `compare` command: draws a plan, runs its trials, writes a report.
 
-mod plan;
+mod schedule;
 
 use std::fs;
 use std::process::ExitCode;
@@ -152,7 +152,7 @@ fn without_old_report(files: &Files, error: Error) -> Error {
 }
 
 /// Writes a report to the folder for temporary files after its own folder could not take it: measuring takes long. Returns
-/// the error with the new place.
+/// the error with the new folder.
 fn save(report: &Report, error: Error) -> Error {
     let folder = std::env::temp_dir().join(format!("loadgen-report-{}", std::process::id()));
     match Files::open(&folder).and_then(|files| files.write(report)) {
@@ -162,32 +162,32 @@ fn save(report: &Report, error: Error) -> Error {
 }
 
 /// What is compared.
-struct Compared {
+struct ComparedSubjects {
     strategies: Vec<Strategy>,
     subjects: Vec<Subject>,
 }
 
-impl Compared {
+impl ComparedSubjects {
     /// Chooses among the strategies that the service offers.
-    fn of(settings: &CompareSettings, offered: &[Strategy]) -> Result<Compared, Error> {
+    fn of(settings: &CompareSettings, offered: &[Strategy]) -> Result<ComparedSubjects, Error> {
         let strategies = before::chosen(offered, settings.load.strategies.as_deref())?;
         let subjects = before::subjects(settings, &strategies)?;
         before::ensure_users_fit(settings, &subjects)?;
-        Ok(Compared { strategies, subjects })
+        Ok(ComparedSubjects { strategies, subjects })
     }
 }
 
 /// Checks what can be checked before anything starts, and starts the service or connects to it.
-async fn open(settings: &CompareSettings, progress: &Progress) -> Result<(Stack, Compared), Error> {
+async fn open(settings: &CompareSettings, progress: &Progress) -> Result<(Stack, ComparedSubjects), Error> {
     match &settings.source {
         Source::Start(service) => {
-            let compared = Compared::of(settings, &before::offered(service).await?)?;
+            let compared = ComparedSubjects::of(settings, &before::offered(service).await?)?;
             progress.stage(&starting(service));
             Ok((Stack::start(service).await?, compared))
         }
         Source::Target(target) => {
             let stack = Stack::connect(target).await?;
-            let compared = Compared::of(settings, &stack.first().service.strategies().await?)?;
+            let compared = ComparedSubjects::of(settings, &stack.first().service.strategies().await?)?;
             Ok((stack, compared))
         }
     }
@@ -197,11 +197,11 @@ async fn open(settings: &CompareSettings, progress: &Progress) -> Result<(Stack,
 async fn measure(
     settings: &CompareSettings,
     stack: &mut Stack,
-    Compared { strategies, subjects }: Compared,
+    ComparedSubjects { strategies, subjects }: ComparedSubjects,
     interrupt: &Interrupt,
     (progress, files): (&mut Progress, &Files),
 ) -> Result<(Report, Jtl), Error> {
-    let plan = interrupt.or(plan::draw(settings, stack, &subjects)).await?;
+    let plan = interrupt.or(schedule::draw(settings, stack, &subjects)).await?;
     let environment = interrupt.or(environment(&settings.source, stack)).await?;
     // Not before everything is known to be in order: measuring the old report again takes long.
     files.remove_old()?;
@@ -249,13 +249,13 @@ async fn run_all(
     (progress, jtl): (&mut Progress, &mut Jtl),
 ) -> Result<(Vec<Trial>, Option<EndedEarly>), Error> {
     let mut trials = Vec::with_capacity(plan.len());
-    for planned in plan.trials() {
-        let Subject { users, build, .. } = planned.subject;
-        let is_planned = |strategy: &&Strategy| Subject::of(strategy, *users) == *planned.subject;
-        let Some(strategy) = strategies.iter().find(is_planned) else { continue };
+    for scheduled in plan.trials() {
+        let Subject { users, build, .. } = scheduled.subject;
+        let is_scheduled = |strategy: &&Strategy| Subject::of(strategy, *users) == *scheduled.subject;
+        let Some(strategy) = strategies.iter().find(is_scheduled) else { continue };
         let Some(deployment) = stack.deployments.iter().find(|deployment| deployment.build == *build) else { continue };
-        progress.step_begins(progress::planned(planned));
-        let ran = interrupt.or(run::trial(deployment, conditions, strategy, planned)).await;
+        progress.step_begins(progress::scheduled(scheduled));
+        let ran = interrupt.or(run::trial(deployment, conditions, strategy, scheduled)).await;
         // A disk that cannot take the requests of a trial ends the comparison now, not at its end.
         let error = match ran.and_then(|ran| jtl.add(&ran).map(|()| ran.trial)) {
             Ok(trial) => {
@@ -267,7 +267,7 @@ async fn run_all(
         };
         if let Some(reports) = &conditions.goose_reports {
             // Goose makes the file before the trial, so there is none if it failed even earlier.
-            let _ = fs::remove_file(reports.file(planned));
+            let _ = fs::remove_file(reports.file(scheduled));
         }
         let error = stack.explain(error).await;
         if trials.is_empty() && !matches!(error, Error::Interrupted(_)) {

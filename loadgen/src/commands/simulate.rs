@@ -56,7 +56,7 @@ pub(crate) struct SimulateArgs {
         value_parser = clap::value_parser!(u32).range(2..=i64::from(MEASURED_MAX))
     )]
     measure: Vec<u32>,
-    /// File that --out wrote, whose measurements are used in place of new ones
+    /// File that --out wrote, whose measurements are used instead of new ones
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
     /// Seed of the order in which simultaneous waiters ask [default: random; the table names it]

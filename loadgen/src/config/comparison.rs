@@ -11,7 +11,7 @@ use super::service;
 use super::settings::{CompareSettings, RequestLog};
 use super::values::{Trials, one_or_two_programs, parse_share, parse_url, program_parser};
 use crate::error::Error;
-use crate::judge::metrics::Column;
+use crate::judge::metrics::TableWidth;
 use crate::lab::source::{Program, Source, TargetSettings};
 use crate::trial::goose::GooseFormat;
 
@@ -25,7 +25,7 @@ pub(crate) struct ComparisonArgs {
     #[command(flatten, next_help_heading = "Trials")]
     trials: TrialArgs,
     #[command(flatten, next_help_heading = "Report")]
-    report: ReportArgs,
+    report: ReportFlags,
 }
 
 /// Which service is measured: one that is started, or one that runs already.
@@ -76,7 +76,7 @@ struct TrialArgs {
 
 /// What is reported.
 #[derive(Debug, Args)]
-struct ReportArgs {
+struct ReportFlags {
     /// Folder to write the report into; an earlier report in it is removed before the first trial
     #[arg(long, value_name = "DIR", default_value = "report")]
     out: PathBuf,
@@ -121,7 +121,8 @@ impl ComparisonArgs {
             Some(target) => Source::Target(target),
             None => Source::Start(service),
         };
-        let ReportArgs { out: report, request_log, no_request_log, wide, jmeter_summary, goose_report, quiet } = report;
+        let ReportFlags { out: report, request_log, no_request_log, wide, jmeter_summary, goose_report, quiet } =
+            report;
         if goose_report.is_some() && matches!(load.model, LoadModel::Open { .. }) {
             let remedy = "remove --goose-report, or the rate";
             return Err(Error::Usage(format!(
@@ -142,7 +143,7 @@ impl ComparisonArgs {
             limits,
             report,
             request_log,
-            column: if wide { Column::Wide } else { Column::Narrow },
+            column: if wide { TableWidth::Wide } else { TableWidth::Narrow },
             jmeter_summary,
             goose_report,
             quiet,
@@ -364,8 +365,8 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_in_a_plan_is_told_with_its_place_and_a_remedy() {
-        for (text, place, remedy) in [
+    fn a_mistake_in_a_plan_is_told_with_its_line_and_a_remedy() {
+        for (text, line, remedy) in [
             ("user = 3", "1 | user = 3", "unknown field `user`, expected one of `preset`, `strategies`, `users`"),
             ("[service]\nhost = 3", "2 | host = 3", "unknown field `host`, expected one of `instances`"),
             ("\nstock = 0", "2 | stock = 0", "write a whole number from 1 to 100000000"),
@@ -383,7 +384,7 @@ mod tests {
         ] {
             let refused = plan(text, &[]).unwrap_err();
             assert!(refused.starts_with("the plan plan.toml is wrong: "), "{refused}");
-            assert!(refused.contains(place) && refused.contains(remedy), "{refused}");
+            assert!(refused.contains(line) && refused.contains(remedy), "{refused}");
         }
         let missing = resolve(&["--plan", "/nowhere.toml"]).unwrap_err().to_string();
         assert!(missing.starts_with("the plan /nowhere.toml cannot be read: "), "{missing}");

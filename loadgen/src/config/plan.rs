@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::preset::Preset;
 use super::service::ServicePlan;
-use super::values::{Goods, GoodsNo, Stock, Trials, Users, parse_rate, parse_time, rate, share, time};
+use super::values::{GoodsCount, GoodsNo, Stock, Trials, Users, parse_rate, parse_time, rate, share, time};
 use crate::error::Error;
 use crate::judge::metrics::METRICS;
 use crate::judge::thresholds::{Threshold, metric_names};
@@ -41,7 +41,7 @@ pub(crate) struct PlanSettings {
     pub(super) stock: Stock,
     /// Number of SKUs on sale, which users take in turns [default: 1]
     #[config(default = 1, layer_attr(arg(long, value_name = "N")))]
-    pub(super) goods: Goods,
+    pub(super) goods: GoodsCount,
     /// First SKU on sale [default: 1]
     #[config(default = 1, layer_attr(arg(long, value_name = "N")))]
     pub(super) goods_no: GoodsNo,
@@ -88,7 +88,7 @@ pub(crate) type PlanLayer = <PlanSettings as Config>::Layer;
 ///
 /// # Errors
 ///
-/// [`Error::Usage`] with the place of what is wrong.
+/// [`Error::Usage`] with the line and the column of what is wrong.
 pub(super) fn read(origin: &str, text: &str) -> Result<PlanLayer, Error> {
     toml::from_str(text).map_err(|error| Error::Usage(format!("{origin} is wrong: {}", error.to_string().trim_end())))
 }

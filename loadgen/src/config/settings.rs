@@ -6,7 +6,7 @@ use std::time::Duration;
 use buyers::model::LoadModel;
 use wildmatch::WildMatch;
 
-use crate::judge::metrics::Column;
+use crate::judge::metrics::TableWidth;
 use crate::judge::thresholds::Threshold;
 use crate::lab::source::{ServiceSettings, Source};
 use crate::trial::goose::GooseFormat;
@@ -41,7 +41,7 @@ pub(crate) struct CompareSettings {
     pub(crate) report: PathBuf,
     pub(crate) request_log: RequestLog,
     /// How much of the table the terminal shows.
-    pub(crate) column: Column,
+    pub(crate) column: TableWidth,
     /// Whether JMeter's summariser lines are printed.
     pub(crate) jmeter_summary: bool,
     /// The format of goose's own reports, if they are wanted.

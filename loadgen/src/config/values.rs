@@ -16,8 +16,8 @@ use crate::lab::source::Program;
 
 pub(crate) type Users = Within<u32, 1, 20_000>;
 pub(crate) type Stock = Within<u32, 1, 100_000_000>;
-pub(crate) type Goods = Within<u32, 1, 1000>;
-/// `Goods` more SKUs follow the first one.
+pub(crate) type GoodsCount = Within<u32, 1, 1000>;
+/// `GoodsCount` more SKUs follow the first one.
 pub(crate) type GoodsNo = Within<i64, 1, { i64::MAX - 1000 }>;
 /// The exact intervals of more trials take too long to compute.
 pub(crate) type Trials = Within<u32, 1, 200>;

@@ -12,22 +12,22 @@ use buyers::model::{Arrivals, LoadModel};
 
 use self::pace::Pace;
 use crate::error::Error;
-use crate::export::load::{Load, Place, Run};
+use crate::export::load::{ExportedLoad, ExportedRun, PurchaseTarget};
 
 /// The values in the template of the plan.
 #[derive(Template)]
 #[template(path = "jmeter/plan.jmx", whitespace = "preserve")]
-struct Plan<'a> {
-    load: &'a Load<'a>,
+struct TestPlan<'a> {
+    load: &'a ExportedLoad<'a>,
     /// The name of the file.
     file: &'a str,
     model: LoadModel,
     /// The load model in words.
     described: String,
-    places: Vec<Place<'a>>,
+    targets: Vec<PurchaseTarget<'a>>,
     pace: Pace,
     /// All runs, each with its pace.
-    runs: Vec<(&'a Run, Pace)>,
+    runs: Vec<(&'a ExportedRun, Pace)>,
     /// Where a thread buys.
     purchase: At,
     /// Where a request goes that buys nothing. In a burst, it is the instance where the thread buys.
@@ -46,17 +46,17 @@ struct At {
 /// # Errors
 ///
 /// [`Error::Usage`] for times that JMeter cannot keep.
-pub(super) fn render(load: &Load<'_>, file: &str) -> Result<String, Error> {
+pub(super) fn render(load: &ExportedLoad<'_>, file: &str) -> Result<String, Error> {
     let (model, first) = (load.settings.model, load.first_run());
     let runs = load.runs.iter().map(|run| Ok((run, Pace::of(model, run.users)?)));
-    let places = load.places();
-    let (purchase, warm_up) = at(load, &places, &first);
-    let plan = Plan {
+    let targets = load.targets();
+    let (purchase, warm_up) = at(load, &targets, &first);
+    let plan = TestPlan {
         load,
         file,
         model,
         described: model.describe(first.users),
-        places,
+        targets,
         purchase,
         warm_up,
         pace: Pace::of(model, first.users)?,
@@ -67,8 +67,8 @@ pub(super) fn render(load: &Load<'_>, file: &str) -> Result<String, Error> {
 }
 
 /// Where a thread buys, and where a request goes that buys nothing.
-fn at(load: &Load<'_>, places: &[Place<'_>], run: &Run) -> (At, At) {
-    let Place { instance, goods_no, .. } = places[0];
+fn at(load: &ExportedLoad<'_>, targets: &[PurchaseTarget<'_>], run: &ExportedRun) -> (At, At) {
+    let PurchaseTarget { instance, goods_no, .. } = targets[0];
     let of_turn = |name: &str| format!("${{__V({name}_${{turn}})}}");
     let is_one = load.instances.len() == 1;
     let number = if is_one { "" } else { "1" };
@@ -82,7 +82,7 @@ fn at(load: &Load<'_>, places: &[Place<'_>], run: &Run) -> (At, At) {
         port: if is_one { first.port.clone() } else { of_turn("port") },
         path,
     };
-    let goods = match places {
+    let goods = match targets {
         [_] => format!("{}/goods-stock/${{__P(goodsNo,{goods_no})}}", instance.prefix),
         _ => of_turn("path"),
     };
@@ -156,11 +156,11 @@ mod tests {
     }
 
     #[test]
-    fn every_request_takes_the_next_of_several_places() {
+    fn every_request_takes_the_next_of_several_targets() {
         let plan = exported("jmeter --target http://a:1,http://b/shop --goods 2");
         let arguments = lines(&plan, "<stringProp name=\"Argument.value\">");
         let value = |line: &String| line.split(['>', '<']).nth(2).unwrap().to_owned();
-        let places: Vec<String> = arguments.iter().map(value).collect();
+        let targets: Vec<String> = arguments.iter().map(value).collect();
         let (a, b) = (["${__P(host1,a)}", "${__P(port1,1)}"], ["${__P(host2,b)}", "${__P(port2,80)}"]);
         let expected = [
             [a[0], a[1], "/healthz", "/goods-stock/1"],
@@ -168,7 +168,7 @@ mod tests {
             [a[0], a[1], "/healthz", "/goods-stock/2"],
             [b[0], b[1], "/shop/healthz", "/shop/goods-stock/2"],
         ];
-        assert_eq!(places, expected.concat());
+        assert_eq!(targets, expected.concat());
         assert_eq!(values(&plan, "CounterConfig.end"), ["3"]);
         assert_eq!(values(&plan, "HTTPSampler.domain"), ["${__V(host_${turn})}"; 2]);
         let path = "${__V(path_${turn})}?strategy=${__P(strategy,zk-mutex)}";

@@ -12,7 +12,7 @@ use buyers::model::{Arrivals, LoadModel};
 
 use self::rules::Rules;
 use crate::error::Error;
-use crate::export::load::{Load, Run};
+use crate::export::load::{ExportedLoad, ExportedRun};
 
 /// Time for the start and the end of a user, added to its longest purchase.
 const GRACE_MS: u128 = 30_000;
@@ -24,14 +24,14 @@ const RATE_UNIT_S: f64 = 1000.0;
 #[derive(Template)]
 #[template(path = "k6/script.js", whitespace = "preserve")]
 struct Script<'a> {
-    load: &'a Load<'a>,
+    load: &'a ExportedLoad<'a>,
     /// The name of the file.
     file: &'a str,
     model: LoadModel,
     /// The load model in words.
     described: String,
     /// The run without any `-e`.
-    first: Run,
+    first: ExportedRun,
     rules: Rules<'a>,
     /// Upper bound of the time from the first request of a user to its end.
     longest_ms: u128,
@@ -42,7 +42,7 @@ struct Script<'a> {
 /// # Errors
 ///
 /// [`Error::Usage`] when k6 cannot keep the rate.
-pub(super) fn render(load: &Load<'_>, file: &str) -> Result<String, Error> {
+pub(super) fn render(load: &ExportedLoad<'_>, file: &str) -> Result<String, Error> {
     let model = load.settings.model;
     if let LoadModel::Open { rate_per_s, .. } = model {
         check_rate(rate_per_s)?;

@@ -15,24 +15,24 @@ use crate::trial::run::ANSWER_GRACE;
 const DEFAULT_TARGET: &str = "http://127.0.0.1:8080";
 
 /// Upper bound of the pairs of an instance and a SKU. JMeter keeps the list of them once per thread.
-const PLACES_MAX: usize = 1000;
+const TARGETS_MAX: usize = 1000;
 
 /// What an export without a strategy is told.
 const NO_STRATEGY: &str = "a run sells by one strategy, and none is named: write --strategies zk-mutex or several names; \
                            `loadgen strategies` lists them";
 
 /// The load of a comparison.
-pub(super) struct Load<'a> {
+pub(super) struct ExportedLoad<'a> {
     pub(super) settings: &'a LoadSettings,
     source: &'a Source<Vec<String>>,
-    pub(super) instances: Vec<Instance>,
+    pub(super) instances: Vec<InstanceAddress>,
     /// The runs, one after another, each on new stock. Never empty.
-    pub(super) runs: Vec<Run>,
+    pub(super) runs: Vec<ExportedRun>,
 }
 
 /// The address of an instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Instance {
+pub(super) struct InstanceAddress {
     pub(super) host: String,
     pub(super) port: u16,
     /// The path before the paths of the service, without a slash at its end.
@@ -41,15 +41,15 @@ pub(super) struct Instance {
 
 /// One strategy with one number of users.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Run {
+pub(super) struct ExportedRun {
     pub(super) users: u32,
     pub(super) strategy: String,
 }
 
 /// An instance and a SKU to buy there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place<'a> {
-    pub(super) instance: &'a Instance,
+pub(super) struct PurchaseTarget<'a> {
+    pub(super) instance: &'a InstanceAddress,
     /// The number of the instance, counted from 1.
     pub(super) number: usize,
     pub(super) goods_no: i64,
@@ -64,7 +64,7 @@ pub(super) struct Up {
     pub(super) users: Option<u32>,
 }
 
-impl<'a> Load<'a> {
+impl<'a> ExportedLoad<'a> {
     /// # Errors
     ///
     /// [`Error::Usage`] when no engine could run the load.
@@ -74,11 +74,11 @@ impl<'a> Load<'a> {
             Source::Start(_) => &vec![DEFAULT_TARGET.to_owned()],
             Source::Target(urls) => urls,
         };
-        let instances = urls.iter().map(|url| Instance::of(url)).collect::<Result<Vec<_>, _>>()?;
-        let load = Load { settings, source, instances, runs: runs(settings)? };
-        match load.places().len() {
-            places if places > PLACES_MAX => Err(Error::Usage(format!(
-                "{places} pairs of an instance and a SKU are too many: the upper bound is {PLACES_MAX}; \
+        let instances = urls.iter().map(|url| InstanceAddress::of(url)).collect::<Result<Vec<_>, _>>()?;
+        let load = ExportedLoad { settings, source, instances, runs: runs(settings)? };
+        match load.targets().len() {
+            targets if targets > TARGETS_MAX => Err(Error::Usage(format!(
+                "{targets} pairs of an instance and a SKU are too many: the upper bound is {TARGETS_MAX}; \
                  use fewer --goods or --target"
             ))),
             _ => Ok(load),
@@ -86,10 +86,10 @@ impl<'a> Load<'a> {
     }
 
     /// The run that an exported file does by default: the first strategy with the largest number of users.
-    pub(super) fn first_run(&self) -> Run {
+    pub(super) fn first_run(&self) -> ExportedRun {
         let most = self.runs.iter().map(|run| run.users).max();
         let first = self.runs.iter().find(|run| Some(run.users) == most);
-        first.cloned().unwrap_or_else(|| Run { users: 1, strategy: String::new() })
+        first.cloned().unwrap_or_else(|| ExportedRun { users: 1, strategy: String::new() })
     }
 
     /// The SKUs on sale.
@@ -101,12 +101,12 @@ impl<'a> Load<'a> {
         self.settings.goods_no + i64::from(self.settings.goods) - 1
     }
 
-    /// The places that successive requests go to, over and over: every instance with the first SKU, then every instance
+    /// The targets that successive requests go to, over and over: every instance with the first SKU, then every instance
     /// with the next one.
-    pub(super) fn places(&self) -> Vec<Place<'_>> {
+    pub(super) fn targets(&self) -> Vec<PurchaseTarget<'_>> {
         let at = |goods_no| {
             let instances = self.instances.iter().zip(1..);
-            instances.map(move |(instance, number)| Place { instance, number, goods_no })
+            instances.map(move |(instance, number)| PurchaseTarget { instance, number, goods_no })
         };
         self.goods().into_iter().flat_map(at).collect()
     }
@@ -162,8 +162,8 @@ impl<'a> Load<'a> {
     }
 }
 
-impl Instance {
-    fn of(url: &str) -> Result<Instance, Error> {
+impl InstanceAddress {
+    fn of(url: &str) -> Result<InstanceAddress, Error> {
         let wrong = |what: &str| Error::Usage(format!("a target {what}; write http://HOST:PORT"));
         let parsed = Url::parse(url).map_err(|error| wrong(&format!("cannot be read ({error})")))?;
         let host = parsed.host_str().ok_or_else(|| wrong("has no host"))?.to_owned();
@@ -178,20 +178,20 @@ impl Instance {
         let prefix = parsed.path().trim_end_matches('/');
         // These characters have a meaning in shell commands, scripts and lists.
         let prefix = prefix.replace('\'', "%27").replace('$', "%24").replace(',', "%2C");
-        Ok(Instance { host, port, prefix })
+        Ok(InstanceAddress { host, port, prefix })
     }
 }
 
 /// The base URL.
-impl fmt::Display for Instance {
+impl fmt::Display for InstanceAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Instance { host, port, prefix } = self;
+        let InstanceAddress { host, port, prefix } = self;
         write!(f, "http://{host}:{port}{prefix}")
     }
 }
 
 /// Lists every strategy with every number of users that `users-max` allows it.
-fn runs(settings: &LoadSettings) -> Result<Vec<Run>, Error> {
+fn runs(settings: &LoadSettings) -> Result<Vec<ExportedRun>, Error> {
     let named = settings.strategies.as_deref().unwrap_or_default();
     // Names become part of URLs, expressions and shell commands, so no other characters may pass.
     let is_name = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
@@ -207,7 +207,7 @@ fn runs(settings: &LoadSettings) -> Result<Vec<Run>, Error> {
     let mut runs = Vec::new();
     for strategy in named {
         let users = settings.users.iter().filter(|users| is_tried(strategy, **users));
-        runs.extend(users.map(|users| Run { users: *users, strategy: strategy.clone() }));
+        runs.extend(users.map(|users| ExportedRun { users: *users, strategy: strategy.clone() }));
     }
     if runs.is_empty() {
         return Err(Error::Usage("users-max excludes every strategy with these --users".to_owned()));

@@ -188,11 +188,11 @@ fn speed(level: &[&StrategyResult]) -> Option<String> {
     let mut ranked: Vec<&StrategyResult> = level.iter().copied().filter(|result| result.rank.is_some()).collect();
     ranked.sort_by_key(|result| result.rank);
     let [fastest, .., slowest] = ranked.as_slice() else { return None };
-    Some(format!("Fastest was {}, slowest {}.", place(fastest), place(slowest)))
+    Some(format!("Fastest was {}, slowest {}.", median_and_ratio(fastest), median_and_ratio(slowest)))
 }
 
 /// A strategy with its median and its ratio to the reference.
-fn place(result: &StrategyResult) -> String {
+fn median_and_ratio(result: &StrategyResult) -> String {
     let median = format!("p50 {} ms", P50.text(result));
     match &result.reference {
         Some(reference) if result.ratio_to_reference.is_some() => {

@@ -12,6 +12,6 @@ pub(crate) use self::generator::*;
 #[cfg(test)]
 pub(crate) use self::metric::ROW;
 pub(crate) use self::metric::{
-    Better, Column, Compared, K6, Kind, Metric, Nature, Section, SoldNeeded, Source, Trials,
+    Better, Compared, FigureSource, K6, Kind, Metric, Nature, PageTable, SoldNeeded, TableWidth, TrialsOfStrategy,
 };
 pub(crate) use self::table::*;

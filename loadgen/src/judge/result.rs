@@ -37,7 +37,7 @@ pub(crate) struct StrategyResult {
     pub(crate) kept: Option<bool>,
     /// What the trials show.
     pub(crate) finding: Finding,
-    /// Place by median response time of the sold, among the results of the build with as many users that sold no unit too many
+    /// Position by median response time of the sold, among the results of the build with as many users that sold no unit too many
     /// and none too few in every trial.
     pub(crate) rank: Option<usize>,
     /// Units on sale in a trial, of all SKUs.

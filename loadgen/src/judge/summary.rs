@@ -7,7 +7,7 @@ use buyers::sample::{ByOutcome, problems};
 use stats::{as_f64, median, rate};
 
 use crate::judge::finding::Finding;
-use crate::judge::metrics::{Metric, P50, Source, Trials};
+use crate::judge::metrics::{FigureSource, Metric, P50, TrialsOfStrategy};
 use crate::judge::result::{Figures, StrategyResult};
 use crate::lab::strategy::{Mechanism, Promise, Strategy};
 use crate::trial::herd::notifications_expected;
@@ -48,7 +48,7 @@ pub(crate) fn results_of(
 /// Draws the result of the trials of one strategy and number of users.
 fn result_of(strategy: &Strategy, users: u32, plan: &Plan, all: &[Trial], metrics: &[&Metric]) -> StrategyResult {
     let subject = Subject::of(strategy, users);
-    let trials = Trials { all: all.iter().filter(|trial| trial.is_of(&subject)).collect() };
+    let trials = TrialsOfStrategy { all: all.iter().filter(|trial| trial.is_of(&subject)).collect() };
     let (run, bad_trials) = (trials.count(|_| true), trials.count(Trial::is_bad));
     let inconclusive_trials = trials.count(|trial| trial.is_undecided(&plan.limits));
     let unchecked_trials = trials.count(|trial| !trial.is_bad() && !trial.unchecked.is_empty());
@@ -116,8 +116,8 @@ fn result_of(strategy: &Strategy, users: u32, plan: &Plan, all: &[Trial], metric
     }
 }
 
-fn figures(trials: &Trials<'_>, metrics: &[&Metric]) -> Figures {
-    let of_trials = metrics.iter().filter(|metric| !matches!(metric.source, Source::Result(_)));
+fn figures(trials: &TrialsOfStrategy<'_>, metrics: &[&Metric]) -> Figures {
+    let of_trials = metrics.iter().filter(|metric| !matches!(metric.source, FigureSource::Result(_)));
     Figures(of_trials.map(|metric| (metric.key.to_owned(), metric.over(trials))).collect())
 }
 
@@ -160,7 +160,7 @@ fn rank(results: &mut [&mut StrategyResult]) {
         .filter_map(|(index, result)| Some((P50.value(result).filter(|p50| p50.is_finite())?, index)))
         .collect();
     order.sort_by(|a, b| a.0.total_cmp(&b.0));
-    for (place, (_, index)) in order.into_iter().enumerate() {
-        results[index].rank = Some(place + 1);
+    for (position, (_, index)) in order.into_iter().enumerate() {
+        results[index].rank = Some(position + 1);
     }
 }

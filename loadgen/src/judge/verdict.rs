@@ -36,7 +36,7 @@ pub(crate) struct EndedEarly {
 
 /// What is known of one strategy when the conclusion is drawn.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Conclusion<'a> {
+pub(crate) struct StrategyFacts<'a> {
     pub(crate) strategy: &'a str,
     /// The build, if two are compared.
     pub(crate) build: Option<&'a str>,
@@ -71,7 +71,7 @@ impl Verdict {
     /// 5. a generator that could not keep up, which spoils the times but not the audit.
     pub(crate) fn of(
         headline: Headline,
-        strategies: &[Conclusion<'_>],
+        strategies: &[StrategyFacts<'_>],
         thresholds: &[ThresholdResult],
         builds: Option<&Diff>,
         ended_early: Option<&EndedEarly>,
@@ -130,10 +130,10 @@ impl Verdict {
     }
 }
 
-impl Conclusion<'_> {
+impl StrategyFacts<'_> {
     /// What one result says. `tell_users`: there are several numbers of users.
-    pub(crate) fn of(result: &StrategyResult, tell_users: bool) -> Conclusion<'_> {
-        Conclusion {
+    pub(crate) fn of(result: &StrategyResult, tell_users: bool) -> StrategyFacts<'_> {
+        StrategyFacts {
             strategy: &result.strategy,
             build: result.build.as_deref(),
             users: tell_users.then_some(result.users),
@@ -162,8 +162,8 @@ fn of_builds(diff: &Diff) -> String {
 }
 
 /// The strategies of which nothing is known for one reason, each with its figures.
-fn unproved(strategies: &[Conclusion<'_>], finding: Finding) -> Option<String> {
-    let detail = |strategy: &Conclusion<'_>| {
+fn unproved(strategies: &[StrategyFacts<'_>], finding: Finding) -> Option<String> {
+    let detail = |strategy: &StrategyFacts<'_>| {
         let mut causes = Vec::new();
         if finding == Finding::Dropped {
             let [dropped, arrivals] = [strategy.dropped, strategy.arrivals].map(count);
@@ -185,7 +185,7 @@ fn unproved(strategies: &[Conclusion<'_>], finding: Finding) -> Option<String> {
 }
 
 /// Why arrivals were dropped.
-fn whose_fault(strategy: &Conclusion<'_>) -> String {
+fn whose_fault(strategy: &StrategyFacts<'_>) -> String {
     let by_generator = strategy.dropped - strategy.dropped_busy;
     let service = "all users were waiting for answers: the service is slower than the rate, or the users are too few";
     match (strategy.dropped_busy, by_generator) {
@@ -196,15 +196,15 @@ fn whose_fault(strategy: &Conclusion<'_>) -> String {
 }
 
 /// The strategies that were not checked in full, each with what is missing.
-fn unchecked(strategies: &[Conclusion<'_>]) -> Option<String> {
+fn unchecked(strategies: &[StrategyFacts<'_>]) -> Option<String> {
     let unchecked = strategies.iter().filter(|strategy| strategy.finding == Finding::Unchecked);
     let details: Vec<String> =
         unchecked.map(|strategy| format!("{} ({})", strategy.name(), strategy.unchecked.join(", "))).collect();
     (!details.is_empty()).then(|| details.join(", "))
 }
 
-fn names<'a>(strategies: impl Iterator<Item = &'a Conclusion<'a>>) -> Option<String> {
-    let names: Vec<String> = strategies.map(Conclusion::name).collect();
+fn names<'a>(strategies: impl Iterator<Item = &'a StrategyFacts<'a>>) -> Option<String> {
+    let names: Vec<String> = strategies.map(StrategyFacts::name).collect();
     (!names.is_empty()).then(|| names.join(", "))
 }
 
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_verdict_of_nothing_says_why_and_what_to_do() {
-        let unknown = Conclusion {
+        let unknown = StrategyFacts {
             strategy: "zk-mutex",
             build: None,
             users: None,
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn what_was_not_checked_is_no_pass_and_is_told() {
         let gaps = ["orders without their section in the history: 3".to_owned()];
-        let unchecked = Conclusion {
+        let unchecked = StrategyFacts {
             strategy: "zk-mutex",
             build: None,
             users: None,
@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn a_verdict_of_dropped_arrivals_says_by_whose_fault() {
         let reason = |dropped_busy| {
-            let dropping = Conclusion {
+            let dropping = StrategyFacts {
                 strategy: "pg-merge",
                 build: None,
                 users: None,
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn the_gravest_reason_gives_the_exit_code() {
-        let conclusion = |strategy, finding, client_limited| Conclusion {
+        let conclusion = |strategy, finding, client_limited| StrategyFacts {
             strategy,
             build: None,
             users: None,
@@ -312,10 +312,10 @@ mod tests {
         let unknown = conclusion("u", Finding::Inconclusive, false);
         let broken = conclusion("d", Finding::Broken, false);
         let interruption = EndedEarly { exit_code: 130, reason: "interrupted".to_owned() };
-        let verdict = |strategies: &[Conclusion<'_>], interrupted: bool| {
+        let verdict = |strategies: &[StrategyFacts<'_>], interrupted: bool| {
             Verdict::of(Headline::default(), strategies, &[], None, interrupted.then_some(&interruption))
         };
-        let code = |strategies: &[Conclusion<'_>], interrupted| verdict(strategies, interrupted).exit_code;
+        let code = |strategies: &[StrategyFacts<'_>], interrupted| verdict(strategies, interrupted).exit_code;
         assert_eq!(code(&[fine], false), 0);
         assert_eq!(code(&[fine, limited], false), 4);
         assert_eq!(code(&[fine, limited, weak], false), 1);
@@ -323,7 +323,7 @@ mod tests {
         assert_eq!(code(&[fine, limited, weak, unknown, broken], false), 2);
         assert_eq!(code(&[fine, limited, weak, unknown, broken], true), 130);
         assert_eq!(verdict(&[limited, weak, broken], false).reasons.len(), 3);
-        let of_many = Conclusion { users: Some(1500), ..broken };
+        let of_many = StrategyFacts { users: Some(1500), ..broken };
         assert_eq!(verdict(&[of_many], false).reasons, ["promise broken by d with 1500 users"]);
     }
 }

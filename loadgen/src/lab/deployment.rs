@@ -71,7 +71,7 @@ impl Deployment {
         let (database_url, zookeeper_connect) = (database.address.clone(), chroot.address.clone());
         // Two random numbers of 122 bits each, unguessable and unlike any other run's.
         let admin_token = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
-        let environment = Environment { program: path, database_url, zookeeper_connect, admin_token };
+        let environment = InstanceSettings { program: path, database_url, zookeeper_connect, admin_token };
 
         let mut spawned = Vec::with_capacity(usize::from(settings.instances));
         for number in 0..settings.instances {
@@ -81,7 +81,7 @@ impl Deployment {
         for (number, process) in (1..).zip(spawned) {
             instances.push(Instance::listening(number, program.described(), process).await?);
         }
-        let Environment { database_url, zookeeper_connect, admin_token, .. } = environment;
+        let InstanceSettings { database_url, zookeeper_connect, admin_token, .. } = environment;
         let urls = instances.iter().map(|instance| instance.url.clone()).collect();
         let service = Service::new(urls, admin_token.clone())?;
         for instance in &mut instances {
@@ -156,14 +156,14 @@ impl Deployment {
 }
 
 /// What all instances share.
-struct Environment {
+struct InstanceSettings {
     program: PathBuf,
     database_url: String,
     zookeeper_connect: String,
     admin_token: String,
 }
 
-impl Environment {
+impl InstanceSettings {
     /// Starts instance `number`, counted from zero.
     fn spawn(&self, settings: &ServiceSettings, number: u16) -> Result<Process, Error> {
         let mut config = ProcessConfig::new(&self.program)

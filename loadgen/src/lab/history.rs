@@ -111,7 +111,7 @@ impl Service {
     }
 
     /// The mark from which the whole history is seen that the instances still have.
-    pub(crate) fn history_begin(&self) -> HistoryMark {
+    pub(crate) fn history_start(&self) -> HistoryMark {
         HistoryMark(vec![Mark::default(); self.urls().len()])
     }
 

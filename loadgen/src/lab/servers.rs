@@ -25,7 +25,7 @@ pub(super) struct Room {
     /// A database URL, or a connect string.
     pub(super) address: String,
     /// Removes the room from a server that stays, when it is dropped.
-    _guard: Option<Box<dyn Send + Sync>>,
+    _namespace: Option<Box<dyn Send + Sync>>,
 }
 
 impl OwnServers {
@@ -85,7 +85,7 @@ impl OwnServers {
             if max < i64::from(needed) {
                 return Err(Error::ConnectionsMax { max, needed });
             }
-            return Ok(Room { address: database.url().to_owned(), _guard: Some(Box::new(database)) });
+            return Ok(Room { address: database.url().to_owned(), _namespace: Some(Box::new(database)) });
         };
         let name = if number == 0 { "seckill".to_owned() } else { format!("seckill_{}", number + 1) };
         let create = async {
@@ -95,7 +95,7 @@ impl OwnServers {
             connection.close().await
         };
         create.await.map_err(Error::postgres("create the database"))?;
-        Ok(Room { address: server.url(&name), _guard: None })
+        Ok(Room { address: server.url(&name), _namespace: None })
     }
 
     /// Makes the chroot of a deployment. A lone deployment has a throwaway server to itself.
@@ -109,11 +109,11 @@ impl OwnServers {
     /// An empty node may be left on a server that stays.
     pub(super) async fn chroot(&self, is_alone: bool) -> Result<Room, Error> {
         let chroot = match &self.zookeeper {
-            Some(server) if is_alone => return Ok(Room { address: server.connect_string(), _guard: None }),
+            Some(server) if is_alone => return Ok(Room { address: server.connect_string(), _namespace: None }),
             Some(server) => TestChroot::create_on(server).await?,
             None => TestChroot::create().await?,
         };
-        Ok(Room { address: chroot.connect_string().to_owned(), _guard: Some(Box::new(chroot)) })
+        Ok(Room { address: chroot.connect_string().to_owned(), _namespace: Some(Box::new(chroot)) })
     }
 }
 

@@ -30,13 +30,13 @@ pub(super) async fn connect(target: &TargetSettings) -> Result<(Service, Databas
     let database = Database::connect(&target.database_url).await?;
     let zookeeper = Servers::of(&target.zookeeper);
     service.ensure_distinct().await?;
-    ensure_guarding(&database, &zookeeper, &target.zookeeper).await?;
+    ensure_ensemble(&database, &zookeeper, &target.zookeeper).await?;
     Ok((service, database, zookeeper))
 }
 
 /// Makes sure that these servers are the ensemble whose locks guard the sales of the database. The service keeps its identity
 /// in both.
-async fn ensure_guarding(database: &Database, servers: &Servers, connect_string: &str) -> Result<(), Error> {
+async fn ensure_ensemble(database: &Database, servers: &Servers, connect_string: &str) -> Result<(), Error> {
     let Some((ensemble, noted)) = database.ensemble().await? else {
         let what = "the database names no ZooKeeper ensemble, so no instance has used it";
         return Err(Error::Reset(format!("{what}; is this the database of the service?")));

@@ -9,7 +9,7 @@ use crate::report::terminal::framed;
 
 /// Everything that was found.
 #[derive(Debug, Serialize)]
-pub(crate) struct Findings {
+pub(crate) struct AuditFindings {
     /// Every sale, by SKU and number.
     pub(crate) sales: Vec<SaleAudit>,
     /// The numbers of orders that are for nothing, as they have no line. They may be of any sale.
@@ -31,7 +31,7 @@ pub(crate) struct StrategyHistory {
     pub(crate) audit: HistoryAudit,
 }
 
-impl Findings {
+impl AuditFindings {
     /// Whether anything is wrong for certain.
     pub(crate) fn is_wrong(&self) -> bool {
         let are_locks_wrong = self.histories.iter().any(|history| history.audit.is_violated());
@@ -45,7 +45,7 @@ impl Findings {
 }
 
 /// What a database says of its sales.
-pub(crate) fn table(findings: &Findings) -> String {
+pub(crate) fn table(findings: &AuditFindings) -> String {
     let header = [
         "SKU",
         "sale",
@@ -119,7 +119,7 @@ fn word(sale: &SaleAudit) -> &'static str {
     }
 }
 
-fn verdict(findings: &Findings) -> String {
+fn verdict(findings: &AuditFindings) -> String {
     let sales = |is: &dyn Fn(&&SaleAudit) -> bool| -> Vec<String> {
         let those = findings.sales.iter().filter(is);
         those.map(|sale| format!("sale {} of SKU {}", sale.sale, sale.goods_no)).collect()

@@ -7,8 +7,8 @@ use stats::{BLOCKS_MIN, Difference, Ratio};
 
 use crate::judge::finding::{Finding, count_of};
 use crate::judge::metrics::{
-    Column, DROPPED, LATE, METRICS, Metric, P90, P90_CORRECTED, P99, P99_CORRECTED, PRESSURE, RUN_QUEUE, SILENCE_MAX,
-    START_LAG_SHARE, START_SPREAD,
+    DROPPED, LATE, METRICS, Metric, P90, P90_CORRECTED, P99, P99_CORRECTED, PRESSURE, RUN_QUEUE, SILENCE_MAX,
+    START_LAG_SHARE, START_SPREAD, TableWidth,
 };
 use crate::judge::result::StrategyResult;
 use crate::lab::environment::Environment;
@@ -78,7 +78,7 @@ pub(crate) fn of(environment: &Environment, plan: &Plan, results: &[StrategyResu
 
 /// The figures of the narrow table that only some of the trials have.
 fn of_some_trials(results: &[StrategyResult]) -> Option<String> {
-    let narrow = METRICS.iter().filter(|metric| metric.column == Column::Narrow);
+    let narrow = METRICS.iter().filter(|metric| metric.column == TableWidth::Narrow);
     let parts = results.iter().flat_map(|result| {
         let of = move |key: &str| Some(format!("{key} of {} in {}", result.name(), result.partial.get(key)?));
         narrow.clone().filter_map(move |metric| of(metric.key))

@@ -314,9 +314,9 @@ pub(crate) fn of_builds(slowed: &str) -> Findings {
         |strategy: Strategy| BUILDS.map(|build| Strategy { build: Some(build.to_owned()), ..strategy.clone() });
     let strategies: Vec<Strategy> = strategies().into_iter().flat_map(of_both).collect();
     let subjects: Vec<Subject> = strategies.iter().map(|strategy| Subject::of(strategy, USERS)).collect();
-    let trials = draw(1.0, "").trials.into_iter().enumerate().flat_map(|(place, base)| {
+    let trials = draw(1.0, "").trials.into_iter().enumerate().flat_map(|(position, base)| {
         // Chance makes one of the two a little slower.
-        let chance = if place % 3 == place % 2 { 1.01 } else { 0.99 };
+        let chance = if position % 3 == position % 2 { 1.01 } else { 0.99 };
         let step_ms = base.duration_ms / f64::from(USERS) * chance * if base.strategy == slowed { 1.5 } else { 1.0 };
         let head = timed_trial(&base.strategy, base.block, 100, base.audit.sold, step_ms);
         [base, head].into_iter().zip(BUILDS).map(|(trial, build)| Trial { build: Some(build.to_owned()), ..trial })

@@ -1,57 +1,57 @@
 //! The words of a report, and what they mean: general terms, then every figure that is shown.
 
-use stats::glossary::{self as words, Term as Word};
+use stats::glossary::{self as words, Term};
 
-use crate::judge::metrics::{Column, Metric};
+use crate::judge::metrics::{Metric, TableWidth};
 use crate::report::Report;
 
 /// A word and its meaning.
 #[derive(Debug)]
-pub(crate) struct Term {
+pub(crate) struct ShownTerm {
     pub(crate) name: String,
     pub(crate) text: String,
 }
 
-impl Term {
-    pub(crate) fn new(name: &str, text: impl Into<String>) -> Term {
-        Term { name: name.to_owned(), text: text.into() }
+impl ShownTerm {
+    pub(crate) fn new(name: &str, text: impl Into<String>) -> ShownTerm {
+        ShownTerm { name: name.to_owned(), text: text.into() }
     }
 }
 
 /// Terms that no single figure explains.
-const GENERAL: [Word; 15] = [
-    Word {
+const GENERAL: [Term; 15] = [
+    Term {
         name: "Kept",
         text: "Whether the strategy kept its promise. A control must oversell; if it does not, the load was too weak to prove \
                anything. \"Refused or failed\": too many buyers got no decision, or the books of a trial that had not come to \
                rest do not balance, so nothing is proved either way. \"Arrivals dropped\": too many buyers were never let in, \
                so nothing is proved of them.",
     },
-    Word {
+    Term {
         name: "Trial, block, warm-up",
         text: "A trial is one sale under load. A block has one trial of each strategy and number of users, in random order. The \
                first block warms up: what it sold is audited, its figures are left out.",
     },
-    Word {
+    Term {
         name: "Response time",
         text: "From the instant at which a request was meant to start to the last byte of its answer. In a burst, a ramp and an \
                open model no wait is left out. A user of a closed loop who waits makes no other request, so a stall counts once \
                for each user (coordinated omission). The corrected times have the requests that were not made.",
     },
     words::QUANTILES,
-    Word {
+    Term {
         name: "Not reached",
         text: "A quantile that lies among arrivals that were never served. Each of them counts as slower than every answer.",
     },
     words::INTERVAL,
-    Word {
+    Term {
         name: "Reference",
         text: "The strategy that ratios refer to: `zk-mutex` if it took part and sold correctly, or else the first safe \
                strategy that did.",
     },
-    Word {
+    Term {
         name: "Rank",
-        text: "Place by median response time, only among strategies that sold no unit too many and none too few in every \
+        text: "Position by median response time, only among strategies that sold no unit too many and none too few in every \
                trial: speed at selling what is not there is no merit.",
     },
     words::RELEASE,
@@ -64,7 +64,7 @@ const GENERAL: [Word; 15] = [
 ];
 
 /// What only a comparison of two builds needs.
-const BUILDS: Word = Word {
+const BUILDS: Term = Term {
     name: "Build, pair",
     text: "Two builds of the service were measured side by side, each with its own instances, database and locks, on the same \
            servers. A pair is two trials of one strategy in one block, one of each build, in random order. A figure of the \
@@ -73,9 +73,9 @@ const BUILDS: Word = Word {
 };
 
 /// The general terms, and the figures that a table of this width shows.
-pub(crate) fn terms(report: &Report, metrics: &[&Metric], column: Column) -> Vec<Term> {
+pub(crate) fn terms(report: &Report, metrics: &[&Metric], column: TableWidth) -> Vec<ShownTerm> {
     let of_builds = report.builds.as_ref().map(|_| &BUILDS);
-    let general = GENERAL.iter().chain(of_builds).map(|word| Term::new(word.name, word.text));
+    let general = GENERAL.iter().chain(of_builds).map(|word| ShownTerm::new(word.name, word.text));
     let shown = metrics.iter().filter(|metric| metric.column <= column);
-    general.chain(shown.map(|metric| Term { name: metric.name(), text: metric.definition.to_owned() })).collect()
+    general.chain(shown.map(|metric| ShownTerm { name: metric.name(), text: metric.definition.to_owned() })).collect()
 }

@@ -25,7 +25,7 @@ use askama::Template;
 
 use self::glance::Glance;
 use self::names::levels;
-use self::page::{Page, Section};
+use self::page::{Page, PagePart};
 use crate::error::Error;
 use crate::judge::metrics::Metric;
 use crate::report::Report;
@@ -68,7 +68,7 @@ pub(crate) fn render(report: &Report, metrics: &[&Metric]) -> Result<String, Err
         reasons: report.verdict.reasons.clone(),
         conditions: headline::conditions(report),
         caveats: report.caveats.clone(),
-        sections: sections(report, metrics),
+        parts: parts(report, metrics),
         levels,
         ended: report.generated_at.replace('T', " ").replace('Z', " UTC"),
         generated_at: report.generated_at.clone(),
@@ -84,18 +84,18 @@ pub(crate) fn render(report: &Report, metrics: &[&Metric]) -> Result<String, Err
 }
 
 /// The parts of the page in their order. A part that a report may lack says so itself.
-fn sections(report: &Report, metrics: &[&Metric]) -> Vec<Section> {
-    let builds = report.builds.as_ref().map(|diff| builds::section(diff, metrics));
+fn parts(report: &Report, metrics: &[&Metric]) -> Vec<PagePart> {
+    let builds = report.builds.as_ref().map(|diff| builds::part(diff, metrics));
     let others = vec![
-        sale::section(report),
-        sold::section(report, metrics),
-        herd::section(report, metrics),
-        latency::section(report, metrics),
+        sale::part(report),
+        sold::part(report, metrics),
+        herd::part(report, metrics),
+        latency::part(report, metrics),
         latency::handovers(report, metrics),
         herd::scaling(report),
         cost::database(report, metrics),
         cost::processors(report, metrics),
-        simulation::section(report),
+        simulation::part(report),
         setup::thresholds(report),
         setup::guide(report, metrics),
         setup::environment(report),

@@ -9,7 +9,7 @@ use simulation::Simulation;
 
 use crate::error::Error;
 use crate::judge::diff::Diff;
-use crate::judge::metrics::{METRICS, Metric, Source};
+use crate::judge::metrics::{FigureSource, METRICS, Metric};
 use crate::judge::thresholds::Threshold;
 use crate::judge::verdict::EndedEarly;
 use crate::lab::environment::Environment;
@@ -82,7 +82,7 @@ struct Recorded {
     ended_early: Option<EndedEarly>,
     environment: Environment,
     plan: Plan,
-    thresholds: Vec<Rule>,
+    thresholds: Vec<RecordedRule>,
     results: Vec<Described>,
     trials: Vec<Trial>,
     simulation: Option<Simulation>,
@@ -90,7 +90,7 @@ struct Recorded {
 
 /// The rule of a threshold.
 #[derive(Deserialize)]
-struct Rule {
+struct RecordedRule {
     rule: String,
 }
 
@@ -110,7 +110,7 @@ impl Recorded {
     /// Draws the conclusions anew from the trials.
     fn drawn_anew(self) -> Result<Report, String> {
         let mut rules: Vec<&str> = Vec::new();
-        for Rule { rule } in &self.thresholds {
+        for RecordedRule { rule } in &self.thresholds {
             if !rules.contains(&rule.as_str()) {
                 rules.push(rule);
             }
@@ -151,7 +151,7 @@ pub(crate) fn schema(metrics: &[&Metric]) -> String {
     let mut schema = settings.into_generator().into_root_schema_for::<Report>().to_value();
     let figures = &mut schema["$defs"]["Figures"];
     let figure = figures["additionalProperties"].take();
-    let of_trials: Vec<_> = metrics.iter().filter(|metric| !matches!(metric.source, Source::Result(_))).collect();
+    let of_trials: Vec<_> = metrics.iter().filter(|metric| !matches!(metric.source, FigureSource::Result(_))).collect();
     let property = |metric: &&&Metric| {
         let mut property = figure.clone();
         property["description"] = metric.described().into();

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::judge::diff::Diff;
 use crate::judge::diff::rows::{Conclusion, Row};
-use crate::judge::metrics::{Better, Column, Metric};
+use crate::judge::metrics::{Better, Metric, TableWidth};
 use crate::report::table::{self, COMPARED, TextTable, compared, titles};
 use crate::report::{Report, glossary};
 
@@ -18,7 +18,7 @@ pub(crate) fn render(report: &Report, metrics: &[&Metric]) -> String {
     for reason in &report.verdict.reasons {
         let _ = writeln!(text, "**Verdict: {reason}.**\n");
     }
-    table_lines(&mut text, &TextTable::of(report, metrics, Column::Wide));
+    table_lines(&mut text, &TextTable::of(report, metrics, TableWidth::Wide));
     text.push('\n');
     if let Some(builds) = &report.builds {
         let _ = writeln!(text, "## {} against {}\n", builds.new.name, builds.old.name);
@@ -32,7 +32,7 @@ pub(crate) fn render(report: &Report, metrics: &[&Metric]) -> String {
         let _ = writeln!(text, "- {line}");
     }
     let _ = writeln!(text, "\n## How to read it\n");
-    for term in glossary::terms(report, metrics, Column::Wide) {
+    for term in glossary::terms(report, metrics, TableWidth::Wide) {
         let _ = writeln!(text, "- **{}**: {}", term.name, term.text);
     }
     text.push('\n');
@@ -176,6 +176,6 @@ mod tests {
         let table =
             text.lines().skip_while(|line| !line.starts_with("| Strategy")).take_while(|line| line.starts_with('|'));
         let widths: Vec<usize> = table.map(|line| line.matches(" | ").count()).collect();
-        assert_eq!(widths, [METRICS.iter().filter(|metric| metric.column <= Column::Wide).count() + 1; 6]);
+        assert_eq!(widths, [METRICS.iter().filter(|metric| metric.column <= TableWidth::Wide).count() + 1; 6]);
     }
 }

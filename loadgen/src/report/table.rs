@@ -6,7 +6,7 @@ use crate::judge::diff::Diff;
 use crate::judge::diff::rows::Row;
 use crate::judge::finding::count_of;
 use crate::judge::metrics::{
-    CLIENT_LIMITED, Column, GENERATOR_CPU, GENERATOR_CPU_PER_REQUEST, Metric, START_LAG_P50, START_SPREAD,
+    CLIENT_LIMITED, GENERATOR_CPU, GENERATOR_CPU_PER_REQUEST, Metric, START_LAG_P50, START_SPREAD, TableWidth,
 };
 use crate::judge::result::StrategyResult;
 use crate::report::Report;
@@ -19,12 +19,12 @@ pub(crate) const TEXT_COLUMNS: usize = 2;
 pub(crate) struct TextTable<'a> {
     report: &'a Report,
     metrics: Vec<&'a Metric>,
-    column: Column,
+    column: TableWidth,
 }
 
 impl<'a> TextTable<'a> {
     /// The table of a report.
-    pub(crate) fn of(report: &'a Report, metrics: &[&'a Metric], column: Column) -> TextTable<'a> {
+    pub(crate) fn of(report: &'a Report, metrics: &[&'a Metric], column: TableWidth) -> TextTable<'a> {
         let metrics = metrics.iter().copied().filter(|metric| metric.column <= column).collect();
         TextTable { report, metrics, column }
     }
@@ -50,7 +50,7 @@ impl<'a> TextTable<'a> {
     /// The value, and beside it what belongs to it where there is room.
     fn cell(&self, metric: &Metric, result: &StrategyResult) -> String {
         let value = metric.text(result);
-        match metric.aside(result).filter(|_| self.column > Column::Narrow) {
+        match metric.aside(result).filter(|_| self.column > TableWidth::Narrow) {
             Some(aside) => format!("{value} {aside}"),
             None => value,
         }

@@ -5,7 +5,7 @@ use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle
 
 use crate::judge::diff::Diff;
 use crate::judge::diff::rows::Row;
-use crate::judge::metrics::{Column, Metric, NOTIFICATIONS_PER_RELEASE, P99, RATIO, UNDERSOLD};
+use crate::judge::metrics::{Metric, NOTIFICATIONS_PER_RELEASE, P99, RATIO, TableWidth, UNDERSOLD};
 use crate::lab::strategy::Strategy;
 use crate::report::Report;
 use crate::report::table::{self, COMPARED, TextTable, compared, titles};
@@ -23,11 +23,11 @@ const NARROW_WIDTHS: [u16; 2] = [60, 100];
 static LEFT_OUT_FIRST: [&Metric; 4] = [&NOTIFICATIONS_PER_RELEASE, &RATIO, &UNDERSOLD, &P99];
 
 /// The table, the conditions and the verdict. A narrow table fits the columns of the terminal.
-pub(crate) fn render(report: &Report, metrics: &[&Metric], column: Column, columns: Option<u16>) -> String {
+pub(crate) fn render(report: &Report, metrics: &[&Metric], column: TableWidth, columns: Option<u16>) -> String {
     let mut text = format!("{}\n", table::conditions(report));
     text += &match column {
-        Column::Narrow => narrow(report, metrics, columns),
-        Column::Wide | Column::Page => wide(report, metrics, column),
+        TableWidth::Narrow => narrow(report, metrics, columns),
+        TableWidth::Wide | TableWidth::Page => wide(report, metrics, column),
     };
     text.push_str(&table::legend(report));
     if let Some(builds) = &report.builds {
@@ -48,7 +48,7 @@ pub(crate) fn render(report: &Report, metrics: &[&Metric], column: Column, colum
 }
 
 /// A table that is as wide as it needs to be: a terminal that wraps lines still shows all of it, and so does a pipe.
-fn wide(report: &Report, metrics: &[&Metric], column: Column) -> String {
+fn wide(report: &Report, metrics: &[&Metric], column: TableWidth) -> String {
     let table = TextTable::of(report, metrics, column);
     let title = |(title, unit): (&str, &str)| format!("{title}\n{unit}").trim_end().replace('\u{ad}', "");
     let header: Vec<String> = table.header().into_iter().map(title).collect();
@@ -63,7 +63,7 @@ fn narrow(report: &Report, metrics: &[&Metric], columns: Option<u16>) -> String 
     let mut left_out = Vec::new();
     let mut candidates = LEFT_OUT_FIRST.iter();
     let (header, rows, widths, (padding, rest)) = loop {
-        let table = TextTable::of(report, &shown, Column::Narrow);
+        let table = TextTable::of(report, &shown, TableWidth::Narrow);
         let title =
             |(title, unit): (&str, &str)| format!("{title} {unit}").trim_end().replace('\u{ad}', "").replace(' ', "\n");
         let (header, rows): (Vec<String>, _) = (table.header().into_iter().map(title).collect(), table.rows());
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_comparison() {
-        insta::assert_snapshot!(render(&fixture::report(), METRICS, Column::Narrow, None));
+        insta::assert_snapshot!(render(&fixture::report(), METRICS, TableWidth::Narrow, None));
     }
 
     #[test]
@@ -185,7 +185,7 @@ mod tests {
         }
         report.plan.users = vec![30, 1500];
         for (columns, expected) in [(None, 100), (Some(200), 100), (Some(80), 80), (Some(60), 60), (Some(20), 60)] {
-            let text = render(&report, METRICS, Column::Narrow, columns);
+            let text = render(&report, METRICS, TableWidth::Narrow, columns);
             let table: Vec<&str> = text
                 .lines()
                 .skip_while(|line| !line.starts_with('─'))
@@ -203,25 +203,26 @@ mod tests {
 
     #[test]
     fn the_wide_table_has_all_that_the_narrow_one_has_and_intervals() {
-        let (narrow, wide) =
-            [Column::Narrow, Column::Wide].map(|column| render(&fixture::report(), METRICS, column, None)).into();
+        let (narrow, wide) = [TableWidth::Narrow, TableWidth::Wide]
+            .map(|column| render(&fixture::report(), METRICS, column, None))
+            .into();
         assert!(wide.contains("Bad trials") && !narrow.contains("Bad"), "{narrow}\n{wide}");
         assert!(wide.contains('[') && !narrow.contains('['), "{narrow}\n{wide}");
     }
 
     #[test]
     fn a_comparison_of_two_builds() {
-        insta::assert_snapshot!(render(&fixture::builds("zk-mutex"), METRICS, Column::Narrow, None));
+        insta::assert_snapshot!(render(&fixture::builds("zk-mutex"), METRICS, TableWidth::Narrow, None));
     }
 
     #[test]
     fn an_interrupted_comparison() {
-        insta::assert_snapshot!(render(&fixture::interrupted(), METRICS, Column::Narrow, None));
+        insta::assert_snapshot!(render(&fixture::interrupted(), METRICS, TableWidth::Narrow, None));
     }
 
     #[test]
     fn a_comparison_on_a_narrow_terminal() {
-        insta::assert_snapshot!(render(&fixture::report(), METRICS, Column::Narrow, Some(60)));
+        insta::assert_snapshot!(render(&fixture::report(), METRICS, TableWidth::Narrow, Some(60)));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::judge::diff::Diff;
-use crate::judge::metrics::{Better, Column, Compared, K6, Kind, METRICS, Metric, ROW, Section, Source};
+use crate::judge::metrics::{Better, Compared, FigureSource, K6, Kind, METRICS, Metric, PageTable, ROW, TableWidth};
 use crate::judge::thresholds::Threshold;
 use crate::report::{Report, fixture, html, json, markdown, terminal};
 
@@ -15,9 +15,9 @@ static BUYERS_ASKED: Metric = Metric {
     kind: Kind::Count,
     better: Better::Higher,
     definition: "Buyers who sent a request, whatever became of it.",
-    source: Source::Median(|trial| Some(stats::as_f64(trial.answers.total()))),
-    section: Section::Response,
-    column: Column::Narrow,
+    source: FigureSource::Median(|trial| Some(stats::as_f64(trial.answers.total()))),
+    table: PageTable::Response,
+    column: TableWidth::Narrow,
     compared: Compared::Exact,
     k6: Some(K6::Count("asked")),
     ..ROW
@@ -33,7 +33,7 @@ fn a_figure_is_added_in_one_place_and_found_in_every_output() {
     let report = Report::of(fixture::findings(None, fixture::report().trials), &metrics);
     assert!(report.results.iter().all(|result| BUYERS_ASKED.text(result) == "300"));
 
-    assert!(terminal::render(&report, &metrics, Column::Narrow, None).contains("Asked"));
+    assert!(terminal::render(&report, &metrics, TableWidth::Narrow, None).contains("Asked"));
     let text = markdown::render(&report, &metrics);
     assert!(text.contains("| Asked buyers a trial |") && text.contains(BUYERS_ASKED.definition), "{text}");
     let page = html::render(&report, &metrics).unwrap();
@@ -56,8 +56,8 @@ fn a_figure_is_added_in_one_place_and_found_in_every_output() {
 
 #[test]
 fn every_key_is_there_once_and_every_figure_is_explained() {
-    for (place, metric) in METRICS.iter().enumerate() {
-        assert!(METRICS[..place].iter().all(|other| other.key != metric.key), "{} is there twice", metric.key);
+    for (position, metric) in METRICS.iter().enumerate() {
+        assert!(METRICS[..position].iter().all(|other| other.key != metric.key), "{} is there twice", metric.key);
         assert!(metric.definition.ends_with('.') && !metric.title.is_empty(), "{}", metric.key);
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 
 use crate::lab::strategy::as_file_name;
-use crate::trial::plan::{PlannedTrial, Subject};
+use crate::trial::plan::{ScheduledTrial, Subject};
 
 /// A format that goose writes its report in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -38,9 +38,9 @@ pub(crate) struct GooseReports {
 
 impl GooseReports {
     /// The file of a trial, named by the strategy, the number of users and the number of the block.
-    pub(crate) fn file(&self, planned: PlannedTrial<'_>) -> PathBuf {
-        let Subject { strategy, users, build } = planned.subject;
+    pub(crate) fn file(&self, scheduled: ScheduledTrial<'_>) -> PathBuf {
+        let Subject { strategy, users, build } = scheduled.subject;
         let strategy = as_file_name(strategy, build.as_deref());
-        self.folder.join(format!("{strategy}-{users}-{}.{}", planned.block, self.format.extension()))
+        self.folder.join(format!("{strategy}-{users}-{}.{}", scheduled.block, self.format.extension()))
     }
 }

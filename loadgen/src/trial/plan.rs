@@ -113,7 +113,7 @@ impl Subject {
 
 /// One trial of the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PlannedTrial<'a> {
+pub(crate) struct ScheduledTrial<'a> {
     /// Number of the block, from zero.
     pub(crate) block: usize,
     /// Whether its figures count for nothing.
@@ -124,9 +124,9 @@ pub(crate) struct PlannedTrial<'a> {
 
 impl Plan {
     /// The trials in the order in which they are to be run.
-    pub(crate) fn trials(&self) -> impl Iterator<Item = PlannedTrial<'_>> {
+    pub(crate) fn trials(&self) -> impl Iterator<Item = ScheduledTrial<'_>> {
         self.blocks.iter().enumerate().flat_map(|(block, Block { warm_up, trials })| {
-            trials.iter().map(move |subject| PlannedTrial { block, warm_up: *warm_up, subject })
+            trials.iter().map(move |subject| ScheduledTrial { block, warm_up: *warm_up, subject })
         })
     }
 

@@ -27,7 +27,7 @@ use crate::trial::books::{Audited, audit};
 use crate::trial::goose::GooseReports;
 use crate::trial::herd::releases;
 use crate::trial::observe::{LeftOut, count, postgres_load, with_lock_waits};
-use crate::trial::plan::PlannedTrial;
+use crate::trial::plan::ScheduledTrial;
 use crate::trial::record::{Curve, Trial, goodput_per_s, sold_out_after_ms};
 use crate::trial::settle::settle;
 
@@ -76,12 +76,12 @@ pub(crate) struct Ran {
 /// # Cancel safety
 ///
 /// The buyers give up; the sale stays open in the database, and the next trial opens another.
-#[instrument(skip_all, fields(block = planned.block, strategy = strategy.name, users = planned.subject.users))]
+#[instrument(skip_all, fields(block = scheduled.block, strategy = strategy.name, users = scheduled.subject.users))]
 pub(crate) async fn trial(
     deployment: &Deployment,
     conditions: &Conditions,
     strategy: &Strategy,
-    planned: PlannedTrial<'_>,
+    scheduled: ScheduledTrial<'_>,
 ) -> Result<Ran, Error> {
     let database = &deployment.database;
     let mut left_out = LeftOut::default();
@@ -89,7 +89,7 @@ pub(crate) async fn trial(
     left_out.unless("the removal of dead rows", database.vacuum().instrument(debug_span!("vacuum"))).await;
     let mark = left_out.unless(HISTORY, deployment.service.history_mark()).await;
     let before = count(deployment, &mut left_out).instrument(debug_span!("count before")).await;
-    let purchase = purchase(deployment, conditions, strategy, planned)?;
+    let purchase = purchase(deployment, conditions, strategy, scheduled)?;
     let load = buyers::run(&purchase).instrument(debug_span!("load"));
     let (load, lock_waits) = with_lock_waits(database, load, &mut left_out).await;
     let load = load?;
@@ -115,7 +115,7 @@ pub(crate) async fn trial(
         left_out.note("the log of requests", &format!("it takes up to {most} a trial; --request-log FILE takes all"));
     }
     let counts = Counts { sales, answers, audited, traffic, postgres, cpu, settled, left_out: left_out.lines() };
-    let trial = Measured { conditions, strategy, planned, load: &load, history }.into_trial(counts);
+    let trial = TrialFigures { conditions, strategy, scheduled, load: &load, history }.into_trial(counts);
     Ok(Ran { trial, tally: load.tally, released_at: load.released_at })
 }
 
@@ -129,10 +129,10 @@ async fn history_since(deployment: &Deployment, mark: Option<HistoryMark>, left_
 }
 
 /// What the requests and the history tell.
-struct Measured<'a> {
+struct TrialFigures<'a> {
     conditions: &'a Conditions,
     strategy: &'a Strategy,
-    planned: PlannedTrial<'a>,
+    scheduled: ScheduledTrial<'a>,
     load: &'a Load,
     history: HistorySince,
 }
@@ -149,9 +149,9 @@ struct Counts {
     left_out: Vec<String>,
 }
 
-impl Measured<'_> {
+impl TrialFigures<'_> {
     fn into_trial(self, counts: Counts) -> Trial {
-        let Measured { conditions, strategy, planned, load, history } = self;
+        let TrialFigures { conditions, strategy, scheduled, load, history } = self;
         let tally = &load.tally;
         let mut sold_at = tally.sold_at.clone();
         sold_at.sort_unstable();
@@ -170,11 +170,11 @@ impl Measured<'_> {
             sections.iter().map(|section| Duration::from_nanos(section.entered_ns.saturating_sub(first))).collect()
         });
         Trial {
-            block: planned.block,
-            warm_up: planned.warm_up,
+            block: scheduled.block,
+            warm_up: scheduled.warm_up,
             strategy: strategy.name.clone(),
-            users: planned.subject.users,
-            build: planned.subject.build.clone(),
+            users: scheduled.subject.users,
+            build: scheduled.subject.build.clone(),
             sales: counts.sales,
             answers: counts.answers,
             audit,
@@ -242,7 +242,7 @@ fn purchase(
     deployment: &Deployment,
     conditions: &Conditions,
     strategy: &Strategy,
-    planned: PlannedTrial<'_>,
+    scheduled: ScheduledTrial<'_>,
 ) -> Result<Purchase, Error> {
     let at_instances = |path: &str| -> Result<Vec<Url>, Error> {
         let instances = deployment.service.urls().iter().map(|instance| format!("{instance}{path}"));
@@ -252,13 +252,13 @@ fn purchase(
     Ok(Purchase {
         urls: conditions.goods_nos.iter().map(goods).collect::<Result<_, _>>()?,
         probes: at_instances("/healthz")?,
-        users: usize::try_from(planned.subject.users).unwrap_or(usize::MAX),
+        users: usize::try_from(scheduled.subject.users).unwrap_or(usize::MAX),
         model: conditions.model,
         // Every strategy of a block has the same arrivals, and every block others.
-        seed: u64::from(conditions.seed) << 32 | planned.block as u64,
+        seed: u64::from(conditions.seed) << 32 | scheduled.block as u64,
         answer_within: conditions.lock_wait + ANSWER_GRACE,
         arrive_within: ARRIVE_WITHIN,
-        goose_report: conditions.goose_reports.as_ref().map(|reports| reports.file(planned)),
+        goose_report: conditions.goose_reports.as_ref().map(|reports| reports.file(scheduled)),
         log_max: conditions.log_max,
     })
 }

@@ -5,19 +5,19 @@ use std::net::TcpListener;
 
 use nix::sys::signal::Signal;
 
-use crate::support::{Finished, Lab, Running, demo_service, finish, with_open_files};
+use crate::support::{Finished, Running, TestFolder, demo_service, finish, with_open_files};
 
 /// Runs `loadgen` with this service and fails if anything was started.
-fn refused(lab: &Lab, args: &[&str]) -> Finished {
-    let finished = finish(lab.loadgen_throwaway(args).arg("--demo-service").arg(demo_service()));
+fn refused(folder: &TestFolder, args: &[&str]) -> Finished {
+    let finished = finish(folder.loadgen_throwaway(args).arg("--demo-service").arg(demo_service()));
     assert!(!finished.stderr.contains("starting"), "{}", finished.stderr);
     assert_eq!(finished.stdout, "");
-    assert!(lab.is_clean(), "something is left");
+    assert!(folder.is_clean(), "something is left");
     finished
 }
 
 fn assert_refused(args: &[&str], code: i32, expected: &str) {
-    let finished = refused(&Lab::new(), args);
+    let finished = refused(&TestFolder::new(), args);
     assert_eq!(finished.code, Some(code), "{}", finished.stderr);
     assert!(finished.stderr.contains(expected), "{}", finished.stderr);
 }
@@ -47,9 +47,9 @@ fn a_threshold_that_cannot_be_checked_is_refused() {
 
 #[test]
 fn arguments_that_the_service_refuses_are_refused() {
-    let lab = Lab::new();
-    fs::write(lab.path("plan.toml"), "service.args = [\"--nonsense\"]").unwrap();
-    let finished = refused(&lab, &["compare", "--plan", "plan.toml"]);
+    let folder = TestFolder::new();
+    fs::write(folder.path("plan.toml"), "service.args = [\"--nonsense\"]").unwrap();
+    let finished = refused(&folder, &["compare", "--plan", "plan.toml"]);
     assert_eq!(finished.code, Some(64), "{}", finished.stderr);
     assert!(finished.stderr.contains("demo-service refused its arguments"), "{}", finished.stderr);
     assert!(finished.stderr.contains("unexpected argument '--nonsense'"), "{}", finished.stderr);
@@ -57,8 +57,8 @@ fn arguments_that_the_service_refuses_are_refused() {
 
 #[test]
 fn an_export_of_what_the_service_does_not_know_is_refused() {
-    let lab = Lab::new();
-    fs::write(lab.path("plan.toml"), "service.args = [\"--nonsense\"]").unwrap();
+    let folder = TestFolder::new();
+    fs::write(folder.path("plan.toml"), "service.args = [\"--nonsense\"]").unwrap();
     for engine in ["jmeter", "k6"] {
         for (args, expected) in [
             (&["--strategies", "zk-mutx"][..], "; did you mean zk-mutex?\n"),
@@ -66,7 +66,7 @@ fn an_export_of_what_the_service_does_not_know_is_refused() {
             (&["--strategies", "zk-mutex", "--plan", "plan.toml"], "unexpected argument '--nonsense'"),
             (&["--strategies", "zk-mutex", "--threshold", "zk-mutx p99<1s"], "; did you mean zk-mutex?\n"),
         ] {
-            let finished = refused(&lab, &[&["export", engine], args].concat());
+            let finished = refused(&folder, &[&["export", engine], args].concat());
             assert_eq!(finished.code, Some(64), "{}", finished.stderr);
             assert!(finished.stderr.contains(expected), "{}", finished.stderr);
         }
@@ -75,9 +75,9 @@ fn an_export_of_what_the_service_does_not_know_is_refused() {
 
 #[test]
 fn an_export_of_all_strategies_has_a_run_of_each() {
-    let lab = Lab::new();
+    let folder = TestFolder::new();
     let args = ["export", "jmeter", "--strategies", "all"];
-    let exported = finish(lab.loadgen(args).arg("--demo-service").arg(demo_service()));
+    let exported = finish(folder.loadgen(args).arg("--demo-service").arg(demo_service()));
     assert_eq!(exported.code, Some(0), "{}", exported.stderr);
     for name in ["unguarded", "zk-mutex", "pg-merge"] {
         assert!(exported.stdout.contains(&format!("  -Jthreads=300 -Jstrategy={name}\n")), "{}", exported.stdout);
@@ -94,15 +94,15 @@ fn a_port_in_use_is_refused() {
 
 #[test]
 fn too_few_open_files_for_the_users_are_refused() {
-    let lab = Lab::new();
-    let mut command = lab.loadgen_throwaway(["compare", "--users", "10000"]);
+    let folder = TestFolder::new();
+    let mut command = folder.loadgen_throwaway(["compare", "--users", "10000"]);
     command.arg("--demo-service").arg(demo_service());
     let refused = finish(&mut with_open_files(256, &command));
     assert_eq!(refused.code, Some(3), "{}", refused.stderr);
     let expected = "error: the load needs more open files than the system grants (loadgen 10064, an instance 10504, \
          ZooKeeper 10258; the limit is 256); raise it with `ulimit -n 10504`, or give fewer --users\n";
     assert_eq!(refused.stderr, expected);
-    assert!(lab.is_clean(), "something is left");
+    assert!(folder.is_clean(), "something is left");
 }
 
 // Not even the superuser makes a file there.
@@ -114,21 +114,21 @@ fn a_folder_that_cannot_be_written_is_refused() {
 
 #[test]
 fn two_comparisons_never_write_into_one_folder() {
-    let lab = Lab::new();
+    let folder = TestFolder::new();
     let args = |trials: &'static str| {
         let args = "compare --users 10 --stock 5 --instances 1 --no-warm-up --strategies pg-conditional --request-log log.jtl \
             --trials";
         args.split_whitespace().chain([trials])
     };
-    let first = Running::start(lab.loadgen_throwaway(args("200")).arg("--demo-service").arg(demo_service()));
+    let first = Running::start(folder.loadgen_throwaway(args("200")).arg("--demo-service").arg(demo_service()));
     first.until_stderr("trial 1/200");
-    let second = finish(lab.loadgen_throwaway(args("1")).arg("--demo-service").arg(demo_service()));
+    let second = finish(folder.loadgen_throwaway(args("1")).arg("--demo-service").arg(demo_service()));
     assert_eq!(second.code, Some(3), "{}", second.stderr);
     let expected =
         "error: another loadgen writes into report; wait until it has ended, or choose another folder with --out\n";
     assert_eq!(second.stderr, expected);
     let elsewhere = args("1").chain(["--out", "elsewhere"]);
-    let third = finish(lab.loadgen_throwaway(elsewhere).arg("--demo-service").arg(demo_service()));
+    let third = finish(folder.loadgen_throwaway(elsewhere).arg("--demo-service").arg(demo_service()));
     assert_eq!(third.code, Some(3), "{}", third.stderr);
     assert!(
         third.stderr.ends_with(
@@ -141,7 +141,7 @@ fn two_comparisons_never_write_into_one_folder() {
     // The kernel unlocks what a killed process has locked.
     first.signal(Signal::SIGKILL);
     first.wait();
-    let fourth = finish(lab.loadgen_throwaway(args("1")).arg("--demo-service").arg(demo_service()));
+    let fourth = finish(folder.loadgen_throwaway(args("1")).arg("--demo-service").arg(demo_service()));
     assert!([Some(0), Some(4)].contains(&fourth.code), "{}", fourth.stderr);
-    assert_eq!(lab.report()["trials"].as_array().unwrap().len(), 1);
+    assert_eq!(folder.report()["trials"].as_array().unwrap().len(), 1);
 }

@@ -13,7 +13,7 @@ use serde_json::Value;
 use sqlx::{Connection, PgConnection};
 use tokio::runtime::Runtime;
 
-use crate::support::{Finished, Lab, Running, demo_service, exports, finish};
+use crate::support::{Finished, Running, TestFolder, demo_service, exports, finish};
 
 /// The strategies that sell in batches.
 pub(crate) const BATCHES: [&str; 3] = ["pg-merge", "zk-merge", "zk-owner"];
@@ -23,8 +23,8 @@ type Falsify = Box<dyn FnMut(&str, u16, &mut Value) -> u16 + Send>;
 
 /// A service that is up, and a proxy in front of it that may lie.
 pub(crate) struct Broken {
-    lab: Lab,
-    pub(crate) client: Lab,
+    folder: TestFolder,
+    pub(crate) client: TestFolder,
     running: Running,
     pub(crate) variables: BTreeMap<String, String>,
     proxy: SocketAddr,
@@ -41,9 +41,10 @@ struct Proxy {
 
 impl Broken {
     pub(crate) fn start() -> Broken {
-        let (lab, client) = (Lab::new(), Lab::new());
+        let (folder, client) = (TestFolder::new(), TestFolder::new());
         let running = Running::start(
-            lab.loadgen_throwaway(["up", "--instances", "1", "--business-time", "0ms"])
+            folder
+                .loadgen_throwaway(["up", "--instances", "1", "--business-time", "0ms"])
                 .arg("--demo-service")
                 .arg(demo_service()),
         );
@@ -59,7 +60,7 @@ impl Broken {
         let address = listener.local_addr().unwrap();
         let router = Router::new().fallback(pass_on).with_state(proxy);
         runtime.spawn(async move { axum::serve(listener, router).await });
-        Broken { lab, client, running, variables, proxy: address, falsify, runtime }
+        Broken { folder, client, running, variables, proxy: address, falsify, runtime }
     }
 
     /// Lets the proxy lie in this way from now on.
@@ -133,7 +134,7 @@ impl Broken {
         self.running.signal(nix::sys::signal::Signal::SIGINT);
         let (status, _) = self.running.wait();
         assert_eq!(status.code(), Some(0));
-        assert!(self.lab.is_clean() && self.client.is_clean(), "something is left");
+        assert!(self.folder.is_clean() && self.client.is_clean(), "something is left");
     }
 }
 

@@ -11,7 +11,7 @@ use reqwest::{Method, Url};
 use serde_json::{Value, json};
 use testbed::{Process, ProcessConfig, Stdout};
 
-use crate::support::{Lab, PATIENCE};
+use crate::support::{PATIENCE, TestFolder};
 
 const POLL: Duration = Duration::from_millis(20);
 
@@ -40,11 +40,11 @@ impl WebDriverCompatibleCommand for Vendor {
 }
 
 impl Browser {
-    /// Starts the driver, which finds a free port and the browser by itself. Both keep what they write in the lab.
-    pub(crate) async fn start(lab: &Lab) -> Browser {
+    /// Starts the driver, which finds a free port and the browser by itself. Both keep what they write in the folder.
+    pub(crate) async fn start(folder: &TestFolder) -> Browser {
         let mut driver = Process::spawn(ProcessConfig {
             stdout: Stdout::Lines,
-            ..ProcessConfig::new("chromedriver").args(["--port=0"]).env("TMPDIR", lab.path("tmp"))
+            ..ProcessConfig::new("chromedriver").args(["--port=0"]).env("TMPDIR", folder.path("tmp"))
         })
         .unwrap_or_else(|error| panic!("{error}; `scripts/deps.sh test` installs it"));
         let port = loop {

@@ -5,12 +5,12 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{Finished, Lab, demo_service, finish, write_program};
+use crate::support::{Finished, TestFolder, demo_service, finish, write_program};
 
 /// Compares two programs under a load of a few buyers.
-fn compare(lab: &Lab, builds: [(&str, &Path); 2], flags: &str) -> Finished {
+fn compare(folder: &TestFolder, builds: [(&str, &Path); 2], flags: &str) -> Finished {
     let args = format!("compare --users 24 --stock 20 --instances 1 --no-warm-up --seed 7 --quiet {flags}");
-    let mut command = lab.loadgen(args.split_whitespace());
+    let mut command = folder.loadgen(args.split_whitespace());
     for (name, program) in builds {
         command.arg("--demo-service").arg(format!("{name}={}", program.display()));
     }
@@ -30,10 +30,10 @@ fn write_slow_service(path: &Path) {
 
 #[test]
 fn a_build_is_not_worse_than_itself() {
-    let lab = Lab::new();
+    let folder = TestFolder::new();
     let flags = "--trials 6 --business-time 1ms --strategies zk-mutex,pg-conditional";
-    let finished = compare(&lab, [("A", demo_service()), ("B", demo_service())], flags);
-    let report = lab.report();
+    let finished = compare(&folder, [("A", demo_service()), ("B", demo_service())], flags);
+    let report = folder.report();
     // The statistics may be wrong once in twenty comparisons. `make false-verdicts` counts how often they are.
     let worse = rows(&report).iter().filter(|row| row["conclusion"] == "worse").count();
     let expected: &[i32] = if worse > 0 { &[1] } else { &[0, 4] };
@@ -66,45 +66,45 @@ fn a_build_is_not_worse_than_itself() {
     let commits = rows(&report).into_iter().find(|row| row["figure"] == "commits_per_sale").unwrap();
     assert!((commits["ratio"]["value"].as_f64().unwrap() - 1.0).abs() < 0.1, "{commits:#}");
 
-    let written = |name: &str| fs::read_to_string(lab.path("report").join(name)).unwrap();
+    let written = |name: &str| fs::read_to_string(folder.path("report").join(name)).unwrap();
     assert!(written("diff.md").starts_with("### seckill lab, B against A: "), "{}", written("diff.md"));
     for text in [&finished.stdout, &written("report.md"), &written("report.html"), &written("results.jtl")] {
         assert!(text.contains("zk-mutex of A") && text.contains("zk-mutex of B"), "{text}");
     }
-    assert!(lab.path("report/hgrm/zk-mutex.B.hgrm").exists());
-    let again = finish(&mut lab.loadgen(["report", "report/report.json", "--out", "again"]));
+    assert!(folder.path("report/hgrm/zk-mutex.B.hgrm").exists());
+    let again = finish(&mut folder.loadgen(["report", "report/report.json", "--out", "again"]));
     assert_eq!(again.code, Some(0), "{}", again.stderr);
-    assert_eq!(fs::read_to_string(lab.path("again/diff.md")).unwrap(), written("diff.md"));
-    assert!(lab.is_clean(), "something is left");
+    assert_eq!(fs::read_to_string(folder.path("again/diff.md")).unwrap(), written("diff.md"));
+    assert!(folder.is_clean(), "something is left");
 }
 
 #[test]
 fn a_build_that_is_slower_is_worse() {
-    let lab = Lab::new();
-    let slow = lab.path("slow-service");
+    let folder = TestFolder::new();
+    let slow = folder.path("slow-service");
     write_slow_service(&slow);
     let finished = compare(
-        &lab,
+        &folder,
         [("old", demo_service()), ("new", &slow)],
         "--trials 6 --business-time 1ms --strategies zk-mutex",
     );
     assert_eq!(finished.code, Some(1), "{}{}", finished.stdout, finished.stderr);
     let expected = "verdict: new against old: worse: Sold units/s of zk-mutex with 24 users";
     assert!(finished.stdout.contains(expected), "{}", finished.stdout);
-    let report = lab.report();
+    let report = folder.report();
     let of = |figure: &str| rows(&report).into_iter().find(|row| row["figure"] == figure).unwrap().clone();
     assert_eq!((&of("p50")["conclusion"], &of("p50")["unit"]), (&"worse".into(), &"pair".into()));
     assert!(of("p50")["ratio"]["low"].as_f64().unwrap() > 1.0, "{:#}", of("p50"));
     assert_eq!(of("commits_per_sale")["conclusion"], "same", "{:#}", of("commits_per_sale"));
     assert!(report["results"].as_array().unwrap().iter().all(|result| result["kept"] == true), "{report:#}");
-    assert!(lab.is_clean(), "something is left");
+    assert!(folder.is_clean(), "something is left");
 }
 
 #[test]
 fn builds_that_cannot_be_compared_are_refused() {
-    let lab = Lab::new();
+    let folder = TestFolder::new();
     let service = demo_service().display().to_string();
-    let other = lab.path("other-service");
+    let other = folder.path("other-service");
     let list = r#"{"strategies":[{"name":"zk-mutex","promise":"safe-while-session-lives","mechanism":"zookeeper",
         "family":"zk-queue","wakes":"one","summary":"s","permits":1,"headline":true}]}"#;
     write_program(&other, &format!("cat <<'END'\n{list}\nEND"));
@@ -129,9 +129,9 @@ fn builds_that_cannot_be_compared_are_refused() {
         (&["strategies", "--demo-service", &a], 64, "`loadgen strategies` takes one build"),
         (&["compare", "--target", "http://a:1", "--demo-service", &a, "--demo-service", &b], 64, "cannot be used with"),
     ] {
-        let finished = finish(&mut lab.loadgen_throwaway(args));
+        let finished = finish(&mut folder.loadgen_throwaway(args));
         assert_eq!(finished.code, Some(code), "{args:?}: {}", finished.stderr);
         assert!(finished.stderr.contains(expected), "{args:?}: {}", finished.stderr);
-        assert!(!finished.stderr.contains("starting") && lab.is_clean(), "{args:?} has started something");
+        assert!(!finished.stderr.contains("starting") && folder.is_clean(), "{args:?} has started something");
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{Lab, demo_service, finish};
+use crate::support::{TestFolder, demo_service, finish};
 
 fn result<'a>(report: &'a Value, strategy: &str) -> &'a Value {
     let results = report["results"].as_array().unwrap();
@@ -19,10 +19,10 @@ fn figure(result: &Value, key: &str) -> Option<f64> {
 
 #[test]
 fn every_strategy_of_the_headline_keeps_its_promise_under_a_burst() {
-    let lab = Lab::new();
+    let folder = TestFolder::new();
     let args = "compare --users 60 --stock 30 --trials 1 --no-warm-up --business-time 5ms --seed 7".split(' ');
-    let finished = finish(lab.loadgen(args).arg("--demo-service").arg(demo_service()));
-    let report = lab.report();
+    let finished = finish(folder.loadgen(args).arg("--demo-service").arg(demo_service()));
+    let report = folder.report();
 
     // On a machine that does much else the generator may be found wanting, which spoils times and nothing more.
     assert!([Some(0), Some(4)].contains(&finished.code), "{}", finished.stderr);
@@ -71,7 +71,7 @@ fn every_strategy_of_the_headline_keeps_its_promise_under_a_burst() {
     );
     assert!(!finished.stdout.contains("launched"), "goose printed into the table: {}", finished.stdout);
     assert_eq!(finished.stderr.lines().filter(|line| line.starts_with("trial ")).count(), 7, "{}", finished.stderr);
-    let written = |name: &str| fs::read_to_string(lab.path("report").join(name)).unwrap();
+    let written = |name: &str| fs::read_to_string(folder.path("report").join(name)).unwrap();
     assert!(written("report.md").starts_with("# seckill lab: comparison"));
     let sentence = report["verdict"]["sentence"].as_str().unwrap();
     assert!(sentence.starts_with("With 60 users, 5 strategies sold exactly the 30 units"), "{sentence}");
@@ -81,7 +81,7 @@ fn every_strategy_of_the_headline_keeps_its_promise_under_a_burst() {
         "{}",
         written("hgrm/zk-mutex.hgrm")
     );
-    assert!(lab.is_clean(), "something is left");
+    assert!(folder.is_clean(), "something is left");
 }
 
 /// One release of the queue wakes one waiter; one release of the naive lock wakes all waiters.
@@ -118,7 +118,7 @@ fn assert_history(report: &Value) {
 
 #[test]
 fn every_load_model_sells_what_there_is_and_says_what_it_is() {
-    let lab = Lab::new();
+    let folder = TestFolder::new();
     for (flags, model, expected) in [
         ("--users 40 --ramp-up 300ms", "ramp", "closed ramp, 40 users within 300ms"),
         ("--users 8 --duration 600ms", "loop", "closed loop, 8 users for 600ms"),
@@ -127,8 +127,8 @@ fn every_load_model_sells_what_there_is_and_says_what_it_is() {
         let args = format!(
             "compare --strategies pg-row-lock --instances 2 --stock 10 --goods 2 --trials 1 --no-warm-up --business-time 20ms {flags}"
         );
-        let finished = finish(lab.loadgen(args.split(' ')).arg("--demo-service").arg(demo_service()));
-        let report = lab.report();
+        let finished = finish(folder.loadgen(args.split(' ')).arg("--demo-service").arg(demo_service()));
+        let report = folder.report();
         assert!([Some(0), Some(4)].contains(&finished.code), "{}", finished.stderr);
         assert_eq!(report["plan"]["model"]["kind"], model);
         assert!(finished.stdout.starts_with(expected), "{}", finished.stdout);
@@ -147,17 +147,20 @@ fn every_load_model_sells_what_there_is_and_says_what_it_is() {
         let answers = trial["answers"].as_object().unwrap().values().map(|count| count.as_u64().unwrap());
         assert_eq!(trial["generator"]["requests"], answers.sum::<u64>(), "{trial:#}");
     }
-    assert!(lab.is_clean(), "something is left");
+    assert!(folder.is_clean(), "something is left");
 }
 
 #[test]
 fn buyers_who_are_not_let_in_are_the_slowest_and_prove_nothing() {
-    let lab = Lab::new();
+    let folder = TestFolder::new();
     let args = "run zk-mutex --instances 1 --users 2 --rate 300 --arrivals constant --duration 1s --stock 1000 \
         --business-time 20ms --trials 1 --no-warm-up --seed 3";
     let run = |more: &[&str]| {
         finish(
-            lab.loadgen(args.split_whitespace().chain(more.iter().copied())).arg("--demo-service").arg(demo_service()),
+            folder
+                .loadgen(args.split_whitespace().chain(more.iter().copied()))
+                .arg("--demo-service")
+                .arg(demo_service()),
         )
     };
     let rules = ["--threshold", "zk-mutex p50<10m", "--threshold", "zk-mutex dropped_share<=1%"];
@@ -168,7 +171,7 @@ fn buyers_who_are_not_let_in_are_the_slowest_and_prove_nothing() {
     let crossed = "verdict: threshold crossed: zk-mutex p50<10m: zk-mutex with 2 users is not reached";
     assert!(finished.stdout.contains(crossed), "{}", finished.stdout);
     assert!(finished.stdout.contains("threshold crossed: zk-mutex dropped_share<=1%: "), "{}", finished.stdout);
-    let report = lab.report();
+    let report = folder.report();
     let of_strategy = result(&report, "zk-mutex");
     assert_eq!((&of_strategy["finding"], &of_strategy["kept"]), (&"arrivals-dropped".into(), &Value::Null));
     assert_eq!(of_strategy["figures"]["p50"]["value"], "not reached", "{of_strategy:#}");
@@ -183,21 +186,21 @@ fn buyers_who_are_not_let_in_are_the_slowest_and_prove_nothing() {
 
     let allowed = run(&["--dropped-max", "100%"]);
     assert!([Some(0), Some(4)].contains(&allowed.code), "{}", allowed.stdout);
-    let report = lab.report();
+    let report = folder.report();
     let of_strategy = result(&report, "zk-mutex");
     assert_eq!((&of_strategy["kept"], &of_strategy["rank"]), (&true.into(), &Value::Null), "{of_strategy:#}");
 }
 
 #[test]
 fn thresholds_are_checked_before_the_run_and_after_it() {
-    let lab = Lab::new();
+    let folder = TestFolder::new();
     let args = |rule: &'static str| {
         let flags = "compare --users 10 --stock 5 --instances 1 --trials 1 --no-warm-up --strategies pg-conditional";
         flags.split(' ').chain(["--threshold", rule]).collect::<Vec<_>>()
     };
-    let run = |rule| finish(lab.loadgen(args(rule)).arg("--demo-service").arg(demo_service()));
-    let earlier = lab.path("report/report.json");
-    fs::create_dir(lab.path("report")).unwrap();
+    let run = |rule| finish(folder.loadgen(args(rule)).arg("--demo-service").arg(demo_service()));
+    let earlier = folder.path("report/report.json");
+    fs::create_dir(folder.path("report")).unwrap();
     fs::write(&earlier, "of yesterday").unwrap();
     let idle = run("zk-* oversold==0");
     assert_eq!(idle.code, Some(64), "{}", idle.stderr);
@@ -207,66 +210,66 @@ fn thresholds_are_checked_before_the_run_and_after_it() {
     assert_eq!(crossed.code, Some(1), "{}", crossed.stderr);
     let expected = "verdict: threshold crossed: pg-* goodput>1000000: pg-conditional with 10 users is ";
     assert!(crossed.stdout.contains(expected), "{}", crossed.stdout);
-    assert_eq!(lab.report()["thresholds"][0]["is_met"], false);
+    assert_eq!(folder.report()["thresholds"][0]["is_met"], false);
 }
 
 #[test]
 fn a_report_is_rendered_again_compared_and_audited_afterwards() {
-    let lab = Lab::new();
+    let folder = TestFolder::new();
     let args =
         "compare --users 20 --stock 10 --instances 1 --trials 6 --no-warm-up --strategies zk-mutex,pg-conditional";
-    let finished = finish(lab.loadgen(args.split(' ')).arg("--demo-service").arg(demo_service()));
+    let finished = finish(folder.loadgen(args.split(' ')).arg("--demo-service").arg(demo_service()));
     assert!([Some(0), Some(4)].contains(&finished.code), "{}", finished.stderr);
-    let written = fs::read_to_string(lab.path("report/report.md")).unwrap();
-    fs::remove_file(lab.path("report/report.md")).unwrap();
+    let written = fs::read_to_string(folder.path("report/report.md")).unwrap();
+    fs::remove_file(folder.path("report/report.md")).unwrap();
 
-    let rendered = finish(&mut lab.loadgen(["report", "report"]));
+    let rendered = finish(&mut folder.loadgen(["report", "report"]));
     assert_eq!(rendered.code, Some(0), "{}", rendered.stderr);
-    assert_eq!(fs::read_to_string(lab.path("report/report.md")).unwrap(), written);
+    assert_eq!(fs::read_to_string(folder.path("report/report.md")).unwrap(), written);
 
     // What somebody wrote into the results by hand is not believed: the trials tell.
-    let mut edited = lab.report();
+    let mut edited = folder.report();
     edited["verdict"]["sentence"] = "Everything is lost.".into();
     edited["results"][0]["kept"] = false.into();
     edited["results"][0]["figures"]["oversold"]["value"] = 7.into();
-    fs::write(lab.path("edited.json"), edited.to_string()).unwrap();
-    let rendered = finish(&mut lab.loadgen(["report", "edited.json", "--out", "again"]));
+    fs::write(folder.path("edited.json"), edited.to_string()).unwrap();
+    let rendered = finish(&mut folder.loadgen(["report", "edited.json", "--out", "again"]));
     assert_eq!(rendered.code, Some(0), "{}", rendered.stderr);
-    assert_eq!(fs::read_to_string(lab.path("again/report.md")).unwrap(), written);
+    assert_eq!(fs::read_to_string(folder.path("again/report.md")).unwrap(), written);
 
-    let same = finish(&mut lab.loadgen(["diff", "report", "report/report.json"]));
+    let same = finish(&mut folder.loadgen(["diff", "report", "report/report.json"]));
     assert_eq!(same.code, Some(0), "{}", same.stderr);
     let cannot_tell = "verdict: times: cannot tell from one run each; give at least four runs a side";
     assert!(same.stdout.contains(cannot_tell), "{}", same.stdout);
-    let json = finish(&mut lab.loadgen(["diff", "--json", "report", "report"]));
+    let json = finish(&mut folder.loadgen(["diff", "--json", "report", "report"]));
     let json: Value = serde_json::from_str(&json.stdout).unwrap();
     assert_eq!((&json["schema"], &json["exit_code"]), (&"seckill-diff/1".into(), &0.into()));
-    let build = &lab.report()["environment"]["service"][0];
+    let build = &folder.report()["environment"]["service"][0];
     assert_eq!((&build["version"], &build["profile"]), (&env!("CARGO_PKG_VERSION").into(), &"debug".into()), "{build}");
 
     // A folder of several runs is one side of them.
-    let side = lab.path("side");
+    let side = folder.path("side");
     for run in ["1", "2"] {
         fs::create_dir_all(side.join(run)).unwrap();
-        let mut report = lab.report();
+        let mut report = folder.report();
         report["generated_at"] = format!("2026-01-02T03:04:0{run}Z").into();
         fs::write(side.join(run).join("report.json"), report.to_string()).unwrap();
     }
-    let of_two = finish(&mut lab.loadgen(["diff", "side", "report"]));
+    let of_two = finish(&mut folder.loadgen(["diff", "side", "report"]));
     assert!(of_two.stdout.contains("verdict: times: cannot tell from 2 and 1 runs"), "{}", of_two.stdout);
-    let none = finish(&mut lab.loadgen(["diff", "tmp", "report"]));
+    let none = finish(&mut folder.loadgen(["diff", "tmp", "report"]));
     assert_eq!(none.code, Some(64), "{}", none.stderr);
     assert!(none.stderr.contains("neither it nor a folder in it has a report.json"), "{}", none.stderr);
 
     // Runs of different plans are not compared by mistake.
-    let mut slower = lab.report();
+    let mut slower = folder.report();
     slower["plan"]["business_time"] = "9ms".into();
-    fs::write(lab.path("slower.json"), slower.to_string()).unwrap();
-    let other = finish(&mut lab.loadgen(["diff", "report", "slower.json"]));
+    fs::write(folder.path("slower.json"), slower.to_string()).unwrap();
+    let other = finish(&mut folder.loadgen(["diff", "report", "slower.json"]));
     assert_eq!(other.code, Some(64), "{}", other.stderr);
     assert!(other.stderr.contains("business time was \"2ms\" and is \"9ms\""), "{}", other.stderr);
 
-    let none = finish(&mut lab.loadgen(["report", "nowhere.json"]));
+    let none = finish(&mut folder.loadgen(["report", "nowhere.json"]));
     assert_eq!(none.code, Some(64), "{}", none.stderr);
     assert!(none.stderr.contains("nowhere.json is no report that can be read"), "{}", none.stderr);
 }
@@ -275,34 +278,34 @@ fn a_report_is_rendered_again_compared_and_audited_afterwards() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_disk_that_is_full_for_the_report_costs_the_folder_and_not_the_figures() {
-    let lab = Lab::new();
-    fs::create_dir(lab.path("report")).unwrap();
-    std::os::unix::fs::symlink("/dev/full", lab.path("report/report.json.unfinished")).unwrap();
+    let folder = TestFolder::new();
+    fs::create_dir(folder.path("report")).unwrap();
+    std::os::unix::fs::symlink("/dev/full", folder.path("report/report.json.unfinished")).unwrap();
     let args = "compare --users 10 --stock 5 --instances 1 --trials 1 --no-warm-up --strategies pg-conditional";
-    let finished = finish(lab.loadgen(args.split(' ')).arg("--demo-service").arg(demo_service()));
+    let finished = finish(folder.loadgen(args.split(' ')).arg("--demo-service").arg(demo_service()));
     assert_eq!(finished.code, Some(3), "{}", finished.stderr);
     assert!(finished.stdout.contains("verdict: every strategy kept its promise"), "{}", finished.stdout);
     let expected = "could not write report/report.json: No space left on device";
     assert!(finished.stderr.contains(expected), "{}", finished.stderr);
-    assert_eq!(fs::read_to_string(lab.path("report/results.jtl")).unwrap().lines().count(), 11);
+    assert_eq!(fs::read_to_string(folder.path("report/results.jtl")).unwrap().lines().count(), 11);
     let (_, instead) = finished.stderr.rsplit_once("the report is in ").unwrap();
     let instead = Path::new(instead.trim());
     let report: Value = serde_json::from_str(&fs::read_to_string(instead.join("report.json")).unwrap()).unwrap();
     assert_eq!(report["results"][0]["kept"], true);
     fs::remove_dir_all(instead).unwrap();
-    assert!(lab.is_clean(), "something is left");
+    assert!(folder.is_clean(), "something is left");
 }
 
 #[test]
 fn buyers_who_are_all_but_refused_prove_nothing() {
-    let lab = Lab::new();
+    let folder = TestFolder::new();
     let args = "compare --users 30 --stock 20 --trials 1 --no-warm-up --instances 1 --strategies zk-mutex --business-time 50ms \
         --lock-wait 1ms";
-    let finished = finish(lab.loadgen(args.split_whitespace()).arg("--demo-service").arg(demo_service()));
+    let finished = finish(folder.loadgen(args.split_whitespace()).arg("--demo-service").arg(demo_service()));
     assert_eq!(finished.code, Some(3), "{}", finished.stderr);
     assert!(finished.stdout.contains("verdict: nothing can be said of zk-mutex ("), "{}", finished.stdout);
     assert!(finished.stdout.contains("raise --lock-wait"), "{}", finished.stdout);
-    let report = lab.report();
+    let report = folder.report();
     let result = result(&report, "zk-mutex");
     assert_eq!((&result["finding"], &result["kept"]), (&"refused-or-failed".into(), &Value::Null), "{result:#}");
     assert!(result["rank"].is_null() && result["reference"].is_null(), "{report:#}");
@@ -314,28 +317,28 @@ fn buyers_who_are_all_but_refused_prove_nothing() {
 
 #[test]
 fn a_control_that_does_not_oversell_fails_the_comparison() {
-    let lab = Lab::new();
+    let folder = TestFolder::new();
     // Fewer buyers than units: nothing can be oversold.
     let args = "compare --users 3 --stock 9 --trials 1 --instances 1 --strategies unguarded --quiet".split(' ');
-    let finished = finish(lab.loadgen(args).arg("--demo-service").arg(demo_service()));
+    let finished = finish(folder.loadgen(args).arg("--demo-service").arg(demo_service()));
     assert_eq!(finished.code, Some(1), "{}", finished.stderr);
     assert_eq!(finished.stderr, "", "it was asked to be quiet");
     assert!(finished.stdout.contains("the load was too weak to prove anything"), "{}", finished.stdout);
-    assert_eq!(result(&lab.report(), "unguarded")["finding"], "load-too-weak");
+    assert_eq!(result(&folder.report(), "unguarded")["finding"], "load-too-weak");
 }
 
 #[test]
 fn a_slow_trial_can_be_explained_from_the_log() {
-    let lab = Lab::new();
+    let folder = TestFolder::new();
     let args = "run zk-mutex --users 3 --stock 3 --trials 1 --no-warm-up --instances 1 --quiet".split(' ');
-    let mut command = lab.loadgen(args);
+    let mut command = folder.loadgen(args);
     let finished = finish(command.arg("--demo-service").arg(demo_service()).env("RUST_LOG", "loadgen=debug"));
     assert_eq!(finished.code, Some(0), "{}", finished.stderr);
     for phase in ["open the sales", "count before", "load", "settle", "count after", "read the history", "audit"] {
         let ended = |line: &str| line.contains(&format!(":{phase}: ")) && line.contains("time.idle=");
         assert!(finished.stderr.lines().any(ended), "{phase}: {}", finished.stderr);
     }
-    let refused = finish(lab.loadgen(["strategies"]).env("RUST_LOG", "loadgen=loud"));
+    let refused = finish(folder.loadgen(["strategies"]).env("RUST_LOG", "loadgen=loud"));
     assert_eq!(refused.code, Some(64), "{}", refused.stderr);
     assert!(refused.stderr.contains("RUST_LOG is not a log filter"), "{}", refused.stderr);
 }

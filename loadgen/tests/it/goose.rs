@@ -6,14 +6,14 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{Lab, demo_service, finish};
+use crate::support::{TestFolder, demo_service, finish};
 
 /// The answers of a trial by their status, with the times to their headers in milliseconds.
-type Answers = BTreeMap<String, Vec<f64>>;
+type AnswerTimes = BTreeMap<String, Vec<f64>>;
 
 /// The answers of each trial, by its number, from our log of requests.
-fn ours(log: &Path) -> BTreeMap<String, Answers> {
-    let mut trials = BTreeMap::<String, Answers>::new();
+fn ours(log: &Path) -> BTreeMap<String, AnswerTimes> {
+    let mut trials = BTreeMap::<String, AnswerTimes>::new();
     for row in csv::Reader::from_path(log).unwrap().deserialize::<BTreeMap<String, String>>() {
         let row = row.unwrap();
         let (_, thread) = row["threadName"].rsplit_once(' ').unwrap();
@@ -31,21 +31,21 @@ fn assert_close(what: &str, goose: f64, ours: f64) {
 
 #[test]
 fn goose_reports_the_answers_and_times_that_we_report() {
-    let lab = Lab::new();
-    fs::create_dir_all(lab.path("report/goose")).unwrap();
-    fs::write(lab.path("report/goose/yesterday.json"), "{}").unwrap();
+    let folder = TestFolder::new();
+    fs::create_dir_all(folder.path("report/goose")).unwrap();
+    fs::write(folder.path("report/goose/yesterday.json"), "{}").unwrap();
     // Each buyer holds the row for 20 ms, so that a millisecond is a small part of a time. There are fewer units than buyers.
     let args = "run pg-row-lock --users 40 --stock 30 --duration 500ms --business-time 20ms --instances 2 --trials 1 --goose-report json";
-    let finished = finish(lab.loadgen(args.split(' ')).arg("--demo-service").arg(demo_service()));
+    let finished = finish(folder.loadgen(args.split(' ')).arg("--demo-service").arg(demo_service()));
     assert!([Some(0), Some(4)].contains(&finished.code), "{}", finished.stderr);
 
-    let trials = ours(&lab.path("report/results.jtl"));
-    let files = fs::read_dir(lab.path("report/goose")).unwrap().map(|entry| entry.unwrap().file_name());
+    let trials = ours(&folder.path("report/results.jtl"));
+    let files = fs::read_dir(folder.path("report/goose")).unwrap().map(|entry| entry.unwrap().file_name());
     let mut files: Vec<String> = files.map(|name| name.into_string().unwrap()).collect();
     files.sort_unstable();
     assert_eq!(files, ["pg-row-lock-40-0.json", "pg-row-lock-40-1.json"], "a file a trial, and none of yesterday's");
     for (trial, answers) in trials {
-        let file = lab.path(&format!("report/goose/pg-row-lock-40-{trial}.json"));
+        let file = folder.path(&format!("report/goose/pg-row-lock-40-{trial}.json"));
         let report: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
         let buy = &report["raw_metrics"]["requests"]["GET buy"];
         let counted: BTreeMap<String, usize> = serde_json::from_value(buy["status_code_counts"].clone()).unwrap();

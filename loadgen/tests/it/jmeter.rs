@@ -12,7 +12,7 @@ use axum::extract::{ConnectInfo, State};
 use axum::http::{StatusCode, Uri};
 use nix::sys::signal::Signal;
 
-use crate::support::{Lab, PATIENCE, Running, demo_service, eventually, exports, finish, free_port};
+use crate::support::{PATIENCE, Running, TestFolder, demo_service, eventually, exports, finish, free_port};
 
 const USERS: usize = 120;
 const STOCK: usize = 60;
@@ -27,23 +27,23 @@ fn jmeter(folder: &Path) -> Command {
 }
 
 /// One sample, by the names of the columns.
-type Sample = BTreeMap<String, String>;
+type LoggedSample = BTreeMap<String, String>;
 
 /// A service that is up, whose stock is less than its buyers want.
 struct Sale {
-    lab: Lab,
+    folder: TestFolder,
     service: Running,
     variables: BTreeMap<String, String>,
 }
 
 impl Sale {
     fn open() -> Sale {
-        let lab = Lab::new();
+        let folder = TestFolder::new();
         let stock = STOCK.to_string();
         let up = ["up", "--instances", "2", "--zk-sessions", "60", "--lock-wait", "60s", "--stock", &stock];
-        let service = Running::start(lab.loadgen_throwaway(up).arg("--demo-service").arg(demo_service()));
+        let service = Running::start(folder.loadgen_throwaway(up).arg("--demo-service").arg(demo_service()));
         let variables = exports(&service.until_stdout("# what was sold"));
-        Sale { lab, service, variables }
+        Sale { folder, service, variables }
     }
 
     fn urls(&self) -> Vec<&str> {
@@ -51,8 +51,8 @@ impl Sale {
     }
 
     /// Exports a plan for all instances and runs it, and gives what is in its log of results.
-    fn run(&self, load: &str, args: &[String]) -> Vec<Sample> {
-        run_at(&self.lab, &self.variables["SECKILL_URLS"], load, args)
+    fn run(&self, load: &str, args: &[String]) -> Vec<LoggedSample> {
+        run_at(&self.folder, &self.variables["SECKILL_URLS"], load, args)
     }
 
     /// Starts a sale of a SKU for this strategy.
@@ -65,7 +65,7 @@ impl Sale {
     }
 
     /// Sees that exactly the stock was sold, as JMeter was told and as the database has it.
-    fn assert_sold_exactly_the_stock(&self, samples: &[Sample]) {
+    fn assert_sold_exactly_the_stock(&self, samples: &[LoggedSample]) {
         let count = |column: &str, value: &str| samples.iter().filter(|sample| sample[column] == value).count();
         assert_eq!(samples.len(), USERS);
         assert_eq!(
@@ -89,15 +89,15 @@ impl Sale {
 }
 
 /// Exports a plan for these instances and runs it, and gives what is in its log of results.
-fn run_at(lab: &Lab, target: &str, load: &str, args: &[String]) -> Vec<Sample> {
-    let [plan, results] = ["seckill.jmx", "result.jtl"].map(|name| lab.path(name));
-    let mut export = lab.loadgen(["export", "jmeter", "--target", target]);
+fn run_at(folder: &TestFolder, target: &str, load: &str, args: &[String]) -> Vec<LoggedSample> {
+    let [plan, results] = ["seckill.jmx", "result.jtl"].map(|name| folder.path(name));
+    let mut export = folder.loadgen(["export", "jmeter", "--target", target]);
     export.arg("--demo-service").arg(demo_service()).args(load.split(' '));
     let exported = finish(export.arg("--out").arg(&plan));
     assert_eq!((exported.code, exported.stdout.as_str()), (Some(0), ""), "{}", exported.stderr);
     // It would write behind what is there.
     let _ = fs::remove_file(&results);
-    let mut jmeter = jmeter(&lab.path("jmeter"));
+    let mut jmeter = jmeter(&folder.path("jmeter"));
     jmeter.arg("-n").arg("-t").arg(&plan).arg("-l").arg(&results);
     // 2.13 writes neither by itself.
     for column in ["print_field_names", "url"] {
@@ -110,8 +110,8 @@ fn run_at(lab: &Lab, target: &str, load: &str, args: &[String]) -> Vec<Sample> {
 }
 
 /// The requests that buy, after these many that do not and were answered.
-fn purchases(samples: Vec<Sample>, warm_ups: usize) -> Vec<Sample> {
-    let (warm_up, purchases): (Vec<Sample>, Vec<Sample>) =
+fn purchases(samples: Vec<LoggedSample>, warm_ups: usize) -> Vec<LoggedSample> {
+    let (warm_up, purchases): (Vec<LoggedSample>, Vec<LoggedSample>) =
         samples.into_iter().partition(|sample| sample["label"] == "warm-up: no purchase");
     assert_eq!(warm_up.len(), warm_ups, "{warm_up:#?}");
     assert!(warm_up.iter().all(|sample| sample["responseCode"] == "200"), "{warm_up:#?}");
@@ -122,11 +122,11 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Runtime::new().unwrap().block_on(future)
 }
 
-/// How many samples were asked of each place of these.
-fn asked(samples: &[Sample], urls: &[&str], goods: &[i64]) -> Vec<usize> {
+/// How many samples were asked of each of these targets.
+fn asked(samples: &[LoggedSample], urls: &[&str], goods: &[i64]) -> Vec<usize> {
     let at = |url: &str, goods: i64| {
-        let place = format!("{url}/goods-stock/{goods}?strategy=");
-        samples.iter().filter(|sample| sample["URL"].starts_with(&place)).count()
+        let target = format!("{url}/goods-stock/{goods}?strategy=");
+        samples.iter().filter(|sample| sample["URL"].starts_with(&target)).count()
     };
     urls.iter().flat_map(|url| goods.iter().map(|goods| at(url, *goods))).collect()
 }
@@ -163,34 +163,34 @@ fn jmeter_runs_the_plans_of_all_other_models_to_their_end() {
         let samples = purchases(samples, warm_ups);
         assert!((samples_min..=samples_max).contains(&samples.len()), "{load}: {} samples", samples.len());
         assert!(samples.iter().all(|sample| sample["success"] == "true"), "{load}: {samples:#?}");
-        let places = asked(&samples, &sale.urls(), &[1, 2]);
-        assert_eq!(places.iter().sum::<usize>(), samples.len(), "{load}: {samples:#?}");
-        let (least, most) = (places.iter().min().unwrap(), places.iter().max().unwrap());
-        // A thread takes its place before it notices that the time is over.
-        assert!(most - least <= 4, "{load}: every request takes the next place, but there were {places:?}");
+        let targets = asked(&samples, &sale.urls(), &[1, 2]);
+        assert_eq!(targets.iter().sum::<usize>(), samples.len(), "{load}: {samples:#?}");
+        let (least, most) = (targets.iter().min().unwrap(), targets.iter().max().unwrap());
+        // A thread takes its target before it notices that the time is over.
+        assert!(most - least <= 4, "{load}: every request takes the next target, but there were {targets:?}");
     }
     sale.close();
 }
 
 /// Sees that JMeter had loaded its classes before the first buyer asked. Otherwise the threads that start meanwhile ask at the
 /// same instant, however they are paced.
-fn assert_warmed_up(samples: &[Sample]) {
-    let ms = |sample: &Sample, column: &str| sample[column].parse::<u64>().unwrap();
-    let (warm_ups, buyers): (Vec<&Sample>, Vec<&Sample>) =
+fn assert_warmed_up(samples: &[LoggedSample]) {
+    let ms = |sample: &LoggedSample, column: &str| sample[column].parse::<u64>().unwrap();
+    let (warm_ups, buyers): (Vec<&LoggedSample>, Vec<&LoggedSample>) =
         samples.iter().partition(|sample| sample["label"] == "warm-up: no purchase");
     let first = buyers.into_iter().map(|sample| ms(sample, "timeStamp")).min().unwrap();
-    let ended = |sample: &&Sample| ms(sample, "timeStamp") + ms(sample, "elapsed") <= first;
+    let ended = |sample: &&LoggedSample| ms(sample, "timeStamp") + ms(sample, "elapsed") <= first;
     assert!(warm_ups.iter().all(ended), "{first}: {warm_ups:#?}");
 }
 
 /// What asks at these paths, by the address of each connection.
 type Asked = Arc<Mutex<BTreeMap<SocketAddr, Vec<String>>>>;
 /// The answers to purchases, of which the last is given first.
-type Answers = Arc<Mutex<Vec<(StatusCode, &'static str)>>>;
+type ScriptedAnswers = Arc<Mutex<Vec<(StatusCode, &'static str)>>>;
 
 /// A shop behind something that answers for it, with another answer to each purchase.
 async fn answer(
-    State((asked, answers)): State<(Asked, Answers)>,
+    State((asked, answers)): State<(Asked, ScriptedAnswers)>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     uri: Uri,
 ) -> (StatusCode, &'static str) {
@@ -223,7 +223,7 @@ fn only_the_shop_itself_tells_jmeter_that_all_is_sold() {
     runtime.spawn(async move { axum::serve(listener, shop).await });
 
     let load = format!("--users {users} --strategies zk-mutex");
-    let samples = purchases(run_at(&Lab::new(), &target, &load, &[]), users);
+    let samples = purchases(run_at(&TestFolder::new(), &target, &load, &[]), users);
     let mut answered: Vec<_> = samples.iter().map(|sample| (&*sample["responseCode"], &*sample["success"])).collect();
     answered.sort_unstable();
     let conflicts = [("409", "false"), ("409", "false"), ("409", "false"), ("409", "true")];
@@ -241,7 +241,7 @@ fn two_workers_of_a_remote_jmeter_sell_exactly_the_stock_together() {
     let workers: Vec<(u16, Running)> = (0..2)
         .map(|_| {
             let port = free_port();
-            let folder = sale.lab.path(&format!("worker-{port}"));
+            let folder = sale.folder.path(&format!("worker-{port}"));
             let mut worker = jmeter(&folder);
             worker.arg("-s").arg(format!("-Jserver_port={port}"));
             let worker = Running::start(worker.arg(format!("-Jserver.rmi.localport={}", free_port())));

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::support::{Lab, demo_service, finish};
+use crate::support::{TestFolder, demo_service, finish};
 
 const REMEDY: &str = "run: make deps-test";
 
@@ -19,10 +19,10 @@ fn shared(name: &str) -> PathBuf {
 }
 
 /// A folder with a script in it, and with a module of this name where scripts look for theirs.
-fn scripts(exports: &[(&str, &str)], module: &str, at: &Path) -> Lab {
-    let lab = Lab::new();
+fn scripts(exports: &[(&str, &str)], module: &str, at: &Path) -> TestFolder {
+    let folder = TestFolder::new();
     for (file, args) in exports {
-        let mut export = lab.loadgen(["export", "k6"]);
+        let mut export = folder.loadgen(["export", "k6"]);
         export.arg("--demo-service").arg(demo_service());
         if !args.contains("--strategies") {
             export.args(["--strategies", "zk-mutex"]);
@@ -30,13 +30,13 @@ fn scripts(exports: &[(&str, &str)], module: &str, at: &Path) -> Lab {
         for rule in ["zk-* p99<250ms", "zk-* oversold==0", "pg-* errors==0"] {
             export.args(["--threshold", rule]);
         }
-        let exported = finish(export.args(args.split_whitespace()).arg("--out").arg(lab.path(file)));
+        let exported = finish(export.args(args.split_whitespace()).arg("--out").arg(folder.path(file)));
         assert_eq!((exported.code, exported.stdout.as_str()), (Some(0), ""), "{}", exported.stderr);
     }
-    let link = lab.path("node_modules").join(module);
+    let link = folder.path("node_modules").join(module);
     fs::create_dir_all(link.parent().unwrap()).unwrap();
     symlink(at, link).unwrap();
-    lab
+    folder
 }
 
 fn output_of(command: &mut Command) -> String {
@@ -58,20 +58,20 @@ fn scripts_of_every_load_model_ask_of_k6_what_its_types_have() {
         ("ramped-loop.js", "--duration 10s --ramp-up 2s"),
         ("open.js", "--rate 50.5 --duration 5s"),
     ];
-    let lab = scripts(&exports, "@types/k6", &installed.join("@types/k6"));
+    let folder = scripts(&exports, "@types/k6", &installed.join("@types/k6"));
     let mut node = Command::new("node");
-    node.current_dir(lab.path(""))
+    node.current_dir(folder.path(""))
         .arg(compiler)
         .args("--noEmit --allowJs --checkJs --strict --noUnusedLocals --noUnusedParameters".split(' '));
     node.args("--target es2020 --lib es2020 --module esnext --moduleResolution bundler --types k6".split(' '));
-    output_of(node.args(exports.map(|(file, _)| lab.path(file))));
+    output_of(node.args(exports.map(|(file, _)| folder.path(file))));
 }
 
 /// The options of a script, and what it asks of k6 in these iterations.
 fn evaluate(args: &str, environment: &Value, iterations: &[Value]) -> Value {
-    let lab = scripts(&[("seckill.mjs", args)], "k6", &shared("noting"));
+    let folder = scripts(&[("seckill.mjs", args)], "k6", &shared("noting"));
     let mut node = Command::new("node");
-    node.current_dir(lab.path("")).arg(shared("evaluate.mjs"));
+    node.current_dir(folder.path("")).arg(shared("evaluate.mjs"));
     let input = json!({ "environment": environment, "iterations": iterations });
     serde_json::from_str(&output_of(node.arg(input.to_string()))).unwrap()
 }
@@ -120,18 +120,18 @@ fn the_environment_of_a_script_changes_its_load_and_chooses_its_thresholds() {
 
 #[test]
 fn users_of_a_script_take_turns_in_the_instances_and_rounds_of_them_in_the_goods() {
-    let places = ["http://a:1/goods-stock/5", "http://b:80/shop/goods-stock/5", "http://a:1/goods-stock/6"];
-    let places = places.map(|place| format!("{place}?strategy=zk-mutex"));
+    let targets = ["http://a:1/goods-stock/5", "http://b:80/shop/goods-stock/5", "http://a:1/goods-stock/6"];
+    let targets = targets.map(|target| format!("{target}?strategy=zk-mutex"));
     let args = "--target http://a:1,http://b/shop --goods 2 --goods-no 5 --users 2";
     let [first, second] = [(1, 0), (2, 0)].map(|(user, number)| iteration(user, number, 200, "{}"));
     let again = iteration(1, 1, 200, "{}");
     for model in ["--duration 5s", "--rate 10"] {
         let evaluated =
             evaluate(&format!("{args} {model}"), &json!({}), &[first.clone(), second.clone(), again.clone()]);
-        assert_eq!(urls(&evaluated), places, "{model}");
+        assert_eq!(urls(&evaluated), targets, "{model}");
     }
     let evaluated = evaluate(args, &json!({}), &[first, second]);
-    assert_eq!(urls(&evaluated), places[..2]);
+    assert_eq!(urls(&evaluated), targets[..2]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::browser::Browser;
 use crate::page::{DRAWN, REPORT, page};
-use crate::support::Lab;
+use crate::support::TestFolder;
 
 const WIDTHS: [u32; 2] = [390, 1280];
 
@@ -76,8 +76,8 @@ fn crowded() -> Value {
 }
 
 /// Shows the page of a report at this width.
-async fn show(browser: &Browser, lab: &Lab, report: &Value, width: u32) {
-    browser.open(&page(lab, &report.to_string())).await;
+async fn show(browser: &Browser, folder: &TestFolder, report: &Value, width: u32) {
+    browser.open(&page(folder, &report.to_string())).await;
     browser.set_width(width).await;
     let fits = format!(
         "[...document.querySelectorAll('.plot > svg')].every((svg) => svg.getBoundingClientRect().right <= {width})"
@@ -87,11 +87,11 @@ async fn show(browser: &Browser, lab: &Lab, report: &Value, width: u32) {
 
 #[tokio::test]
 async fn no_name_marker_bar_or_interval_hides_another() {
-    let lab = Lab::new();
-    let browser = Browser::start(&lab).await;
+    let folder = TestFolder::new();
+    let browser = Browser::start(&folder).await;
     for report in [serde_json::from_str(REPORT).unwrap(), crowded()] {
         for width in WIDTHS {
-            show(&browser, &lab, &report, width).await;
+            show(&browser, &folder, &report, width).await;
             let hidden = browser.run(HIDDEN).await;
             assert_eq!(hidden, json!([]), "{width} wide: {hidden:#}");
         }
@@ -101,11 +101,11 @@ async fn no_name_marker_bar_or_interval_hides_another() {
 
 #[tokio::test]
 async fn every_line_has_its_name_at_every_width() {
-    let lab = Lab::new();
-    let browser = Browser::start(&lab).await;
+    let folder = TestFolder::new();
+    let browser = Browser::start(&folder).await;
     let report = crowded();
     for width in WIDTHS {
-        show(&browser, &lab, &report, width).await;
+        show(&browser, &folder, &report, width).await;
         let names = "return Object.fromEntries(['quantiles', 'entered', 'scale-median', 'simulated-time'].map((id) =>
             [id, [...document.querySelectorAll(`#${id} .name, #${id} .keys li`)].map((name) => name.textContent)]));";
         let names: BTreeMap<String, Vec<String>> = serde_json::from_value(browser.run(names).await).unwrap();
@@ -125,11 +125,11 @@ async fn every_line_has_its_name_at_every_width() {
 
 #[tokio::test]
 async fn the_first_screen_shows_units_and_the_herd_as_bars() {
-    let lab = Lab::new();
-    let browser = Browser::start(&lab).await;
+    let folder = TestFolder::new();
+    let browser = Browser::start(&folder).await;
     let report = crowded();
     for width in WIDTHS {
-        show(&browser, &lab, &report, width).await;
+        show(&browser, &folder, &report, width).await;
         // The whole picture beside the verdict, or its first row under it.
         let last = if width == WIDTHS[0] { "first-child" } else { "last-child" };
         let bottom =
@@ -154,11 +154,11 @@ async fn the_first_screen_shows_units_and_the_herd_as_bars() {
 
 #[tokio::test]
 async fn the_sale_of_every_strategy_is_shown_over_time() {
-    let lab = Lab::new();
-    let browser = Browser::start(&lab).await;
+    let folder = TestFolder::new();
+    let browser = Browser::start(&folder).await;
     let report: Value = serde_json::from_str(REPORT).unwrap();
     for width in WIDTHS {
-        show(&browser, &lab, &report, width).await;
+        show(&browser, &folder, &report, width).await;
         let heights = "return Object.fromEntries([0, 1, 2].map((strategy) =>
             [strategy, [...document.querySelectorAll(`#stock .s${strategy}[data-mark=area]`)].map((area) =>
                 area.getBoundingClientRect().height)]));";

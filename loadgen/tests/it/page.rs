@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use crate::browser::Browser;
-use crate::support::{Lab, finish};
+use crate::support::{TestFolder, finish};
 
 pub(crate) const REPORT: &str = include_str!("report.json");
 const AXE: &str = include_str!("vendor/axe.min.js");
@@ -27,11 +27,11 @@ pub(crate) const DRAWN: &str =
     "[...document.querySelectorAll('figure[data-chart] .plot')].every((plot) => plot.querySelector('svg'))";
 
 /// Makes the page of a report with the program.
-pub(crate) fn page(lab: &Lab, report: &str) -> PathBuf {
-    fs::write(lab.path("report.json"), report).unwrap();
-    let made = finish(&mut lab.loadgen(["report", "report.json"]));
+pub(crate) fn page(folder: &TestFolder, report: &str) -> PathBuf {
+    fs::write(folder.path("report.json"), report).unwrap();
+    let made = finish(&mut folder.loadgen(["report", "report.json"]));
     assert_eq!(made.code, Some(0), "{}", made.stderr);
-    lab.path("report.html")
+    folder.path("report.html")
 }
 
 /// The report with its first strategy under another name.
@@ -41,9 +41,9 @@ fn renamed(name: &str) -> String {
 
 #[tokio::test]
 async fn every_chart_is_drawn_and_nothing_is_asked_for() {
-    let lab = Lab::new();
-    let browser = Browser::start(&lab).await;
-    let page = page(&lab, REPORT);
+    let folder = TestFolder::new();
+    let browser = Browser::start(&folder).await;
+    let page = page(&folder, REPORT);
     browser.open(&page).await;
     browser.until(DRAWN).await;
     let marks = "return Object.fromEntries([...document.querySelectorAll('figure[data-chart]')].map((figure) =>
@@ -83,9 +83,9 @@ async fn every_chart_is_drawn_and_nothing_is_asked_for() {
 
 #[tokio::test]
 async fn the_page_is_accessible_and_fits_in_both_schemes_on_a_phone_and_on_a_wide_screen() {
-    let lab = Lab::new();
-    let browser = Browser::start(&lab).await;
-    browser.open(&page(&lab, REPORT)).await;
+    let folder = TestFolder::new();
+    let browser = Browser::start(&folder).await;
+    browser.open(&page(&folder, REPORT)).await;
     let mut grounds = Vec::new();
     for (scheme, width) in [("light", 1400), ("light", 360), ("dark", 360), ("dark", 1400)] {
         browser.prefer_scheme(scheme).await;
@@ -157,10 +157,10 @@ async fn hide_and_show(browser: &Browser) {
 
 #[tokio::test]
 async fn everything_can_be_done_with_the_keyboard() {
-    let lab = Lab::new();
-    let browser = Browser::start(&lab).await;
+    let folder = TestFolder::new();
+    let browser = Browser::start(&folder).await;
     browser.prefer_scheme("light").await;
-    browser.open(&page(&lab, REPORT)).await;
+    browser.open(&page(&folder, REPORT)).await;
     browser.until(DRAWN).await;
 
     let lines = "document.querySelector('#quantiles path').getAttribute('d')";
@@ -211,11 +211,11 @@ async fn everything_can_be_done_with_the_keyboard() {
 async fn a_hostile_name_stays_a_name() {
     const NAME: &str = "<img src=x onerror=\"document.title='sold'\">";
     const END: &str = "</script></title><script>document.title='sold'</script>";
-    let lab = Lab::new();
-    let browser = Browser::start(&lab).await;
+    let folder = TestFolder::new();
+    let browser = Browser::start(&folder).await;
     let mut report: Value = serde_json::from_str(&renamed(NAME)).unwrap();
     report["ended_early"] = json!({ "exit_code": 3, "reason": END });
-    browser.open(&page(&lab, &report.to_string())).await;
+    browser.open(&page(&folder, &report.to_string())).await;
     browser.until(DRAWN).await;
     let banner = browser.run("return document.querySelector('.banner-title').textContent;").await;
     assert!(banner.as_str().unwrap().contains(END), "{banner}");
@@ -231,13 +231,13 @@ async fn a_hostile_name_stays_a_name() {
 
 #[tokio::test]
 async fn a_number_of_users_without_medians_has_its_other_charts() {
-    let lab = Lab::new();
-    let browser = Browser::start(&lab).await;
+    let folder = TestFolder::new();
+    let browser = Browser::start(&folder).await;
     let mut report: Value = serde_json::from_str(REPORT).unwrap();
     for trial in report["trials"].as_array_mut().unwrap().iter_mut().filter(|trial| trial["users"] == 24) {
         trial["latency"]["response"]["sold"] = trial["latency"]["response"]["timeout"].clone();
     }
-    browser.open(&page(&lab, &report.to_string())).await;
+    browser.open(&page(&folder, &report.to_string())).await;
     browser.until(DRAWN).await;
     // So that what is there afterwards was drawn for this number.
     browser.run("document.querySelector('#cpu .plot').replaceChildren();").await;
@@ -251,13 +251,13 @@ async fn a_number_of_users_without_medians_has_its_other_charts() {
 
 #[tokio::test]
 async fn a_run_that_was_ended_at_once_has_a_page_as_well() {
-    let lab = Lab::new();
-    let browser = Browser::start(&lab).await;
+    let folder = TestFolder::new();
+    let browser = Browser::start(&folder).await;
     let mut report: Value = serde_json::from_str(REPORT).unwrap();
     let trials = report["trials"].as_array().unwrap().clone();
     report["ended_early"] = json!({ "exit_code": 130, "reason": "interrupted" });
     report["trials"] = json!([trials[0]]);
-    browser.open(&page(&lab, &report.to_string())).await;
+    browser.open(&page(&folder, &report.to_string())).await;
     browser.until(DRAWN).await;
     browser
         .until("document.querySelector('.banner') !== null && document.querySelectorAll('.absent code').length > 3")

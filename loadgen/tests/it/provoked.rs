@@ -120,7 +120,7 @@ fn orders_of_batches_that_are_out_of_sequence_or_of_an_older_token_are_found_out
     for strategy in BATCHES {
         broken.assert_found_of(
             strategy,
-            "an order with a wrong number of units left, and a gap in its place",
+            "an order with a wrong number of units left, and a gap where it should be",
             |trial| {
                 let audit = &trial["audit"];
                 // That order, the first one, which does not follow it, and the one behind the gap.

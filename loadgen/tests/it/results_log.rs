@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-use crate::support::{Lab, Running, demo_service, finish};
+use crate::support::{Running, TestFolder, demo_service, finish};
 
 /// Every column that JMeter 5 knows.
 const KNOWN: [&str; 22] = [
@@ -50,10 +50,10 @@ const NEEDED: [&str; 11] = [
     "Latency",
 ];
 
-type Row = BTreeMap<String, String>;
+type LogRow = BTreeMap<String, String>;
 
 /// The rows of a log, if JMeter 5 could make its page of results of them.
-fn rows_by_the_rules_of_jmeter_5(log: &str, when: (Duration, Duration)) -> Vec<Row> {
+fn rows_by_the_rules_of_jmeter_5(log: &str, when: (Duration, Duration)) -> Vec<LogRow> {
     assert!(log.ends_with('\n'), "the last line is cut off");
     assert!(!log.lines().any(str::is_empty), "an empty line ends the reading");
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(log.as_bytes());
@@ -61,7 +61,7 @@ fn rows_by_the_rules_of_jmeter_5(log: &str, when: (Duration, Duration)) -> Vec<R
     assert!(header.iter().all(|column| KNOWN.contains(&column.as_str())), "{header:?}");
     assert!(NEEDED.iter().all(|column| header.iter().any(|one| one == column)), "{header:?}");
     assert_eq!(header.len(), 17, "as many as it writes itself");
-    let rows: Vec<Row> = reader
+    let rows: Vec<LogRow> = reader
         .records()
         .map(|record| {
             let record = record.unwrap();
@@ -122,24 +122,24 @@ fn number(value: &Value, path: &[&str]) -> u64 {
 
 #[test]
 fn jmeter_reads_from_the_log_of_requests_what_the_report_says() {
-    let lab = Lab::new();
+    let folder = TestFolder::new();
     let begun = SystemTime::now().duration_since(UNIX_EPOCH).unwrap() - Duration::from_secs(1);
     // Some are sold, some are refused, and some find nothing left.
     let args = "compare --users 40 --stock 10 --trials 2 --business-time 20ms --lock-wait 350ms --instances 2 --jmeter-summary \
                 --strategies zk-mutex,pg-conditional";
-    let compared = finish(lab.loadgen(args.split_whitespace()).arg("--demo-service").arg(demo_service()));
+    let compared = finish(folder.loadgen(args.split_whitespace()).arg("--demo-service").arg(demo_service()));
     let ended = SystemTime::now().duration_since(UNIX_EPOCH).unwrap() + Duration::from_secs(1);
     assert!(compared.stdout.contains("report: "), "{}{}", compared.stdout, compared.stderr);
 
-    let log = fs::read_to_string(lab.path("report/results.jtl")).unwrap();
+    let log = fs::read_to_string(folder.path("report/results.jtl")).unwrap();
     let rows = rows_by_the_rules_of_jmeter_5(&log, (begun, ended));
     // 2.13 knows all of the columns but the one that came with JMeter 3.
-    let old = lab.path("old.jtl");
+    let old = folder.path("old.jtl");
     fs::write(&old, without(&log, "sentBytes")).unwrap();
     let read = read_by_jmeter(&old);
     assert_eq!(read.keys().collect::<Vec<_>>(), ["pg-conditional", "zk-mutex"]);
 
-    let report = lab.report();
+    let report = folder.report();
     for (strategy, sums) in read {
         let trials: Vec<&Value> =
             report["trials"].as_array().unwrap().iter().filter(|trial| trial["strategy"] == strategy).collect();

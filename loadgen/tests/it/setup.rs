@@ -7,7 +7,7 @@ use std::process::Command;
 use nix::sys::signal::{Signal, kill};
 use testbed::{Postgres, PostgresConfig};
 
-use crate::support::{Lab, Running, demo_service, finish, write_program};
+use crate::support::{Running, TestFolder, demo_service, finish, write_program};
 
 /// Writes a program that lists the strategies as the service does, and that does otherwise what the script says.
 fn write_service(path: &Path, script: &str) {
@@ -15,45 +15,49 @@ fn write_service(path: &Path, script: &str) {
     write_program(path, &format!("[ \"$1\" = --list-strategies ] && exec '{real}' \"$@\"\n{script}"));
 }
 
-fn assert_setup_error(lab: &Lab, command: &mut Command, expected: &str) {
+fn assert_setup_error(folder: &TestFolder, command: &mut Command, expected: &str) {
     let finished = finish(command);
     assert_eq!(finished.code, Some(3), "{}", finished.stderr);
     assert!(finished.stderr.contains(expected), "{}", finished.stderr);
     assert_eq!(finished.stdout, "");
-    assert!(lab.is_clean(), "something is left");
+    assert!(folder.is_clean(), "something is left");
 }
 
 #[test]
 fn a_missing_service_program_names_the_command_that_builds_it() {
-    let lab = Lab::new();
-    let mut command = lab.loadgen_throwaway(["compare", "--demo-service", "/nowhere/demo-service"]);
-    assert_setup_error(&lab, &mut command, "not found at /nowhere/demo-service; build it with `cargo build --release`");
+    let folder = TestFolder::new();
+    let mut command = folder.loadgen_throwaway(["compare", "--demo-service", "/nowhere/demo-service"]);
+    assert_setup_error(
+        &folder,
+        &mut command,
+        "not found at /nowhere/demo-service; build it with `cargo build --release`",
+    );
 }
 
 #[test]
 fn a_zookeeper_that_does_not_answer_is_named() {
-    let lab = Lab::new();
-    let mut command = lab.loadgen_throwaway(["compare"]);
+    let folder = TestFolder::new();
+    let mut command = folder.loadgen_throwaway(["compare"]);
     command.arg("--demo-service").arg(demo_service()).env("ZOOKEEPER_CONNECT", "127.0.0.1:1");
-    assert_setup_error(&lab, &mut command, "at 127.0.0.1:1, the server of ZOOKEEPER_CONNECT");
+    assert_setup_error(&folder, &mut command, "at 127.0.0.1:1, the server of ZOOKEEPER_CONNECT");
 }
 
 // Elsewhere Java may come from Homebrew, which is looked for in its own folders.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_missing_java_names_the_command_that_installs_it() {
-    let lab = Lab::new();
-    let mut command = lab.loadgen_throwaway(["compare"]);
+    let folder = TestFolder::new();
+    let mut command = folder.loadgen_throwaway(["compare"]);
     command.arg("--demo-service").arg(demo_service()).env("PATH", "/nowhere").env_remove("JAVA_HOME");
-    assert_setup_error(&lab, &mut command, "Java not found");
+    assert_setup_error(&folder, &mut command, "Java not found");
 }
 
 #[test]
 fn variables_of_the_shell_change_nothing_that_is_measured() {
-    let lab = Lab::new();
+    let folder = TestFolder::new();
     let args =
         "run pg-conditional --users 3 --stock 2 --trials 1 --no-warm-up --instances 1 --no-request-log".split(' ');
-    let mut command = lab.loadgen_throwaway(args);
+    let mut command = folder.loadgen_throwaway(args);
     command.arg("--demo-service").arg(demo_service());
     command.env("PGSSLMODE", "verify-full").env("PGOPTIONS", "-c no_such_setting=1").env("PGHOST", "nowhere.invalid");
     command.env("OFFER", "zk-mutex").env("RATE_PER_CLIENT", "none").env("ZOOKEEPER_CA", "/nowhere.pem");
@@ -63,22 +67,22 @@ fn variables_of_the_shell_change_nothing_that_is_measured() {
 
 #[test]
 fn a_folder_that_a_variable_names_in_vain_is_a_usage_error() {
-    let lab = Lab::new();
-    let mut command = lab.loadgen_throwaway(["compare", "--demo-service"]);
-    let finished = finish(command.arg(demo_service()).env("JAVA_HOME", lab.path("tmp")));
+    let folder = TestFolder::new();
+    let mut command = folder.loadgen_throwaway(["compare", "--demo-service"]);
+    let finished = finish(command.arg(demo_service()).env("JAVA_HOME", folder.path("tmp")));
     assert_eq!(finished.code, Some(64), "{}", finished.stderr);
     assert!(finished.stderr.contains("error: JAVA_HOME names "), "{}", finished.stderr);
 }
 
 #[test]
 fn an_instance_that_dies_at_start_shows_the_end_of_its_log() {
-    let lab = Lab::new();
-    let program = lab.path("dying-service");
+    let folder = TestFolder::new();
+    let program = folder.path("dying-service");
     write_service(&program, "echo 'the ledger is on fire' >&2; exit 3");
-    let mut command = lab.loadgen_throwaway(["compare", "--instances", "1"]);
+    let mut command = folder.loadgen_throwaway(["compare", "--instances", "1"]);
     command.arg("--demo-service").arg(&program);
     assert_setup_error(
-        &lab,
+        &folder,
         &mut command,
         "ended while it was starting (exit status: 3); its log ends with:\nthe ledger",
     );
@@ -86,68 +90,68 @@ fn an_instance_that_dies_at_start_shows_the_end_of_its_log() {
 
 #[test]
 fn the_limits_of_an_instance_follow_from_the_wait_for_the_lock() {
-    let lab = Lab::new();
-    let program = lab.path("dying-service");
+    let folder = TestFolder::new();
+    let program = folder.path("dying-service");
     write_service(&program, "echo \"$@\" >&2; exit 3");
-    let mut command = lab.loadgen_throwaway(["compare", "--instances", "1", "--lock-wait", "7s"]);
+    let mut command = folder.loadgen_throwaway(["compare", "--instances", "1", "--lock-wait", "7s"]);
     command.arg("--demo-service").arg(&program);
     let expected = "--lock-wait 7s --zk-session-timeout 30s --db-timeout 12s --http-timeout 17s";
-    assert_setup_error(&lab, &mut command, expected);
+    assert_setup_error(&folder, &mut command, expected);
 }
 
 #[test]
 fn an_instance_that_dies_in_mid_run_is_named() {
-    let lab = Lab::new();
-    let program = lab.noting_service();
+    let folder = TestFolder::new();
+    let program = folder.noting_service();
     let args = "compare --users 30 --stock 20 --trials 200 --instances 2 --strategies zk-mutex".split(' ');
-    let running = Running::start(lab.loadgen_throwaway(args).arg("--demo-service").arg(&program));
+    let running = Running::start(folder.loadgen_throwaway(args).arg("--demo-service").arg(&program));
     running.until_stderr("trial 1/201");
-    kill(lab.first_instance(), Signal::SIGKILL).unwrap();
+    kill(folder.first_instance(), Signal::SIGKILL).unwrap();
     running.until_stderr("error: instance ");
     let (status, stdout) = running.wait();
     assert_eq!(status.code(), Some(3));
     // What was measured before is kept, and says why there is no more of it.
     assert!(stdout.contains("verdict: ended before every trial was run: instance "), "{stdout}");
-    let report = lab.report();
+    let report = folder.report();
     assert!(!report["trials"].as_array().unwrap().is_empty());
     assert_eq!(report["ended_early"]["exit_code"], 3, "{:#}", report["ended_early"]);
-    assert!(lab.is_clean(), "something is left");
+    assert!(folder.is_clean(), "something is left");
 }
 
 #[test]
 fn a_service_that_lists_no_strategies_shows_what_it_wrote() {
-    let lab = Lab::new();
-    let program = lab.path("dying-service");
+    let folder = TestFolder::new();
+    let program = folder.path("dying-service");
     write_program(&program, "echo 'the ledger is on fire' >&2; exit 3");
-    let mut command = lab.loadgen_throwaway(["strategies"]);
+    let mut command = folder.loadgen_throwaway(["strategies"]);
     command.arg("--demo-service").arg(&program);
     let expected = "did not list its strategies: it ended (exit status: 3) and wrote:\nthe ledger is on fire";
-    assert_setup_error(&lab, &mut command, expected);
+    assert_setup_error(&folder, &mut command, expected);
 }
 
 #[test]
 fn a_comparison_that_fails_leaves_no_earlier_report() {
-    let lab = Lab::new();
-    fs::create_dir(lab.path("report")).unwrap();
-    let reports = ["report/report.json", "report/report.md"].map(|name| lab.path(name));
+    let folder = TestFolder::new();
+    fs::create_dir(folder.path("report")).unwrap();
+    let reports = ["report/report.json", "report/report.md"].map(|name| folder.path(name));
     for report in &reports {
         fs::write(report, "of yesterday").unwrap();
     }
-    let wrong = finish(&mut lab.loadgen_throwaway(["compare", "--trials", "0"]));
+    let wrong = finish(&mut folder.loadgen_throwaway(["compare", "--trials", "0"]));
     assert_eq!(wrong.code, Some(64), "{}", wrong.stderr);
     assert!(reports.iter().all(|report| report.is_file()), "nothing has begun yet");
-    let mut command = lab.loadgen_throwaway(["compare", "--demo-service", "/nowhere/demo-service"]);
-    assert_setup_error(&lab, &mut command, "not found at /nowhere/demo-service");
+    let mut command = folder.loadgen_throwaway(["compare", "--demo-service", "/nowhere/demo-service"]);
+    assert_setup_error(&folder, &mut command, "not found at /nowhere/demo-service");
     assert!(!reports.iter().any(|report| report.exists()));
 }
 
 #[test]
 fn a_target_s_database_that_does_not_answer_is_named_without_its_password() {
-    let lab = Lab::new();
+    let folder = TestFolder::new();
     let mut command =
-        lab.loadgen_throwaway(["compare", "--target", "http://127.0.0.1:1", "--zookeeper", "127.0.0.1:1"]);
+        folder.loadgen_throwaway(["compare", "--target", "http://127.0.0.1:1", "--zookeeper", "127.0.0.1:1"]);
     command.env("DATABASE_URL", "postgres://buyer:s3cret@127.0.0.1:1/seckill").env("ADMIN_TOKEN", "token");
-    assert_setup_error(&lab, &mut command, "could not connect to postgres at 127.0.0.1:1: ");
+    assert_setup_error(&folder, &mut command, "could not connect to postgres at 127.0.0.1:1: ");
     let finished = finish(&mut command);
     assert!(finished.stderr.contains("refused") && !finished.stderr.contains("s3cret"), "{}", finished.stderr);
 }
@@ -155,18 +159,18 @@ fn a_target_s_database_that_does_not_answer_is_named_without_its_password() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_postgres_without_room_for_the_instances_is_refused() {
     let postgres = Postgres::start(PostgresConfig { connections_max: 60, ..PostgresConfig::default() }).await.unwrap();
-    let lab = Lab::new();
-    let mut command = lab.loadgen_throwaway(["compare", "--instances", "5", "--users", "10", "--trials", "1"]);
+    let folder = TestFolder::new();
+    let mut command = folder.loadgen_throwaway(["compare", "--instances", "5", "--users", "10", "--trials", "1"]);
     command.arg("--demo-service").arg(demo_service()).env("DATABASE_URL", postgres.url("postgres"));
     let expected = "the instances and this program may open 112; raise max_connections";
-    assert_setup_error(&lab, &mut command, expected);
+    assert_setup_error(&folder, &mut command, expected);
 }
 
 #[test]
 fn several_hosts_in_a_database_url_are_refused() {
-    let lab = Lab::new();
+    let folder = TestFolder::new();
     let target = ["compare", "--target", "http://127.0.0.1:1", "--zookeeper", "127.0.0.1:1"];
-    let mut command = lab.loadgen_throwaway(target);
+    let mut command = folder.loadgen_throwaway(target);
     command.env("DATABASE_URL", "postgres://a.example,b.example/seckill").env("ADMIN_TOKEN", "token");
     let finished = finish(&mut command);
     assert_eq!(finished.code, Some(64), "{}", finished.stderr);
@@ -175,10 +179,10 @@ fn several_hosts_in_a_database_url_are_refused() {
 
 #[test]
 fn a_server_of_the_environment_that_does_not_answer_is_named_with_its_variable() {
-    let lab = Lab::new();
-    let mut command = lab.loadgen_throwaway(["compare"]);
+    let folder = TestFolder::new();
+    let mut command = folder.loadgen_throwaway(["compare"]);
     command.env("DATABASE_URL", "postgres://buyer:s3cret@127.0.0.1:1/seckill");
-    assert_setup_error(&lab, &mut command, "at 127.0.0.1:1, the server of DATABASE_URL: ");
+    assert_setup_error(&folder, &mut command, "at 127.0.0.1:1, the server of DATABASE_URL: ");
     let finished = finish(&mut command);
     assert!(!finished.stderr.contains("s3cret"), "{}", finished.stderr);
     // Only what is started is said to start.
@@ -187,8 +191,8 @@ fn a_server_of_the_environment_that_does_not_answer_is_named_with_its_variable()
 
 #[test]
 fn a_report_folder_that_cannot_be_made_is_found_out_before_anything_starts() {
-    let lab = Lab::new();
-    fs::write(lab.path("report"), "a file").unwrap();
-    let mut command = lab.loadgen_throwaway(["compare"]);
-    assert_setup_error(&lab, &mut command, "could not make the folder report");
+    let folder = TestFolder::new();
+    fs::write(folder.path("report"), "a file").unwrap();
+    let mut command = folder.loadgen_throwaway(["compare"]);
+    assert_setup_error(&folder, &mut command, "could not make the folder report");
 }

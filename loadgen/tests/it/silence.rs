@@ -7,15 +7,15 @@ use nix::sys::signal::{Signal, kill};
 use sqlx::{Connection, PgConnection};
 use tokio::runtime::Runtime;
 
-use crate::support::{Lab, PATIENCE, Running, eventually, exports};
+use crate::support::{PATIENCE, Running, TestFolder, eventually, exports};
 
 const STOPPED: Duration = Duration::from_millis(1500);
 
 #[test]
 fn a_closed_loop_tells_of_the_silence_that_it_hides() {
-    let (lab, client) = (Lab::new(), Lab::new());
+    let (folder, client) = (TestFolder::new(), TestFolder::new());
     let up = ["up", "--instances", "1", "--business-time", "0ms", "--demo-service"];
-    let running = Running::start(lab.loadgen_throwaway(up).arg(lab.noting_service()));
+    let running = Running::start(folder.loadgen_throwaway(up).arg(folder.noting_service()));
     let variables = exports(&running.until_stdout("# what was sold"));
     let runtime = Runtime::new().unwrap();
     let count = async || {
@@ -29,7 +29,7 @@ fn a_closed_loop_tells_of_the_silence_that_it_hides() {
     let mut load = client.loadgen(args.split(' '));
     let load = Running::start(load.arg(&variables["SECKILL_URLS"]).envs(&variables));
     eventually("buyers buy", PATIENCE, || runtime.block_on(count()) > 0);
-    let instance = lab.first_instance();
+    let instance = folder.first_instance();
     kill(instance, Signal::SIGSTOP).unwrap();
     thread::sleep(STOPPED);
     kill(instance, Signal::SIGCONT).unwrap();
@@ -47,5 +47,5 @@ fn a_closed_loop_tells_of_the_silence_that_it_hides() {
     assert!(stdout.contains("(coordinated omission)"), "{stdout}");
     running.signal(Signal::SIGINT);
     assert_eq!(running.wait().0.code(), Some(0));
-    assert!(lab.is_clean() && client.is_clean(), "something is left");
+    assert!(folder.is_clean() && client.is_clean(), "something is left");
 }

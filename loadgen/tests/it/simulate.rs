@@ -6,10 +6,10 @@ use std::path::Path;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::{Finished, Lab, PATIENCE, Running, eventually, finish};
+use crate::support::{Finished, PATIENCE, Running, TestFolder, eventually, finish};
 
-fn simulate(lab: &Lab, args: &str) -> Finished {
-    finish(lab.loadgen_throwaway(["simulate"]).args(args.split(' ')))
+fn simulate(folder: &TestFolder, args: &str) -> Finished {
+    finish(folder.loadgen_throwaway(["simulate"]).args(args.split(' ')))
 }
 
 fn json(file: &Path) -> Value {
@@ -24,13 +24,13 @@ fn figures(points: &Value, figure: &str) -> Vec<(u64, u64)> {
 
 #[test]
 fn the_predicted_counts_of_small_drains_are_those_of_real_ones() {
-    let lab = Lab::new();
-    let finished = simulate(&lab, "--waiters 8..40 --measure 8,20,40 --seed 1 --out simulation.json");
+    let folder = TestFolder::new();
+    let finished = simulate(&folder, "--waiters 8..40 --measure 8,20,40 --seed 1 --out simulation.json");
     assert_eq!(finished.code, Some(0), "{}", finished.stderr);
-    assert!(lab.is_clean());
-    let simulation = json(&lab.path("simulation.json"));
+    assert!(folder.is_clean());
+    let simulation = json(&folder.path("simulation.json"));
     assert_eq!(simulation["fitted_waiters"], serde_json::json!([8, 20]));
-    assert_eq!(simulation["held_out_waiters"], serde_json::json!([40]));
+    assert_eq!(simulation["left_out_waiters"], serde_json::json!([40]));
     for of in simulation["recipes"].as_array().unwrap() {
         let recipe = of["recipe"].as_str().unwrap();
         for figure in ["notifications", "requests", "bytes"] {
@@ -43,7 +43,7 @@ fn the_predicted_counts_of_small_drains_are_those_of_real_ones() {
                     // decides whether the few at the head of the queue ask for each of those nodes, or list again.
                     ("mutex", "requests") => assert!(measured.abs_diff(*predicted) <= 12 * 13 / 2, "{what}"),
                     ("mutex", "bytes") => assert!(measured <= *predicted && 2 * measured > *predicted, "{what}"),
-                    // So it is with the three places of a cohort.
+                    // So it is with the three nodes of a cohort.
                     ("cohort", "requests") => assert!(measured.abs_diff(*predicted) <= 3, "{what}"),
                     ("cohort", "bytes") => assert!(measured.abs_diff(*predicted) <= *predicted / 4, "{what}"),
                     _ => assert_eq!(measured, *predicted, "{what}"),
@@ -51,31 +51,32 @@ fn the_predicted_counts_of_small_drains_are_those_of_real_ones() {
             }
         }
     }
-    for said in ["naive", "cohort", "model: a read takes", "predicted ÷ measured where held out"] {
+    for said in ["naive", "cohort", "model: a read takes", "predicted ÷ measured where left out"] {
         assert!(finished.stdout.contains(said), "{}", finished.stdout);
     }
 }
 
 #[test]
 fn what_was_measured_before_predicts_the_same_without_a_server() {
-    let lab = Lab::new();
-    let first = simulate(&lab, "--waiters 10..50 --measure 5,10 --recipes handoff,cohort --seed 7 --out first.json");
+    let folder = TestFolder::new();
+    let first = simulate(&folder, "--waiters 10..50 --measure 5,10 --recipes handoff,cohort --seed 7 --out first.json");
     assert_eq!(first.code, Some(0), "{}", first.stderr);
-    let again = simulate(&lab, "--waiters 10..50 --from first.json --recipes handoff,cohort --seed 7 --out again.json");
+    let again =
+        simulate(&folder, "--waiters 10..50 --from first.json --recipes handoff,cohort --seed 7 --out again.json");
     assert_eq!(again.code, Some(0), "{}", again.stderr);
     assert!(!again.stderr.contains("ZooKeeper"), "{}", again.stderr);
     assert_eq!(first.stdout, again.stdout);
-    assert_eq!(json(&lab.path("first.json")), json(&lab.path("again.json")));
-    let other = simulate(&lab, "--waiters 10..50 --from first.json --recipes naive --quiet");
+    assert_eq!(json(&folder.path("first.json")), json(&folder.path("again.json")));
+    let other = simulate(&folder, "--waiters 10..50 --from first.json --recipes naive --quiet");
     assert_eq!((other.code, other.stderr.as_str()), (Some(0), ""));
     assert!(other.stdout.contains("naive: nothing was measured to hold the prediction against"), "{}", other.stdout);
 }
 
 #[test]
 fn an_impossible_simulation_is_refused_with_the_remedy() {
-    let lab = Lab::new();
-    fs::write(lab.path("text.json"), "no JSON").unwrap();
-    fs::write(lab.path("foreign.json"), r#"{"schema": "seckill-report/1"}"#).unwrap();
+    let folder = TestFolder::new();
+    fs::write(folder.path("text.json"), "no JSON").unwrap();
+    fs::write(folder.path("foreign.json"), r#"{"schema": "seckill-report/1"}"#).unwrap();
     for (args, said) in [
         ("--waiters 1000..10", "the range ends before it begins; write 10..1000"),
         ("--waiters ..", "write a range such as 100..100000"),
@@ -86,29 +87,29 @@ fn an_impossible_simulation_is_refused_with_the_remedy() {
         ("--from text.json", "name a file that `loadgen simulate --out FILE` wrote"),
         ("--from foreign.json", "name a file that `loadgen simulate --out FILE` wrote"),
     ] {
-        let finished = simulate(&lab, args);
+        let finished = simulate(&folder, args);
         assert_eq!((finished.code, finished.stdout.as_str()), (Some(64), ""), "{args}: {}", finished.stderr);
         assert!(finished.stderr.contains(said), "{args}: {}", finished.stderr);
     }
-    let unwritable = simulate(&lab, "--out missing/file.json");
+    let unwritable = simulate(&folder, "--out missing/file.json");
     assert_eq!((unwritable.code, unwritable.stdout.as_str()), (Some(3), ""));
     assert_eq!(unwritable.stderr, "error: could not write missing/file.json: No such file or directory (os error 2)\n");
-    let missing = simulate(&lab, "--from missing.json");
+    let missing = simulate(&folder, "--from missing.json");
     assert_eq!(missing.code, Some(64));
     assert!(missing.stderr.contains("missing.json is no simulation: No such file or directory"), "{}", missing.stderr);
 }
 
 #[test]
 fn an_interrupted_simulation_leaves_nothing() {
-    let lab = Lab::new();
+    let folder = TestFolder::new();
     let args = ["simulate", "--measure", "10,1000", "--recipes", "naive"];
-    let running = Running::start(&mut lab.loadgen_throwaway(args));
+    let running = Running::start(&mut folder.loadgen_throwaway(args));
     running.until_stderr("measuring naive with 1000 waiters");
-    let processes = lab.processes();
+    let processes = folder.processes();
     assert!(!processes.is_empty());
     running.signal(Signal::SIGINT);
     let (status, stdout) = running.wait();
     assert_eq!((status.code(), stdout.as_str()), (Some(130), ""));
     eventually("the server is gone", PATIENCE, || !processes.iter().any(|pid| crate::support::is_alive(*pid)));
-    eventually("its folder is gone", PATIENCE, || lab.is_clean());
+    eventually("its folder is gone", PATIENCE, || folder.is_clean());
 }

@@ -5,18 +5,18 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
-use crate::support::{Lab, PATIENCE, Running, demo_service, eventually, is_alive, under_nohup};
+use crate::support::{PATIENCE, Running, TestFolder, demo_service, eventually, is_alive, under_nohup};
 
 /// What a killed `loadgen` leaves has to be gone by then.
 const GONE_WITHIN: Duration = Duration::from_secs(10);
 
 /// A comparison in the middle of its second trial or later, and the processes behind it.
-fn in_mid_run(lab: &Lab) -> (Running, Vec<Pid>) {
+fn in_mid_run(folder: &TestFolder) -> (Running, Vec<Pid>) {
     let args =
         "compare --users 30 --stock 20 --trials 200 --instances 2 --strategies zk-naive --goose-report md".split(' ');
-    let running = Running::start(lab.loadgen_throwaway(args).arg("--demo-service").arg(demo_service()));
+    let running = Running::start(folder.loadgen_throwaway(args).arg("--demo-service").arg(demo_service()));
     running.until_stderr("trial 1/201");
-    let processes = lab.processes();
+    let processes = folder.processes();
     // Postgres, ZooKeeper, what keeps the data of the latter, and two instances.
     assert_eq!(processes.len(), 5);
     (running, processes)
@@ -24,51 +24,51 @@ fn in_mid_run(lab: &Lab) -> (Running, Vec<Pid>) {
 
 #[test]
 fn nothing_outlives_a_killed_comparison() {
-    let lab = Lab::new();
-    let (running, processes) = in_mid_run(&lab);
+    let folder = TestFolder::new();
+    let (running, processes) = in_mid_run(&folder);
     running.signal(Signal::SIGKILL);
     running.wait();
     eventually("every process is gone", GONE_WITHIN, || !processes.iter().any(|pid| is_alive(*pid)));
-    eventually("every folder is gone", GONE_WITHIN, || lab.is_clean());
+    eventually("every folder is gone", GONE_WITHIN, || folder.is_clean());
 }
 
 #[test]
 fn an_interrupted_comparison_reports_what_it_has_and_leaves_nothing() {
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
-        let lab = Lab::new();
-        let (running, processes) = in_mid_run(&lab);
+        let folder = TestFolder::new();
+        let (running, processes) = in_mid_run(&folder);
         running.signal(signal);
         let (status, stdout) = running.wait();
         assert_eq!(status.code(), Some(130));
         assert!(stdout.contains("verdict: ended before every trial was run: interrupted"), "{stdout}");
-        let report = lab.report();
+        let report = folder.report();
         assert_eq!((&report["ended_early"]["exit_code"], &report["verdict"]["exit_code"]), (&130.into(), &130.into()));
         let trials = report["trials"].as_array().unwrap().len();
         assert!((1..201).contains(&trials), "{trials}");
         assert_eq!(report["results"][0]["trials"], trials);
-        let of_goose = std::fs::read_dir(lab.path("report/goose")).unwrap();
+        let of_goose = std::fs::read_dir(folder.path("report/goose")).unwrap();
         assert_eq!(of_goose.count(), trials, "none is of the trial that was under way");
-        assert!(lab.is_clean() && !processes.iter().any(|pid| is_alive(*pid)), "something is left");
+        assert!(folder.is_clean() && !processes.iter().any(|pid| is_alive(*pid)), "something is left");
     }
 }
 
 #[test]
 fn a_second_interrupt_ends_the_program_at_once_and_the_rest_soon_after() {
-    let lab = Lab::new();
-    let (running, processes) = in_mid_run(&lab);
+    let folder = TestFolder::new();
+    let (running, processes) = in_mid_run(&folder);
     running.signal(Signal::SIGINT);
     running.signal(Signal::SIGTERM);
     let (status, _) = running.wait();
     assert_eq!(status.code(), Some(130));
     eventually("every process is gone", GONE_WITHIN, || !processes.iter().any(|pid| is_alive(*pid)));
-    eventually("every folder is gone", GONE_WITHIN, || lab.is_clean());
+    eventually("every folder is gone", GONE_WITHIN, || folder.is_clean());
 }
 
 #[test]
 fn a_comparison_under_nohup_outlives_its_terminal() {
-    let lab = Lab::new();
+    let folder = TestFolder::new();
     let args = "compare --users 10 --stock 5 --trials 3 --instances 1 --strategies pg-conditional".split(' ');
-    let mut command = lab.loadgen_throwaway(args);
+    let mut command = folder.loadgen_throwaway(args);
     let running = Running::start(&mut under_nohup(command.arg("--demo-service").arg(demo_service())));
     running.until_stderr("trial 1/4");
     running.signal(Signal::SIGHUP);
@@ -78,11 +78,11 @@ fn a_comparison_under_nohup_outlives_its_terminal() {
 
 #[test]
 fn an_interrupt_during_the_start_leaves_nothing() {
-    let lab = Lab::new();
-    let running = Running::start(lab.loadgen_throwaway(["compare"]).arg("--demo-service").arg(demo_service()));
-    eventually("a server is being started", PATIENCE, || !lab.processes().is_empty());
+    let folder = TestFolder::new();
+    let running = Running::start(folder.loadgen_throwaway(["compare"]).arg("--demo-service").arg(demo_service()));
+    eventually("a server is being started", PATIENCE, || !folder.processes().is_empty());
     running.signal(Signal::SIGINT);
     let (status, stdout) = running.wait();
     assert_eq!((status.code(), stdout.as_str()), (Some(130), ""));
-    assert!(lab.is_clean(), "something is left");
+    assert!(folder.is_clean(), "something is left");
 }

@@ -25,25 +25,25 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 const POLL: Duration = Duration::from_millis(20);
 
 /// A folder for everything that one run of `loadgen` and its children write.
-pub(crate) struct Lab {
+pub(crate) struct TestFolder {
     folder: TempDir,
 }
 
-impl Lab {
-    pub(crate) fn new() -> Lab {
+impl TestFolder {
+    pub(crate) fn new() -> TestFolder {
         let folder = tempfile::tempdir().unwrap();
         // Like /tmp: servers under accounts of their own make and remove their folders in it.
         fs::set_permissions(folder.path(), Permissions::from_mode(0o1777)).unwrap();
         fs::create_dir(folder.path().join("tmp")).unwrap();
         fs::set_permissions(folder.path().join("tmp"), Permissions::from_mode(0o1777)).unwrap();
-        Lab { folder }
+        TestFolder { folder }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// `loadgen` with its temporary folders in this lab.
+    /// `loadgen` with its temporary folders in this one.
     pub(crate) fn loadgen<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
         let mut command = testbed::with_default_signals(env!("CARGO_BIN_EXE_loadgen"));
         command
@@ -75,13 +75,13 @@ impl Lab {
         program
     }
 
-    /// The first instance that was started by [`Lab::noting_service`].
+    /// The first instance that was started by [`TestFolder::noting_service`].
     pub(crate) fn first_instance(&self) -> Pid {
         let pids = fs::read_to_string(self.path("pids")).unwrap();
         Pid::from_raw(pids.lines().next().unwrap().parse().unwrap())
     }
 
-    /// The processes that guards have started for this lab, and not yet seen end.
+    /// The processes that guards have started for this folder, and not yet seen end.
     pub(crate) fn processes(&self) -> Vec<Pid> {
         let folders = fs::read_dir(self.path("tmp")).unwrap().flatten();
         let pids = folders.filter_map(|folder| fs::read_to_string(folder.path().join("pid")).ok());

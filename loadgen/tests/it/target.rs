@@ -7,23 +7,23 @@ use std::os::unix::fs::PermissionsExt;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::{Lab, Running, demo_service, exports, finish, free_port};
+use crate::support::{Running, TestFolder, demo_service, exports, finish, free_port};
 
 #[test]
 fn a_service_that_is_up_can_be_listed_compared_and_stopped() {
-    let (lab, client) = (Lab::new(), Lab::new());
+    let (folder, client) = (TestFolder::new(), TestFolder::new());
     let port = free_port();
     let up = ["up", "--instances", "1", "--stock", "50", "--env", "lab.env", "--port", &port.to_string()];
-    let running = Running::start(lab.loadgen_throwaway(up).arg("--demo-service").arg(demo_service()));
+    let running = Running::start(folder.loadgen_throwaway(up).arg("--demo-service").arg(demo_service()));
     let told = running.until_stdout("# what was sold");
     let variables = exports(&told);
     let url = format!("http://127.0.0.1:{port}");
     assert_eq!(variables["SECKILL_URLS"], url);
     assert_every_strategy_has_a_sku(&told, &url);
     assert!(told.contains(&format!("#   {url}/docs/")), "{told:#?}");
-    let file = fs::read_to_string(lab.path("lab.env")).unwrap();
+    let file = fs::read_to_string(folder.path("lab.env")).unwrap();
     assert!(file.starts_with(&(told.join("\n") + "\n")), "{file}");
-    assert_eq!(fs::metadata(lab.path("lab.env")).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(fs::metadata(folder.path("lab.env")).unwrap().permissions().mode() & 0o777, 0o600);
 
     let listed = finish(&mut client.loadgen(["strategies", "--target", &url]));
     assert_eq!(listed.code, Some(0), "{}", listed.stderr);
@@ -67,8 +67,8 @@ fn a_service_that_is_up_can_be_listed_compared_and_stopped() {
     let (status, _) = running.wait();
     assert_eq!(status.code(), Some(0));
     TcpListener::bind(("127.0.0.1", port)).unwrap();
-    assert!(!lab.path("lab.env").exists(), "it outlives the lab");
-    assert!(lab.is_clean(), "something is left");
+    assert!(!folder.path("lab.env").exists(), "it outlives the lab");
+    assert!(folder.is_clean(), "something is left");
 }
 
 /// Checks the commands for buying that `up` prints: one SKU for each strategy, in the service's order.
@@ -95,9 +95,9 @@ fn assert_every_strategy_has_a_sku(told: &[String], url: &str) {
 
 #[test]
 fn the_strategies_are_listed_without_a_running_service() {
-    let lab = Lab::new();
-    let listed = finish(lab.loadgen(["strategies"]).arg("--demo-service").arg(demo_service()));
+    let folder = TestFolder::new();
+    let listed = finish(folder.loadgen(["strategies"]).arg("--demo-service").arg(demo_service()));
     assert_eq!(listed.code, Some(0), "{}", listed.stderr);
     assert!(listed.stdout.contains("unguarded") && listed.stdout.contains("pg-conditional"), "{}", listed.stdout);
-    assert!(lab.is_clean(), "something is left");
+    assert!(folder.is_clean(), "something is left");
 }

@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use nix::sys::signal::{Signal, killpg};
 use regex::Regex;
 
-use crate::support::{Lab, PATIENCE, Running, demo_service, eventually, zk_lock};
+use crate::support::{PATIENCE, Running, TestFolder, demo_service, eventually, zk_lock};
 
 const CHAPTERS: [&str; 5] = ["1-oversell", "2-herd", "3-queue", "4-fence", "5-batches"];
 /// What the shell prints behind the output of each step.
@@ -90,14 +90,14 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn open(lab: &Lab, script: &str) -> Terminal {
+    fn open(folder: &TestFolder, script: &str) -> Terminal {
         let mut path = env::var_os("PATH").unwrap_or_default();
         // Homebrew keeps `psql` out of PATH.
         path.push(OsString::from(":"));
         path.push(testbed::postgres_bin().unwrap());
         let mut shell = Command::new("sh");
-        shell.args(["-c", &format!("exec 2>&1\n{script}")]).current_dir(lab.path("")).stdin(Stdio::null());
-        shell.env("PATH", path).env("TMPDIR", lab.path("tmp")).env("LC_ALL", "C.UTF-8").process_group(0);
+        shell.args(["-c", &format!("exec 2>&1\n{script}")]).current_dir(folder.path("")).stdin(Stdio::null());
+        shell.env("PATH", path).env("TMPDIR", folder.path("tmp")).env("LC_ALL", "C.UTF-8").process_group(0);
         for name in ["DATABASE_URL", "ZOOKEEPER_CONNECT", "ADMIN_TOKEN"] {
             shell.env_remove(name);
         }
@@ -118,26 +118,26 @@ fn follow(chapter: &str) -> Vec<Vec<String>> {
 }
 
 fn run(chapter: &str, steps: &[Step]) -> Vec<Vec<String>> {
-    let lab = Lab::new();
-    fs::create_dir(lab.path("target")).unwrap();
+    let folder = TestFolder::new();
+    fs::create_dir(folder.path("target")).unwrap();
     let programs = demo_service().parent().unwrap();
     assert_eq!(zk_lock().parent(), Some(programs));
-    symlink(programs, lab.path("target/release")).unwrap();
+    symlink(programs, folder.path("target/release")).unwrap();
 
     let (first, second): (Vec<&Step>, Vec<&Step>) = steps.iter().partition(|step| step.is_first_terminal);
     let [first] = first.as_slice() else { panic!("{chapter} starts one lab") };
     let ready = first.shown[0].text.lines().last().unwrap().trim_end_matches('…');
-    let up = Terminal::open(&lab, &first.commands);
+    let up = Terminal::open(&folder, &first.commands);
     first.shown[0].assert_is_in(&up.running.until_stdout(ready));
 
     let script: String = second.iter().map(|step| format!("{}\necho '{END}'\n", step.commands)).collect();
-    let shell = Terminal::open(&lab, &script);
+    let shell = Terminal::open(&folder, &script);
     let outputs: Vec<_> = second.iter().map(|_| shell.running.until_stdout(END)).collect();
     for (step, output) in second.iter().zip(&outputs) {
         step.shown.iter().for_each(|shown| shown.assert_is_in(output));
     }
     killpg(up.running.pid(), Signal::SIGINT).unwrap();
-    eventually("the lab is gone", PATIENCE, || lab.is_clean());
+    eventually("the lab is gone", PATIENCE, || folder.is_clean());
     outputs
 }
 

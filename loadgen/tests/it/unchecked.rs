@@ -5,7 +5,7 @@ use testbed::TestChroot;
 use tokio::runtime::Runtime;
 
 use crate::broken::Broken;
-use crate::support::{Lab, demo_service, finish};
+use crate::support::{TestFolder, demo_service, finish};
 
 /// Changes every page of the history.
 fn of_history(mut change: impl FnMut(&mut Value) + Send) -> impl FnMut(&str, u16, &mut Value) -> u16 + Send {
@@ -94,13 +94,13 @@ fn another_zookeeper_than_the_service_s_is_refused() {
 
 #[test]
 fn a_lock_under_which_no_two_buyers_met_proves_nothing() {
-    let lab = Lab::new();
+    let folder = TestFolder::new();
     let args = "run zk-mutex --users 1 --stock 1 --trials 1 --no-warm-up --instances 1".split(' ');
-    let finished = finish(lab.loadgen(args).arg("--demo-service").arg(demo_service()));
+    let finished = finish(folder.loadgen(args).arg("--demo-service").arg(demo_service()));
     assert_eq!(finished.code, Some(1), "{}{}", finished.stdout, finished.stderr);
     assert!(finished.stdout.contains("load too weak"), "{}", finished.stdout);
     assert!(finished.stdout.contains("No two buyers met under the lock of zk-mutex"), "{}", finished.stdout);
-    assert_eq!(lab.report()["trials"][0]["history"]["contended"], 0);
+    assert_eq!(folder.report()["trials"][0]["history"]["contended"], 0);
 }
 
 /// Audits SKU 1, and expects the exit status and this line.

@@ -2,15 +2,15 @@
 
 use std::fs::File;
 
-use crate::support::{Lab, finish};
+use crate::support::{TestFolder, finish};
 
 fn assert_usage(args: &[&str], expected: &str) {
-    let lab = Lab::new();
-    let finished = finish(&mut lab.loadgen_throwaway(args));
+    let folder = TestFolder::new();
+    let finished = finish(&mut folder.loadgen_throwaway(args));
     assert_eq!(finished.code, Some(64), "{}", finished.stderr);
     assert!(finished.stderr.contains(expected), "{}", finished.stderr);
     assert_eq!(finished.stdout, "");
-    assert!(lab.is_clean());
+    assert!(folder.is_clean());
 }
 
 #[test]
@@ -30,12 +30,12 @@ fn a_target_without_its_database_is_a_usage_error() {
 
 #[test]
 fn up_replaces_no_file_that_it_did_not_write() {
-    let lab = Lab::new();
-    std::fs::write(lab.path("notes"), "mine").unwrap();
-    let finished = finish(&mut lab.loadgen_throwaway(["up", "--env", "notes"]));
+    let folder = TestFolder::new();
+    std::fs::write(folder.path("notes"), "mine").unwrap();
+    let finished = finish(&mut folder.loadgen_throwaway(["up", "--env", "notes"]));
     assert_eq!(finished.code, Some(64), "{}", finished.stderr);
     assert!(finished.stderr.starts_with("error: notes was not written by `loadgen up`"), "{}", finished.stderr);
-    assert_eq!(std::fs::read_to_string(lab.path("notes")).unwrap(), "mine");
+    assert_eq!(std::fs::read_to_string(folder.path("notes")).unwrap(), "mine");
 }
 
 #[test]
@@ -51,9 +51,9 @@ fn a_flag_without_meaning_for_an_export_is_a_usage_error() {
 
 #[test]
 fn a_mistake_in_a_plan_is_a_usage_error() {
-    let lab = Lab::new();
-    std::fs::write(lab.path("plan.toml"), "user = 3").unwrap();
-    let finished = finish(&mut lab.loadgen_throwaway(["compare", "--plan", "plan.toml"]));
+    let folder = TestFolder::new();
+    std::fs::write(folder.path("plan.toml"), "user = 3").unwrap();
+    let finished = finish(&mut folder.loadgen_throwaway(["compare", "--plan", "plan.toml"]));
     assert_eq!(finished.code, Some(64), "{}", finished.stderr);
     assert!(finished.stderr.starts_with("error: the plan plan.toml is wrong: "), "{}", finished.stderr);
 }
@@ -61,11 +61,11 @@ fn a_mistake_in_a_plan_is_a_usage_error() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_behind_standard_output_is_an_error() {
-    let lab = Lab::new();
+    let folder = TestFolder::new();
     for args in ["report --schema", "report --figures", "diff --schema", "completions bash", "--help", "report --help"]
     {
         let full = File::options().write(true).open("/dev/full").unwrap();
-        let output = lab.loadgen(args.split(' ')).stdout(full).output().unwrap();
+        let output = folder.loadgen(args.split(' ')).stdout(full).output().unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(3), "{args}: {stderr}");
         assert!(stderr.starts_with("error: could not write to standard output: "), "{args}: {stderr}");
@@ -74,27 +74,27 @@ fn a_full_disk_behind_standard_output_is_an_error() {
 
 #[test]
 fn every_command_has_a_manual_page() {
-    let lab = Lab::new();
-    let finished = finish(&mut lab.loadgen(["man", "--out", "pages"]));
+    let folder = TestFolder::new();
+    let finished = finish(&mut folder.loadgen(["man", "--out", "pages"]));
     assert_eq!(finished.code, Some(0), "{}", finished.stderr);
     for page in ["loadgen.1", "loadgen-compare.1", "loadgen-man.1"] {
-        let text = std::fs::read_to_string(lab.path("pages").join(page)).unwrap();
+        let text = std::fs::read_to_string(folder.path("pages").join(page)).unwrap();
         assert!(text.contains("\n.SH SYNOPSIS\n") && text.contains("\n.SH \"EXIT STATUS\"\n"), "{page}: {text}");
     }
 }
 
 #[test]
 fn help_lists_the_presets_with_their_descriptions() {
-    let lab = Lab::new();
-    let finished = finish(&mut lab.loadgen(["compare", "--help"]));
+    let folder = TestFolder::new();
+    let finished = finish(&mut folder.loadgen(["compare", "--help"]));
     assert!(finished.stdout.contains("- quick:  300 users for 100 units"), "{}", finished.stdout);
 }
 
 #[test]
 fn help_names_the_exit_codes_on_standard_output() {
-    let lab = Lab::new();
+    let folder = TestFolder::new();
     for args in [&["--help"][..], &["compare", "--help"]] {
-        let finished = finish(&mut lab.loadgen(args));
+        let finished = finish(&mut folder.loadgen(args));
         assert_eq!(finished.code, Some(0));
         assert!(finished.stdout.contains("  130  interrupted"), "{}", finished.stdout);
     }

@@ -29,7 +29,7 @@ const SETTLED_AFTER: Duration = Duration::from_millis(20);
 const QUIET_AFTER: Duration = Duration::from_millis(2);
 
 /// A throwaway server, on which one drain comes after the other.
-pub(crate) struct Lab {
+pub(crate) struct DrainServer {
     server: Arc<ZooKeeper>,
     drains: u32,
 }
@@ -56,9 +56,9 @@ struct Hold {
     released: Instant,
 }
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-impl Lab {
+impl DrainServer {
     /// Starts the server.
     ///
     /// # Errors
@@ -68,9 +68,9 @@ impl Lab {
     /// # Cancel safety
     ///
     /// What was started is stopped.
-    pub(crate) async fn start() -> Result<Lab, Error> {
+    pub(crate) async fn start() -> Result<DrainServer, Error> {
         let server = Arc::new(ZooKeeper::start(ZooKeeperConfig::default()).await?);
-        Ok(Lab { server, drains: 0 })
+        Ok(DrainServer { server, drains: 0 })
     }
 
     /// Lets `waiters` contenders of `sessions` sessions in turn queue for one lock, and lets each hold it once.
@@ -90,7 +90,7 @@ impl Lab {
         measured.map_err(|source| Error::Drain { recipe: recipe.name(), waiters, source })
     }
 
-    async fn measure(&self, recipe: Recipe, waiters: u32, sessions: u32, path: &str) -> Result<Point, Failure> {
+    async fn measure(&self, recipe: Recipe, waiters: u32, sessions: u32, path: &str) -> Result<Point, BoxError> {
         let opened = open(&self.server.connect_string(), sessions).await?;
         self.make_parents(recipe, path).await?;
         let locks: Vec<AnyLock> = opened.iter().map(|session| lock(recipe, session, path)).collect::<Result<_, _>>()?;
@@ -140,7 +140,7 @@ impl Lab {
     }
 
     /// Acquires the lock once from elsewhere, so that no waiter has to make its parents.
-    async fn make_parents(&self, recipe: Recipe, path: &str) -> Result<(), Failure> {
+    async fn make_parents(&self, recipe: Recipe, path: &str) -> Result<(), BoxError> {
         let session = connect(&self.server.connect_string()).await?;
         lock(recipe, &session, path)?.acquire().await?.release().await?;
         session.close().await?;
@@ -152,8 +152,8 @@ impl Lab {
         &self,
         cast: &Cast,
         waiters: u32,
-        tasks: &mut JoinSet<Result<Hold, Failure>>,
-    ) -> Result<(), Failure> {
+        tasks: &mut JoinSet<Result<Hold, BoxError>>,
+    ) -> Result<(), BoxError> {
         let began = Instant::now();
         let watches = cast.watches_expected(waiters - 1);
         while cast.asked.load(Ordering::Acquire) < waiters - 1 || self.server.metric("zk_watch_count").await? < watches
@@ -171,7 +171,7 @@ impl Lab {
     }
 
     /// Waits until the last notifications have come.
-    async fn settle(&self, sessions: &[Session]) -> Result<(), Failure> {
+    async fn settle(&self, sessions: &[Session]) -> Result<(), BoxError> {
         let mut before = None;
         loop {
             let now = (self.notifications().await?, traffic(sessions));
@@ -183,19 +183,19 @@ impl Lab {
         }
     }
 
-    async fn notifications(&self) -> Result<u64, Failure> {
+    async fn notifications(&self) -> Result<u64, BoxError> {
         let fired = self.server.metrics().await?.watches_fired_total();
         fired.ok_or_else(|| "the server does not count watch events".into())
     }
 }
 
 impl Cast {
-    async fn hold_once(&self, lock: &AnyLock, session: usize) -> Result<Hold, Failure> {
+    async fn hold_once(&self, lock: &AnyLock, session: usize) -> Result<Hold, BoxError> {
         let mut acquiring = pin!(lock.acquire());
         let mut has_asked = false;
         let held = poll_fn(|context| {
             let polled = acquiring.as_mut().poll(context);
-            // Polled once, it has its place in the queue of its process, or has sent its first request.
+            // Polled once, it is in the queue of its process, or has sent its first request.
             if !std::mem::replace(&mut has_asked, true) {
                 self.asked.fetch_add(1, Ordering::Release);
             }
@@ -213,7 +213,7 @@ impl Cast {
     }
 
     /// Waits until every waiter that was woken in vain watches the new holder. Returns when the last of them did.
-    async fn until_all_watch_again(&self) -> Result<Instant, Failure> {
+    async fn until_all_watch_again(&self) -> Result<Instant, BoxError> {
         let waiting = self.waiting.iter().filter(|waiting| waiting.load(Ordering::Acquire) > 0).count() as u64;
         loop {
             let stirred = self.last_stirred();
@@ -238,7 +238,7 @@ impl Cast {
         let sessions = self.waiting.iter().skip(usize::from(self.recipe == Recipe::Cohort));
         match self.recipe {
             Recipe::Mutex | Recipe::Handoff => u64::from(waiting),
-            // A session watches the one node, or has one place in the queue, however many of it wait.
+            // A session watches the one node, or has one node in the queue, however many of it wait.
             Recipe::Naive | Recipe::Cohort => {
                 sessions.filter(|waiting| waiting.load(Ordering::Acquire) > 0).count() as u64
             }
@@ -246,7 +246,7 @@ impl Cast {
     }
 }
 
-fn late(what: &str, within: Duration) -> Failure {
+fn late(what: &str, within: Duration) -> BoxError {
     format!("{what} within {}", humantime::format_duration(within)).into()
 }
 
@@ -254,7 +254,7 @@ async fn connect(connect_string: &str) -> Result<Session, zk_recipes::Error> {
     Session::connect(connect_string, SessionConfig::default().with_timeout(SESSION_TIMEOUT)).await
 }
 
-async fn open(connect_string: &str, count: u32) -> Result<Vec<Session>, Failure> {
+async fn open(connect_string: &str, count: u32) -> Result<Vec<Session>, BoxError> {
     let mut opened = Vec::new();
     let mut opening = JoinSet::new();
     for _ in 0..count {
@@ -281,7 +281,7 @@ fn lock(recipe: Recipe, session: &Session, path: &str) -> Result<AnyLock, zk_rec
     })
 }
 
-async fn give_back(held: LockGuard, granted: Instant, all_back: Instant) -> Result<Hold, Failure> {
+async fn give_back(held: LockGuard, granted: Instant, all_back: Instant) -> Result<Hold, BoxError> {
     let release_called = Instant::now();
     held.release().await?;
     Ok(Hold { granted, all_back, release_called, released: Instant::now() })

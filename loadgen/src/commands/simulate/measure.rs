@@ -4,7 +4,7 @@ use program::Progress;
 use simulation::{Measured, Point, Recipe};
 use stats::median;
 
-use super::drain::Lab;
+use super::drain::DrainServer;
 use crate::error::Error;
 
 /// Drains per point. Each figure of a point is their median.
@@ -33,7 +33,7 @@ pub(super) async fn measure(
     progress: &Progress,
 ) -> Result<Vec<Measured>, Error> {
     progress.stage("starting ZooKeeper");
-    let mut lab = Lab::start().await?;
+    let mut lab = DrainServer::start().await?;
     progress.stage("warming ZooKeeper up");
     for _ in 0..WARM_UPS {
         for recipe in recipes {

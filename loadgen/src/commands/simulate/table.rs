@@ -16,7 +16,7 @@ pub(crate) fn render(simulation: &Simulation) -> String {
     let rows = simulation.recipes.iter().flat_map(|of| of.points.iter().map(|point| row(simulation, of, point)));
     let table = framed(rows.collect());
     let mut text = format!(
-        "seed {}; predicted, and in brackets what was measured; * where that was held out of the fit\n{table}\n{}: {}\n",
+        "seed {}; predicted, and in brackets what was measured; * where that was left out of the fit\n{table}\n{}: {}\n",
         simulation.seed,
         DRAIN.name.to_lowercase(),
         DRAIN.text,
@@ -27,9 +27,9 @@ pub(crate) fn render(simulation: &Simulation) -> String {
     };
     line(model(&simulation.model));
     line(format!(
-        "fitted to the times of {} waiters, held out {}",
+        "fitted to the times of {} waiters, left out {}",
         list(&simulation.fitted_waiters),
-        list(&simulation.held_out_waiters)
+        list(&simulation.left_out_waiters)
     ));
     for of in &simulation.recipes {
         line(deviations(of));
@@ -64,7 +64,7 @@ fn framed(rows: Vec<Vec<String>>) -> Table {
 fn row(simulation: &Simulation, of: &RecipeSimulation, point: &Point) -> Vec<String> {
     let is_same = |measured: &&Point| (measured.waiters, measured.sessions) == (point.waiters, point.sessions);
     let measured = of.measured.iter().find(is_same);
-    let is_held_out = measured.is_some() && simulation.held_out_waiters.contains(&point.waiters);
+    let is_left_out = measured.is_some() && simulation.left_out_waiters.contains(&point.waiters);
     let per_release = |count: u64| as_f64(count) / f64::from(point.waiters);
     let beside = |shown: fn(&Point) -> String| match measured {
         Some(measured) => format!("{} ({})", shown(point), shown(measured)),
@@ -72,7 +72,7 @@ fn row(simulation: &Simulation, of: &RecipeSimulation, point: &Point) -> Vec<Str
     };
     vec![
         of.recipe.name().to_owned(),
-        format!("{}{}", count(point.waiters.into()), if is_held_out { "*" } else { "" }),
+        format!("{}{}", count(point.waiters.into()), if is_left_out { "*" } else { "" }),
         count(point.sessions.into()),
         beside(|point| count(point.notifications)),
         figure(per_release(point.notifications)),
@@ -107,7 +107,7 @@ fn deviations(of: &RecipeSimulation) -> String {
         [] => format!("{}: nothing was measured to hold the prediction against", of.recipe.name()),
         some => {
             let said: Vec<String> = some.iter().map(said).collect();
-            format!("{}: predicted ÷ measured where held out: {}", of.recipe.name(), said.join(", "))
+            format!("{}: predicted ÷ measured where left out: {}", of.recipe.name(), said.join(", "))
         }
     }
 }
@@ -115,7 +115,7 @@ fn deviations(of: &RecipeSimulation) -> String {
 fn overall(what: &str, accuracy: Option<Accuracy>) -> String {
     match accuracy {
         Some(Accuracy { comparisons, factor, factor_worst }) => format!(
-            "all {what} where held out: off by a factor of {} on average and {} at worst, of {} comparisons",
+            "all {what} where left out: off by a factor of {} on average and {} at worst, of {} comparisons",
             figure(factor),
             figure(factor_worst),
             count(comparisons),
@@ -134,7 +134,7 @@ mod tests {
     use simulation::{Measured, Recipe, compare, predict};
 
     #[test]
-    fn what_was_measured_stands_in_brackets_with_a_star_where_it_was_held_out() {
+    fn what_was_measured_stands_in_brackets_with_a_star_where_it_was_left_out() {
         let model = LatencyModel {
             read_ms: 0.2,
             commit_ms: 0.5,

@@ -17,12 +17,12 @@ pub(super) struct Pace {
     /// Time in which threads start requests, in seconds. `None`: each thread starts one.
     pub(super) duration_s: Option<u64>,
     /// The rate of all threads together, if it is limited.
-    pub(super) rate: Option<Rate>,
+    pub(super) rate: Option<PaceRate>,
 }
 
 /// The rate of all threads together.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Rate {
+pub(super) struct PaceRate {
     pub(super) per_s: Number,
     /// Time from one request of a thread to its next one, in seconds.
     pub(super) round_s: Number,
@@ -89,7 +89,7 @@ fn paced(rate_per_s: f64, duration_s: u64, users: u32) -> Pace {
     let threads = if whole_s < 1.0 { most } else { (rate_per_s * whole_s).round() as u32 };
     let round_s = f64::from(threads) / rate_per_s;
     let loops = (arrivals / f64::from(threads)).ceil() as u64;
-    let rate = Rate {
+    let rate = PaceRate {
         per_s: Number(rate_per_s),
         round_s: Number(round_s),
         throughput: Number(60.0 / round_s),

@@ -1,6 +1,6 @@
 //! The thresholds that k6 can check.
 
-use crate::export::load::Load;
+use crate::export::load::ExportedLoad;
 use crate::judge::metrics::K6;
 use crate::judge::thresholds::{Parts, Threshold};
 
@@ -28,7 +28,7 @@ pub(super) struct Rule<'a> {
 }
 
 impl<'a> Rules<'a> {
-    pub(super) fn of(load: &Load<'a>) -> Self {
+    pub(super) fn of(load: &ExportedLoad<'a>) -> Self {
         let mut rules = Rules { checked: Vec::new(), unchecked: Vec::new() };
         for threshold in &load.settings.thresholds {
             let parts = threshold.parts();
@@ -53,7 +53,7 @@ impl<'a> Rules<'a> {
     }
 }
 
-fn is_idle(threshold: &Threshold, load: &Load<'_>) -> bool {
+fn is_idle(threshold: &Threshold, load: &ExportedLoad<'_>) -> bool {
     let mut runs = load.runs.iter();
     !runs.any(|run| threshold.is_about(&run.strategy, run.users))
 }

@@ -2,11 +2,11 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use stats::joint::{self, Figure};
+use stats::joint::{self, SidesFigure};
 use stats::{EQUIVALENT, Estimate, SIGNIFICANCE, figures as format, median, paired, unpaired};
 
 use crate::judge::finding::Finding;
-use crate::judge::metrics::{Better, Compared, METRICS, Metric, Trials};
+use crate::judge::metrics::{Better, Compared, METRICS, Metric, TrialsOfStrategy};
 use crate::judge::result::StrategyResult;
 use crate::trial::plan::{Subject, named};
 use crate::trial::record::Trial;
@@ -127,7 +127,7 @@ pub(crate) struct Row {
     /// unit has none or zero, or did not reach it.
     pub(crate) ratio: Option<Estimate>,
     /// Two-sided p, corrected for all figures of its kind. It is exact: it counts the divisions of the units into two
-    /// sides, or the ways to change the places in pairs, or 10 000 of them where there are more than 20 000.
+    /// sides, or the ways to swap pairs, or 10 000 of them where there are more than 20 000.
     pub(crate) p: f64,
     /// The conclusion.
     pub(crate) conclusion: Conclusion,
@@ -171,7 +171,7 @@ impl Unit {
 }
 
 /// A figure in every unit, before its test.
-struct Measured {
+struct MeasuredFigure {
     subject: Subject,
     metric: &'static Metric,
     kind: Compared,
@@ -245,7 +245,7 @@ pub(crate) fn compare(sides: Sides<'_>, metrics: &[&'static Metric]) -> Vec<Row>
             let Some(unit) = sides.unit(kind).filter(|_| is_compared) else { continue };
             let (old, new) = (figures(metric, &of_old, unit, old), figures(metric, &of_new, unit, new));
             if old.iter().chain(&new).any(Option::is_some) {
-                measured.push(Measured { subject: subject.clone(), metric, kind, unit, old, new });
+                measured.push(MeasuredFigure { subject: subject.clone(), metric, kind, unit, old, new });
             }
         }
     }
@@ -263,7 +263,7 @@ fn varies(figures: &[Option<f64>]) -> bool {
 fn figures(metric: &Metric, subject: &Subject, unit: Unit, runs: &[Run<'_>]) -> Vec<Option<f64>> {
     let of_run = |run: &Run<'_>| {
         let all: Vec<&Trial> = run.blocks.iter().filter_map(|block| trial(block, subject)).collect();
-        metric.over(&Trials { all }).map(|estimate| estimate.value)
+        metric.over(&TrialsOfStrategy { all }).map(|estimate| estimate.value)
     };
     let of_block = |block: &Vec<&Trial>| metric.of_trial(trial(block, subject)?);
     match unit {
@@ -326,17 +326,17 @@ impl Run<'_> {
 }
 
 /// Tests all figures of one kind together.
-fn rows(measured: &[Measured], kind: Compared) -> Vec<Row> {
-    let measured: Vec<&Measured> = measured.iter().filter(|measured| measured.kind == kind).collect();
-    let figures: Vec<Figure> = measured.iter().map(|measured| measured.scaled()).collect();
+fn rows(measured: &[MeasuredFigure], kind: Compared) -> Vec<Row> {
+    let measured: Vec<&MeasuredFigure> = measured.iter().filter(|measured| measured.kind == kind).collect();
+    let figures: Vec<SidesFigure> = measured.iter().map(|measured| measured.scaled()).collect();
     let are_pairs = measured.first().is_some_and(|measured| measured.unit == Unit::Pair);
     let tested = if are_pairs { joint::test_pairs(&figures, SEED) } else { joint::test(&figures, SEED) };
     measured.into_iter().zip(tested).map(|(measured, tested)| measured.row(tested)).collect()
 }
 
-impl Measured {
+impl MeasuredFigure {
     /// The figure on the scale of its test: logarithms, if no unit has zero. What was not reached is twice the largest.
-    fn scaled(&self) -> Figure {
+    fn scaled(&self) -> SidesFigure {
         let values = || self.new.iter().chain(&self.old).flatten().copied();
         let is_positive = values().all(|value| value > 0.0);
         let not_reached = 2.0 * values().filter(|value| value.is_finite()).fold(0.5, f64::max);
@@ -345,7 +345,7 @@ impl Measured {
             if is_positive { value.ln() } else { value.abs() }
         };
         let scale = |values: &[Option<f64>]| values.iter().map(|value| value.map(scaled)).collect();
-        Figure { first: scale(&self.new), second: scale(&self.old) }
+        SidesFigure { first: scale(&self.new), second: scale(&self.old) }
     }
 
     fn row(&self, joint::Tested { p, first_is_larger }: joint::Tested) -> Row {

@@ -22,14 +22,14 @@ pub(crate) struct Metric {
     pub(crate) better: Better,
     /// What the figure means. It is text of the page, of the schema and of `docs/reports.md`.
     pub(crate) definition: &'static str,
-    pub(crate) source: Source,
+    pub(crate) source: FigureSource,
     /// Whether a strategy of this nature can have it.
     pub(crate) needs: fn(Nature) -> bool,
     /// Words that belong to the value, such as an upper bound or what is expected.
     pub(crate) beside: fn(&StrategyResult) -> Option<String>,
     /// Table of the page that shows it.
-    pub(crate) section: Section,
-    pub(crate) column: Column,
+    pub(crate) table: PageTable,
+    pub(crate) column: TableWidth,
     /// How `diff` compares it. Every further comparison tightens the correction for all of its kind.
     pub(crate) compared: Compared,
     /// Whether a trial has it only as a new record. Then the trials without it say nothing against it.
@@ -46,11 +46,11 @@ pub(crate) const ROW: Metric = Metric {
     kind: Kind::Number,
     better: Better::Lower,
     definition: "",
-    source: Source::Median(|_| None),
+    source: FigureSource::Median(|_| None),
     needs: |_| true,
     beside: |_| None,
-    section: Section::Sold,
-    column: Column::Page,
+    table: PageTable::Sold,
+    column: TableWidth::Page,
     compared: Compared::Never,
     is_record: false,
     k6: None,
@@ -108,7 +108,7 @@ pub(crate) enum Compared {
 }
 
 /// How trials give the value. Where trials that warm up are left out, the figure is of *measured* trials.
-pub(crate) enum Source {
+pub(crate) enum FigureSource {
     /// Median over the measured trials, with an interval.
     Median(fn(&Trial) -> Option<f64>),
     /// The value of all trials that is farthest from zero.
@@ -156,7 +156,7 @@ impl Nature {
 
 /// The table of the page that shows a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Section {
+pub(crate) enum PageTable {
     Sold,
     Response,
     Outcomes,
@@ -171,7 +171,7 @@ pub(crate) enum Section {
 
 /// Which tables of text show a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Column {
+pub(crate) enum TableWidth {
     /// The terminal, in 100 columns.
     Narrow,
     /// Markdown, and the terminal with `--wide`.
@@ -215,59 +215,59 @@ impl Metric {
     /// The value of one trial; nothing if the trial does not have it.
     pub(crate) fn of_trial(&self, trial: &Trial) -> Option<f64> {
         match self.source {
-            Source::Median(of)
-            | Source::Worst(of)
-            | Source::Largest(of)
-            | Source::Sum(of)
-            | Source::SumMeasured(of) => of(trial),
-            Source::Share(of) => share(of(trial)),
-            Source::Quantile(times, permille) => times(trial).quantile_ms(permille),
-            Source::Longest(times) => times(trial).max_ms(),
-            Source::Result(_) => None,
+            FigureSource::Median(of)
+            | FigureSource::Worst(of)
+            | FigureSource::Largest(of)
+            | FigureSource::Sum(of)
+            | FigureSource::SumMeasured(of) => of(trial),
+            FigureSource::Share(of) => share(of(trial)),
+            FigureSource::Quantile(times, permille) => times(trial).quantile_ms(permille),
+            FigureSource::Longest(times) => times(trial).max_ms(),
+            FigureSource::Result(_) => None,
         }
     }
 
     /// The value of the trials of one strategy and number of users; nothing if it follows from other fields.
-    pub(crate) fn over(&self, trials: &Trials<'_>) -> Option<Estimate> {
+    pub(crate) fn over(&self, trials: &TrialsOfStrategy<'_>) -> Option<Estimate> {
         let all = |of: fn(&Trial) -> Option<f64>| trials.all.iter().filter_map(move |trial| of(trial));
         let measured = |of: fn(&Trial) -> Option<f64>| trials.measured().filter_map(of);
         match self.source {
-            Source::Median(of) => median_estimate(&measured(of).collect::<Vec<_>>()),
-            Source::Worst(of) => all(of).reduce(|a, b| if b.abs() > a.abs() { b } else { a }).map(exact),
-            Source::Largest(of) => measured(of).reduce(f64::max).map(exact),
-            Source::Sum(of) => all(of).reduce(|a, b| a + b).map(exact),
-            Source::SumMeasured(of) => measured(of).reduce(|a, b| a + b).map(exact),
-            Source::Share(of) => {
+            FigureSource::Median(of) => median_estimate(&measured(of).collect::<Vec<_>>()),
+            FigureSource::Worst(of) => all(of).reduce(|a, b| if b.abs() > a.abs() { b } else { a }).map(exact),
+            FigureSource::Largest(of) => measured(of).reduce(f64::max).map(exact),
+            FigureSource::Sum(of) => all(of).reduce(|a, b| a + b).map(exact),
+            FigureSource::SumMeasured(of) => measured(of).reduce(|a, b| a + b).map(exact),
+            FigureSource::Share(of) => {
                 share(trials.measured().map(of).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))).map(exact)
             }
-            Source::Quantile(times, permille) => {
+            FigureSource::Quantile(times, permille) => {
                 Times::merged(trials.measured().map(times)).quantile_ms(permille).map(exact)
             }
-            Source::Longest(times) => {
+            FigureSource::Longest(times) => {
                 trials.measured().filter_map(|trial| times(trial).max_ms()).reduce(f64::max).map(exact)
             }
-            Source::Result(_) => None,
+            FigureSource::Result(_) => None,
         }
     }
 
     /// How many trials have the figure, if that is some of them and not all.
-    pub(crate) fn part(&self, trials: &Trials<'_>) -> Option<Part> {
+    pub(crate) fn part(&self, trials: &TrialsOfStrategy<'_>) -> Option<Part> {
         let has = |trial: &Trial| match self.source {
-            Source::Quantile(times, _) | Source::Longest(times) => times(trial).count() > 0,
+            FigureSource::Quantile(times, _) | FigureSource::Longest(times) => times(trial).count() > 0,
             _ => self.of_trial(trial).is_some(),
         };
-        let is_over_all = matches!(self.source, Source::Worst(_) | Source::Sum(_));
+        let is_over_all = matches!(self.source, FigureSource::Worst(_) | FigureSource::Sum(_));
         let is_of = |trial: &Trial| is_over_all || !trial.warm_up;
         let part = Part { trials: trials.count(|trial| is_of(trial) && has(trial)), of: trials.count(is_of) };
         let is_part = part.trials > 0 && part.trials < part.of;
-        (is_part && !self.is_record && !matches!(self.source, Source::Result(_))).then_some(part)
+        (is_part && !self.is_record && !matches!(self.source, FigureSource::Result(_))).then_some(part)
     }
 
     /// The value of a result; nothing if no trial was run, or none had it.
     pub(crate) fn of(&self, result: &StrategyResult) -> Option<Estimate> {
         match self.source {
             _ if result.trials == 0 => None,
-            Source::Result(of) => of(result),
+            FigureSource::Result(of) => of(result),
             _ => result.figures.get(self.key),
         }
     }
@@ -315,8 +315,10 @@ impl Metric {
     /// How many units have to be sold for the figure, if it is a quantile of the times of buyers who got a unit.
     pub(crate) fn sold_needed(&self) -> Option<SoldNeeded> {
         match (&self.source, self.k6) {
-            (Source::Quantile(_, permille), Some(K6::SoldTime(_))) => Some(SoldNeeded::InAll(sample_needed(*permille))),
-            (Source::Median(_), Some(K6::SoldTime(_))) => Some(SoldNeeded::InEach(sample_needed(500))),
+            (FigureSource::Quantile(_, permille), Some(K6::SoldTime(_))) => {
+                Some(SoldNeeded::InAll(sample_needed(*permille)))
+            }
+            (FigureSource::Median(_), Some(K6::SoldTime(_))) => Some(SoldNeeded::InEach(sample_needed(500))),
             _ => None,
         }
     }
@@ -337,12 +339,12 @@ pub(crate) enum SoldNeeded {
 }
 
 /// The trials of one strategy and number of users.
-pub(crate) struct Trials<'a> {
+pub(crate) struct TrialsOfStrategy<'a> {
     /// All of them, those that warm up included.
     pub(crate) all: Vec<&'a Trial>,
 }
 
-impl<'a> Trials<'a> {
+impl<'a> TrialsOfStrategy<'a> {
     /// Those that count: all but the ones that warm up.
     pub(crate) fn measured(&self) -> impl Iterator<Item = &'a Trial> {
         self.all.iter().copied().filter(|trial| !trial.warm_up)

@@ -4,7 +4,9 @@ use stats::figures as format;
 use stats::{Estimate, as_f64, rate};
 
 use super::generator;
-use super::metric::{Better, Column, Compared, K6, Kind, Metric, Nature, ROW, Section, Source, exact, rows};
+use super::metric::{
+    Better, Compared, FigureSource, K6, Kind, Metric, Nature, PageTable, ROW, TableWidth, exact, rows,
+};
 use crate::lab::cpu::GENERATOR;
 use crate::trial::record::Trial;
 
@@ -13,10 +15,10 @@ pub(crate) static METRICS: &[&Metric] = &joined::<{ ROWS.len() + generator::ROWS
 
 const fn joined<const N: usize>(first: &[&'static Metric], second: &[&'static Metric]) -> [&'static Metric; N] {
     let mut all = [first[0]; N];
-    let mut place = 0;
-    while place < N {
-        all[place] = if place < first.len() { first[place] } else { second[place - first.len()] };
-        place += 1;
+    let mut position = 0;
+    while position < N {
+        all[position] = if position < first.len() { first[position] } else { second[position - first.len()] };
+        position += 1;
     }
     all
 }
@@ -27,45 +29,45 @@ rows! {
         definition: "Trials that sold a unit too many or too few, lost an update, sold a unit twice or out of sequence, or told a \
             buyer something that the database denies; warm-up included. Beside it the exact one-sided 95 % upper bound of their \
             rate, if it is below one half: a few good trials prove little.",
-        source: Source::Result(|result| Some(exact(f64::from(result.bad_trials)))),
+        source: FigureSource::Result(|result| Some(exact(f64::from(result.bad_trials)))),
         beside: |result| {
             let bound = Some(result.bad_trial_rate_upper_95).filter(|bound| rate::is_telling(*bound));
             let bound = bound.map_or_else(String::new, |bound| format!(" (≤ {})", format::percent(bound)));
             Some(format!("of {}{bound}", result.trials))
         },
-        column: Column::Wide,
+        column: TableWidth::Wide,
     }
     OVERSOLD {
         key: "oversold", title: "Over\u{ad}sold", unit: "units, worst", kind: Kind::Count, better: Better::Zero,
         definition: "Units sold beyond the stock, in the worst trial; warm-up included.",
-        source: Source::Worst(|trial| Some(as_f64(trial.audit.oversold))),
+        source: FigureSource::Worst(|trial| Some(as_f64(trial.audit.oversold))),
         beside: |result| OVERSELL_RATE.value(result).filter(|rate| *rate > 0.0).map(|rate| format!("({})", format::percent(rate))),
-        column: Column::Narrow, compared: Compared::Exact, k6: Some(K6::SoldAtMost),
+        column: TableWidth::Narrow, compared: Compared::Exact, k6: Some(K6::SoldAtMost),
     }
     OVERSELL_RATE {
         key: "oversell_rate", title: "Oversell rate", unit: "of the stock, worst", kind: Kind::Share, better: Better::Zero,
         definition: "Units sold beyond the stock, divided by the stock, in the worst trial.",
-        source: Source::Result(|result| Some(exact(OVERSOLD.value(result)? / as_f64(result.stock)))),
-        section: Section::Rules,
+        source: FigureSource::Result(|result| Some(exact(OVERSOLD.value(result)? / as_f64(result.stock)))),
+        table: PageTable::Rules,
     }
     UNDERSOLD {
         key: "undersold", title: "Under\u{ad}sold", unit: "units, worst", kind: Kind::Count, better: Better::Zero,
         definition: "Units that buyers wanted and did not get although one of them was told \"sold out\", or although enough \
             buyers were told \"sold\" to take them all; worst trial.",
-        source: Source::Worst(|trial| Some(as_f64(trial.audit.undersold))),
-        column: Column::Narrow, compared: Compared::Exact, k6: Some(K6::SoldAtLeast),
+        source: FigureSource::Worst(|trial| Some(as_f64(trial.audit.undersold))),
+        column: TableWidth::Narrow, compared: Compared::Exact, k6: Some(K6::SoldAtLeast),
     }
     LOST_UPDATES {
         key: "lost_updates", title: "Lost updates", unit: "worst", kind: Kind::Count, better: Better::Zero,
         definition: "Initial stock − final stock − units sold, in the worst trial. Negative: the deduction of an order was \
             overwritten. Positive: stock vanished without an order.",
-        source: Source::Worst(|trial| Some(as_f64(trial.audit.lost_updates))),
+        source: FigureSource::Worst(|trial| Some(as_f64(trial.audit.lost_updates))),
         compared: Compared::Exact,
     }
     DOUBLE_SALES {
         key: "double_sales", title: "Sold twice", unit: "units, worst", kind: Kind::Count, better: Better::Zero,
         definition: "Orders for a unit that an earlier order had taken already, in the worst trial.",
-        source: Source::Worst(|trial| Some(as_f64(trial.audit.double_sales))),
+        source: FigureSource::Worst(|trial| Some(as_f64(trial.audit.double_sales))),
         compared: Compared::Exact,
     }
     OUT_OF_SEQUENCE {
@@ -73,26 +75,26 @@ rows! {
         definition: "Orders that do not continue the sequence of the sale, in the worst trial. An order begins with the units \
             that the order before it left. The orders of a batch follow each other, and their numbers grow. Absent if the orders \
             do not say how many units they left.",
-        source: Source::Worst(|trial| trial.audit.out_of_sequence.map(as_f64)),
+        source: FigureSource::Worst(|trial| trial.audit.out_of_sequence.map(as_f64)),
     }
     UNBALANCED {
         key: "unbalanced", title: "Ledger", unit: "trials not balanced", kind: Kind::Count, better: Better::Zero,
         definition: "Trials whose orders are not exactly those that buyers were told of, or are not as buyers were told, \
             indeterminate ones apart.",
-        source: Source::Sum(|trial| Some(f64::from(u8::from(!trial.ledger_balanced)))),
+        source: FigureSource::Sum(|trial| Some(f64::from(u8::from(!trial.ledger_balanced)))),
     }
     OVERLAPS {
         key: "overlaps", title: "Overlaps", unit: "all trials", kind: Kind::Count, better: Better::Zero,
         definition: "Critical sections that were entered while as many others were inside as the lock permits, by the \
             instances' own clocks. Absent where sections may overlap, or without a history.",
-        source: Source::Sum(|trial| trial.history.as_ref()?.overlaps.map(as_f64)),
+        source: FigureSource::Sum(|trial| trial.history.as_ref()?.overlaps.map(as_f64)),
         needs: |nature| nature.permits.is_some() && !nature.oversells,
-        column: Column::Wide,
+        column: TableWidth::Wide,
     }
     TOKEN_REGRESSIONS {
         key: "token_regressions", title: "Token regres\u{ad}sions", unit: "all trials", kind: Kind::Count, better: Better::Zero,
         definition: "Holds whose fencing token is not above the tokens of all earlier holds.",
-        source: Source::Sum(|trial| trial.history.as_ref()?.token_regressions.map(as_f64)),
+        source: FigureSource::Sum(|trial| trial.history.as_ref()?.token_regressions.map(as_f64)),
         needs: |nature| nature.has_zookeeper_lock() && nature.excludes(),
     }
     TOKENS_OUT_OF_ORDER {
@@ -100,7 +102,7 @@ rows! {
         better: Better::Zero,
         definition: "Orders with a lower fencing token than an order that was sold before. Absent without tokens, and of a \
             lock with several permits.",
-        source: Source::Sum(|trial| trial.audit.tokens_out_of_order.map(as_f64)),
+        source: FigureSource::Sum(|trial| trial.audit.tokens_out_of_order.map(as_f64)),
         needs: |nature| nature.has_zookeeper_lock() && (nature.excludes() || nature.permits.is_none()),
     }
     OVERTAKEN_IN_BATCH {
@@ -108,246 +110,246 @@ rows! {
         better: Better::Zero,
         definition: "Orders that a batch sold after the order of a buyer that arrived later at the same instance. Absent without \
             batches, or if the history does not tell when their buyers arrived.",
-        source: Source::Sum(|trial| trial.audit.overtaken_in_batch.map(as_f64)),
+        source: FigureSource::Sum(|trial| trial.audit.overtaken_in_batch.map(as_f64)),
         needs: |nature| nature.permits.is_none() && !nature.oversells,
-        section: Section::Handover,
+        table: PageTable::Handover,
     }
     INDETERMINATE {
         key: "indeterminate", title: "Indeter\u{ad}minate", unit: "orders", kind: Kind::Count,
         definition: "Orders in the database whose buyers saw an error or nothing. They are held against nobody.",
-        source: Source::Sum(|trial| Some(as_f64(trial.audit.indeterminate))),
+        source: FigureSource::Sum(|trial| Some(as_f64(trial.audit.indeterminate))),
     }
     BUYERS {
         key: "n", title: "n", unit: "sold", kind: Kind::Count, better: Better::Neither,
         definition: "Buyers who got a unit in a measured trial: the sample of the response times.",
-        source: Source::SumMeasured(|trial| Some(as_f64(trial.latency.response.sold.count()))),
-        section: Section::Response,
+        source: FigureSource::SumMeasured(|trial| Some(as_f64(trial.latency.response.sold.count()))),
+        table: PageTable::Response,
     }
     GOODPUT {
         key: "goodput", title: "Sold", unit: "units/s", better: Better::Higher,
         definition: "Units of the stock sold a second, from the first start to the last sale; units beyond the stock do not \
             count. Median over the trials.",
-        source: Source::Median(|trial| trial.goodput_per_s),
-        section: Section::Response, column: Column::Narrow, compared: Compared::Times,
+        source: FigureSource::Median(|trial| trial.goodput_per_s),
+        table: PageTable::Response, column: TableWidth::Narrow, compared: Compared::Times,
     }
     P50 {
         key: "p50", title: "p50", unit: "ms", kind: Kind::Time,
         definition: "Median response time of the buyers who got a unit. Median over the trials, of which each needs 20 such \
             buyers.",
-        source: Source::Median(|trial| trial.latency.response.sold.quantile_ms(500)),
-        section: Section::Response, column: Column::Narrow, compared: Compared::Times, k6: Some(K6::SoldTime("p(50)")),
+        source: FigureSource::Median(|trial| trial.latency.response.sold.quantile_ms(500)),
+        table: PageTable::Response, column: TableWidth::Narrow, compared: Compared::Times, k6: Some(K6::SoldTime("p(50)")),
     }
     P90 {
         key: "p90", title: "p90", unit: "ms", kind: Kind::Time,
         definition: "90 % of the buyers who got a unit waited at most this long, all trials merged.",
-        source: Source::Quantile(|trial| &trial.latency.response.sold, 900),
-        section: Section::Response, column: Column::Wide, compared: Compared::Times, k6: Some(K6::SoldTime("p(90)")),
+        source: FigureSource::Quantile(|trial| &trial.latency.response.sold, 900),
+        table: PageTable::Response, column: TableWidth::Wide, compared: Compared::Times, k6: Some(K6::SoldTime("p(90)")),
     }
     P95 {
         key: "p95", title: "p95", unit: "ms", kind: Kind::Time,
         definition: "95 % of the buyers who got a unit waited at most this long, all trials merged.",
-        source: Source::Quantile(|trial| &trial.latency.response.sold, 950),
-        section: Section::Rules, k6: Some(K6::SoldTime("p(95)")),
+        source: FigureSource::Quantile(|trial| &trial.latency.response.sold, 950),
+        table: PageTable::Rules, k6: Some(K6::SoldTime("p(95)")),
     }
     P99 {
         key: "p99", title: "p99", unit: "ms", kind: Kind::Time,
         definition: "99 % of the buyers who got a unit waited at most this long, all trials merged.",
-        source: Source::Quantile(|trial| &trial.latency.response.sold, 990),
-        section: Section::Response, column: Column::Narrow, compared: Compared::Times, k6: Some(K6::SoldTime("p(99)")),
+        source: FigureSource::Quantile(|trial| &trial.latency.response.sold, 990),
+        table: PageTable::Response, column: TableWidth::Narrow, compared: Compared::Times, k6: Some(K6::SoldTime("p(99)")),
     }
     P999 {
         key: "p999", title: "p99.9", unit: "ms", kind: Kind::Time,
         definition: "99.9 % of the buyers who got a unit waited at most this long, all trials merged.",
-        source: Source::Quantile(|trial| &trial.latency.response.sold, 999),
-        section: Section::Rules, k6: Some(K6::SoldTime("p(99.9)")),
+        source: FigureSource::Quantile(|trial| &trial.latency.response.sold, 999),
+        table: PageTable::Rules, k6: Some(K6::SoldTime("p(99.9)")),
     }
     MAX {
         key: "max", title: "Longest", unit: "ms", kind: Kind::Time,
         definition: "The longest response time of a buyer who got a unit.",
-        source: Source::Longest(|trial| &trial.latency.response.sold),
-        section: Section::Response, column: Column::Wide, compared: Compared::Times, k6: Some(K6::SoldTime("max")),
+        source: FigureSource::Longest(|trial| &trial.latency.response.sold),
+        table: PageTable::Response, column: TableWidth::Wide, compared: Compared::Times, k6: Some(K6::SoldTime("max")),
     }
     RATIO {
         key: "ratio", title: "Ratio", unit: "to the refer\u{ad}ence", kind: Kind::Ratio,
         definition: "Median response time as a multiple of the reference's, paired within blocks, with its exact 95 % \
             interval from Walsh averages. ~: no significant difference, or within 5 %. ?: too few trials to find any. \
             1 for the reference itself. Strategies that sold wrongly or were not decided have none.",
-        source: Source::Result(|result| {
+        source: FigureSource::Result(|result| {
             let Some(ratio) = result.ratio_to_reference else { return result.is_reference().then(|| exact(1.0)) };
             Some(Estimate { value: ratio.estimate, low: ratio.low, high: ratio.high })
         }),
-        needs: |nature| !nature.oversells, section: Section::Response, column: Column::Narrow,
+        needs: |nature| !nature.oversells, table: PageTable::Response, column: TableWidth::Narrow,
     }
     SILENCE_MAX {
         key: "silence_max", title: "Longest silence", unit: "ms", kind: Kind::Time,
         definition: "Longest time in which somebody waited for an answer and nobody got one, in the worst trial.",
-        source: Source::Largest(|trial| trial.silence_max_ms),
-        section: Section::Response, column: Column::Wide,
+        source: FigureSource::Largest(|trial| trial.silence_max_ms),
+        table: PageTable::Response, column: TableWidth::Wide,
     }
     P50_CORRECTED {
         key: "p50_corrected", title: "p50", unit: "ms, corrected", kind: Kind::Time,
         definition: "Median response time of the buyers who got a unit in a closed loop, corrected as wrk does: with the requests \
             that a user would have made while it waited. Absent in other models.",
-        source: Source::Quantile(|trial| &trial.latency.corrected_sold, 500),
-        section: Section::Rules,
+        source: FigureSource::Quantile(|trial| &trial.latency.corrected_sold, 500),
+        table: PageTable::Rules,
     }
     P90_CORRECTED {
         key: "p90_corrected", title: "p90", unit: "ms, corrected", kind: Kind::Time,
         definition: "The 90th percentile of the same times.",
-        source: Source::Quantile(|trial| &trial.latency.corrected_sold, 900),
-        section: Section::Rules,
+        source: FigureSource::Quantile(|trial| &trial.latency.corrected_sold, 900),
+        table: PageTable::Rules,
     }
     P99_CORRECTED {
         key: "p99_corrected", title: "p99", unit: "ms, corrected", kind: Kind::Time,
         definition: "The 99th percentile of the same times.",
-        source: Source::Quantile(|trial| &trial.latency.corrected_sold, 990),
-        section: Section::Rules,
+        source: FigureSource::Quantile(|trial| &trial.latency.corrected_sold, 990),
+        table: PageTable::Rules,
     }
     SOLD_OUT_AFTER {
         key: "sold_out_after", title: "Sold out after", unit: "ms", kind: Kind::Time,
         definition: "From the release of the buyers until the buyer of the last unit had the answer. Absent if not every unit was \
             confirmed. Median over the trials.",
-        source: Source::Median(|trial| trial.sold_out_after_ms),
-        section: Section::Response, column: Column::Wide,
+        source: FigureSource::Median(|trial| trial.sold_out_after_ms),
+        table: PageTable::Response, column: TableWidth::Wide,
     }
     REFUSED {
         key: "refused", title: "Refused", unit: "of the requests", kind: Kind::Share,
         definition: "Requests that were refused with the promise that nothing was written.",
-        source: Source::Share(|trial| (trial.answers.refused, trial.answers.total())),
-        section: Section::Outcomes, compared: Compared::Exact, k6: Some(K6::Rate("refused")),
+        source: FigureSource::Share(|trial| (trial.answers.refused, trial.answers.total())),
+        table: PageTable::Outcomes, compared: Compared::Exact, k6: Some(K6::Rate("refused")),
     }
     ERRORS {
         key: "errors", title: "Errors", unit: "of the requests", kind: Kind::Share,
         definition: "Requests that ended in an error or a timeout: the unit may have been sold.",
-        source: Source::Share(|trial| (trial.answers.failed(), trial.answers.total())),
-        section: Section::Outcomes, compared: Compared::Exact, k6: Some(K6::Rate("errors")),
+        source: FigureSource::Share(|trial| (trial.answers.failed(), trial.answers.total())),
+        table: PageTable::Outcomes, compared: Compared::Exact, k6: Some(K6::Rate("errors")),
     }
     HANDOVERS {
         key: "handovers", title: "Hand-overs", unit: "n", kind: Kind::Count, better: Better::Neither,
         definition: "Releases of the lock after which a waiter entered, where the history tells.",
-        source: Source::SumMeasured(|trial| some_count(trial.handovers.count())),
-        section: Section::Handover,
+        source: FigureSource::SumMeasured(|trial| some_count(trial.handovers.count())),
+        table: PageTable::Handover,
     }
     HANDOVER_P50 {
         key: "handover_p50", title: "Hand-over p50", unit: "ms", kind: Kind::Time,
         definition: "Median time from a release of the lock to the entry of the next waiter. Median over the trials.",
-        source: Source::Median(|trial| trial.handovers.quantile_ms(500)),
-        needs: Nature::excludes, section: Section::Handover,
+        source: FigureSource::Median(|trial| trial.handovers.quantile_ms(500)),
+        needs: Nature::excludes, table: PageTable::Handover,
     }
     HANDOVER_P99 {
         key: "handover_p99", title: "Hand-over p99", unit: "ms", kind: Kind::Time,
         definition: "99 % of the hand-overs took at most this long.",
-        source: Source::Quantile(|trial| &trial.handovers, 990),
-        needs: Nature::excludes, section: Section::Handover,
+        source: FigureSource::Quantile(|trial| &trial.handovers, 990),
+        needs: Nature::excludes, table: PageTable::Handover,
     }
     HANDOVER_MAX {
         key: "handover_max", title: "Longest hand-over", unit: "ms", kind: Kind::Time,
         definition: "The longest time from a release of the lock to the entry of the next waiter.",
-        source: Source::Longest(|trial| &trial.handovers),
-        needs: Nature::excludes, section: Section::Handover,
+        source: FigureSource::Longest(|trial| &trial.handovers),
+        needs: Nature::excludes, table: PageTable::Handover,
     }
     INSIDE_MAX {
         key: "inside_max", title: "Inside at once", unit: "most", kind: Kind::Count, better: Better::Neither,
         definition: "Most visitors of the critical section of one SKU at one instant.",
-        source: Source::Worst(|trial| trial.history.as_ref().map(|history| as_f64(history.inside_max))),
-        section: Section::Handover,
+        source: FigureSource::Worst(|trial| trial.history.as_ref().map(|history| as_f64(history.inside_max))),
+        table: PageTable::Handover,
     }
     INVERSION_SHARE {
         key: "inversion_share", title: "Out of order", unit: "of all pairs", kind: Kind::Share, better: Better::Neither,
         definition: "Share of the pairs of buyers that were served in another order than they asked in: 0 for a queue, about \
             one half for a lock without an order. Median over the trials.",
-        source: Source::Median(|trial| trial.history.as_ref()?.inversion_share()),
-        section: Section::Handover,
+        source: FigureSource::Median(|trial| trial.history.as_ref()?.inversion_share()),
+        table: PageTable::Handover,
     }
     NOTIFICATIONS_PER_RELEASE {
         key: "notifications_per_release", title: "Notifi\u{ad}cations", unit: "per release",
         definition: "Watch events that ZooKeeper sent for each release of the lock. Beside it what is expected when all users \
             wait at once. Absent when buyers got no decision, as their releases are unknown. Median over the trials.",
-        source: Source::Median(|trial| trial.zookeeper.notifications_per_release()),
+        source: FigureSource::Median(|trial| trial.zookeeper.notifications_per_release()),
         beside: |result| result.notifications_per_release_expected.map(|expected| format!("of {}", format::figure(expected))),
-        needs: Nature::has_zookeeper_lock, section: Section::Herd, column: Column::Narrow, compared: Compared::Cost,
+        needs: Nature::has_zookeeper_lock, table: PageTable::Herd, column: TableWidth::Narrow, compared: Compared::Cost,
     }
     CLIENT_NOTIFICATIONS {
         key: "client_notifications_per_release", title: "Received", unit: "per release",
         definition: "Watch events that the instances' sessions received for each release. Median over the trials.",
-        source: Source::Median(|trial| trial.zookeeper.client_notifications_per_release()),
-        needs: Nature::has_zookeeper_lock, section: Section::Herd,
+        source: FigureSource::Median(|trial| trial.zookeeper.client_notifications_per_release()),
+        needs: Nature::has_zookeeper_lock, table: PageTable::Herd,
     }
     WAKE_MAX {
         key: "wake_max", title: "Woken at once", unit: "most", kind: Kind::Count,
         definition: "Most connections that one deletion woke, where a trial woke more than any before it on that server.",
-        source: Source::Worst(|trial| trial.zookeeper.wake_max.map(as_f64)),
-        section: Section::Herd, is_record: true,
+        source: FigureSource::Worst(|trial| trial.zookeeper.wake_max.map(as_f64)),
+        table: PageTable::Herd, is_record: true,
     }
     NOTIFICATIONS {
         key: "notifications", title: "Notifi\u{ad}cations", unit: "a trial",
         definition: "Watch events of a trial, as the servers count them, or else the instances' sessions. Beside them what is \
             expected when all users wait at once. Median over the trials.",
-        source: Source::Median(|trial| trial.zookeeper.notifications().map(as_f64)),
+        source: FigureSource::Median(|trial| trial.zookeeper.notifications().map(as_f64)),
         beside: |result| result.notifications_expected.map(|expected| format!("of {}", format::count(expected))),
-        section: Section::Herd,
+        table: PageTable::Herd,
     }
     REQUESTS_PER_SALE {
         key: "requests_per_sale", title: "Requests", unit: "per sale",
         definition: "Requests to ZooKeeper for each unit sold. Median over the trials.",
-        source: Source::Median(|trial| trial.per_sale(trial.zookeeper.client_requests.map(as_f64))),
-        section: Section::Herd, column: Column::Wide, compared: Compared::Cost,
+        source: FigureSource::Median(|trial| trial.per_sale(trial.zookeeper.client_requests.map(as_f64))),
+        table: PageTable::Herd, column: TableWidth::Wide, compared: Compared::Cost,
     }
     BYTES_PER_SALE {
         key: "bytes_per_sale", title: "Bytes", unit: "per sale",
         definition: "Bytes to and from ZooKeeper for each unit sold. Median over the trials.",
-        source: Source::Median(|trial| trial.per_sale(trial.zookeeper.client_bytes().map(as_f64))),
-        section: Section::Herd,
+        source: FigureSource::Median(|trial| trial.per_sale(trial.zookeeper.client_bytes().map(as_f64))),
+        table: PageTable::Herd,
     }
     COMMITS_PER_SALE {
         key: "commits_per_sale", title: "Commits", unit: "per sale",
         definition: "Transactions that wrote or locked a row and were committed, for each unit sold. Median over the trials.",
-        source: Source::Median(|trial| trial.per_sale(trial.postgres.commits.map(as_f64))),
-        section: Section::Database,
+        source: FigureSource::Median(|trial| trial.per_sale(trial.postgres.commits.map(as_f64))),
+        table: PageTable::Database,
         compared: Compared::Cost,
     }
     BATCH {
         key: "batch", title: "Batch", unit: "sales per commit", better: Better::Neither,
         definition: "Orders that one transaction wrote, on average. Median over the trials.",
-        source: Source::Median(|trial| trial.postgres.batch_mean),
-        section: Section::Database,
+        source: FigureSource::Median(|trial| trial.postgres.batch_mean),
+        table: PageTable::Database,
     }
     BATCH_MAX {
         key: "batch_max", title: "Largest batch", unit: "sales", kind: Kind::Count, better: Better::Neither,
         definition: "Most orders that one transaction wrote.",
-        source: Source::Largest(|trial| trial.postgres.batch_max.map(as_f64)),
-        section: Section::Database,
+        source: FigureSource::Largest(|trial| trial.postgres.batch_max.map(as_f64)),
+        table: PageTable::Database,
     }
     ROLLBACKS {
         key: "rollbacks", title: "Rollbacks", unit: "measured trials", kind: Kind::Count,
         definition: "Transactions that wrote or locked a row and were rolled back.",
-        source: Source::SumMeasured(|trial| trial.postgres.rollbacks.map(as_f64)),
-        section: Section::Database,
+        source: FigureSource::SumMeasured(|trial| trial.postgres.rollbacks.map(as_f64)),
+        table: PageTable::Database,
     }
     WAL_BYTES_PER_SALE {
         key: "wal_bytes_per_sale", title: "Write-ahead log", unit: "bytes per sale",
         definition: "Bytes of Postgres' write-ahead log for each unit sold. Median over the trials.",
-        source: Source::Median(|trial| trial.per_sale(trial.postgres.wal_bytes.map(as_f64))),
-        section: Section::Database, compared: Compared::Times,
+        source: FigureSource::Median(|trial| trial.per_sale(trial.postgres.wal_bytes.map(as_f64))),
+        table: PageTable::Database, compared: Compared::Times,
     }
     LOCK_WAIT_PER_SALE {
         key: "lock_wait_per_sale", title: "Lock wait", unit: "ms per sale", kind: Kind::Time,
         definition: "Time that connections waited for locks of Postgres, added up and estimated from samples, for each unit \
             sold. Median over the trials.",
-        source: Source::Median(|trial| trial.per_sale(trial.postgres.lock_wait_ms)),
-        section: Section::Database,
+        source: FigureSource::Median(|trial| trial.per_sale(trial.postgres.lock_wait_ms)),
+        table: PageTable::Database,
     }
     LOCK_WAITING_MAX {
         key: "lock_waiting_max", title: "Waiting at once", unit: "most seen", kind: Kind::Count,
         definition: "Most connections that were seen to wait for a lock of Postgres at one instant.",
-        source: Source::Largest(|trial| trial.postgres.lock_waiting_max.map(as_f64)),
-        section: Section::Database,
+        source: FigureSource::Largest(|trial| trial.postgres.lock_waiting_max.map(as_f64)),
+        table: PageTable::Database,
     }
     CPU_PER_REQUEST {
         key: "cpu_per_request", title: "All but the generator", unit: "ms per request", kind: Kind::Time,
         definition: "Processor time of the service and the servers for each request. Median over the trials.",
-        source: Source::Median(cpu_per_request),
-        section: Section::Processors,
+        source: FigureSource::Median(cpu_per_request),
+        table: PageTable::Processors,
     }
 }
 

@@ -14,16 +14,16 @@ pub(super) fn differences_of_sides(old: &[Report], new: &[Report]) -> Result<Vec
     let mut found = Vec::new();
     for (side, reports) in [("old", old), ("new", new)] {
         let Some(first) = reports.first() else { return Err(Error::Usage(format!("the {side} side has no run"))) };
-        for (place, report) in reports.iter().enumerate() {
+        for (position, report) in reports.iter().enumerate() {
             let is_same =
                 |other: &Report| (&other.generated_at, other.plan.seed) == (&report.generated_at, report.plan.seed);
-            if reports[..place].iter().any(is_same) {
+            if reports[..position].iter().any(is_same) {
                 let when = &report.generated_at;
                 return Err(Error::Usage(format!("the {side} side has the run that ended at {when} twice")));
             }
             let mut of_run = [plan_differences(first, report), code_differences(first, report)].concat();
             of_run.extend(cut(report));
-            let number = place + 1;
+            let number = position + 1;
             found.extend(of_run.into_iter().map(|what| format!("run {number} of the {side} side: {what}")));
         }
     }

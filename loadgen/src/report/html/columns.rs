@@ -1,18 +1,18 @@
-//! The figures of a section of the page, as columns of its table.
+//! The figures of a table of the page, as its columns.
 
-use crate::judge::metrics::{Better, Metric, Section};
+use crate::judge::metrics::{Better, Metric, PageTable};
 use crate::judge::result::StrategyResult;
-use crate::report::html::page::{Cell, Column, Mark};
+use crate::report::html::page::{Cell, Emphasis, TableColumn};
 
-/// One column for each figure of the section.
-pub(super) fn columns(metrics: &[&Metric], section: Section) -> Vec<Column> {
-    let own = metrics.iter().filter(|metric| metric.section == section);
-    own.map(|metric| Column::figures(metric.title, metric.unit)).collect()
+/// One column for each figure of the table.
+pub(super) fn columns(metrics: &[&Metric], table: PageTable) -> Vec<TableColumn> {
+    let own = metrics.iter().filter(|metric| metric.table == table);
+    own.map(|metric| TableColumn::figures(metric.title, metric.unit)).collect()
 }
 
 /// The cells of a result in these columns.
-pub(super) fn cells(metrics: &[&Metric], section: Section, result: &StrategyResult) -> Vec<Cell> {
-    metrics.iter().filter(|metric| metric.section == section).map(|metric| cell(metric, result)).collect()
+pub(super) fn cells(metrics: &[&Metric], table: PageTable, result: &StrategyResult) -> Vec<Cell> {
+    metrics.iter().filter(|metric| metric.table == table).map(|metric| cell(metric, result)).collect()
 }
 
 fn cell(metric: &Metric, result: &StrategyResult) -> Cell {
@@ -21,6 +21,6 @@ fn cell(metric: &Metric, result: &StrategyResult) -> Cell {
         text: metric.text(result),
         aside: metric.aside(result).unwrap_or_default(),
         sort: metric.value(result),
-        mark: if is_bad { Mark::Bad } else { Mark::None },
+        mark: if is_bad { Emphasis::Bad } else { Emphasis::None },
     }
 }

@@ -3,33 +3,35 @@
 use stats::as_f64;
 use stats::figures;
 
-use crate::judge::metrics::{Metric, Section as ShownIn};
+use crate::judge::metrics::{Metric, PageTable};
 use crate::judge::result::StrategyResult;
 use crate::lab::cpu::GENERATOR;
 use crate::report::Report;
 use crate::report::html::columns::{cells, columns};
 use crate::report::html::names::name;
-use crate::report::html::page::{Absent, Block, Cell, Chart, Column, Group, Row, Section, Table};
+use crate::report::html::page::{Absent, Cell, Chart, Group, PageBlock, PagePart, Table, TableColumn, TableRow};
 use crate::report::html::sold::groups;
 use crate::trial::record::Trial;
 
-/// What is done to the stock happens in the database, whatever guards it.
-pub(super) fn database(report: &Report, metrics: &[&Metric]) -> Section {
-    let row =
-        |result: &StrategyResult| Row { name: name(report, result), cells: cells(metrics, ShownIn::Database, result) };
+/// What is done to the stock happens in the database, whatever the mechanism is.
+pub(super) fn database(report: &Report, metrics: &[&Metric]) -> PagePart {
+    let row = |result: &StrategyResult| TableRow {
+        name: name(report, result),
+        cells: cells(metrics, PageTable::Database, result),
+    };
     let table = Table {
         id: "table-database",
         caption: "What Postgres had to do: medians over the trials with 95 % intervals".to_owned(),
         label: None,
-        columns: std::iter::once(Column::words("Strategy")).chain(columns(metrics, ShownIn::Database)).collect(),
+        columns: std::iter::once(TableColumn::words("Strategy")).chain(columns(metrics, PageTable::Database)).collect(),
         groups: groups(report, row),
     };
     let words = "Only transactions that wrote or locked a row are counted. The wait for locks is the database's own, added up \
                  over all connections and estimated from samples; a lock in ZooKeeper keeps it near zero by waiting elsewhere.";
-    Section {
+    PagePart {
         id: "database",
         title: "The database",
-        blocks: vec![Block::Paragraph(words.to_owned()), Block::Table(table)],
+        blocks: vec![PageBlock::Paragraph(words.to_owned()), PageBlock::Table(table)],
     }
 }
 
@@ -67,7 +69,7 @@ fn kind_of(process: &str) -> &'static str {
 }
 
 /// Where processor time goes, and whether the generator kept up.
-pub(super) fn processors(report: &Report, metrics: &[&Metric]) -> Section {
+pub(super) fn processors(report: &Report, metrics: &[&Metric]) -> PagePart {
     let known = report.results.iter().any(|result| cpu_ms(report, result).iter().any(Option::is_some));
     let words = |result: &StrategyResult| {
         let of_kind = |(kind, ms): (&str, Option<f64>)| Some(format!("{kind} {} ms", figures::figure(ms?)));
@@ -89,14 +91,14 @@ pub(super) fn processors(report: &Report, metrics: &[&Metric]) -> Section {
         }),
         wide: true,
     };
-    let mut blocks = vec![Block::Charts(vec![chart])];
+    let mut blocks = vec![PageBlock::Charts(vec![chart])];
     if known {
-        blocks.push(Block::Table(processes(report, metrics)));
+        blocks.push(PageBlock::Table(processes(report, metrics)));
     }
     if !report.trials.is_empty() {
-        blocks.push(Block::Table(generator(report, metrics)));
+        blocks.push(PageBlock::Table(generator(report, metrics)));
     }
-    Section { id: "processors", title: "Processors and generator", blocks }
+    PagePart { id: "processors", title: "Processors and generator", blocks }
 }
 
 /// Every process by itself.
@@ -105,10 +107,10 @@ fn processes(report: &Report, metrics: &[&Metric]) -> Table {
         report.trials.iter().flat_map(|trial| trial.cpu.iter().map(|cpu| cpu.process.as_str())).collect();
     names.sort_unstable();
     names.dedup();
-    let mut columns = vec![Column::words("Strategy")];
-    columns.extend(self::columns(metrics, ShownIn::Processors));
+    let mut columns = vec![TableColumn::words("Strategy")];
+    columns.extend(self::columns(metrics, PageTable::Processors));
     let short =
-        |name: &&str| Column::figures(name.split_once("://").map_or(*name, |(_, address)| address), "s a trial");
+        |name: &&str| TableColumn::figures(name.split_once("://").map_or(*name, |(_, address)| address), "s a trial");
     columns.extend(names.iter().map(short));
     let row = |result: &StrategyResult| {
         let mean = |process: &&str| {
@@ -116,9 +118,9 @@ fn processes(report: &Report, metrics: &[&Metric]) -> Table {
             let each: Vec<f64> = measured(report, result).filter_map(of_trial).collect();
             Cell::figure((!each.is_empty()).then(|| each.iter().sum::<f64>() / as_f64(each.len())))
         };
-        let mut cells = self::cells(metrics, ShownIn::Processors, result);
+        let mut cells = self::cells(metrics, PageTable::Processors, result);
         cells.extend(names.iter().map(mean));
-        Row { name: name(report, result), cells }
+        TableRow { name: name(report, result), cells }
     };
     Table {
         id: "table-processes",
@@ -131,14 +133,18 @@ fn processes(report: &Report, metrics: &[&Metric]) -> Table {
 
 /// What the load generator did: the worst trial of each strategy.
 fn generator(report: &Report, metrics: &[&Metric]) -> Table {
-    let row =
-        |result: &StrategyResult| Row { name: name(report, result), cells: cells(metrics, ShownIn::Generator, result) };
+    let row = |result: &StrategyResult| TableRow {
+        name: name(report, result),
+        cells: cells(metrics, PageTable::Generator, result),
+    };
     let rows = report.results.iter().filter(|result| result.trials > 0).map(row).collect();
     Table {
         id: "table-generator",
         caption: "Whether the load generator kept up, in the measured trials".to_owned(),
         label: None,
-        columns: std::iter::once(Column::words("Strategy")).chain(columns(metrics, ShownIn::Generator)).collect(),
+        columns: std::iter::once(TableColumn::words("Strategy"))
+            .chain(columns(metrics, PageTable::Generator))
+            .collect(),
         groups: vec![Group { title: None, rows }],
     }
 }

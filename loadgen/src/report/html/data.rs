@@ -20,11 +20,11 @@ use crate::trial::record::{Curve, Trial};
 const EXPECTED_POINTS: u32 = 40;
 
 /// Where each name stands in the list of strategies.
-type Places = BTreeMap<String, usize>;
+type StrategyIndexes = BTreeMap<String, usize>;
 
 #[derive(Serialize)]
 struct Data<'a> {
-    /// Names in the service's order, of each build if two are compared; everywhere else a strategy is its place in this list.
+    /// Names in the service's order, of each build if two are compared; everywhere else a strategy is its index in this list.
     strategies: &'a [String],
     /// Numbers of users with which a trial was run, in order.
     levels: Vec<u32>,
@@ -100,14 +100,14 @@ struct Expected {
 pub(super) fn embed(report: &Report) -> Result<String, serde_json::Error> {
     let mut names: Vec<String> = report.results.iter().map(StrategyResult::name).collect();
     names.dedup();
-    let places: Places = names.iter().cloned().zip(0..).collect();
+    let indexes: StrategyIndexes = names.iter().cloned().zip(0..).collect();
     let data = Data {
         levels: levels(report),
         stock: u64::from(report.plan.stock) * u64::from(report.plan.goods),
         processes: KINDS,
-        results: report.results.iter().map(|result| result_data(report, &places, result)).collect(),
-        trials: report.trials.iter().filter_map(|trial| trial_data(&places, trial)).collect(),
-        timelines: report.results.iter().filter_map(|result| timeline(report, &places, result)).collect(),
+        results: report.results.iter().map(|result| result_data(report, &indexes, result)).collect(),
+        trials: report.trials.iter().filter_map(|trial| trial_data(&indexes, trial)).collect(),
+        timelines: report.results.iter().filter_map(|result| timeline(report, &indexes, result)).collect(),
         expected: expected(report),
         simulation: report.simulation.as_ref().map(SimulationData::of),
         strategies: &names,
@@ -132,10 +132,10 @@ fn inert(json: &str) -> String {
     text
 }
 
-fn result_data<'a>(report: &Report, places: &Places, result: &'a StrategyResult) -> ResultData<'a> {
+fn result_data<'a>(report: &Report, indexes: &StrategyIndexes, result: &'a StrategyResult) -> ResultData<'a> {
     let sold = &result.latency.response.sold;
     ResultData {
-        strategy: places[&result.name()],
+        strategy: indexes[&result.name()],
         users: result.users,
         ranked: result.is_comparable,
         p50_ms: P50.of(result).and_then(drawn),
@@ -173,10 +173,10 @@ fn quantiles(times: &Times) -> Vec<(f64, f64)> {
     points
 }
 
-fn trial_data(places: &Places, trial: &Trial) -> Option<TrialData> {
+fn trial_data(indexes: &StrategyIndexes, trial: &Trial) -> Option<TrialData> {
     let audit = &trial.audit;
     Some(TrialData {
-        strategy: *places.get(&trial.name())?,
+        strategy: *indexes.get(&trial.name())?,
         users: trial.users,
         block: trial.block,
         warm_up: trial.warm_up,
@@ -184,12 +184,12 @@ fn trial_data(places: &Places, trial: &Trial) -> Option<TrialData> {
     })
 }
 
-fn timeline<'a>(report: &'a Report, places: &Places, result: &'a StrategyResult) -> Option<Timeline<'a>> {
+fn timeline<'a>(report: &'a Report, indexes: &StrategyIndexes, result: &'a StrategyResult) -> Option<Timeline<'a>> {
     let mut trials: Vec<&Trial> = measured(report, result).collect();
     trials.sort_by(|a, b| a.duration_ms.total_cmp(&b.duration_ms));
     let trial = trials.get(trials.len().checked_sub(1)? / 2)?;
     Some(Timeline {
-        strategy: places[&result.name()],
+        strategy: indexes[&result.name()],
         users: result.users,
         sold: &trial.sold_over_time,
         entered: &trial.entered_over_time,

@@ -12,12 +12,12 @@ pub(super) struct Glance {
     pub(super) users: u32,
     /// Where the stock is on the bars, in percent of their room; nothing if far more than was sold.
     pub(super) stock: Option<f64>,
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<GlanceRow>,
 }
 
 /// The bars of a strategy. Widths are in percent of their room.
 #[derive(Debug)]
-pub(super) struct Row {
+pub(super) struct GlanceRow {
     pub(super) name: String,
     /// Units in the trial that sold the most.
     pub(super) sold: String,
@@ -43,7 +43,7 @@ impl Glance {
         let units = |units: i64| 100.0 * as_f64(units) / as_f64(longest);
         let row = |result: &StrategyResult| {
             let (sold, oversold) = sold_most(report, result);
-            Row {
+            GlanceRow {
                 name: result.name(),
                 sold: figures::signed(sold),
                 within: units(sold - oversold),

@@ -5,7 +5,7 @@ use stats::figures::{count, things};
 use crate::error::Exit;
 use crate::judge::finding::Finding;
 use crate::report::Report;
-use crate::report::glossary::Term;
+use crate::report::glossary::ShownTerm;
 use crate::report::html::names::model_label;
 use crate::report::html::page::Banner;
 
@@ -47,21 +47,24 @@ pub(super) fn banner(report: &Report) -> Option<Banner> {
 }
 
 /// What was tried.
-pub(super) fn conditions(report: &Report) -> Vec<Term> {
+pub(super) fn conditions(report: &Report) -> Vec<ShownTerm> {
     let plan = &report.plan;
-    let mut terms = vec![Term::new("Load", model_label(report))];
+    let mut terms = vec![ShownTerm::new("Load", model_label(report))];
     if let Some([old, new]) = plan.pair() {
-        terms.push(Term::new("Builds", format!("{new} against {old}, in pairs of trials in random order")));
+        terms.push(ShownTerm::new("Builds", format!("{new} against {old}, in pairs of trials in random order")));
     }
     let each = if plan.goods > 1 { format!(" of each of {} SKUs", plan.goods) } else { String::new() };
-    terms.push(Term::new("Stock", format!("{}{each}", things(&count(u64::from(plan.stock)), "unit"))));
+    terms.push(ShownTerm::new("Stock", format!("{}{each}", things(&count(u64::from(plan.stock)), "unit"))));
     let sessions = plan.zk_sessions_total.map(|total| format!(", {} ZooKeeper sessions", count(total)));
     let instances = if plan.instances == 1 { "1 instance".to_owned() } else { format!("{} instances", plan.instances) };
-    terms.push(Term::new("Service", format!("{instances}{}", sessions.unwrap_or_default())));
+    terms.push(ShownTerm::new("Service", format!("{instances}{}", sessions.unwrap_or_default())));
     if let Some(time) = &plan.business_time {
-        terms.push(Term::new("Business time", format!("{time} inside the critical section")));
+        terms.push(ShownTerm::new("Business time", format!("{time} inside the critical section")));
     }
     let warm_up = if plan.blocks.iter().any(|block| block.warm_up) { " after a warm-up" } else { "" };
-    terms.push(Term::new("Trials", format!("{} of each{warm_up}, in random order (seed {})", plan.trials, plan.seed)));
+    terms.push(ShownTerm::new(
+        "Trials",
+        format!("{} of each{warm_up}, in random order (seed {})", plan.trials, plan.seed),
+    ));
     terms
 }

@@ -2,30 +2,32 @@
 
 use stats::figures;
 
-use crate::judge::metrics::{GOODPUT, Metric, NOTIFICATIONS_PER_RELEASE, P50, Section as ShownIn};
+use crate::judge::metrics::{GOODPUT, Metric, NOTIFICATIONS_PER_RELEASE, P50, PageTable};
 use crate::judge::result::StrategyResult;
 use crate::lab::strategy::{Mechanism, Wakes};
 use crate::report::Report;
 use crate::report::html::columns::{cells, columns};
 use crate::report::html::cost::measured;
 use crate::report::html::names::{model_label, name};
-use crate::report::html::page::{Absent, Block, Cell, Chart, Column, Group, Row, Section, Table};
+use crate::report::html::page::{Absent, Cell, Chart, Group, PageBlock, PagePart, Table, TableColumn, TableRow};
 use crate::report::html::sold::groups_of;
 
 const SCALE: &str = "loadgen compare --preset scale --users 10,30,100,300";
 
-pub(super) fn section(report: &Report, metrics: &[&Metric]) -> Section {
+pub(super) fn part(report: &Report, metrics: &[&Metric]) -> PagePart {
     let words = "A release of the lock wakes the waiters that watch for it. A queue wakes the next in line. A lock that all waiters \
                  watch wakes the herd, and all but one of them in vain.";
-    let mut blocks = vec![Block::Paragraph(words.to_owned()), Block::Charts(vec![notifications(report)])];
+    let mut blocks = vec![PageBlock::Paragraph(words.to_owned()), PageBlock::Charts(vec![notifications(report)])];
     match table(report, metrics) {
         Some(table) => {
-            blocks.push(Block::Table(table));
-            blocks.extend(by_server(report).map(Block::Table));
+            blocks.push(PageBlock::Table(table));
+            blocks.extend(by_server(report).map(PageBlock::Table));
         }
-        None => blocks.push(Block::Paragraph("No strategy of this comparison takes its lock in ZooKeeper.".to_owned())),
+        None => {
+            blocks.push(PageBlock::Paragraph("No strategy of this comparison takes its lock in ZooKeeper.".to_owned()))
+        }
     }
-    Section { id: "herd", title: "The herd", blocks }
+    PagePart { id: "herd", title: "The herd", blocks }
 }
 
 fn is_zookeeper(result: &StrategyResult) -> bool {
@@ -64,16 +66,16 @@ fn notifications(report: &Report) -> Chart {
 }
 
 fn table(report: &Report, metrics: &[&Metric]) -> Option<Table> {
-    let words = [Column::words("Strategy"), Column::words("A release wakes")];
-    let columns = words.into_iter().chain(columns(metrics, ShownIn::Herd)).collect();
+    let words = [TableColumn::words("Strategy"), TableColumn::words("A release wakes")];
+    let columns = words.into_iter().chain(columns(metrics, PageTable::Herd)).collect();
     let row = |result: &StrategyResult| {
         let woken = Cell::text(match result.wakes {
             Wakes::None => "nobody",
             Wakes::One => "the next in line",
             Wakes::All => "all who wait",
         });
-        let cells = std::iter::once(woken).chain(cells(metrics, ShownIn::Herd, result)).collect();
-        Row { name: name(report, result), cells }
+        let cells = std::iter::once(woken).chain(cells(metrics, PageTable::Herd, result)).collect();
+        TableRow { name: name(report, result), cells }
     };
     let groups = groups_of(report, is_zookeeper, row);
     (!groups.is_empty()).then(|| Table {
@@ -95,10 +97,10 @@ fn by_server(report: &Report) -> Option<Table> {
     for result in report.results.iter().filter(|result| is_zookeeper(result)) {
         let trials: Vec<_> = measured(report, result).collect();
         let servers = trials.first().map(|trial| trial.zookeeper.servers.as_slice()).unwrap_or_default();
-        for (place, server) in servers.iter().enumerate() {
+        for (position, server) in servers.iter().enumerate() {
             let mean = |figure: &dyn Fn(&crate::lab::traffic::ServerTraffic) -> Option<u64>| {
                 let figures: Option<Vec<u64>> =
-                    trials.iter().map(|trial| figure(trial.zookeeper.servers.get(place)?)).collect();
+                    trials.iter().map(|trial| figure(trial.zookeeper.servers.get(position)?)).collect();
                 let figures = figures?;
                 Some(stats::as_f64(figures.iter().sum::<u64>()) / stats::as_f64(figures.len()))
             };
@@ -106,7 +108,7 @@ fn by_server(report: &Report) -> Option<Table> {
                 let fired = &server.watches_fired;
                 [fired.created, fired.deleted, fired.changed, fired.children].into_iter().sum()
             };
-            rows.push(Row {
+            rows.push(TableRow {
                 name: name(report, result),
                 cells: vec![
                     Cell::text(server.server.clone()),
@@ -124,20 +126,20 @@ fn by_server(report: &Report) -> Option<Table> {
         caption: "The same by server: means a trial".to_owned(),
         label: None,
         columns: vec![
-            Column::words("Strategy"),
-            Column::words("Server"),
-            Column::words("Part"),
-            Column::figures("Notifications", "sent"),
-            Column::figures("Packets", "received"),
-            Column::figures("Packets", "sent"),
-            Column::figures("Bytes", "received"),
+            TableColumn::words("Strategy"),
+            TableColumn::words("Server"),
+            TableColumn::words("Part"),
+            TableColumn::figures("Notifications", "sent"),
+            TableColumn::figures("Packets", "received"),
+            TableColumn::figures("Packets", "sent"),
+            TableColumn::figures("Bytes", "received"),
         ],
         groups: vec![Group { title: None, rows }],
     })
 }
 
 /// How the figures grow with the number of users.
-pub(super) fn scaling(report: &Report) -> Section {
+pub(super) fn scaling(report: &Report) -> PagePart {
     let several = report.plan.users.len() > 1;
     if !several {
         let absent = Absent {
@@ -147,7 +149,7 @@ pub(super) fn scaling(report: &Report) -> Section {
             command: SCALE,
         };
         let chart = chart("scale", "Against the number of users", "", Vec::new(), Some(absent));
-        return Section { id: "scaling", title: "How it scales", blocks: vec![Block::Charts(vec![chart])] };
+        return PagePart { id: "scaling", title: "How it scales", blocks: vec![PageBlock::Charts(vec![chart])] };
     }
     let unmeasured = |words: &Vec<String>| {
         words.is_empty().then(|| Absent { why: "No trial that counts has this figure.".to_owned(), command: SCALE })
@@ -188,7 +190,7 @@ pub(super) fn scaling(report: &Report) -> Section {
     ];
     charts[0].label = Some(model_label(report));
     charts[0].wide = true;
-    Section { id: "scaling", title: "How it scales", blocks: vec![Block::Charts(charts)] }
+    PagePart { id: "scaling", title: "How it scales", blocks: vec![PageBlock::Charts(charts)] }
 }
 
 fn chart(id: &'static str, title: &str, caption: &str, words: Vec<String>, absent: Option<Absent>) -> Chart {

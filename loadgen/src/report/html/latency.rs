@@ -6,45 +6,45 @@ use stats::figures;
 use stats::times::Times;
 
 use crate::judge::metrics::{
-    HANDOVER_P50, HANDOVERS, INSIDE_MAX, Metric, P50, P50_CORRECTED, P90, P90_CORRECTED, P99, P99_CORRECTED,
-    SILENCE_MAX, Section as ShownIn,
+    HANDOVER_P50, HANDOVERS, INSIDE_MAX, Metric, P50, P50_CORRECTED, P90, P90_CORRECTED, P99, P99_CORRECTED, PageTable,
+    SILENCE_MAX,
 };
 use crate::judge::result::StrategyResult;
 use crate::report::Report;
 use crate::report::html::columns::{cells, columns};
 use crate::report::html::cost::measured;
 use crate::report::html::names::{model_label, name};
-use crate::report::html::page::{Absent, Block, Cell, Chart, Column, Group, Row, Section, Table};
+use crate::report::html::page::{Absent, Cell, Chart, Group, PageBlock, PagePart, Table, TableColumn, TableRow};
 use crate::report::html::sale::{counted, why_absent};
 use crate::report::html::sold::{groups, groups_of, mechanism};
 
 /// Corrected and uncorrected quantiles this close are the same for every purpose.
 const SAME: f64 = 0.05;
 
-pub(super) fn section(report: &Report, metrics: &[&Metric]) -> Section {
-    let mut blocks = vec![Block::Table(response(report, metrics)), Block::Charts(charts(report))];
+pub(super) fn part(report: &Report, metrics: &[&Metric]) -> PagePart {
+    let mut blocks = vec![PageBlock::Table(response(report, metrics)), PageBlock::Charts(charts(report))];
     if let Some(table) = correction(report) {
-        blocks.push(Block::Table(table));
+        blocks.push(PageBlock::Table(table));
     } else if report.results.iter().any(|result| P50.value(result).is_some()) {
-        blocks.push(Block::Paragraph(
+        blocks.push(PageBlock::Paragraph(
             "Response times count from the instant at which a request was meant to start. Counted from its actual start, \
              as tools do that know no other (service times), no p50 or p99 here differs by more than 5 %."
                 .to_owned(),
         ));
     }
-    blocks.extend(closed_loop(report).map(Block::Table));
-    blocks.push(Block::Table(outcomes(report, metrics)));
-    Section { id: "latency", title: "How long buyers waited", blocks }
+    blocks.extend(closed_loop(report).map(PageBlock::Table));
+    blocks.push(PageBlock::Table(outcomes(report, metrics)));
+    PagePart { id: "latency", title: "How long buyers waited", blocks }
 }
 
 fn response(report: &Report, metrics: &[&Metric]) -> Table {
-    let words = [Column::words("Strategy"), Column::figures("Rank", ""), Column::words("Guarded by")];
-    let columns = words.into_iter().chain(columns(metrics, ShownIn::Response)).collect();
+    let words = [TableColumn::words("Strategy"), TableColumn::figures("Rank", ""), TableColumn::words("Mechanism")];
+    let columns = words.into_iter().chain(columns(metrics, PageTable::Response)).collect();
     let row = |result: &StrategyResult| {
         let rank = result.rank.and_then(|rank| u64::try_from(rank).ok());
         let words = [Cell::count(rank), Cell::text(mechanism(result.mechanism))];
-        let cells = words.into_iter().chain(cells(metrics, ShownIn::Response, result)).collect();
-        Row { name: name(report, result), cells }
+        let cells = words.into_iter().chain(cells(metrics, PageTable::Response, result)).collect();
+        TableRow { name: name(report, result), cells }
     };
     let mut groups = groups(report, row);
     // By rank, but each number of users by itself.
@@ -64,7 +64,7 @@ fn response(report: &Report, metrics: &[&Metric]) -> Table {
     }
 }
 
-fn rank_of(row: &Row) -> f64 {
+fn rank_of(row: &TableRow) -> f64 {
     row.cells[0].sort.unwrap_or(f64::INFINITY)
 }
 
@@ -193,9 +193,9 @@ fn correction(report: &Report) -> Option<Table> {
     };
     let row = |result: &StrategyResult| {
         let figures = pairs(result).into_iter().flat_map(|(response, service)| [response, service]);
-        Row { name: name(report, result), cells: figures.map(Cell::figure).collect() }
+        TableRow { name: name(report, result), cells: figures.map(Cell::figure).collect() }
     };
-    let rows: Vec<Row> = report.results.iter().filter(differs).map(row).collect();
+    let rows: Vec<TableRow> = report.results.iter().filter(differs).map(row).collect();
     (!rows.is_empty()).then(|| Table {
         id: "table-correction",
         caption: "Strategies whose response times and service times differ. The response time counts from the intended start \
@@ -204,11 +204,11 @@ fn correction(report: &Report) -> Option<Table> {
             .to_owned(),
         label: Some(model_label(report)),
         columns: vec![
-            Column::words("Strategy"),
-            Column::figures("p50 response", "ms"),
-            Column::figures("p50 service", "ms"),
-            Column::figures("p99 response", "ms"),
-            Column::figures("p99 service", "ms"),
+            TableColumn::words("Strategy"),
+            TableColumn::figures("p50 response", "ms"),
+            TableColumn::figures("p50 service", "ms"),
+            TableColumn::figures("p99 response", "ms"),
+            TableColumn::figures("p99 service", "ms"),
         ],
         groups: vec![Group { title: None, rows }],
     })
@@ -217,15 +217,15 @@ fn correction(report: &Report) -> Option<Table> {
 /// What a closed loop leaves out, beside what it measures; nothing for another model.
 fn closed_loop(report: &Report) -> Option<Table> {
     let quantiles = [("p50", &P50, &P50_CORRECTED), ("p90", &P90, &P90_CORRECTED), ("p99", &P99, &P99_CORRECTED)];
-    let mut columns = vec![Column::words("Strategy")];
+    let mut columns = vec![TableColumn::words("Strategy")];
     for (name, ..) in quantiles {
-        columns.extend([Column::figures(name, "ms"), Column::figures(name, "ms, corrected")]);
+        columns.extend([TableColumn::figures(name, "ms"), TableColumn::figures(name, "ms, corrected")]);
     }
-    columns.push(Column::figures("Longest silence", "ms"));
+    columns.push(TableColumn::figures("Longest silence", "ms"));
     let row = |result: &StrategyResult| {
         let figures = quantiles.iter().flat_map(|(_, raw, corrected)| [raw.value(result), corrected.value(result)]);
         let cells = figures.chain([SILENCE_MAX.value(result)]).map(Cell::figure).collect();
-        Row { name: name(report, result), cells }
+        TableRow { name: name(report, result), cells }
     };
     matches!(report.plan.model, LoadModel::Loop { .. }).then(|| Table {
         id: "table-loop",
@@ -250,19 +250,19 @@ fn outcomes(report: &Report, metrics: &[&Metric]) -> Table {
     ];
     let is_told = |pick: &Pick| report.results.iter().any(|result| pick(result).0 > 0);
     let (told, untold): (Vec<_>, Vec<_>) = all.into_iter().partition(|(_, _, pick)| is_told(pick));
-    let mut columns = vec![Column::words("Strategy")];
+    let mut columns = vec![TableColumn::words("Strategy")];
     for (title, median, _) in &told {
-        columns.extend([Column::figures(title, "n"), Column::figures(median, "ms")]);
+        columns.extend([TableColumn::figures(title, "n"), TableColumn::figures(median, "ms")]);
     }
-    columns.push(Column::figures("First byte p50", "ms, sold"));
-    columns.extend(self::columns(metrics, ShownIn::Outcomes));
+    columns.push(TableColumn::figures("First byte p50", "ms, sold"));
+    columns.extend(self::columns(metrics, PageTable::Outcomes));
     let row = |result: &StrategyResult| {
         let pairs = told.iter().map(|(_, _, pick)| pick(result));
         let mut cells: Vec<Cell> =
             pairs.flat_map(|(n, times)| [Cell::count(Some(n)), Cell::figure(times.quantile_ms(500))]).collect();
         cells.push(Cell::figure(result.latency.first_byte_sold.quantile_ms(500)));
-        cells.extend(self::cells(metrics, ShownIn::Outcomes, result));
-        Row { name: name(report, result), cells }
+        cells.extend(self::cells(metrics, PageTable::Outcomes, result));
+        TableRow { name: name(report, result), cells }
     };
     let none: Vec<String> = untold.iter().map(|(title, _, _)| title.to_lowercase()).collect();
     let none = if none.is_empty() { String::new() } else { format!("; {}: none", none.join(", ")) };
@@ -276,13 +276,13 @@ fn outcomes(report: &Report, metrics: &[&Metric]) -> Table {
 }
 
 /// How the lock went from hand to hand.
-pub(super) fn handovers(report: &Report, metrics: &[&Metric]) -> Section {
+pub(super) fn handovers(report: &Report, metrics: &[&Metric]) -> PagePart {
     let table = handover_table(report, metrics).map_or_else(
-        || Block::Paragraph("No history tells how long the lock took from one holder to the next.".to_owned()),
-        Block::Table,
+        || PageBlock::Paragraph("No history tells how long the lock took from one holder to the next.".to_owned()),
+        PageBlock::Table,
     );
-    let blocks = vec![Block::Charts(vec![entered_chart(report)]), table];
-    Section { id: "handovers", title: "From hand to hand", blocks }
+    let blocks = vec![PageBlock::Charts(vec![entered_chart(report)]), table];
+    PagePart { id: "handovers", title: "From hand to hand", blocks }
 }
 
 fn entered_chart(report: &Report) -> Chart {
@@ -323,8 +323,10 @@ fn entered_chart(report: &Report) -> Chart {
 
 fn handover_table(report: &Report, metrics: &[&Metric]) -> Option<Table> {
     let has_any = |result: &StrategyResult| HANDOVERS.value(result).or(INSIDE_MAX.value(result)).is_some();
-    let row =
-        |result: &StrategyResult| Row { name: name(report, result), cells: cells(metrics, ShownIn::Handover, result) };
+    let row = |result: &StrategyResult| TableRow {
+        name: name(report, result),
+        cells: cells(metrics, PageTable::Handover, result),
+    };
     let groups = groups_of(report, has_any, row);
     (!groups.is_empty()).then(|| Table {
         id: "table-handovers",
@@ -332,7 +334,7 @@ fn handover_table(report: &Report, metrics: &[&Metric]) -> Option<Table> {
             "From each release of the lock to the entry of the next waiter, and the order in which they were served"
                 .to_owned(),
         label: Some(model_label(report)),
-        columns: std::iter::once(Column::words("Strategy")).chain(columns(metrics, ShownIn::Handover)).collect(),
+        columns: std::iter::once(TableColumn::words("Strategy")).chain(columns(metrics, PageTable::Handover)).collect(),
         groups,
     })
 }

@@ -1,9 +1,9 @@
-//! What the page is made of: sections of tables, charts and sentences, which the template writes down.
+//! What the page is made of: parts with tables, charts and sentences, which the template writes down.
 
 use askama::Template;
 use stats::figures;
 
-use crate::report::glossary::Term;
+use crate::report::glossary::ShownTerm;
 use crate::report::html::glance::Glance;
 
 /// The whole page.
@@ -22,10 +22,10 @@ pub(super) struct Page {
     /// Why the verdict is what it is.
     pub(super) reasons: Vec<String>,
     /// What was tried, in a few words each.
-    pub(super) conditions: Vec<Term>,
+    pub(super) conditions: Vec<ShownTerm>,
     /// What to bear in mind.
     pub(super) caveats: Vec<String>,
-    pub(super) sections: Vec<Section>,
+    pub(super) parts: Vec<PagePart>,
     /// Numbers of users, if there are several to choose from.
     pub(super) levels: Vec<u32>,
     pub(super) generated_at: String,
@@ -53,17 +53,17 @@ pub(super) struct Banner {
 
 /// A part of the page with a heading of its own.
 #[derive(Debug)]
-pub(super) struct Section {
+pub(super) struct PagePart {
     pub(super) id: &'static str,
     pub(super) title: &'static str,
-    pub(super) blocks: Vec<Block>,
+    pub(super) blocks: Vec<PageBlock>,
 }
 
-/// What a section is made of.
+/// What a part is made of.
 #[derive(Debug)]
-pub(super) enum Block {
+pub(super) enum PageBlock {
     Paragraph(String),
-    Terms(Vec<Term>),
+    Terms(Vec<ShownTerm>),
     Table(Table),
     /// Charts side by side where there is room.
     Charts(Vec<Chart>),
@@ -101,13 +101,13 @@ pub(super) struct Table {
     pub(super) caption: String,
     /// The load model, where the table has latencies.
     pub(super) label: Option<String>,
-    pub(super) columns: Vec<Column>,
+    pub(super) columns: Vec<TableColumn>,
     pub(super) groups: Vec<Group>,
 }
 
 /// A column; the first one of a table names its rows.
 #[derive(Debug)]
-pub(super) struct Column {
+pub(super) struct TableColumn {
     pub(super) title: String,
     pub(super) unit: String,
     /// Whether it holds words, and not figures.
@@ -119,12 +119,12 @@ pub(super) struct Column {
 pub(super) struct Group {
     /// What they have in common, where that sets them apart.
     pub(super) title: Option<&'static str>,
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<TableRow>,
 }
 
 /// A row of a table.
 #[derive(Debug)]
-pub(super) struct Row {
+pub(super) struct TableRow {
     pub(super) name: String,
     pub(super) cells: Vec<Cell>,
 }
@@ -137,12 +137,12 @@ pub(super) struct Cell {
     pub(super) aside: String,
     /// What it is sorted by.
     pub(super) sort: Option<f64>,
-    pub(super) mark: Mark,
+    pub(super) mark: Emphasis,
 }
 
 /// Whether a cell is to catch the eye. Its words say the same.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mark {
+pub(super) enum Emphasis {
     #[default]
     None,
     Good,
@@ -150,25 +150,25 @@ pub(super) enum Mark {
     Open,
 }
 
-impl Mark {
+impl Emphasis {
     /// The class of the cell.
     pub(super) fn class(self) -> &'static str {
         match self {
-            Mark::None => "plain",
-            Mark::Good => "good",
-            Mark::Bad => "bad",
-            Mark::Open => "open",
+            Emphasis::None => "plain",
+            Emphasis::Good => "good",
+            Emphasis::Bad => "bad",
+            Emphasis::Open => "open",
         }
     }
 }
 
-impl Column {
-    pub(super) fn words(title: &str) -> Column {
-        Column { title: title.to_owned(), unit: String::new(), words: true }
+impl TableColumn {
+    pub(super) fn words(title: &str) -> TableColumn {
+        TableColumn { title: title.to_owned(), unit: String::new(), words: true }
     }
 
-    pub(super) fn figures(title: &str, unit: &str) -> Column {
-        Column { title: title.to_owned(), unit: unit.to_owned(), words: false }
+    pub(super) fn figures(title: &str, unit: &str) -> TableColumn {
+        TableColumn { title: title.to_owned(), unit: unit.to_owned(), words: false }
     }
 }
 
@@ -185,7 +185,7 @@ impl Cell {
         Cell { text: figures::maybe_count(value), sort: value.map(stats::as_f64), ..Cell::default() }
     }
 
-    pub(super) fn marked(self, mark: Mark) -> Cell {
+    pub(super) fn marked(self, mark: Emphasis) -> Cell {
         Cell { mark, ..self }
     }
 

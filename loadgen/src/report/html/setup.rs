@@ -4,112 +4,112 @@ use stats::as_f64;
 use stats::figures::{ABSENT, bytes, count, exact};
 
 use crate::judge::finding::count_of;
-use crate::judge::metrics::{Column as ShownIn, Metric};
+use crate::judge::metrics::{Metric, TableWidth};
 use crate::lab::zookeeper::ZooKeeperServer;
-use crate::report::glossary::Term;
+use crate::report::glossary::ShownTerm;
 use crate::report::html::names::model_label;
-use crate::report::html::page::{Block, Cell, Column, Group, Mark, Row, Section, Table};
+use crate::report::html::page::{Cell, Emphasis, Group, PageBlock, PagePart, Table, TableColumn, TableRow};
 use crate::report::{Report, glossary};
-use crate::trial::plan::Block as PlanBlock;
+use crate::trial::plan::Block;
 
 /// The rules that were given, and what came of them.
-pub(super) fn thresholds(report: &Report) -> Section {
+pub(super) fn thresholds(report: &Report) -> PagePart {
     let row = |result: &crate::judge::thresholds::ThresholdResult| {
         let met = if result.is_met { Cell::text("✓ met") } else { Cell::text("✗ CROSSED") };
-        Row {
+        TableRow {
             name: result.rule.clone(),
             cells: vec![
                 Cell::text(result.name()),
                 Cell::count(Some(u64::from(result.users))),
                 Cell { text: result.value.map_or_else(|| ABSENT.to_owned(), exact), ..Cell::figure(result.value) },
-                met.marked(if result.is_met { Mark::Good } else { Mark::Bad }),
+                met.marked(if result.is_met { Emphasis::Good } else { Emphasis::Bad }),
             ],
         }
     };
     let block = if report.thresholds.is_empty() {
-        Block::Paragraph(
+        PageBlock::Paragraph(
             "No rule was given. With --threshold 'zk-mutex p99<250ms' a comparison fails when a figure is not what it has to \
              be."
                 .to_owned(),
         )
     } else {
-        Block::Table(Table {
+        PageBlock::Table(Table {
             id: "table-thresholds",
             caption: "Rules and what came of them; times in milliseconds, shares as parts of one".to_owned(),
             label: Some(model_label(report)),
             columns: vec![
-                Column::words("Rule"),
-                Column::words("Strategy"),
-                Column::figures("Users", ""),
-                Column::figures("Figure", ""),
-                Column::words("Met"),
+                TableColumn::words("Rule"),
+                TableColumn::words("Strategy"),
+                TableColumn::figures("Users", ""),
+                TableColumn::figures("Figure", ""),
+                TableColumn::words("Met"),
             ],
             groups: vec![Group { title: None, rows: report.thresholds.iter().map(row).collect() }],
         })
     };
-    Section { id: "thresholds", title: "Thresholds", blocks: vec![block] }
+    PagePart { id: "thresholds", title: "Thresholds", blocks: vec![block] }
 }
 
 /// What the words and figures of the page mean.
-pub(super) fn guide(report: &Report, metrics: &[&Metric]) -> Section {
-    let blocks = vec![Block::Terms(glossary::terms(report, metrics, ShownIn::Page))];
-    Section { id: "guide", title: "How to read it", blocks }
+pub(super) fn guide(report: &Report, metrics: &[&Metric]) -> PagePart {
+    let blocks = vec![PageBlock::Terms(glossary::terms(report, metrics, TableWidth::Page))];
+    PagePart { id: "guide", title: "How to read it", blocks }
 }
 
 /// Where it ran and what was asked for.
-pub(super) fn environment(report: &Report) -> Section {
+pub(super) fn environment(report: &Report) -> PagePart {
     let of_build = if report.builds.is_some() { " of each build" } else { "" };
     let plan_words = format!(
         "Every block was to run each strategy{of_build} once with each number of users, in an order drawn from the seed."
     );
-    Section {
+    PagePart {
         id: "environment",
         title: "Environment and plan",
         blocks: vec![
-            Block::Terms(machine(report)),
-            Block::Terms(plan(report)),
-            Block::Paragraph(plan_words),
-            Block::Table(order(report)),
+            PageBlock::Terms(machine(report)),
+            PageBlock::Terms(plan(report)),
+            PageBlock::Paragraph(plan_words),
+            PageBlock::Table(order(report)),
         ],
     }
 }
 
-fn machine(report: &Report) -> Vec<Term> {
+fn machine(report: &Report) -> Vec<ShownTerm> {
     let environment = &report.environment;
     let unknown = || "unknown".to_owned();
     let kernel = environment.kernel.clone().unwrap_or_else(unknown);
     let cores = environment.cpu_count;
     let mut terms = vec![
-        Term::new("Measured", environment.code()),
-        Term::new("System", format!("{} {}, kernel {kernel}", environment.os, environment.arch)),
-        Term::new("Processor", format!("{cores} × {}", environment.cpu_model.as_deref().unwrap_or("core"))),
-        Term::new("Memory", environment.memory_bytes.map_or_else(unknown, |size| bytes(as_f64(size)))),
-        Term::new("Postgres", environment.postgres_version.clone()),
+        ShownTerm::new("Measured", environment.code()),
+        ShownTerm::new("System", format!("{} {}, kernel {kernel}", environment.os, environment.arch)),
+        ShownTerm::new("Processor", format!("{cores} × {}", environment.cpu_model.as_deref().unwrap_or("core"))),
+        ShownTerm::new("Memory", environment.memory_bytes.map_or_else(unknown, |size| bytes(as_f64(size)))),
+        ShownTerm::new("Postgres", environment.postgres_version.clone()),
     ];
     let settings: Vec<String> =
         environment.postgres_settings.iter().map(|setting| format!("{} = {}", setting.name, setting.value)).collect();
     if !settings.is_empty() {
-        terms.push(Term::new("Its settings", settings.join(", ")));
+        terms.push(ShownTerm::new("Its settings", settings.join(", ")));
     }
-    terms.push(Term::new("ZooKeeper", environment.zookeeper_version.clone().unwrap_or_else(unknown)));
+    terms.push(ShownTerm::new("ZooKeeper", environment.zookeeper_version.clone().unwrap_or_else(unknown)));
     let server =
         |server: &ZooKeeperServer| format!("{} ({})", server.server, server.mode.as_deref().unwrap_or("part unknown"));
     let servers: Vec<String> = environment.zookeeper_servers.iter().map(server).collect();
     if !servers.is_empty() {
-        terms.push(Term::new("Its servers", servers.join(", ")));
+        terms.push(ShownTerm::new("Its servers", servers.join(", ")));
     }
     let throwaway = if environment.servers_throwaway { "started for this comparison alone" } else { "given" };
-    terms.push(Term::new("Servers were", throwaway));
+    terms.push(ShownTerm::new("Servers were", throwaway));
     let shares = match environment.generator_shares_host {
         Some(true) => "on one machine",
         Some(false) => "on different machines",
         None => "perhaps on different machines: the target's address does not tell",
     };
-    terms.push(Term::new("Generator and service", shares));
+    terms.push(ShownTerm::new("Generator and service", shares));
     terms
 }
 
-fn plan(report: &Report) -> Vec<Term> {
+fn plan(report: &Report) -> Vec<ShownTerm> {
     let plan = &report.plan;
     let unknown = || "unknown".to_owned();
     let units = count_of(plan.stock.into(), "unit");
@@ -120,20 +120,20 @@ fn plan(report: &Report) -> Vec<Term> {
     let warm_up = if plan.blocks.iter().any(|block| block.warm_up) { " with the warm-up" } else { "" };
     let users: Vec<String> = plan.users.iter().map(|users| count(u64::from(*users))).collect();
     let mut terms = vec![
-        Term::new("Load model", model_label(report)),
-        Term::new("Users", users.join(", ")),
-        Term::new("Stock", stock),
-        Term::new("Trials", format!("{} of each strategy; {} in all{warm_up}", plan.trials, plan.len())),
-        Term::new("Seed", plan.seed.to_string()),
-        Term::new("Instances", plan.instances.to_string()),
-        Term::new("ZooKeeper sessions", plan.zk_sessions_total.map_or_else(unknown, count)),
-        Term::new("Business time", plan.business_time.clone().unwrap_or_else(unknown)),
-        Term::new("Lock wait", plan.lock_wait_ms.map_or_else(unknown, |ms| format!("{} ms", count(ms)))),
+        ShownTerm::new("Load model", model_label(report)),
+        ShownTerm::new("Users", users.join(", ")),
+        ShownTerm::new("Stock", stock),
+        ShownTerm::new("Trials", format!("{} of each strategy; {} in all{warm_up}", plan.trials, plan.len())),
+        ShownTerm::new("Seed", plan.seed.to_string()),
+        ShownTerm::new("Instances", plan.instances.to_string()),
+        ShownTerm::new("ZooKeeper sessions", plan.zk_sessions_total.map_or_else(unknown, count)),
+        ShownTerm::new("Business time", plan.business_time.clone().unwrap_or_else(unknown)),
+        ShownTerm::new("Lock wait", plan.lock_wait_ms.map_or_else(unknown, |ms| format!("{} ms", count(ms)))),
     ];
     let builds = plan.builds.iter();
-    terms.extend(builds.map(|build| Term::new("Build", format!("{}: {}", build.name, build.program))));
+    terms.extend(builds.map(|build| ShownTerm::new("Build", format!("{}: {}", build.name, build.program))));
     if !plan.service_args.is_empty() {
-        terms.push(Term::new("Further arguments", plan.service_args.join(" ")));
+        terms.push(ShownTerm::new("Further arguments", plan.service_args.join(" ")));
     }
     terms
 }
@@ -141,14 +141,14 @@ fn plan(report: &Report) -> Vec<Term> {
 /// The order of the trials, block by block.
 fn order(report: &Report) -> Table {
     let tell_users = report.plan.users.len() > 1;
-    let row = |(number, block): (usize, &PlanBlock)| {
+    let row = |(number, block): (usize, &Block)| {
         let subjects = block
             .trials
             .iter()
             .map(|subject| if tell_users { format!("{} @{}", subject.name(), subject.users) } else { subject.name() });
         let warm_up = if block.warm_up { " (warm-up)" } else { "" };
         let run = report.trials.iter().filter(|trial| trial.block == number).count();
-        Row {
+        TableRow {
             name: format!("{number}{warm_up}"),
             cells: vec![
                 Cell::text(subjects.collect::<Vec<_>>().join(", ")),
@@ -160,7 +160,11 @@ fn order(report: &Report) -> Table {
         id: "table-order",
         caption: "Order of the trials".to_owned(),
         label: None,
-        columns: vec![Column::words("Block"), Column::words("Strategies in order"), Column::figures("Run", "trials")],
+        columns: vec![
+            TableColumn::words("Block"),
+            TableColumn::words("Strategies in order"),
+            TableColumn::figures("Run", "trials"),
+        ],
         groups: vec![Group { title: None, rows: report.plan.blocks.iter().enumerate().map(row).collect() }],
     }
 }

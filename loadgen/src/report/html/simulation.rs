@@ -6,7 +6,9 @@ use stats::figures;
 use stats::glossary::DRAIN;
 
 use crate::report::Report;
-use crate::report::html::page::{Absent, Block, Cell, Chart, Column, Group, Mark, Row, Section, Table};
+use crate::report::html::page::{
+    Absent, Cell, Chart, Emphasis, Group, PageBlock, PagePart, Table, TableColumn, TableRow,
+};
 
 const COMMAND: &str =
     "loadgen simulate --out simulation.json && loadgen report report.json --simulation simulation.json";
@@ -14,17 +16,17 @@ const COMMAND: &str =
 /// A prediction that is off by more than this factor catches the eye.
 const OFF: f64 = 1.25;
 
-pub(super) fn section(report: &Report) -> Section {
+pub(super) fn part(report: &Report) -> PagePart {
     let words = format!(
         "Simulated drains. {} The lock library's own decisions give the counts. A model that is fitted to measured drains \
-         gives the times. Some measured drains are held out of the fit, and show how far the predictions are off.",
+         gives the times. Some measured drains are left out of the fit, and show how far the predictions are off.",
         DRAIN.text
     );
-    let mut blocks = vec![Block::Paragraph(words)];
+    let mut blocks = vec![PageBlock::Paragraph(words)];
     match &report.simulation {
         None => {
             let absent = Absent { why: "No simulation was added to this report.".to_owned(), command: COMMAND };
-            blocks.push(Block::Charts(vec![chart(
+            blocks.push(PageBlock::Charts(vec![chart(
                 "simulation",
                 "Prediction and measurement",
                 Vec::new(),
@@ -35,7 +37,7 @@ pub(super) fn section(report: &Report) -> Section {
             let words = |unit: &str, of: fn(&Point) -> f64| -> Vec<String> {
                 simulation.recipes.iter().filter_map(|recipe| line(recipe, unit, of)).collect()
             };
-            blocks.push(Block::Charts(vec![
+            blocks.push(PageBlock::Charts(vec![
                 chart("simulated-time", "Time of a drain", words("ms", |point| point.drain_ms), None),
                 chart(
                     "simulated-notifications",
@@ -45,11 +47,11 @@ pub(super) fn section(report: &Report) -> Section {
                 ),
                 chart("simulated-bytes", "Bytes of a drain", words("bytes", |point| stats::as_f64(point.bytes)), None),
             ]));
-            blocks.push(Block::Table(deviations(simulation)));
-            blocks.extend(simulation.caveats.iter().map(|caveat| Block::Paragraph(caveat.clone())));
+            blocks.push(PageBlock::Table(deviations(simulation)));
+            blocks.extend(simulation.caveats.iter().map(|caveat| PageBlock::Paragraph(caveat.clone())));
         }
     }
-    Section { id: "simulations", title: "With more waiters", blocks }
+    PagePart { id: "simulations", title: "With more waiters", blocks }
 }
 
 fn chart(id: &'static str, title: &str, words: Vec<String>, absent: Option<Absent>) -> Chart {
@@ -67,16 +69,17 @@ fn line(recipe: &RecipeSimulation, unit: &str, of: fn(&Point) -> f64) -> Option<
 }
 
 fn deviations(simulation: &Simulation) -> Table {
-    let worst = |factor: f64| Cell::figure(Some(factor)).marked(if factor > OFF { Mark::Open } else { Mark::Good });
-    let of_recipe = |recipe: &RecipeSimulation| -> Vec<Row> {
-        let of_figure = |of: &Deviation| Row {
+    let worst =
+        |factor: f64| Cell::figure(Some(factor)).marked(if factor > OFF { Emphasis::Open } else { Emphasis::Good });
+    let of_recipe = |recipe: &RecipeSimulation| -> Vec<TableRow> {
+        let of_figure = |of: &Deviation| TableRow {
             name: format!("{}, {}", recipe.recipe.name(), of.figure.name()),
             cells: vec![Cell::figure(Some(of.ratio)), Cell::figure(None), worst(of.factor_worst), Cell::count(None)],
         };
         recipe.deviations.iter().map(of_figure).collect()
     };
     let of_all = |name: &str, accuracy: Option<&Accuracy>| {
-        accuracy.map(|of| Row {
+        accuracy.map(|of| TableRow {
             name: name.to_owned(),
             cells: vec![
                 Cell::figure(None),
@@ -86,21 +89,21 @@ fn deviations(simulation: &Simulation) -> Table {
             ],
         })
     };
-    let mut rows: Vec<Row> = simulation.recipes.iter().flat_map(of_recipe).collect();
+    let mut rows: Vec<TableRow> = simulation.recipes.iter().flat_map(of_recipe).collect();
     rows.extend(of_all("all counts", simulation.counts.as_ref()));
     rows.extend(of_all("all times", simulation.times.as_ref()));
-    let held_out: Vec<String> =
-        simulation.held_out_waiters.iter().map(|waiters| figures::count(u64::from(*waiters))).collect();
+    let left_out: Vec<String> =
+        simulation.left_out_waiters.iter().map(|waiters| figures::count(u64::from(*waiters))).collect();
     Table {
         id: "table-simulation",
-        caption: format!("How far predictions are off at the numbers of waiters held out: {}", held_out.join(", ")),
+        caption: format!("How far predictions are off at the numbers of waiters left out: {}", left_out.join(", ")),
         label: None,
         columns: vec![
-            Column::words("Prediction"),
-            Column::figures("Predicted ÷ measured", "mean"),
-            Column::figures("Off", "by a factor of, mean"),
-            Column::figures("Off at worst", "by a factor of"),
-            Column::figures("Comparisons", ""),
+            TableColumn::words("Prediction"),
+            TableColumn::figures("Predicted ÷ measured", "mean"),
+            TableColumn::figures("Off", "by a factor of, mean"),
+            TableColumn::figures("Off at worst", "by a factor of"),
+            TableColumn::figures("Comparisons", ""),
         ],
         groups: vec![Group { title: None, rows }],
     }
@@ -109,7 +112,7 @@ fn deviations(simulation: &Simulation) -> Table {
 /// What the charts need of a simulation.
 #[derive(Serialize)]
 pub(super) struct SimulationData<'a> {
-    held_out: &'a [u32],
+    left_out: &'a [u32],
     recipes: Vec<RecipeData<'a>>,
 }
 
@@ -128,7 +131,7 @@ impl<'a> SimulationData<'a> {
             measured: &of.measured,
         };
         SimulationData {
-            held_out: &simulation.held_out_waiters,
+            left_out: &simulation.left_out_waiters,
             recipes: simulation.recipes.iter().map(recipe).collect(),
         }
     }

@@ -3,49 +3,51 @@
 use stats::figures::{self, ABSENT};
 
 use crate::judge::finding::{Finding, count_of};
-use crate::judge::metrics::{Metric, OVERSOLD, Section as ShownIn};
+use crate::judge::metrics::{Metric, OVERSOLD, PageTable};
 use crate::judge::result::StrategyResult;
 use crate::lab::strategy::{Mechanism, Promise};
 use crate::report::Report;
 use crate::report::html::columns::{cells, columns};
 use crate::report::html::names::{is_unranked, name};
-use crate::report::html::page::{Absent, Block, Cell, Chart, Column, Group, Mark, Row, Section, Table};
+use crate::report::html::page::{
+    Absent, Cell, Chart, Emphasis, Group, PageBlock, PagePart, Table, TableColumn, TableRow,
+};
 
 /// What stands above the rows of strategies that sold wrongly.
 pub(super) const UNRANKED: &str = "Sold wrongly, did not exclude, undecided, or unchecked: shown, never ranked";
 
-pub(super) fn section(report: &Report, metrics: &[&Metric]) -> Section {
+pub(super) fn part(report: &Report, metrics: &[&Metric]) -> PagePart {
     let words = "Judged from the database after every trial, the warm-up included: units sold against units that there \
                  were, and what buyers were told against what was written.";
-    Section {
+    PagePart {
         id: "sold",
         title: "What was sold",
         blocks: vec![
-            Block::Paragraph(words.to_owned()),
-            Block::Table(table(report, metrics)),
-            Block::Charts(vec![chart(report)]),
+            PageBlock::Paragraph(words.to_owned()),
+            PageBlock::Table(table(report, metrics)),
+            PageBlock::Charts(vec![chart(report)]),
         ],
     }
 }
 
 fn table(report: &Report, metrics: &[&Metric]) -> Table {
-    let words = [Column::words("Strategy"), Column::words("Promise"), Column::words("Kept")];
+    let words = [TableColumn::words("Strategy"), TableColumn::words("Promise"), TableColumn::words("Kept")];
     let row = |result: &StrategyResult| {
         let words = [promise(result.promise), kept(result)];
-        let cells = words.into_iter().chain(cells(metrics, ShownIn::Sold, result)).collect();
-        Row { name: name(report, result), cells }
+        let cells = words.into_iter().chain(cells(metrics, PageTable::Sold, result)).collect();
+        TableRow { name: name(report, result), cells }
     };
     Table {
         id: "table-sold",
         caption: "What each strategy sold".to_owned(),
         label: None,
-        columns: words.into_iter().chain(columns(metrics, ShownIn::Sold)).collect(),
+        columns: words.into_iter().chain(columns(metrics, PageTable::Sold)).collect(),
         groups: groups(report, row),
     }
 }
 
 /// The results that are ranked, those that are not, and those that were not run, each made a row.
-pub(super) fn groups(report: &Report, row: impl Fn(&StrategyResult) -> Row) -> Vec<Group> {
+pub(super) fn groups(report: &Report, row: impl Fn(&StrategyResult) -> TableRow) -> Vec<Group> {
     groups_of(report, |_| true, row)
 }
 
@@ -53,9 +55,9 @@ pub(super) fn groups(report: &Report, row: impl Fn(&StrategyResult) -> Row) -> V
 pub(super) fn groups_of(
     report: &Report,
     is_wanted: impl Fn(&StrategyResult) -> bool,
-    row: impl Fn(&StrategyResult) -> Row,
+    row: impl Fn(&StrategyResult) -> TableRow,
 ) -> Vec<Group> {
-    let of = |is: &dyn Fn(&StrategyResult) -> bool| -> Vec<Row> {
+    let of = |is: &dyn Fn(&StrategyResult) -> bool| -> Vec<TableRow> {
         report.results.iter().filter(|result| is_wanted(result) && is(result)).map(&row).collect()
     };
     let groups = [
@@ -79,13 +81,13 @@ fn promise(promise: Promise) -> Cell {
 fn kept(result: &StrategyResult) -> Cell {
     let is_expected = result.kept == Some(true) && result.bad_trials > 0;
     let (sign, mark) = match result.finding {
-        Finding::Kept if is_expected => ("✓", Mark::Open),
-        Finding::Kept => ("✓", Mark::Good),
-        Finding::Broken => ("✗", Mark::Bad),
+        Finding::Kept if is_expected => ("✓", Emphasis::Open),
+        Finding::Kept => ("✓", Emphasis::Good),
+        Finding::Broken => ("✗", Emphasis::Bad),
         Finding::Inconclusive | Finding::Dropped | Finding::Failing | Finding::Unchecked | Finding::LoadTooWeak => {
-            ("?", Mark::Open)
+            ("?", Emphasis::Open)
         }
-        Finding::NotRun => ("", Mark::None),
+        Finding::NotRun => ("", Emphasis::None),
     };
     Cell::text(format!("{sign} {}", result.finding.describe(is_expected)).trim_start()).marked(mark)
 }

@@ -181,8 +181,8 @@ fn hostile_texts_stay_texts() {
 fn the_load_model_stands_beside_every_latency() {
     let report = fixture::report();
     let page = page(&report);
-    for place in ["#table-latency", "#table-outcomes", "#table-handovers", "#quantiles", "#medians", "#ratios"] {
-        assert_eq!(texts(&page, &format!("{place} .model")).join("; "), report.plan.model_described, "{place}");
+    for table in ["#table-latency", "#table-outcomes", "#table-handovers", "#quantiles", "#medians", "#ratios"] {
+        assert_eq!(texts(&page, &format!("{table} .model")).join("; "), report.plan.model_described, "{table}");
     }
 }
 

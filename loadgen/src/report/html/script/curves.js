@@ -13,7 +13,7 @@ const base = (width, height) => ({
 // Of many points some that carry the shape of the strategy; each strategy begins elsewhere, so that shapes do not meet.
 const landmarks = (points, strategy, count = 5) => {
   const step = Math.max(1, Math.floor(points.length / count));
-  return points.filter((_, place) => place % step === (strategy * 2) % step || place === points.length - 1);
+  return points.filter((_, position) => position % step === (strategy * 2) % step || position === points.length - 1);
 };
 
 // A line with the colour and the shape of its strategy. `points` are pairs.
@@ -56,13 +56,13 @@ const withNames = (svg, room, ends) => {
     .map((own) => ({ ...own, from: x.apply(own.end[0]), top: y.apply(own.end[1]), at: y.apply(own.end[1]) }))
     .sort((a, b) => a.top - b.top);
   const bottom = Math.max(...y.range);
-  for (let place = names.length - 1, limit = bottom; place >= 0; place -= 1) {
-    names[place].top = Math.min(names[place].top, limit);
-    limit = names[place].top - NAME_HEIGHT;
+  for (let position = names.length - 1, limit = bottom; position >= 0; position -= 1) {
+    names[position].top = Math.min(names[position].top, limit);
+    limit = names[position].top - NAME_HEIGHT;
   }
-  for (let place = 0, limit = Math.min(...y.range); place < names.length; place += 1) {
-    names[place].top = Math.max(names[place].top, limit);
-    limit = names[place].top + NAME_HEIGHT;
+  for (let position = 0, limit = Math.min(...y.range); position < names.length; position += 1) {
+    names[position].top = Math.max(names[position].top, limit);
+    limit = names[position].top + NAME_HEIGHT;
   }
   const left = Math.max(...x.range) + 16;
   for (const { name, strategy, colour: own = "currentColor", from, at, top } of names) {
@@ -160,7 +160,7 @@ const entered = (width) => {
     .map(({ strategy, users, entered: { at_ms: at, count } }) => ({
       strategy,
       ranked: data.results.some((row) => row.strategy === strategy && row.users === users && row.ranked),
-      points: [[0, 0], ...at.map((ms, place) => [ms, count[place]])],
+      points: [[0, 0], ...at.map((ms, position) => [ms, count[position]])],
     }));
   if (curves.length === 0) return null;
   const last = d3.max(curves, ({ points }) => points.at(-1)[0]);

@@ -13,9 +13,9 @@ const rowFrame = (rows, width, roomRight, tall = 30) => {
   const nameAt = (STRIP - each) / 2;
   const label = (row) => nameOf(row.strategy) + (row.ranked ? "" : " ✗");
   const longest = Math.max(...rows.map((row) => label(row).length));
-  const names = rows.map((row, place) =>
+  const names = rows.map((row, position) =>
     Plot.text([row], {
-      y: () => place,
+      y: () => position,
       text: label,
       frameAnchor: "left",
       textAnchor: narrow ? "start" : "end",
@@ -32,7 +32,7 @@ const rowFrame = (rows, width, roomRight, tall = 30) => {
     narrow,
     nameAt,
     // The middle of the marks of a row, and how far half of this many pixels reach, on the axis of the rows.
-    y: (place) => place + (narrow ? STRIP / 2 / each : 0),
+    y: (position) => position + (narrow ? STRIP / 2 / each : 0),
     half: (pixels) => pixels / 2 / each,
     options: {
       width,
@@ -50,9 +50,9 @@ const rowFrame = (rows, width, roomRight, tall = 30) => {
 
 // What stands at the right of each row, on the line of the name where room is short.
 const rowFigures = ({ narrow, nameAt }, rows, text) =>
-  rows.map((row, place) =>
+  rows.map((row, position) =>
     Plot.text([row], {
-      y: () => place,
+      y: () => position,
       text,
       frameAnchor: "right",
       textAnchor: narrow ? "end" : "start",
@@ -109,10 +109,10 @@ const bars = (rows, { low, high, y }) =>
 
 // Of these values of an axis those whose names have room, the last one above all.
 const ROOM = 40;
-const spaced = (values, place) => {
+const spaced = (values, position) => {
   const named = [];
   for (const value of [...values].reverse()) {
-    if (named.length === 0 || place(named.at(-1)) - place(value) >= ROOM) named.push(value);
+    if (named.length === 0 || position(named.at(-1)) - position(value) >= ROOM) named.push(value);
   }
   return named;
 };

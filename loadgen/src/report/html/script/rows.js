@@ -1,15 +1,15 @@
 // Charts with a row for each strategy: what was sold, medians, ratios, the herd, processor time.
 
-// Trials with the same outcome lie side by side, in columns of four, around the place where they belong.
+// Trials with the same outcome lie side by side, in columns of four, around the position where they belong.
 const COLUMN = 4;
 const APART = 8.5;
 const heaped = (trials) => {
   const heaps = d3.group(trials, (trial) => `${trial.strategy} ${trial.beyond}`);
   return [...heaps.values()].flatMap((heap) =>
-    heap.map((trial, place) => {
+    heap.map((trial, position) => {
       const columns = Math.ceil(heap.length / COLUMN);
       const inColumn = Math.min(COLUMN, heap.length);
-      const [across, down] = [Math.floor(place / COLUMN), place % COLUMN];
+      const [across, down] = [Math.floor(position / COLUMN), position % COLUMN];
       return { ...trial, dx: (across - (columns - 1) / 2) * APART, dy: (down - (inColumn - 1) / 2) * APART };
     }),
   );
@@ -19,8 +19,8 @@ const oversell = (width) => {
   const all = atLevel(data.trials);
   const rows = atLevel(data.results).filter((row) => all.some((trial) => trial.strategy === row.strategy));
   if (rows.length === 0) return null;
-  const place = (trial) => rows.findIndex((row) => row.strategy === trial.strategy);
-  const trials = heaped([...all].sort((a, b) => place(a) - place(b) || a.block - b.block));
+  const position = (trial) => rows.findIndex((row) => row.strategy === trial.strategy);
+  const trials = heaped([...all].sort((a, b) => position(a) - position(b) || a.block - b.block));
   const [low, high] = d3.extent(trials, (trial) => trial.beyond);
   const reach = Math.max(1, high, -low) * 1.08;
   const frame = rowFrame(rows, width, 24, 46);
@@ -41,7 +41,7 @@ const oversell = (width) => {
       ...trials.map((trial) =>
         Plot.dot([trial], {
           x: "beyond",
-          y: (own) => frame.y(place(own)),
+          y: (own) => frame.y(position(own)),
           r: 3.1,
           dx: trial.dx,
           dy: trial.dy,
@@ -64,7 +64,7 @@ const oversell = (width) => {
   };
   const points = trials.map((trial) => ({
     px: trial.beyond,
-    py: frame.y(place(trial)),
+    py: frame.y(position(trial)),
     dx: trial.dx,
     dy: trial.dy,
     series: trial.strategy,
@@ -148,7 +148,7 @@ const herdNotifications = (width) => {
     row.client_notifications,
     row.expected_notifications,
   ]);
-  // Nothing has no place on a logarithmic axis: it stands at the left end, and its text says so.
+  // Nothing has no position on a logarithmic axis: it stands at the left end, and its text says so.
   const least = Math.min(0.5, ...all.filter((value) => value > 0));
   const clamp = (value) => (value > 0 ? value : least * 0.8);
   const end = (value) => (value === null ? null : clamp(value));
@@ -211,11 +211,11 @@ const cpu = (width) => {
   const rows = atLevel(data.results).filter((row) => row.cpu_ms.some((ms) => ms !== null));
   if (rows.length === 0) return null;
   const frame = rowFrame(rows, width, 80);
-  const parts = rows.flatMap((row, place) => {
+  const parts = rows.flatMap((row, position) => {
     let from = 0;
     return row.cpu_ms
       .map((ms, process) => {
-        const part = { row, place: frame.y(place), process, ms: ms || 0, from, to: from + (ms || 0) };
+        const part = { row, position: frame.y(position), process, ms: ms || 0, from, to: from + (ms || 0) };
         from = part.to;
         return part;
       })
@@ -241,8 +241,8 @@ const cpu = (width) => {
         Plot.rect([part], {
           x1: "from",
           x2: "to",
-          y1: part.place - frame.half(18),
-          y2: part.place + frame.half(18),
+          y1: part.position - frame.half(18),
+          y2: part.position + frame.half(18),
           fill: `var(--p${part.process})`,
           stroke: "var(--surface)",
           strokeWidth: 1,
@@ -256,7 +256,7 @@ const cpu = (width) => {
         .map((part) =>
           Plot.text([part], {
             x: (part.from + part.to) / 2,
-            y: "place",
+            y: "position",
             text: () => data.processes[part.process][0],
             fill: "var(--surface)",
             fontWeight: 700,
@@ -270,7 +270,7 @@ const cpu = (width) => {
     `${nameOf(part.row.strategy)}\n${data.processes[part.process]}: ${figure(part.ms)} ms a request\nall: ${figure(d3.sum(part.row.cpu_ms))} ms`;
   const points = parts.map((part) => ({
     px: (part.from + part.to) / 2,
-    py: part.place,
+    py: part.position,
     series: part.row.strategy,
     text: text(part),
   }));

@@ -26,13 +26,13 @@ const stock = (width) => {
   // Of a stock that is never nearly sold there is no line: the units left would be all that one sees.
   const hasLine = data.stock <= most * 1.5;
   const top = hasLine ? Math.max(most, data.stock) : most;
-  const height = (place, units) => frame.y(place) + frame.half(tall - 12) * (1 - (2 * units) / top);
+  const height = (position, units) => frame.y(position) + frame.half(tall - 12) * (1 - (2 * units) / top);
   const steps = (row) => [[0, 0], ...row.sold.at_ms.map((at, step) => [at, row.sold.count[step]])];
-  const area = (row, place, from, to, fill) =>
+  const area = (row, position, from, to, fill) =>
     Plot.areaY([...steps(row), [end, row.sold.count.at(-1)]], {
       x: "0",
-      y1: ([, units]) => height(place, from(units)),
-      y2: ([, units]) => height(place, to(units)),
+      y1: ([, units]) => height(position, from(units)),
+      y2: ([, units]) => height(position, to(units)),
       curve: "step-after",
       fill,
       className: `s s${row.strategy}`,
@@ -50,11 +50,11 @@ const stock = (width) => {
     },
     marks: [
       ...frame.marks,
-      ...rows.flatMap((row, place) => [
-        ...(hasLine ? [area(row, place, (sold) => Math.min(sold, data.stock), () => data.stock, "var(--rule)")] : []),
-        area(row, place, () => 0, (sold) => (hasLine ? Math.min(sold, data.stock) : sold), colour(row.strategy)),
-        ...(hasLine ? [area(row, place, () => data.stock, (sold) => Math.max(sold, data.stock), "var(--bad)")] : []),
-        Plot.ruleY([height(place, 0), ...(hasLine ? [height(place, data.stock)] : [])], {
+      ...rows.flatMap((row, position) => [
+        ...(hasLine ? [area(row, position, (sold) => Math.min(sold, data.stock), () => data.stock, "var(--rule)")] : []),
+        area(row, position, () => 0, (sold) => (hasLine ? Math.min(sold, data.stock) : sold), colour(row.strategy)),
+        ...(hasLine ? [area(row, position, () => data.stock, (sold) => Math.max(sold, data.stock), "var(--bad)")] : []),
+        Plot.ruleY([height(position, 0), ...(hasLine ? [height(position, data.stock)] : [])], {
           stroke: "currentColor",
           className: `s s${row.strategy}`,
         }),
@@ -62,10 +62,10 @@ const stock = (width) => {
       ...rowFigures(frame, rows, told),
     ],
   });
-  const points = rows.flatMap((row, place) =>
+  const points = rows.flatMap((row, position) =>
     steps(row).map(([at, sold]) => ({
       px: at,
-      py: height(place, sold),
+      py: height(position, sold),
       series: row.strategy,
       text: `${nameOf(row.strategy)}\nafter ${figure(at)} ms: ${units(sold)}`,
     })),

@@ -4,7 +4,7 @@
 const simulated =
   (of, { label, unit }) =>
   (width) => {
-    const { recipes, held_out: heldOut } = data.simulation;
+    const { recipes, left_out: leftOut } = data.simulation;
     const has = (point) => of(point) > 0;
     const every = recipes.flatMap(({ points, measured }) => [...points, ...measured]).filter(has);
     if (every.length === 0) return null;
@@ -13,11 +13,11 @@ const simulated =
       1.08,
     );
     const values = logDomain(every.map(of), 1.3);
-    const isHeldOut = (point) => heldOut.includes(point.waiters);
+    const isLeftOut = (point) => leftOut.includes(point.waiters);
     // The colour and the shape of the strategy of that recipe, or of none.
     const kindOf = (recipe) => {
-      const place = data.strategies.indexOf(`zk-${recipes[recipe].name}`);
-      return place < 0 ? data.strategies.length + recipe : place;
+      const position = data.strategies.indexOf(`zk-${recipes[recipe].name}`);
+      return position < 0 ? data.strategies.length + recipe : position;
     };
     const ends = recipes.flatMap(({ name, points }, recipe) => {
       const end = points.filter(has).at(-1);
@@ -60,7 +60,7 @@ const simulated =
                 symbol: shape(strategy),
                 stroke: colour(strategy),
                 strokeWidth: 2,
-                fill: isHeldOut(point) ? "var(--surface)" : colour(strategy),
+                fill: isLeftOut(point) ? "var(--surface)" : colour(strategy),
                 className: "simulated",
               }),
             ),
@@ -74,7 +74,7 @@ const simulated =
     const points = recipes.flatMap(({ name, points: predicted, measured }, recipe) =>
       [
         ...predicted.filter(has).map((point) => ({ point, what: "predicted" })),
-        ...measured.filter(has).map((point) => ({ point, what: isHeldOut(point) ? "measured, held out" : "measured" })),
+        ...measured.filter(has).map((point) => ({ point, what: isLeftOut(point) ? "measured, left out" : "measured" })),
       ].map(({ point, what }) => ({
         px: point.waiters,
         py: of(point),

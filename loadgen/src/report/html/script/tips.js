@@ -3,7 +3,7 @@
 
 const REACH = 36;
 
-// `points` have a place in the drawing (x, y), the series they belong to, and a text.
+// `points` have a position in the drawing (x, y), the series they belong to, and a text.
 const addTips = (plot, svg, title, points) => {
   const tip = element("div", { class: "tip", role: "status" });
   plot.append(tip);
@@ -30,9 +30,9 @@ const addTips = (plot, svg, title, points) => {
     tip.textContent = "";
     ring.setAttribute("opacity", 0);
   };
-  const show = (place) => {
-    at = place;
-    const point = points[place];
+  const show = (position) => {
+    at = position;
+    const point = points[position];
     const scale = svg.getBoundingClientRect().width / Number(svg.getAttribute("width"));
     tip.textContent = point.text;
     ring.setAttribute("cx", point.x);
@@ -48,16 +48,16 @@ const addTips = (plot, svg, title, points) => {
     const scale = Number(svg.getAttribute("width")) / box.width;
     const [x, y] = [(event.clientX - box.left) * scale, (event.clientY - box.top) * scale];
     let [best, distance] = [-1, REACH];
-    points.forEach((point, place) => {
+    points.forEach((point, position) => {
       const away = Math.hypot(point.x - x, point.y - y);
-      if (away < distance && visible(point)) [best, distance] = [place, away];
+      if (away < distance && visible(point)) [best, distance] = [position, away];
     });
     return best;
   };
   const follow = (event) => {
-    const place = nearest(event);
-    if (place < 0) hide();
-    else if (place !== at) show(place);
+    const position = nearest(event);
+    if (position < 0) hide();
+    else if (position !== at) show(position);
   };
   plot.onpointermove = follow;
   plot.onpointerdown = follow;
@@ -66,17 +66,17 @@ const addTips = (plot, svg, title, points) => {
 
   // The next point in that direction that is shown.
   const step = (direction) => {
-    for (let place = at + direction; place >= 0 && place < points.length; place += direction) {
-      if (visible(points[place])) return place;
+    for (let position = at + direction; position >= 0 && position < points.length; position += direction) {
+      if (visible(points[position])) return position;
     }
     return at;
   };
   const stepSeries = (direction) => {
     if (at < 0) return step(1);
-    for (let place = at + direction; place >= 0 && place < points.length; place += direction) {
-      if (points[place].series === points[at].series || !visible(points[place])) continue;
+    for (let position = at + direction; position >= 0 && position < points.length; position += direction) {
+      if (points[position].series === points[at].series || !visible(points[position])) continue;
       // The first point of that series.
-      const { series } = points[place];
+      const { series } = points[position];
       return points.findIndex((other) => other.series === series);
     }
     return at;
@@ -94,8 +94,8 @@ const addTips = (plot, svg, title, points) => {
     const move = moves[event.key];
     if (!move) return undefined;
     event.preventDefault();
-    const place = move();
-    if (place >= 0) show(place);
+    const position = move();
+    if (position >= 0) show(position);
     return undefined;
   };
 };

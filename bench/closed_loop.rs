@@ -7,7 +7,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 /// Why a round failed.
-pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Contenders that go on contending between the samples of a bench, so that a sample is rounds of a full queue and
 /// nothing else.
@@ -24,7 +24,7 @@ struct Tally {
     settled: Semaphore,
     /// A permit for every round that was finished.
     finished: Semaphore,
-    failure: OnceLock<Failure>,
+    failure: OnceLock<BoxError>,
 }
 
 impl ClosedLoop {
@@ -36,10 +36,10 @@ impl ClosedLoop {
     ///
     /// # Cancel safety
     /// Dropped, the rounds under way are dropped.
-    pub async fn start<R, F>(contenders: impl IntoIterator<Item = R>) -> Result<Self, Failure>
+    pub async fn start<R, F>(contenders: impl IntoIterator<Item = R>) -> Result<Self, BoxError>
     where
         R: Fn() -> F + Send + 'static,
-        F: Future<Output = Result<(), Failure>> + Send + 'static,
+        F: Future<Output = Result<(), BoxError>> + Send + 'static,
     {
         let tally =
             Arc::new(Tally { settled: Semaphore::new(0), finished: Semaphore::new(0), failure: OnceLock::new() });
@@ -61,7 +61,7 @@ impl ClosedLoop {
     ///
     /// # Cancel safety
     /// Dropped, the rounds of this sample are not counted.
-    pub async fn time(&self, rounds: u64) -> Result<Duration, Failure> {
+    pub async fn time(&self, rounds: u64) -> Result<Duration, BoxError> {
         let finished = &self.tally.finished;
         // Those that were finished since the last sample count for none.
         self.tally.wait_for(finished, finished.available_permits() + 1).await?;
@@ -80,10 +80,10 @@ impl ClosedLoop {
 }
 
 /// Does one round after the other, until one fails.
-async fn contend<R, F>(round: R, tally: &Tally) -> Failure
+async fn contend<R, F>(round: R, tally: &Tally) -> BoxError
 where
     R: Fn() -> F,
-    F: Future<Output = Result<(), Failure>>,
+    F: Future<Output = Result<(), BoxError>>,
 {
     if let Err(failure) = round().await {
         return failure;
@@ -99,14 +99,14 @@ where
 
 impl Tally {
     /// Wakes the waiting tasks. Others may fail at the same time or because of it; the first failure is the cause.
-    fn fail(&self, failure: Failure) {
+    fn fail(&self, failure: BoxError) {
         self.failure.set(failure).ok();
         self.settled.close();
         self.finished.close();
     }
 
     /// Waits for `count` permits, and uses them up.
-    async fn wait_for(&self, permits: &Semaphore, count: usize) -> Result<(), Failure> {
+    async fn wait_for(&self, permits: &Semaphore, count: usize) -> Result<(), BoxError> {
         match permits.acquire_many(u32::try_from(count)?).await {
             Ok(acquired) => {
                 acquired.forget();

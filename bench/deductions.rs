@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bench::{ClosedLoop, Failure};
+use bench::{BoxError, ClosedLoop};
 use criterion::{BenchmarkId, Criterion, SamplingMode, criterion_group, criterion_main};
 use demo_service::app::App;
 use demo_service::config::Config;
@@ -55,7 +55,7 @@ struct Shop {
 }
 
 impl Shop {
-    async fn open() -> Result<Self, Failure> {
+    async fn open() -> Result<Self, BoxError> {
         let servers = tokio::try_join!(
             Postgres::start(PostgresConfig::default()),
             ZooKeeper::start(ZooKeeperConfig::default()),
@@ -69,7 +69,7 @@ impl Shop {
     }
 
     /// Starts a sale under the strategy. Then `buyers` buyers buy one unit each, one after the other.
-    async fn sell_to(&self, buyers: usize, entry: &'static Entry) -> Result<ClosedLoop, Failure> {
+    async fn sell_to(&self, buyers: usize, entry: &'static Entry) -> Result<ClosedLoop, BoxError> {
         let goods_no: GoodsNo = "1".parse()?;
         let stock = Stock::new(STOCK).ok_or("the stock is negative")?;
         self.app.start_sale(goods_no, NewStock::Units(stock), Some(entry)).await?;
@@ -89,7 +89,7 @@ impl Shop {
     }
 }
 
-async fn buy(app: Arc<App>, entry: &'static Entry, purchase: Purchase) -> Result<(), Failure> {
+async fn buy(app: Arc<App>, entry: &'static Entry, purchase: Purchase) -> Result<(), BoxError> {
     let slot = app.try_slot(tokio::time::Instant::now()).ok_or("the service is at its limit")?;
     match app.purchase(purchase, Some(entry), slot).await {
         Ok(_) => Ok(()),

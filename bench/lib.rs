@@ -11,7 +11,7 @@ use zk_recipes::{
     SessionConfig,
 };
 
-pub use closed_loop::{ClosedLoop, Failure};
+pub use closed_loop::{BoxError, ClosedLoop};
 pub use ratio::{Goal, Ratio, Spread};
 
 /// How many may hold the semaphore.
@@ -83,7 +83,7 @@ impl Recipe {
     ///
     /// # Errors
     /// As the recipe's constructor.
-    pub fn lock(self, session: &Session) -> Result<Lock, Error> {
+    pub fn lock(self, session: &Session) -> Result<BenchLock, Error> {
         self.lock_at(session, &format!("/bench/{}", self.name().replace(' ', "-")))
     }
 
@@ -91,7 +91,7 @@ impl Recipe {
     ///
     /// # Errors
     /// As the recipe's constructor.
-    pub fn lock_at(self, session: &Session, path: &str) -> Result<Lock, Error> {
+    pub fn lock_at(self, session: &Session, path: &str) -> Result<BenchLock, Error> {
         let lock = match self {
             Self::Naive => NaiveLock::new(session, path)?.into(),
             Self::Mutex => Mutex::new(session, path)?.into(),
@@ -103,23 +103,23 @@ impl Recipe {
             Self::Semaphore => Semaphore::new(session, path, PERMITS)?.into(),
             Self::Multi => {
                 let paths = (1..=MULTI_LOCKS).map(|i| format!("{path}/{i}"));
-                return MultiLock::from_paths(session, paths).map(Lock::Several);
+                return MultiLock::from_paths(session, paths).map(BenchLock::Several);
             }
         };
-        Ok(Lock::One(lock))
+        Ok(BenchLock::One(lock))
     }
 }
 
 /// What a [`Recipe`] makes.
 #[derive(Clone, Debug)]
-pub enum Lock {
+pub enum BenchLock {
     /// One lock.
     One(AnyLock),
     /// Several locks as one.
     Several(MultiLock),
 }
 
-impl Lock {
+impl BenchLock {
     /// Acquires the lock and releases it.
     ///
     /// # Errors
@@ -137,14 +137,14 @@ impl Lock {
 
 /// A throwaway server and sessions on it.
 #[derive(Debug)]
-pub struct Stage {
+pub struct LockServer {
     /// Kept for as long as the sessions are used.
     pub server: ZooKeeper,
     /// The sessions that were asked for.
     pub sessions: Vec<Session>,
 }
 
-impl Stage {
+impl LockServer {
     /// Starts a server and opens `sessions` sessions.
     ///
     /// # Errors
@@ -152,7 +152,7 @@ impl Stage {
     ///
     /// # Cancel safety
     /// Dropped, it stops what it has started.
-    pub async fn set(sessions: usize) -> Result<Self, Box<dyn std::error::Error>> {
+    pub async fn start(sessions: usize) -> Result<Self, Box<dyn std::error::Error>> {
         let server = ZooKeeper::start(ZooKeeperConfig::default()).await?;
         let sessions = open_sessions(&server, sessions).await?;
         Ok(Self { server, sessions })

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use bench::{ClosedLoop, Failure, Recipe, Stage, is_test_mode, open_sessions};
+use bench::{BoxError, ClosedLoop, LockServer, Recipe, is_test_mode, open_sessions};
 use criterion::{BenchmarkId, Criterion, SamplingMode, criterion_group, criterion_main};
 use testbed::ZooKeeper;
 use tokio::runtime::Runtime;
@@ -28,9 +28,9 @@ const TEST_CONTENDERS_MAX: usize = 6;
 /// Acquire and release with nobody else there, beside the least that any lock must do: create a node, delete it.
 fn uncontended(c: &mut Criterion) {
     let runtime = Runtime::new().expect("a runtime");
-    let stage = runtime.block_on(Stage::set(1)).expect("a ZooKeeper server");
+    let lock_server = runtime.block_on(LockServer::start(1)).expect("a ZooKeeper server");
     let mut group = c.benchmark_group("uncontended");
-    let raw = runtime.block_on(Client::connect(&stage.server.connect_string())).expect("a client");
+    let raw = runtime.block_on(Client::connect(&lock_server.server.connect_string())).expect("a client");
     group.bench_function("raw create and delete", |b| {
         b.to_async(&runtime).iter(async || {
             let options = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
@@ -39,7 +39,7 @@ fn uncontended(c: &mut Criterion) {
         });
     });
     for recipe in Recipe::ALL {
-        let lock = recipe.lock(&stage.sessions[0]).expect("a valid path");
+        let lock = recipe.lock(&lock_server.sessions[0]).expect("a valid path");
         group.bench_function(recipe.name(), |b| {
             b.to_async(&runtime).iter(async || lock.cycle().await.expect("the lock is acquired and released"));
         });
@@ -50,7 +50,7 @@ fn uncontended(c: &mut Criterion) {
 /// Times one cycle under contention. One cycle is one hand-over, except for readers and permits, which share the lock.
 fn handover(c: &mut Criterion) {
     let runtime = Runtime::new().expect("a runtime");
-    let Stage { server, .. } = runtime.block_on(Stage::set(0)).expect("a ZooKeeper server");
+    let LockServer { server, .. } = runtime.block_on(LockServer::start(0)).expect("a ZooKeeper server");
     let mut group = c.benchmark_group("handover");
     // Every sample takes the same time, however slow a hand-over is.
     group.sampling_mode(SamplingMode::Flat);
@@ -80,7 +80,7 @@ struct Crowd {
 }
 
 impl Crowd {
-    async fn gather(server: &ZooKeeper, recipe: Recipe, contenders: usize) -> Result<Self, Failure> {
+    async fn gather(server: &ZooKeeper, recipe: Recipe, contenders: usize) -> Result<Self, BoxError> {
         let contenders = if is_test_mode() { contenders.min(TEST_CONTENDERS_MAX) } else { contenders };
         let sessions = open_sessions(server, SESSIONS).await?;
         let mut rounds = Vec::with_capacity(contenders);
@@ -95,7 +95,7 @@ impl Crowd {
     }
 
     /// Leaves the server as it was. It deletes the nodes of a session when that is closed.
-    async fn disperse(self) -> Result<(), Failure> {
+    async fn disperse(self) -> Result<(), BoxError> {
         self.contending.stop().await;
         for session in self.sessions {
             session.close().await?;

@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand};
 use program::{Epilogue, Exit};
 
 use crate::implementation::Implementation;
-use crate::plan::Load;
+use crate::schedule::Load;
 
 fn epilogue() -> Epilogue {
     Epilogue::default()

@@ -31,7 +31,7 @@ pub(crate) enum Error {
     /// ZooKeeper said nothing.
     #[error("zookeeper did not answer within {0:?}")]
     ZooKeeperSilent(Duration),
-    /// There is no place for the report.
+    /// The report cannot be written.
     #[error("cannot write the report into {}; name another folder with --out", .folder.display())]
     ReportFolder {
         folder: PathBuf,

@@ -22,10 +22,10 @@ const JARS: [&str; 5] =
 
 /// A worker for each host that is needed.
 pub(crate) struct Fleet {
-    workers: BTreeMap<Host, Worker>,
+    workers: BTreeMap<Host, WorkerProcess>,
 }
 
-struct Worker {
+struct WorkerProcess {
     process: Process,
     /// What it said it is.
     version: String,
@@ -136,7 +136,7 @@ impl Drop for Fleet {
     }
 }
 
-impl Worker {
+impl WorkerProcess {
     async fn ask(&mut self, request: &Request, within: Duration) -> Result<Answer, String> {
         let word = request.to_string();
         let word = word.split(' ').next().unwrap_or_default();
@@ -160,7 +160,7 @@ fn launch(host: Host) -> Result<Process, Error> {
     })
 }
 
-async fn until_ready(host: Host, mut process: Process) -> Result<Worker, Error> {
+async fn until_ready(host: Host, mut process: Process) -> Result<WorkerProcess, Error> {
     let failed = |what: String, process: &Process| match host {
         Host::Rust => Error::Worker { peer: host.peer(), what, log: process.log_tail() },
         Host::Java | Host::Python => {
@@ -171,7 +171,7 @@ async fn until_ready(host: Host, mut process: Process) -> Result<Worker, Error> 
     };
     match process.line(READY_WITHIN).await {
         Ok(Some(line)) => match line.strip_prefix("ready ") {
-            Some(version) => Ok(Worker { version: version.to_owned(), process }),
+            Some(version) => Ok(WorkerProcess { version: version.to_owned(), process }),
             None => Err(failed(format!("said {line:?} instead of being ready"), &process)),
         },
         Ok(None) => Err(failed("ended while it was starting".to_owned(), &process)),

@@ -1,24 +1,24 @@
 //! Measures our locks beside those of Apache Curator, kazoo and zookeeper-client, on one throwaway ZooKeeper server.
 //!
-//! The orchestrator ([`run`]) walks a [`plan`] and asks worker processes ([`fleet`]) to contend for locks in a closed loop
-//! ([`lab`]) or in an open load ([`open_load`]); they speak the [`protocol`]. This program is also the worker for everything that is written in Rust
-//! ([`worker`]). What the figures mean is decided without clock or I/O: [`plan`], [`arrivals`], [`protocol`], [`window`],
+//! The orchestrator ([`run`]) walks a [`schedule`] and asks worker processes ([`fleet`]) to contend for locks in a closed loop
+//! ([`harness`]) or in an open load ([`open_load`]); they speak the [`protocol`]. This program is also the worker for everything that is written in Rust
+//! ([`worker`]). What the figures mean is decided without clock or I/O: [`schedule`], [`arrivals`], [`protocol`], [`window`],
 //! [`results`], [`ratios`], [`waits`], [`report`]. `README.md` says how and why it is measured so.
 
 mod arrivals;
 mod cli;
 mod error;
 mod fleet;
+mod harness;
 mod implementation;
-mod lab;
 mod open_load;
-mod plan;
 mod progress;
 mod protocol;
 mod ratios;
 mod report;
 mod results;
 mod run;
+mod schedule;
 mod waiters;
 mod waits;
 mod window;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::error::Error;
+use crate::harness::{Harness, Outcome, START_WITHIN, Trouble, Way, unexpected};
 use crate::implementation::Implementation;
-use crate::lab::{Lab, Outcome, START_WITHIN, Trouble, Way, unexpected};
 use crate::protocol::{Answer, OpenLoad, Request};
 use crate::window::Window;
 
@@ -43,15 +43,19 @@ impl Offer {
 ///
 /// # Cancel safety
 ///
-/// The worker is in the middle of something: the lab has to be dropped.
-pub(crate) async fn measure(lab: &mut Lab, implementation: Implementation, offer: Offer) -> Result<Outcome, Error> {
-    let served = serve(lab, implementation, offer).await;
-    lab.outcome(implementation.host(), served.map(Outcome::Measured)).await
+/// The worker is in the middle of something: the harness has to be dropped.
+pub(crate) async fn measure(
+    harness: &mut Harness,
+    implementation: Implementation,
+    offer: Offer,
+) -> Result<Outcome, Error> {
+    let served = serve(harness, implementation, offer).await;
+    harness.outcome(implementation.host(), served.map(Outcome::Measured)).await
 }
 
-async fn serve(lab: &mut Lab, implementation: Implementation, offer: Offer) -> Result<Window, Trouble> {
+async fn serve(harness: &mut Harness, implementation: Implementation, offer: Offer) -> Result<Window, Trouble> {
     let load = OpenLoad {
-        contest: lab.contest(implementation, OUTSTANDING_MAX, SESSIONS, Way::Direct),
+        contest: harness.contest(implementation, OUTSTANDING_MAX, SESSIONS, Way::Direct),
         rate_per_s: offer.rate_per_s,
         untimed: offer.untimed(),
         timed: offer.timed,
@@ -59,7 +63,7 @@ async fn serve(lab: &mut Lab, implementation: Implementation, offer: Offer) -> R
         within_ms: u64::try_from(SERVED_WITHIN.as_millis()).unwrap_or(u64::MAX),
     };
     let within = START_WITHIN + 2 * offer.lasts() + SERVED_WITHIN;
-    match lab.ask(implementation.host(), &Request::Arrive(load), within).await? {
+    match harness.ask(implementation.host(), &Request::Arrive(load), within).await? {
         Answer::Arrived(arrived) => Ok(Window::of_arrivals(&arrived)),
         answer => Err(unexpected(&answer)),
     }

@@ -2,9 +2,9 @@
 
 use stats::figures::{figure, maybe};
 
-use crate::lab::Outcome;
-use crate::plan::{Load, Repetition, Step};
+use crate::harness::Outcome;
 use crate::results::p50_ms;
+use crate::schedule::{Load, Repetition, Step};
 
 /// What a measurement brought, or that it was left out, in a line.
 pub(crate) fn ended(step: Step, outcome: Option<&Outcome>) -> String {

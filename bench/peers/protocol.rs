@@ -72,7 +72,7 @@ pub(crate) enum Answer {
     /// To `Run` and `Queue`: the contenders have been started.
     Running,
     /// To `Progress`.
-    Progress(Progress),
+    Progress(ContestProgress),
     /// To `Measure`.
     Measured(Measured),
     /// To `Stop`.
@@ -90,7 +90,7 @@ pub(crate) enum Answer {
 
 /// How far the contenders have come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Progress {
+pub(crate) struct ContestProgress {
     /// Contenders that have called acquire.
     pub(crate) begun: u32,
     /// Cycles that have finished since the start.
@@ -170,7 +170,7 @@ impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Running => write!(f, "running"),
-            Self::Progress(Progress { begun, finished }) => write!(f, "progress {begun} {finished}"),
+            Self::Progress(ContestProgress { begun, finished }) => write!(f, "progress {begun} {finished}"),
             Self::Measured(Measured { elapsed_us, times_us }) => {
                 write!(f, "measured {elapsed_us}")?;
                 write_times(f, times_us)
@@ -235,7 +235,7 @@ impl FromStr for Answer {
         let parse = |words: &mut SplitWhitespace<'_>| {
             Some(match words.next()? {
                 "running" => Self::Running,
-                "progress" => Self::Progress(Progress { begun: next(words)?, finished: next(words)? }),
+                "progress" => Self::Progress(ContestProgress { begun: next(words)?, finished: next(words)? }),
                 "measured" => Self::Measured(Measured { elapsed_us: next(words)?, times_us: times(words)? }),
                 "stopped" => Self::Stopped { cut_off: next(words)? },
                 "drained" => Self::Drained(Drained {
@@ -332,7 +332,7 @@ mod tests {
             Drained { served: 50, tokens: 50, elapsed_us: 1_000, requests: 200, notifications: 49, bytes: 9_000 };
         let answers = [
             (Answer::Running, "running"),
-            (Answer::Progress(Progress { begun: 30, finished: 1_234 }), "progress 30 1234"),
+            (Answer::Progress(ContestProgress { begun: 30, finished: 1_234 }), "progress 30 1234"),
             (Answer::Measured(Measured { elapsed_us: 200_113, times_us }), "measured 200113 180:40 1200:1"),
             (Answer::Measured(Measured { elapsed_us: 5, ..Measured::default() }), "measured 5"),
             (Answer::Stopped { cut_off: 2 }, "stopped 2"),

@@ -4,8 +4,8 @@ use bench::{Goal, Ratio, Spread};
 use stats::figures::count;
 use stats::median;
 
-use crate::plan::Load;
 use crate::results::{Figure, Results, cycles_per_s, notifications_per_release, p50_ms};
+use crate::schedule::Load;
 use crate::waiters::Waiters;
 
 /// With nobody else there.
@@ -107,9 +107,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::plan::Repetition;
     use crate::protocol::Drained;
     use crate::results::tests::{results, step, window};
+    use crate::schedule::Repetition;
     use crate::window::Exchange;
 
     fn named<'a>(ratios: &'a [Ratio], beginning: &str) -> &'a Ratio {

@@ -7,7 +7,7 @@ mod waits;
 
 use bench::Ratio;
 
-use crate::results::Row;
+use crate::results::ClosedLoopRow;
 use crate::waiters::Waiters;
 use crate::waits::WaitRow;
 
@@ -17,7 +17,7 @@ pub(crate) struct Report {
     /// Under which conditions it was measured, a sentence each.
     pub(crate) conditions: Vec<String>,
     /// Of the closed loop.
-    pub(crate) rows: Vec<Row>,
+    pub(crate) rows: Vec<ClosedLoopRow>,
     /// Of the open load; none if it was left out.
     pub(crate) waits: Vec<WaitRow>,
     pub(crate) ratios: Vec<Ratio>,

@@ -6,7 +6,7 @@ use stats::median;
 use stats::times::Times;
 
 use crate::implementation::{Implementation, sessions_of};
-use crate::plan::{Load, Repetition, Step};
+use crate::schedule::{Load, Repetition, Step};
 use crate::window::{Exchange, Window};
 
 /// The measurements of a run.
@@ -37,7 +37,7 @@ pub(crate) struct Missing {
 
 /// The figures of one implementation and number of contenders. Absent ones could not be measured.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Row {
+pub(crate) struct ClosedLoopRow {
     pub(crate) implementation: &'static str,
     pub(crate) sessions: u32,
     pub(crate) contenders: u32,
@@ -99,7 +99,7 @@ impl Results {
     }
 
     /// One row an implementation and number of contenders.
-    pub(crate) fn rows(&self) -> Vec<Row> {
+    pub(crate) fn rows(&self) -> Vec<ClosedLoopRow> {
         let rows = self.implementations.iter().flat_map(|implementation| {
             self.loads.iter().filter_map(|load| match load {
                 Load::Contenders(contenders) => Some(self.row(implementation.name(), *contenders)),
@@ -109,7 +109,7 @@ impl Results {
         rows.collect()
     }
 
-    fn row(&self, implementation: &'static str, contenders: u32) -> Row {
+    fn row(&self, implementation: &'static str, contenders: u32) -> ClosedLoopRow {
         let nothing = Series::default();
         let load = Load::Contenders(contenders);
         let series = self.series(implementation, load).unwrap_or(&nothing);
@@ -118,7 +118,7 @@ impl Results {
         let is_idle = cycles_per_s == Some(0.0);
         let idle = || Missing { reason: "no cycle finished in most windows".to_owned(), is_failure: false };
         let median_of = |figure: Figure| median(&series.windows.values().filter_map(figure).collect::<Vec<_>>());
-        Row {
+        ClosedLoopRow {
             implementation,
             sessions: sessions_of(contenders),
             contenders,

@@ -9,13 +9,13 @@ use stats::figures::count;
 
 use crate::cli::Settings;
 use crate::error::Error;
-use crate::lab::{Lab, Outcome, Way};
+use crate::harness::{Harness, Outcome, Way};
 use crate::open_load::{self, OUTSTANDING_MAX, Offer, SESSIONS};
-use crate::plan::{Load, Repetition, Step, plan};
 use crate::progress;
 use crate::ratios::ratios;
 use crate::report::{Report, chart, json, markdown};
 use crate::results::{Missing, Results};
+use crate::schedule::{Load, Repetition, Step, schedule};
 use crate::waiters::{self, Waiters};
 use crate::waits::waits;
 
@@ -37,7 +37,7 @@ const PROBE: &str = ".bench-peers";
 pub(crate) async fn run(settings: &Settings, interrupt: &Interrupt) -> Result<Exit, Error> {
     // Found out before anything is measured.
     prepare(&settings.out)?;
-    let steps = plan(&settings.implementations(), &settings.loads(), settings.reps(), settings.seed);
+    let steps = schedule(&settings.implementations(), &settings.loads(), settings.reps(), settings.seed);
     let mut progress = Progress::new(false);
     progress.planned("step", steps.len());
     let outcome = interrupt.or(measure(settings, &steps, &mut progress)).await;
@@ -60,12 +60,12 @@ async fn measure(settings: &Settings, steps: &[Step], progress: &mut Progress) -
     if settings.waiters > 0 {
         hosts.push(waiters::HOST);
     }
-    let mut lab = Lab::set_up(hosts).await?;
+    let mut harness = Harness::start(hosts).await?;
     let mut results = Results::new(&settings.implementations(), &settings.loads(), settings.reps());
     for &step in steps {
         progress.step_begins(progress::describe(step));
         let outcome =
-            if results.is_given_up(step) { None } else { Some(measure_step(settings, &mut lab, step).await?) };
+            if results.is_given_up(step) { None } else { Some(measure_step(settings, &mut harness, step).await?) };
         progress.step_ended(&progress::ended(step, outcome.as_ref()));
         match outcome {
             None => {}
@@ -79,11 +79,11 @@ async fn measure(settings: &Settings, steps: &[Step], progress: &mut Progress) -
     let mut waiters = None;
     if settings.waiters > 0 {
         progress.stage(&format!("serving {} waiters of one {}", settings.waiters, waiters::RECIPE.name()));
-        waiters = Some(waiters::serve(&mut lab, settings.waiters).await);
+        waiters = Some(waiters::serve(&mut harness, settings.waiters).await);
     }
     let has_failed = results.has_failures() || waiters.as_ref().is_some_and(|waiters: &Waiters| !waiters.is_served());
     let report = Report {
-        conditions: conditions(settings, &lab),
+        conditions: conditions(settings, &harness),
         rows: results.rows(),
         waits: waits(&results),
         ratios: ratios(&results, waiters.as_ref()),
@@ -92,17 +92,17 @@ async fn measure(settings: &Settings, steps: &[Step], progress: &mut Progress) -
     Ok((report, if has_failed { Exit::Failed } else { Exit::Passed }))
 }
 
-async fn measure_step(settings: &Settings, lab: &mut Lab, step: Step) -> Result<Outcome, Error> {
+async fn measure_step(settings: &Settings, harness: &mut Harness, step: Step) -> Result<Outcome, Error> {
     let way = match step.repetition {
         Repetition::Bytes => Way::Proxied,
         Repetition::WarmUp | Repetition::Timed(_) => Way::Direct,
     };
     match step.load {
-        Load::Contenders(contenders) => lab.measure(step.implementation, contenders, settings.window, way).await,
+        Load::Contenders(contenders) => harness.measure(step.implementation, contenders, settings.window, way).await,
         Load::Rate(rate_per_s) => {
             let seed = arrivals_seed(settings.seed, step.repetition);
             let offer = Offer { rate_per_s, timed: settings.timed_arrivals(), seed };
-            open_load::measure(lab, step.implementation, offer).await
+            open_load::measure(harness, step.implementation, offer).await
         }
     }
 }
@@ -117,7 +117,7 @@ fn arrivals_seed(seed: u64, repetition: Repetition) -> u64 {
     seed.rotate_left(32).wrapping_add(number)
 }
 
-fn conditions(settings: &Settings, lab: &Lab) -> Vec<String> {
+fn conditions(settings: &Settings, harness: &Harness) -> Vec<String> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let mut conditions = vec![
         format!(
@@ -130,7 +130,7 @@ fn conditions(settings: &Settings, lab: &Lab) -> Vec<String> {
         "contenders share up to 3 sessions; each implementation runs in one process that lives as long as the run"
             .to_owned(),
         format!("server and contenders share one machine with {cores} cores ({})", std::env::consts::ARCH),
-        format!("one throwaway ZooKeeper server with durable writes; {}", lab.fleet.versions()),
+        format!("one throwaway ZooKeeper server with durable writes; {}", harness.fleet.versions()),
     ];
     if settings.loads().iter().any(|load| matches!(load, Load::Rate(_))) {
         conditions.push(format!(

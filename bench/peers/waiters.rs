@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use bench::Recipe;
 
+use crate::harness::{Harness, Trouble, Way, unexpected};
 use crate::implementation::{Host, Implementation};
-use crate::lab::{Lab, Trouble, Way, unexpected};
 use crate::protocol::{Answer, Drained, Request};
 
 /// The recipe whose queue it is: one in which every waiter has a watch of its own.
@@ -46,22 +46,22 @@ impl Waiters {
 ///
 /// # Cancel safety
 ///
-/// The worker is in the middle of something: the lab has to be dropped.
-pub(crate) async fn serve(lab: &mut Lab, waiters: u32) -> Waiters {
+/// The worker is in the middle of something: the harness has to be dropped.
+pub(crate) async fn serve(harness: &mut Harness, waiters: u32) -> Waiters {
     let sessions = waiters.div_ceil(WAITERS_PER_SESSION_MAX);
-    let outcome = queue_and_drain(lab, waiters, sessions).await;
+    let outcome = queue_and_drain(harness, waiters, sessions).await;
     let outcome = outcome.map_err(|(Trouble::OutOfBounds(what) | Trouble::Failed(what))| what);
     Waiters { waiters, sessions, outcome }
 }
 
-async fn queue_and_drain(lab: &mut Lab, waiters: u32, sessions: u32) -> Result<(Duration, Drained), Trouble> {
+async fn queue_and_drain(harness: &mut Harness, waiters: u32, sessions: u32) -> Result<(Duration, Drained), Trouble> {
     let implementation = Implementation::Ours(RECIPE);
-    let contest = lab.contest(implementation, waiters, sessions, Way::Direct);
+    let contest = harness.contest(implementation, waiters, sessions, Way::Direct);
     let began = Instant::now();
-    lab.ask(HOST, &Request::Queue(contest), START_WITHIN).await?;
+    harness.ask(HOST, &Request::Queue(contest), START_WITHIN).await?;
     // A waiter that watches its predecessor has listed the queue, and waits for nothing else. A server that is too busy to
     // count its watches does not have them all yet.
-    while lab.progress(HOST).await?.begun < waiters || lab.watches().await.unwrap_or(0) < u64::from(waiters) {
+    while harness.progress(HOST).await?.begun < waiters || harness.watches().await.unwrap_or(0) < u64::from(waiters) {
         if began.elapsed() >= QUEUED_WITHIN {
             let within = humantime::format_duration(QUEUED_WITHIN);
             return Err(Trouble::OutOfBounds(format!("the queue was not complete within {within}")));
@@ -70,7 +70,7 @@ async fn queue_and_drain(lab: &mut Lab, waiters: u32, sessions: u32) -> Result<(
     }
     let queued = began.elapsed();
     let within_ms = u64::try_from(DRAINED_WITHIN.as_millis()).unwrap_or(u64::MAX);
-    match lab.ask(HOST, &Request::Drain { within_ms }, DRAINED_WITHIN + START_WITHIN).await? {
+    match harness.ask(HOST, &Request::Drain { within_ms }, DRAINED_WITHIN + START_WITHIN).await? {
         Answer::Drained(drained) => Ok((queued, drained)),
         answer => Err(unexpected(&answer)),
     }

@@ -2,9 +2,9 @@
 
 use bench::Spread;
 
-use crate::plan::Load;
 use crate::ratios::paired;
 use crate::results::{Figure, Missing, Results, merged, p50_ms, p99_ms};
+use crate::schedule::Load;
 
 /// The implementation that the others are compared with.
 const REFERENCE: &str = "curator";
@@ -74,8 +74,8 @@ fn row(results: &Results, implementation: &'static str, rate_per_s: u32) -> Wait
 pub(crate) mod tests {
     use super::*;
     use crate::implementation::Implementation;
-    use crate::plan::{Repetition, Step};
     use crate::protocol::Arrived;
+    use crate::schedule::{Repetition, Step};
     use crate::window::Window;
 
     /// The results of one repetition per wait, in which 1000 of 1010 acquires waited that long and `dropped` were dropped.

@@ -10,23 +10,21 @@ use std::io::{self, BufRead, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bench::BoxError;
 use program::chain;
 use tokio::runtime::Runtime;
 
-use self::closed_loop::ClosedLoop;
-use self::waiters::Waiters;
+use self::closed_loop::WorkerLoop;
+use self::waiters::WaitingQueue;
 use crate::protocol::{Answer, Request};
-
-/// Whatever went wrong, in words: the orchestrator puts it into the report.
-type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// What the worker is doing between two requests.
 #[derive(Default)]
 enum Work {
     #[default]
     Nothing,
-    Loop(ClosedLoop),
-    Waiters(Waiters),
+    Loop(WorkerLoop),
+    Waiters(WaitingQueue),
 }
 
 /// Answers requests until standard input ends.
@@ -50,14 +48,14 @@ pub(crate) fn run() -> io::Result<()> {
     Ok(())
 }
 
-async fn answer(work: &mut Work, request: Request) -> Result<Answer, Failure> {
+async fn answer(work: &mut Work, request: Request) -> Result<Answer, BoxError> {
     match (request, &mut *work) {
         (Request::Run(contest), Work::Nothing) => {
-            *work = Work::Loop(ClosedLoop::start(&contest).await?);
+            *work = Work::Loop(WorkerLoop::start(&contest).await?);
             Ok(Answer::Running)
         }
         (Request::Queue(contest), Work::Nothing) => {
-            *work = Work::Waiters(Waiters::queue(&contest).await?);
+            *work = Work::Waiters(WaitingQueue::queue(&contest).await?);
             Ok(Answer::Running)
         }
         (Request::Arrive(load), Work::Nothing) => Ok(Answer::Arrived(open_load::serve(load).await?)),

@@ -33,7 +33,7 @@ pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
     #[command(flatten)]
-    pub(crate) settings: Settings,
+    pub(crate) settings: ServiceBenchSettings,
 }
 
 #[derive(Debug, Subcommand)]
@@ -45,7 +45,7 @@ pub(crate) enum Command {
 
 /// What is measured, and how.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Settings {
+pub(crate) struct ServiceBenchSettings {
     /// Number of timed repetitions, beside one that warms up
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000), allow_negative_numbers = true)]
     pub(crate) reps: u16,

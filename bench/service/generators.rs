@@ -37,7 +37,7 @@ const ANSWERED_WITHIN: &str = "--timeout=30s";
 
 /// What all answers to wrk must be.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Answers {
+pub(crate) enum ExpectedAnswers {
     /// Successes.
     Successes,
     /// Refusals, as once everything is sold.
@@ -53,7 +53,12 @@ pub(crate) enum Answers {
 /// # Cancel safety
 ///
 /// Dropped, it is killed.
-pub(crate) async fn wrk(url: &str, connections: u16, seconds: u16, expected: Answers) -> Result<Counted, Error> {
+pub(crate) async fn wrk(
+    url: &str,
+    connections: u16,
+    seconds: u16,
+    expected: ExpectedAnswers,
+) -> Result<Counted, Error> {
     let (connections, duration) = (format!("-c{connections}"), format!("-d{seconds}s"));
     let arguments = ["-t1", "--latency", ANSWERED_WITHIN, &connections, &duration, url];
     let cpu_before = cpu_of_children();
@@ -64,7 +69,7 @@ pub(crate) async fn wrk(url: &str, connections: u16, seconds: u16, expected: Ans
     };
     let refused = said.lines().find_map(|line| line.trim().strip_prefix("Non-2xx or 3xx responses: "));
     let refused: i64 = refused.and_then(|count| count.parse().ok()).unwrap_or_default();
-    let expected_refusals = if expected == Answers::Refusals { counted.total } else { 0 };
+    let expected_refusals = if expected == ExpectedAnswers::Refusals { counted.total } else { 0 };
     if said.contains("Socket errors") || refused != expected_refusals {
         return Err(Error::Generator { program: "wrk", what: "was answered otherwise than it should be", said });
     }

@@ -5,16 +5,16 @@
 //! * its batches of a hot stock beside pgbench and beside the HTTP path alone,
 //! * the load generator beside wrk.
 //!
-//! [`run`] walks through the repetitions, [`stage`] has the servers and the processes, [`generators`] runs wrk and pgbench and
+//! [`run`] walks through the repetitions, [`deployment`] has the servers and the processes, [`generators`] runs wrk and pgbench and
 //! reads what they say. [`bare`] is the handler. What the figures mean is decided without I/O, in [`results`].
 
 mod bare;
 mod cli;
+mod deployment;
 mod error;
 mod generators;
 mod results;
 mod run;
-mod stage;
 
 use std::process::ExitCode;
 

@@ -9,7 +9,7 @@ use bench::{Goal, Ratio, Spread};
 use stats::figures::{count, maybe, signed};
 use stats::median;
 
-use self::hot_stock::Crowd;
+use self::hot_stock::HotStockRow;
 use crate::generators::Counted;
 
 /// At one number of connections, in one repetition.
@@ -40,12 +40,12 @@ impl Ledger {
 
 /// Pairs at one number of connections, one a repetition.
 #[derive(Clone, Debug)]
-pub(crate) struct Row {
+pub(crate) struct ServiceRow {
     pub(crate) connections: u16,
     pub(crate) pairs: Vec<Pair>,
 }
 
-impl Row {
+impl ServiceRow {
     fn median(&self, figure: impl Fn(&Pair) -> f64) -> Option<f64> {
         median(&self.pairs.iter().map(figure).collect::<Vec<_>>())
     }
@@ -105,23 +105,23 @@ impl Row {
 
 /// A whole run.
 #[derive(Clone, Debug)]
-pub(crate) struct Results {
+pub(crate) struct ServiceResults {
     /// Under which conditions, a sentence each.
     pub(crate) conditions: Vec<String>,
-    pub(crate) purchases: Vec<Row>,
+    pub(crate) purchases: Vec<ServiceRow>,
     /// The hot stock.
-    pub(crate) crowds: Vec<Crowd>,
-    pub(crate) looks: Vec<Row>,
-    /// Our load generator in the place of the service, wrk in the place of what it is compared with; both at the same time.
-    pub(crate) timings: Vec<Row>,
+    pub(crate) crowds: Vec<HotStockRow>,
+    pub(crate) looks: Vec<ServiceRow>,
+    /// Our load generator as the service, wrk as what it is compared with; both at the same time.
+    pub(crate) timings: Vec<ServiceRow>,
     /// The same, one after the other, where hardly anything is done for an answer.
-    pub(crate) rates: Vec<Row>,
+    pub(crate) rates: Vec<ServiceRow>,
     /// In how much time 1500 users of a burst of our load generator started, in milliseconds, one a repetition.
     pub(crate) spreads_ms: Vec<f64>,
     pub(crate) ledgers: Vec<Ledger>,
 }
 
-impl Results {
+impl ServiceResults {
     /// Whether everything that was counted was ordered, and nothing else.
     pub(crate) fn is_right(&self) -> bool {
         self.ledgers.iter().all(|ledger| ledger.is_right())
@@ -136,17 +136,17 @@ impl Results {
         }
         text.push_str("\n## Purchases, a second\n\n");
         let header = ["connections", "pgbench", "service, `pg-conditional`", "ratio", "min..max"];
-        table(&mut text, header, &[], self.purchases.iter().map(Row::cells));
+        table(&mut text, header, &[], self.purchases.iter().map(ServiceRow::cells));
         hot_stock::render(&mut text, &self.crowds);
         text.push_str("\n## Looks at the stock, a second\n\n");
         let header = ["connections", "bare handler", "service, `GET /goods/{goods_no}`", "ratio", "min..max"];
-        table(&mut text, header, &[], self.looks.iter().map(Row::cells));
+        table(&mut text, header, &[], self.looks.iter().map(ServiceRow::cells));
         text.push_str("\n## The times of the load generator\n\n");
         let header = ["connections each", "wrk, p50 ms", "loadgen", "ratio", "wrk, p99 ms", "loadgen", "ratio"];
-        table(&mut text, header, &[], self.timings.iter().map(Row::timing_cells));
+        table(&mut text, header, &[], self.timings.iter().map(ServiceRow::timing_cells));
         text.push_str("\n## Answers that nothing is left, a second\n\n");
         let header = ["connections", "wrk", "loadgen", "ratio", "min..max", "wrk, processor ms each", "loadgen"];
-        table(&mut text, header, &[], self.rates.iter().map(Row::rate_cells));
+        table(&mut text, header, &[], self.rates.iter().map(ServiceRow::rate_cells));
         text.push_str("\n## Ratios\n\nEach the median of what it is within every repetition.\n\n");
         let best = [
             best("purchases ÷ pgbench", Goal::AtLeast(0.7), &self.purchases),
@@ -154,8 +154,8 @@ impl Results {
         ];
         let mut figures: Vec<Ratio> = best.into();
         figures.extend(hot_stock::ratios(&self.crowds));
-        figures.extend(self.timings.iter().flat_map(Row::timing_ratios));
-        figures.extend(self.rates.iter().map(Row::rate_ratio));
+        figures.extend(self.timings.iter().flat_map(ServiceRow::timing_ratios));
+        figures.extend(self.rates.iter().map(ServiceRow::rate_ratio));
         figures.push(Ratio {
             name: "starts of 1500 users, ms from the first to the last".to_owned(),
             goal: Goal::AtMost(100.0),
@@ -188,19 +188,19 @@ impl Results {
 }
 
 /// The ratio where the service does most.
-fn best(name: &str, goal: Goal, rows: &[Row]) -> Ratio {
-    let of_service = |row: &Row| row.median(|pair| pair.service.per_s).unwrap_or_default();
+fn best(name: &str, goal: Goal, rows: &[ServiceRow]) -> Ratio {
+    let of_service = |row: &ServiceRow| row.median(|pair| pair.service.per_s).unwrap_or_default();
     let best = rows.iter().max_by(|one, other| of_service(one).total_cmp(&of_service(other)));
     let at =
         best.map_or(String::new(), |row| format!(", at {} connections, where the service does most", row.connections));
-    Ratio { name: format!("{name}{at}"), goal, spread: best.and_then(Row::spread) }
+    Ratio { name: format!("{name}{at}"), goal, spread: best.and_then(ServiceRow::spread) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn row(connections: u16, pairs: &[(f64, f64)]) -> Row {
+    fn row(connections: u16, pairs: &[(f64, f64)]) -> ServiceRow {
         let counted = |per_s| Counted {
             per_s,
             total: 1,
@@ -208,11 +208,11 @@ mod tests {
             cpu_ms: Some(per_s),
         };
         let pairs = pairs.iter().map(|&(service, floor)| Pair { service: counted(service), floor: counted(floor) });
-        Row { connections, pairs: pairs.collect() }
+        ServiceRow { connections, pairs: pairs.collect() }
     }
 
-    fn results(ledgers: &[(i64, i64, i64)]) -> Results {
-        Results {
+    fn results(ledgers: &[(i64, i64, i64)]) -> ServiceResults {
+        ServiceResults {
             conditions: vec!["2 cores".to_owned()],
             purchases: vec![
                 row(1, &[(900.0, 1000.0), (900.0, 1000.0), (900.0, 1000.0)]),

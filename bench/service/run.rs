@@ -7,13 +7,13 @@ use std::thread;
 use program::{Exit, FromSystem as _, print, tell};
 use stats::figures::{count, figure, ms};
 
-use crate::cli::Settings;
+use crate::cli::ServiceBenchSettings;
+use crate::deployment::{ADMIN_TOKEN, Deployment, GOODS_NO, SOLD_OUT_GOODS_NO};
 use crate::error::Error;
 use crate::generators::pgbench::{Script, pgbench};
-use crate::generators::{Answers, Counted, Target, counted_by_loadgen, loadgen, wrk};
-use crate::results::hot_stock::Crowd;
-use crate::results::{Ledger, Pair, Results, Row};
-use crate::stage::{ADMIN_TOKEN, GOODS_NO, SOLD_OUT_GOODS_NO, Stage};
+use crate::generators::{Counted, ExpectedAnswers, Target, counted_by_loadgen, loadgen, wrk};
+use crate::results::hot_stock::HotStockRow;
+use crate::results::{Ledger, Pair, ServiceResults, ServiceRow};
 
 /// Connections of the service to Postgres while its stock is looked at: its default.
 const DB_CONNECTIONS: u16 = 20;
@@ -36,44 +36,56 @@ const BURST_USERS: u16 = 1500;
 /// # Cancel safety
 ///
 /// Everything that was started is stopped, which blocks for a moment.
-pub(crate) async fn run(settings: &Settings) -> Result<Exit, Error> {
+pub(crate) async fn run(settings: &ServiceBenchSettings) -> Result<Exit, Error> {
     tell("starting Postgres and ZooKeeper");
-    let mut stage = Stage::set(settings.demo_service.as_deref()).await?;
-    let mut results = nothing(settings, conditions(settings, &stage.version().await?));
+    let mut deployment = Deployment::start(settings.demo_service.as_deref()).await?;
+    let mut results = nothing(settings, conditions(settings, &deployment.version().await?));
     for repetition in 0..=settings.reps {
         // Turns about, so that whatever one leaves behind meets the other as often.
         let is_service_first = repetition.is_multiple_of(2);
         let name = if repetition == 0 { "warm-up".to_owned() } else { format!("repetition {repetition}") };
         for row in &mut results.purchases {
-            let pair =
-                purchases_at(&mut stage, row.connections, settings.seconds, is_service_first, &mut results.ledgers);
+            let pair = purchases_at(
+                &mut deployment,
+                row.connections,
+                settings.seconds,
+                is_service_first,
+                &mut results.ledgers,
+            );
             keep(&name, "purchases", row, pair.await?, repetition);
         }
         for crowd in &mut results.crowds {
-            let round =
-                hot_stock::round(&name, &mut stage, crowd, settings.seconds, is_service_first, &mut results.ledgers);
+            let round = hot_stock::round(
+                &name,
+                &mut deployment,
+                crowd,
+                settings.seconds,
+                is_service_first,
+                &mut results.ledgers,
+            );
             let round = round.await?;
             if repetition > 0 {
                 crowd.rounds.push(round);
             }
         }
-        let (service, bare) = (stage.service(DB_CONNECTIONS).await?, stage.bare().await?);
+        let (service, bare) = (deployment.service(DB_CONNECTIONS).await?, deployment.bare().await?);
         let look = |url: &str| format!("{url}/goods/{GOODS_NO}");
         for row in &mut results.looks {
-            let load = async |url: &str| wrk(&look(url), row.connections, settings.seconds, Answers::Successes).await;
-            let pair = in_turns(is_service_first, async || load(&service.url).await, async || load(&bare.url).await);
+            let load =
+                async |url: &str| wrk(&look(url), row.connections, settings.seconds, ExpectedAnswers::Successes).await;
+            let pair = alternately(is_service_first, async || load(&service.url).await, async || load(&bare.url).await);
             let pair = pair.await?;
             keep(&name, "looks", row, pair, repetition);
         }
         for row in &mut results.timings {
-            let pair = timed_at(&mut stage, &service.url, row.connections, settings.seconds).await?;
+            let pair = timed_at(&mut deployment, &service.url, row.connections, settings.seconds).await?;
             keep(&name, "purchases by loadgen and wrk", row, pair, repetition);
         }
         for row in &mut results.rates {
-            let pair = rates_at(&stage, &service.url, row.connections, settings.seconds, is_service_first).await?;
+            let pair = rates_at(&deployment, &service.url, row.connections, settings.seconds, is_service_first).await?;
             keep(&name, "refusals to loadgen and wrk", row, pair, repetition);
         }
-        let spread_ms = spread_of_burst(&stage, &service.url).await?;
+        let spread_ms = spread_of_burst(&deployment, &service.url).await?;
         tell(format_args!("{name}, {} users started within {}", count(BURST_USERS.into()), ms(spread_ms)));
         if repetition > 0 {
             results.spreads_ms.push(spread_ms);
@@ -83,7 +95,7 @@ pub(crate) async fn run(settings: &Settings) -> Result<Exit, Error> {
     Ok(if results.is_right() { Exit::Passed } else { Exit::Failed })
 }
 
-fn keep(name: &str, what: &str, row: &mut Row, pair: Pair, repetition: u16) {
+fn keep(name: &str, what: &str, row: &mut ServiceRow, pair: Pair, repetition: u16) {
     let Pair { service, floor } = pair;
     let [service_per_s, floor_per_s] = [service, floor].map(|counted| figure(counted.per_s));
     tell(format_args!("{name}, {what} at {}: {service_per_s}/s beside {floor_per_s}/s", row.connections));
@@ -93,7 +105,7 @@ fn keep(name: &str, what: &str, row: &mut Row, pair: Pair, repetition: u16) {
 }
 
 /// Measures both, one after the other.
-async fn in_turns(
+async fn alternately(
     is_service_first: bool,
     service: impl AsyncFnOnce() -> Result<Counted, Error>,
     floor: impl AsyncFnOnce() -> Result<Counted, Error>,
@@ -109,29 +121,29 @@ async fn in_turns(
 
 /// Lets `buyers` buyers buy through the service beside the same number of clients of pgbench, and counts the orders.
 async fn purchases_at(
-    stage: &mut Stage,
+    deployment: &mut Deployment,
     buyers: u16,
     seconds: u16,
     is_service_first: bool,
     ledgers: &mut Vec<Ledger>,
 ) -> Result<Pair, Error> {
-    let served = stage.service(buyers).await?;
-    let (url, database_url) = (format!("{}/goods-stock/{GOODS_NO}", served.url), stage.database_url.clone());
-    let service = async || wrk(&url, buyers, seconds, Answers::Successes).await;
-    let sale = stage.sale_of(GOODS_NO).await?;
+    let served = deployment.service(buyers).await?;
+    let (url, database_url) = (format!("{}/goods-stock/{GOODS_NO}", served.url), deployment.database_url.clone());
+    let service = async || wrk(&url, buyers, seconds, ExpectedAnswers::Successes).await;
+    let sale = deployment.sale_of(GOODS_NO).await?;
     let floor = async || pgbench(&database_url, &Script::purchase((GOODS_NO, sale)), buyers, seconds).await;
-    let before = stage.orders().await?;
-    let pair = in_turns(is_service_first, service, floor).await?;
+    let before = deployment.orders().await?;
+    let pair = alternately(is_service_first, service, floor).await?;
     // What wrk did not wait for is done when the service has ended.
     served.stop().await?;
     let counted = pair.service.total + pair.floor.total;
-    ledgers.push(Ledger { counted, ordered: stage.orders().await? - before, left: buyers.into() });
+    ledgers.push(Ledger { counted, ordered: deployment.orders().await? - before, left: buyers.into() });
     Ok(pair)
 }
 
-fn target(stage: &Stage, url: &str) -> Target {
-    let [database_url, zookeeper] = [&stage.database_url, &stage.zookeeper].map(String::clone);
-    let loadgen = stage.loadgen.clone();
+fn target(deployment: &Deployment, url: &str) -> Target {
+    let [database_url, zookeeper] = [&deployment.database_url, &deployment.zookeeper].map(String::clone);
+    let loadgen = deployment.loadgen.clone();
     Target {
         loadgen,
         url: url.to_owned(),
@@ -144,15 +156,15 @@ fn target(stage: &Stage, url: &str) -> Target {
 
 /// Lets our load generator and wrk buy at the same time, with `users` users each. So both meet the same service, with the
 /// same stalls of the disk and the same crowd.
-async fn timed_at(stage: &mut Stage, url: &str, users: u16, seconds: u16) -> Result<Pair, Error> {
-    let target = target(stage, url);
+async fn timed_at(deployment: &mut Deployment, url: &str, users: u16, seconds: u16) -> Result<Pair, Error> {
+    let target = target(deployment, url);
     let ours = loop_of_loadgen(&target, users, seconds, LOADGEN_STOCK);
     let path = format!("{url}/goods-stock/{GOODS_NO}");
-    let sales = stage.sales_begun(LOADGEN_GOODS_NO).await?;
+    let sales = deployment.sales_begun(LOADGEN_GOODS_NO).await?;
     let theirs = async {
         // Our load generator takes its time to set up.
-        stage.wait_for_sale(LOADGEN_GOODS_NO, sales).await?;
-        wrk(&path, users, seconds, Answers::Successes).await
+        deployment.wait_for_sale(LOADGEN_GOODS_NO, sales).await?;
+        wrk(&path, users, seconds, ExpectedAnswers::Successes).await
     };
     let (service, floor) = tokio::try_join!(ours, theirs)?;
     Ok(Pair { service, floor })
@@ -160,10 +172,16 @@ async fn timed_at(stage: &mut Stage, url: &str, users: u16, seconds: u16) -> Res
 
 /// Lets our load generator and wrk ask one after the other for a SKU that is sold out. There an answer costs the service
 /// least, so the generator counts most.
-async fn rates_at(stage: &Stage, url: &str, users: u16, seconds: u16, is_ours_first: bool) -> Result<Pair, Error> {
-    let ours = async || loop_of_loadgen(&target(stage, url), users, seconds, 1).await;
+async fn rates_at(
+    deployment: &Deployment,
+    url: &str,
+    users: u16,
+    seconds: u16,
+    is_ours_first: bool,
+) -> Result<Pair, Error> {
+    let ours = async || loop_of_loadgen(&target(deployment, url), users, seconds, 1).await;
     let path = format!("{url}/goods-stock/{SOLD_OUT_GOODS_NO}");
-    in_turns(is_ours_first, ours, async || wrk(&path, users, seconds, Answers::Refusals).await).await
+    alternately(is_ours_first, ours, async || wrk(&path, users, seconds, ExpectedAnswers::Refusals).await).await
 }
 
 /// Lets `users` users of our load generator buy again and again.
@@ -175,25 +193,26 @@ async fn loop_of_loadgen(target: &Target, users: u16, seconds: u16, stock: u32) 
 }
 
 /// In how many milliseconds the users of a burst start.
-async fn spread_of_burst(stage: &Stage, url: &str) -> Result<f64, Error> {
-    let report = loadgen(&target(stage, url), &[format!("--users={BURST_USERS}")]).await?;
+async fn spread_of_burst(deployment: &Deployment, url: &str) -> Result<f64, Error> {
+    let report = loadgen(&target(deployment, url), &[format!("--users={BURST_USERS}")]).await?;
     let trial = report.trials.first().ok_or_else(|| Error::of_loadgen("timed no starts", &report))?;
     Ok(trial.generator.start_spread_ms)
 }
 
 /// Nothing measured yet, at each number of connections.
-fn nothing(settings: &Settings, conditions: Vec<String>) -> Results {
+fn nothing(settings: &ServiceBenchSettings, conditions: Vec<String>) -> ServiceResults {
     let ascending = |connections: &[u16]| {
         let mut connections = connections.to_vec();
         connections.sort_unstable();
         connections.dedup();
         connections.into_iter()
     };
-    let rows = |connections: &[u16]| -> Vec<Row> {
-        ascending(connections).map(|connections| Row { connections, pairs: Vec::new() }).collect()
+    let rows = |connections: &[u16]| -> Vec<ServiceRow> {
+        ascending(connections).map(|connections| ServiceRow { connections, pairs: Vec::new() }).collect()
     };
-    let crowds = ascending(&settings.crowds).map(|connections| Crowd { connections, batch: 1, rounds: Vec::new() });
-    Results {
+    let crowds =
+        ascending(&settings.crowds).map(|connections| HotStockRow { connections, batch: 1, rounds: Vec::new() });
+    ServiceResults {
         conditions,
         purchases: rows(&settings.buyers),
         crowds: crowds.collect(),
@@ -205,9 +224,9 @@ fn nothing(settings: &Settings, conditions: Vec<String>) -> Results {
     }
 }
 
-fn conditions(settings: &Settings, postgres: &str) -> Vec<String> {
+fn conditions(settings: &ServiceBenchSettings, postgres: &str) -> Vec<String> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
-    let Settings { reps, seconds, .. } = settings;
+    let ServiceBenchSettings { reps, seconds, .. } = settings;
     vec![
         format!("{reps} × {seconds} s of each, after one that warms up; both sides of a pair one after the other, in turns, and at the same time for the times of the load generator"),
         "a closed loop: every connection asks again as soon as it is answered".to_owned(),

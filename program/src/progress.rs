@@ -14,7 +14,7 @@ const TICK: Duration = Duration::from_millis(120);
 /// Shows how far a program has come with its steps.
 #[derive(Debug)]
 pub struct Progress {
-    kind: Kind,
+    kind: ProgressKind,
     /// The name of a step.
     step: &'static str,
     steps: usize,
@@ -22,7 +22,7 @@ pub struct Progress {
 }
 
 #[derive(Debug)]
-enum Kind {
+enum ProgressKind {
     Quiet,
     Plain,
     Bar(ProgressBar),
@@ -37,13 +37,13 @@ impl Progress {
     #[must_use]
     pub fn new(quiet: bool) -> Self {
         let kind = if quiet {
-            Kind::Quiet
+            ProgressKind::Quiet
         } else if std::io::stderr().is_terminal() {
             let bar = ProgressBar::new_spinner().with_style(style("{spinner} {elapsed} {msg}"));
             bar.enable_steady_tick(TICK);
-            Kind::Bar(bar)
+            ProgressKind::Bar(bar)
         } else {
-            Kind::Plain
+            ProgressKind::Plain
         };
         Self { kind, step: "step", steps: 0, done: 0 }
     }
@@ -51,7 +51,7 @@ impl Progress {
     /// Sets the name of a step, and their number.
     pub fn planned(&mut self, step: &'static str, steps: usize) {
         (self.step, self.steps) = (step, steps);
-        if let Kind::Bar(bar) = &self.kind {
+        if let ProgressKind::Bar(bar) = &self.kind {
             bar.set_style(style("{spinner} {bar:24} {pos}/{len} {elapsed} {msg}"));
             bar.set_length(u64::try_from(steps).unwrap_or(u64::MAX));
         }
@@ -60,15 +60,15 @@ impl Progress {
     /// Tells what begins, if it is no step.
     pub fn stage(&self, what: &str) {
         match &self.kind {
-            Kind::Quiet => {}
-            Kind::Plain => tell(shown(what)),
-            Kind::Bar(bar) => bar.set_message(shown(what)),
+            ProgressKind::Quiet => {}
+            ProgressKind::Plain => tell(shown(what)),
+            ProgressKind::Bar(bar) => bar.set_message(shown(what)),
         }
     }
 
     /// Tells which step begins. Only a bar shows it.
     pub fn step_begins(&self, what: impl Into<String>) {
-        if let Kind::Bar(bar) = &self.kind {
+        if let ProgressKind::Bar(bar) = &self.kind {
             bar.set_message(shown(&what.into()));
         }
     }
@@ -78,9 +78,9 @@ impl Progress {
         self.done += 1;
         let text = shown(&format!("{} {}/{} {what}", self.step, self.done, self.steps));
         match &self.kind {
-            Kind::Quiet => {}
-            Kind::Plain => tell(text),
-            Kind::Bar(bar) => {
+            ProgressKind::Quiet => {}
+            ProgressKind::Plain => tell(text),
+            ProgressKind::Bar(bar) => {
                 bar.println(text);
                 bar.inc(1);
             }
@@ -89,7 +89,7 @@ impl Progress {
 
     /// Takes the bar off the terminal.
     pub fn finish(&self) {
-        if let Kind::Bar(bar) = &self.kind {
+        if let ProgressKind::Bar(bar) = &self.kind {
             bar.finish_and_clear();
         }
     }

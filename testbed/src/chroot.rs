@@ -109,8 +109,8 @@ async fn resolve(server: &str) -> io::Result<()> {
     let mut resolved = Ok(());
     for host in hosts.split(',') {
         let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-        let place = if has_port { host.to_owned() } else { format!("{host}:2181") };
-        resolved = tokio::net::lookup_host(place).await.map(drop);
+        let address = if has_port { host.to_owned() } else { format!("{host}:2181") };
+        resolved = tokio::net::lookup_host(address).await.map(drop);
         if resolved.is_ok() {
             break;
         }

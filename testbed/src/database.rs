@@ -62,10 +62,10 @@ impl TestDatabase {
         let name = format!("seckill_test_{}", Uuid::new_v4().simple());
         // From `template0`, since `template1` may have been given tables, and may be in use.
         execute(&server, format!(r#"create database "{name}" template template0"#)).await.map_err(|source| {
-            let place = given
+            let at = given
                 .as_ref()
                 .map(|_| format!(" at {}:{}, the server of DATABASE_URL", server.get_host(), server.get_port()));
-            Error::Postgres { action: format!("create database {name}{}", place.unwrap_or_default()), source }
+            Error::Postgres { action: format!("create database {name}{}", at.unwrap_or_default()), source }
         })?;
         Ok(Self { url: with_database(&url, &name), name, lasting_server: given.map(|_| server) })
     }

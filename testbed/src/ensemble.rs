@@ -10,7 +10,7 @@ use self::links::Links;
 use crate::Error;
 use crate::port::{Port, on_free_ports};
 use crate::zookeeper::ZooKeeperConfig;
-use crate::zookeeper::configuration::{Installation, Membership, Peer, Settings};
+use crate::zookeeper::configuration::{Installation, Membership, Peer, ServerSettings};
 use crate::zookeeper::server::{Ports, Server};
 
 /// Enough for tests of faults, and little enough for several servers on a small machine.
@@ -87,7 +87,7 @@ impl Ensemble {
                 "{servers} servers of an ensemble are not between 1 and {SERVERS_MAX}"
             )));
         }
-        let settings = Settings::new(tick_time, container_check_interval, HEAP_MAX_MIB)?;
+        let settings = ServerSettings::new(tick_time, container_check_interval, HEAP_MAX_MIB)?;
         let settings = settings.with_session_timeouts(session_timeouts.as_ref())?;
         let installation = Installation::find()?;
         on_free_ports(async || {
@@ -107,7 +107,7 @@ impl Ensemble {
         servers: usize,
         with_links: bool,
         installation: &Installation,
-        settings: &Settings,
+        settings: &ServerSettings,
     ) -> Result<Self, Error> {
         let reserve = || Ok((Port::reserve()?, [Port::reserve()?, Port::reserve()?]));
         let ports = (0..servers).map(|_| reserve()).collect::<Result<Vec<_>, Error>>()?;

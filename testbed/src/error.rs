@@ -11,12 +11,12 @@ use program::SystemError;
 #[non_exhaustive]
 pub enum Error {
     /// A program or a library that a server needs is not on this machine.
-    #[error("{what} not found (looked in {places}); install it with {remedy}, or run `make deps`")]
+    #[error("{what} not found (looked in {searched}); install it with {remedy}, or run `make deps`")]
     NotInstalled {
         /// What was looked for.
         what: &'static str,
         /// Where it was looked for.
-        places: &'static str,
+        searched: &'static str,
         /// The commands that install it.
         remedy: &'static str,
     },

@@ -65,7 +65,7 @@ pub fn postgres_bin() -> Result<PathBuf, Error> {
         .chain(brewed.map(|keg| keg.join("bin")));
     candidates.find(|folder| has_both(folder)).ok_or(Error::NotInstalled {
         what: "the Postgres server (initdb, postgres)",
-        places: "POSTGRES_BIN, target/servers, PATH, pg_config --bindir, /usr/lib/postgresql, Homebrew",
+        searched: "POSTGRES_BIN, target/servers, PATH, pg_config --bindir, /usr/lib/postgresql, Homebrew",
         remedy: "`apt-get install postgresql` (Debian, Ubuntu) or `brew install postgresql@17` (macOS)",
     })
 }
@@ -92,7 +92,7 @@ pub fn java() -> Result<PathBuf, Error> {
         .find(|java| is_executable(java))
         .ok_or(Error::NotInstalled {
             what: "Java",
-            places: "JAVA_HOME, target/servers, Homebrew, PATH",
+            searched: "JAVA_HOME, target/servers, Homebrew, PATH",
             remedy: "`apt-get install default-jre-headless` (Debian, Ubuntu) or `brew install openjdk` (macOS)",
         })
 }
@@ -115,7 +115,7 @@ pub(crate) fn jmeter_home() -> Result<PathBuf, Error> {
     let mut homes = [PathBuf::from("/usr/share/jmeter")].into_iter().chain(brewed);
     homes.find(|home| has_jar(home)).ok_or(Error::NotInstalled {
         what: "Apache JMeter (bin/ApacheJMeter.jar)",
-        places: "JMETER_HOME, /usr/share/jmeter, Homebrew",
+        searched: "JMETER_HOME, /usr/share/jmeter, Homebrew",
         remedy: "`make deps-test`",
     })
 }
@@ -130,7 +130,7 @@ pub(crate) fn pgbouncer() -> Result<PathBuf, Error> {
     let mut folders = [unpacked().join("bin")].into_iter().chain(path_folders()).chain([PathBuf::from("/usr/sbin")]);
     folders.find_map(|folder| find_program(&folder.join("pgbouncer"))).ok_or(Error::NotInstalled {
         what: "pgbouncer",
-        places: "target/servers, PATH, /usr/sbin",
+        searched: "target/servers, PATH, /usr/sbin",
         remedy: "`make deps-test`",
     })
 }
@@ -148,7 +148,7 @@ pub(crate) fn zookeeper_class_path() -> Result<OsString, Error> {
         .chain(["/opt/zookeeper", "/usr/local/zookeeper", "/usr/share/zookeeper"].map(PathBuf::from));
     homes.find_map(|home| tarball_class_path(&home)).or_else(|| debian_class_path(debian)).ok_or(Error::NotInstalled {
         what: "the ZooKeeper server (zookeeper.jar)",
-        places: "ZOOKEEPER_HOME, target/servers, Homebrew, /opt/zookeeper, /usr/local/zookeeper, /usr/share/java",
+        searched: "ZOOKEEPER_HOME, target/servers, Homebrew, /opt/zookeeper, /usr/local/zookeeper, /usr/share/java",
         remedy: "`apt-get install libzookeeper-java` (Debian, Ubuntu) or `brew install zookeeper` (macOS)",
     })
 }

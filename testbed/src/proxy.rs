@@ -11,7 +11,7 @@ use program::FromSystem as _;
 use tokio::sync::watch;
 
 use self::hub::Hub;
-use self::lane::{Command, Lane};
+use self::lane::{Lane, LaneCommand};
 use crate::Error;
 use crate::worker::Worker;
 
@@ -68,7 +68,7 @@ pub struct ProxyTraffic {
 #[derive(Debug)]
 pub struct Proxy {
     port: u16,
-    worker: Worker<Command>,
+    worker: Worker<LaneCommand>,
     traffic: watch::Receiver<ProxyTraffic>,
 }
 
@@ -110,17 +110,17 @@ impl Proxy {
     /// A connection that a client has made counts as open, whether it has reached the server or not. What has been passed on
     /// still arrives; what has not is lost.
     pub fn cut(&self) {
-        self.worker.order(Command::Cut);
+        self.worker.order(LaneCommand::Cut);
     }
 
     /// Closes every new connection as soon as it is made, until [`accept`](Self::accept). The open ones live on.
     pub fn refuse(&self) {
-        self.worker.order(Command::Refuse);
+        self.worker.order(LaneCommand::Refuse);
     }
 
     /// Serves new connections again.
     pub fn accept(&self) {
-        self.worker.order(Command::Accept);
+        self.worker.order(LaneCommand::Accept);
     }
 
     /// Reads and throws away whatever else the server says on the connections that are open now, while requests still pass.
@@ -128,7 +128,7 @@ impl Proxy {
     /// The end of such a connection passes too. Connections made later are not concerned. As the thrown-away bytes do not come
     /// back, clients rarely make sense of a connection after [`deliver`](Self::deliver): [`cut`](Self::cut) it instead.
     pub fn swallow_replies(&self) {
-        self.worker.order(Command::Swallow);
+        self.worker.order(LaneCommand::Swallow);
     }
 
     /// Lets nothing pass in either direction, on open and on new connections, until [`deliver`](Self::deliver).
@@ -136,30 +136,30 @@ impl Proxy {
     /// Connections stay open, and new ones can be made, though they do not reach the server. It is held back and not lost, as
     /// by a network that fails for a while: bytes, and the news that a side has closed its end.
     pub fn blackhole(&self) {
-        self.worker.order(Command::Blackhole);
+        self.worker.order(LaneCommand::Blackhole);
     }
 
     /// Ends [`blackhole`](Self::blackhole), so that what was held back arrives late, and [`swallow_replies`](Self::swallow_replies).
     pub fn deliver(&self) {
-        self.worker.order(Command::Deliver);
+        self.worker.order(LaneCommand::Deliver);
     }
 
     /// Holds each byte for `latency` in each direction, so a round trip takes twice that time longer. A new connection takes a round
     /// trip, too. What was read before keeps its time. Accurate to about a millisecond.
     pub fn delay(&self, latency: Duration) {
-        self.worker.order(Command::Delay(latency));
+        self.worker.order(LaneCommand::Delay(latency));
     }
 
     /// Replaces each ZooKeeper session that a client connects again from now on. The server is asked for a new session instead, as
     /// by a server or another proxy that does not know the session. Without TLS only.
     pub fn replace_sessions(&self) {
-        self.worker.order(Command::ReplaceSessions);
+        self.worker.order(LaneCommand::ReplaceSessions);
     }
 
     /// Closes each connection on which a client connects a ZooKeeper session again from now on. New sessions are served. Without
     /// TLS only.
     pub fn refuse_sessions(&self) {
-        self.worker.order(Command::RefuseSessions);
+        self.worker.order(LaneCommand::RefuseSessions);
     }
 
     /// The number of open connections.

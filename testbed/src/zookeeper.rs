@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use self::configuration::{Installation, Settings, Stores};
+use self::configuration::{Installation, ServerSettings, Stores};
 use self::server::{Ports, Server};
 use crate::port::{Port, on_free_ports};
 use crate::{Counters, Error, Identity};
@@ -111,7 +111,7 @@ impl ZooKeeper {
     ///
     /// A server that was starting is stopped, and its folder removed.
     pub async fn start(config: ZooKeeperConfig) -> Result<Self, Error> {
-        let settings = Settings::new(config.tick_time, config.container_check_interval, HEAP_MAX_MIB)?;
+        let settings = ServerSettings::new(config.tick_time, config.container_check_interval, HEAP_MAX_MIB)?;
         let settings = settings
             .with_session_timeouts(config.session_timeouts.as_ref())?
             .with_connections_max(config.connections_max)

@@ -1,4 +1,4 @@
-//! Hand-overs a second over the number of contenders, as a picture: both axes logarithmic, a labelled line for each
+//! Hand-overs a second over the number of contenders, as a picture: both axes logarithmic, a labelled curve for each
 //! implementation. It brings its own background, and so is read on white and on dark alike.
 
 mod scale;
@@ -12,10 +12,10 @@ use stats::figures::{count, figure};
 use self::scale::{Axis, Tick, pixel, spread};
 use crate::error::Error;
 use crate::implementation::Implementation;
-use crate::results::Row;
+use crate::results::ClosedLoopRow;
 
 const SIZE: (i32, i32) = (1000, 640);
-/// The area of the lines; labels stand to the right of it.
+/// The area of the curves; labels stand to the right of it.
 const LEFT: i32 = 104;
 const RIGHT: i32 = 722;
 const TOP: i32 = 96;
@@ -48,24 +48,24 @@ const COLOURS: [RGBColor; 8] = [
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn = Result<(), Box<dyn std::error::Error>>;
 
-/// How a line looks.
+/// How a curve looks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Look {
     colour: RGBColor,
-    /// Length of the dashes, and of the gaps between; none for a solid line.
+    /// Length of the dashes, and of the gaps between; none for a solid curve.
     dashes: Option<(i32, i32)>,
 }
 
-/// One implementation's line.
+/// One implementation's curve.
 #[derive(Clone, Debug, PartialEq)]
-struct Line {
+struct Curve {
     name: &'static str,
     look: Look,
     /// Contenders and hand-overs a second, in ascending order of the former; absent where nothing was measured.
     points: Vec<(u32, Option<f64>)>,
 }
 
-impl Line {
+impl Curve {
     /// The last point that was measured.
     fn end(&self) -> Option<(u32, f64)> {
         self.points.iter().rev().find_map(|(contenders, ops)| Some((*contenders, (*ops)?)))
@@ -87,25 +87,25 @@ struct Scale {
 /// # Errors
 ///
 /// [`Error::Report`] when the drawing library refuses.
-pub(crate) fn render(rows: &[Row]) -> Result<String, Error> {
+pub(crate) fn render(rows: &[ClosedLoopRow]) -> Result<String, Error> {
     let mut svg = String::new();
-    let lines = lines(rows);
-    draw(&mut svg, &lines).map_err(|error| Error::Report { what: "bench-peers.svg", reason: error.to_string() })?;
+    let curves = curves(rows);
+    draw(&mut svg, &curves).map_err(|error| Error::Report { what: "bench-peers.svg", reason: error.to_string() })?;
     Ok(svg)
 }
 
-fn lines(rows: &[Row]) -> Vec<Line> {
-    let mut lines: Vec<Line> = Vec::new();
+fn curves(rows: &[ClosedLoopRow]) -> Vec<Curve> {
+    let mut curves: Vec<Curve> = Vec::new();
     for row in rows {
         let point = (row.contenders, row.cycles_per_s);
-        match lines.iter_mut().find(|line| line.name == row.implementation) {
-            Some(line) => line.points.push(point),
+        match curves.iter_mut().find(|curve| curve.name == row.implementation) {
+            Some(curve) => curve.points.push(point),
             None => {
-                lines.push(Line { name: row.implementation, look: look(row.implementation), points: vec![point] });
+                curves.push(Curve { name: row.implementation, look: look(row.implementation), points: vec![point] });
             }
         }
     }
-    lines
+    curves
 }
 
 /// Ours are solid and in colour, those of others dashed in greys. It does not depend on what else was measured.
@@ -113,7 +113,7 @@ fn look(name: &str) -> Look {
     let all = Implementation::all();
     let mut ours = all.iter().filter(|implementation| matches!(implementation, Implementation::Ours(_)));
     match (ours.position(|implementation| implementation.name() == name), name) {
-        (Some(place), _) => Look { colour: COLOURS[place % COLOURS.len()], dashes: None },
+        (Some(position), _) => Look { colour: COLOURS[position % COLOURS.len()], dashes: None },
         (None, "curator") => Look { colour: INK, dashes: Some((9, 4)) },
         (None, "raw-write") => Look { colour: RGBColor(0x77, 0x80, 0x8a), dashes: Some((7, 2)) },
         (None, "raw") => Look { colour: RGBColor(0x77, 0x80, 0x8a), dashes: Some((2, 4)) },
@@ -123,8 +123,8 @@ fn look(name: &str) -> Look {
 }
 
 impl Scale {
-    fn of(lines: &[Line]) -> Self {
-        let points = || lines.iter().flat_map(|line| &line.points);
+    fn of(curves: &[Curve]) -> Self {
+        let points = || curves.iter().flat_map(|curve| &curve.points);
         let mut contenders: Vec<u32> = points().map(|(contenders, _)| *contenders).collect();
         contenders.sort_unstable();
         contenders.dedup();
@@ -134,24 +134,24 @@ impl Scale {
         Self { contenders, x, y, ticks }
     }
 
-    fn place(&self, contenders: u32, cycles_per_s: f64) -> (i32, i32) {
+    fn position(&self, contenders: u32, cycles_per_s: f64) -> (i32, i32) {
         (self.x.at(f64::from(contenders)), self.y.at(cycles_per_s))
     }
 }
 
-fn draw(svg: &mut String, lines: &[Line]) -> Drawn {
+fn draw(svg: &mut String, curves: &[Curve]) -> Drawn {
     let (width, height) = (SIZE.0.unsigned_abs(), SIZE.1.unsigned_abs());
     let area = SVGBackend::with_string(svg, (width, height)).into_drawing_area();
     area.draw(&Rectangle::new([(0, 0), (SIZE.0 - 1, SIZE.1 - 1)], BACKGROUND.filled()))?;
     area.draw(&Rectangle::new([(0, 0), (SIZE.0 - 1, SIZE.1 - 1)], EDGE.stroke_width(1)))?;
-    let scale = Scale::of(lines);
+    let scale = Scale::of(curves);
     draw_title(&area)?;
     draw_contenders(&area, &scale)?;
     draw_handovers(&area, &scale)?;
-    for line in lines {
-        draw_line(&area, &scale, line)?;
+    for curve in curves {
+        draw_curve(&area, &scale, curve)?;
     }
-    draw_labels(&area, &scale, lines)?;
+    draw_labels(&area, &scale, curves)?;
     area.present()?;
     Ok(())
 }
@@ -212,13 +212,13 @@ fn tick_label(value: f64) -> String {
     if label.contains('.') { label.trim_end_matches('0').trim_end_matches('.').to_owned() } else { label }
 }
 
-fn draw_line(area: &Area<'_>, scale: &Scale, line: &Line) -> Drawn {
-    let Look { colour, dashes } = line.look;
+fn draw_curve(area: &Area<'_>, scale: &Scale, curve: &Curve) -> Drawn {
+    let Look { colour, dashes } = curve.look;
     let width = if dashes.is_some() { 2 } else { 3 };
-    // Where a figure is missing, the line is interrupted.
-    for piece in line.points.split(|(_, ops)| ops.is_none()) {
+    // Where a figure is missing, the curve is interrupted.
+    for piece in curve.points.split(|(_, ops)| ops.is_none()) {
         let points: Vec<(i32, i32)> =
-            piece.iter().filter_map(|(contenders, ops)| Some(scale.place(*contenders, (*ops)?))).collect();
+            piece.iter().filter_map(|(contenders, ops)| Some(scale.position(*contenders, (*ops)?))).collect();
         match dashes {
             Some((dash, gap)) => {
                 area.draw(&DashedPathElement::new(points.clone(), dash, gap, colour.stroke_width(width)))?
@@ -233,25 +233,25 @@ fn draw_line(area: &Area<'_>, scale: &Scale, line: &Line) -> Drawn {
     Ok(())
 }
 
-/// The name of each line and its last figure, tied to the end of the line.
-fn draw_labels(area: &Area<'_>, scale: &Scale, lines: &[Line]) -> Drawn {
+/// The name of each curve and its last figure, tied to the end of the curve.
+fn draw_labels(area: &Area<'_>, scale: &Scale, curves: &[Curve]) -> Drawn {
     let Some(&most) = scale.contenders.last() else { return Ok(()) };
     let noun = if most == 1 { "contender" } else { "contenders" };
     let heading = format!("per second, {} {noun}", count(most.into()));
     write(area, heading, (LABELS.1, TOP - 28), (13, PALE_INK), (HPos::Right, VPos::Center))?;
-    let ends: Vec<(&Line, u32, f64)> =
-        lines.iter().filter_map(|line| line.end().map(|(n, ops)| (line, n, ops))).collect();
+    let ends: Vec<(&Curve, u32, f64)> =
+        curves.iter().filter_map(|curve| curve.end().map(|(n, ops)| (curve, n, ops))).collect();
     let wanted: Vec<f64> = ends.iter().map(|(_, _, ops)| f64::from(scale.y.at(*ops))).collect();
-    let places = spread(&wanted, LABEL_GAP, (f64::from(TOP - 6), f64::from(BOTTOM + 10)));
-    for ((line, contenders, ops), place) in ends.into_iter().zip(places) {
-        let place = pixel(place);
-        let (x, y) = scale.place(contenders, ops);
-        let tie = [(x + 6, y), (LABELS.0 - 16, place), (LABELS.0 - 6, place)];
-        area.draw(&PathElement::new(tie, line.look.colour.mix(0.45).stroke_width(1)))?;
-        write(area, line.name, (LABELS.0, place), (15, line.look.colour), (HPos::Left, VPos::Center))?;
+    let positions = spread(&wanted, LABEL_GAP, (f64::from(TOP - 6), f64::from(BOTTOM + 10)));
+    for ((curve, contenders, ops), position) in ends.into_iter().zip(positions) {
+        let position = pixel(position);
+        let (x, y) = scale.position(contenders, ops);
+        let tie = [(x + 6, y), (LABELS.0 - 16, position), (LABELS.0 - 6, position)];
+        area.draw(&PathElement::new(tie, curve.look.colour.mix(0.45).stroke_width(1)))?;
+        write(area, curve.name, (LABELS.0, position), (15, curve.look.colour), (HPos::Left, VPos::Center))?;
         let at = if contenders == most { String::new() } else { format!(" at {}", count(contenders.into())) };
         let text = figure(ops) + &at;
-        write(area, text, (LABELS.1, place), (15, line.look.colour), (HPos::Right, VPos::Center))?;
+        write(area, text, (LABELS.1, position), (15, curve.look.colour), (HPos::Right, VPos::Center))?;
     }
     Ok(())
 }
@@ -264,7 +264,7 @@ mod tests {
     const MANY: &[(u64, u64)] = &[(1000, 1)];
 
     #[test]
-    fn every_implementation_has_a_line_with_its_name_and_last_figure() {
+    fn every_implementation_has_a_curve_with_its_name_and_last_figure() {
         let rows = results(&[("curator", 1, MANY), ("mutex", 1, MANY), ("mutex", 30, &[(2345, 1)])]).rows();
         let svg = render(&rows).unwrap();
         for text in ["curator", "mutex", "2340", "contenders"] {
@@ -274,9 +274,9 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_interrupted_where_nothing_was_measured() {
+    fn a_curve_is_interrupted_where_nothing_was_measured() {
         let rows = results(&[("mutex", 1, MANY), ("mutex", 30, &[]), ("mutex", 300, MANY)]).rows();
-        assert_eq!(lines(&rows)[0].points, [(1, Some(1000.0)), (30, None), (300, Some(1000.0))]);
+        assert_eq!(curves(&rows)[0].points, [(1, Some(1000.0)), (30, None), (300, Some(1000.0))]);
     }
 
     #[test]
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_ends_early_says_where() {
+    fn a_curve_that_ends_early_says_where() {
         let rows =
             results(&[("curator", 1, MANY), ("curator", 30, MANY), ("naive", 1, &[(77, 1)]), ("naive", 30, &[])])
                 .rows();

@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::open_load::SESSIONS;
 use crate::report::Report;
-use crate::results::Row;
+use crate::results::ClosedLoopRow;
 use crate::waits::WaitRow;
 
 /// One row. Absent figures were not measured.
@@ -66,7 +66,7 @@ pub(crate) fn render(report: &Report) -> Result<String, Error> {
 }
 
 impl JsonRow {
-    fn of(row: &Row) -> Self {
+    fn of(row: &ClosedLoopRow) -> Self {
         Self {
             r#impl: row.implementation,
             sessions: row.sessions,
@@ -120,7 +120,7 @@ mod tests {
     use crate::waits::waits;
 
     /// The parsed JSON of a report that has these tables only.
-    fn json_of(rows: Vec<Row>, waits: Vec<WaitRow>) -> Value {
+    fn json_of(rows: Vec<ClosedLoopRow>, waits: Vec<WaitRow>) -> Value {
         let report = Report { conditions: Vec::new(), rows, waits, ratios: Vec::new(), waiters: None };
         serde_json::from_str(&render(&report).unwrap()).unwrap()
     }

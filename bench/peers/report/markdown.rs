@@ -8,7 +8,7 @@ use stats::glossary::{self, Term};
 use stats::{as_f64, as_ms};
 
 use crate::report::{Report, waits};
-use crate::results::Row;
+use crate::results::ClosedLoopRow;
 use crate::waiters::{RECIPE, Waiters};
 
 /// What is special about the figures of this run. The glossary has what the words mean everywhere.
@@ -73,7 +73,7 @@ pub(crate) fn render(report: &Report) -> String {
     text
 }
 
-fn row(row: &Row) -> [String; 8] {
+fn row(row: &ClosedLoopRow) -> [String; 8] {
     [
         format!("`{}`", row.implementation),
         count(row.contenders.into()),

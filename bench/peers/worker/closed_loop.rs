@@ -8,19 +8,19 @@ use program::chain;
 use tokio::task::JoinSet;
 
 use super::contender::{Contender, Sessions};
-use super::{Failure, counts, lock};
-use crate::protocol::{Contest, Measured, Progress};
+use super::{BoxError, counts, lock};
+use crate::protocol::{Contest, ContestProgress, Measured};
 
 /// The contenders of one lock, at work.
-pub(super) struct ClosedLoop {
+pub(super) struct WorkerLoop {
     sessions: Sessions,
-    shared: Arc<Shared>,
+    shared: Arc<WorkerLoopShared>,
     contenders: JoinSet<()>,
 }
 
 /// What the contenders share.
 #[derive(Default)]
-struct Shared {
+struct WorkerLoopShared {
     begun: AtomicU32,
     finished: AtomicU64,
     is_stopping: AtomicBool,
@@ -32,11 +32,11 @@ struct Shared {
     failure: Mutex<Option<String>>,
 }
 
-impl ClosedLoop {
+impl WorkerLoop {
     /// Opens the sessions and starts every contender.
-    pub(super) async fn start(contest: &Contest) -> Result<Self, Failure> {
+    pub(super) async fn start(contest: &Contest) -> Result<Self, BoxError> {
         let sessions = Sessions::open(contest).await?;
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(WorkerLoopShared::default());
         let mut contenders = JoinSet::new();
         for i in 0..usize::try_from(contest.contenders)? {
             let contender = sessions.contender(i, &contest.path)?;
@@ -50,16 +50,16 @@ impl ClosedLoop {
         Ok(Self { sessions, shared, contenders })
     }
 
-    pub(super) fn progress(&self) -> Result<Progress, Failure> {
+    pub(super) fn progress(&self) -> Result<ContestProgress, BoxError> {
         self.shared.check()?;
-        Ok(Progress {
+        Ok(ContestProgress {
             begun: self.shared.begun.load(Ordering::Relaxed),
             finished: self.shared.finished.load(Ordering::Relaxed),
         })
     }
 
     /// Times the cycles that finish within a window that begins now.
-    pub(super) async fn measure(&self, window: Duration) -> Result<Measured, Failure> {
+    pub(super) async fn measure(&self, window: Duration) -> Result<Measured, BoxError> {
         let started = Instant::now();
         self.shared.is_measuring.store(true, Ordering::Relaxed);
         tokio::time::sleep(window).await;
@@ -71,7 +71,7 @@ impl ClosedLoop {
     }
 
     /// Lets every contender finish its cycle, for at most `within`, and ends the sessions. Returns how many were cut off.
-    pub(super) async fn stop(mut self, within: Duration) -> Result<u32, Failure> {
+    pub(super) async fn stop(mut self, within: Duration) -> Result<u32, BoxError> {
         self.shared.is_stopping.store(true, Ordering::Relaxed);
         let all_ended = async { while self.contenders.join_next().await.is_some() {} };
         // Nothing but the time being over can go wrong here.
@@ -85,14 +85,14 @@ impl ClosedLoop {
     }
 }
 
-impl Shared {
+impl WorkerLoopShared {
     /// Fails once a contender has.
-    fn check(&self) -> Result<(), Failure> {
+    fn check(&self) -> Result<(), BoxError> {
         lock(&self.failure).clone().map_or(Ok(()), |reason| Err(reason.into()))
     }
 }
 
-async fn contend(contender: &Contender, shared: &Shared) -> Result<(), Failure> {
+async fn contend(contender: &Contender, shared: &WorkerLoopShared) -> Result<(), BoxError> {
     shared.begun.fetch_add(1, Ordering::Relaxed);
     while !shared.is_stopping.load(Ordering::Relaxed) {
         let called = Instant::now();

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bench::{Lock, Recipe};
+use bench::{BenchLock, Recipe};
 use tokio::sync::{Mutex, MutexGuard};
 use zk_recipes::{AnyLock, LockGuard, Session, SessionConfig};
 use zookeeper_client::{Acls, Client, CreateMode, LockClient, LockOptions, LockPrefix};
 
-use super::Failure;
+use super::BoxError;
 use crate::implementation::Implementation;
 use crate::protocol::Contest;
 
@@ -43,7 +43,7 @@ pub(super) enum Held<'a> {
 
 impl Sessions {
     /// Opens the sessions, and makes the parents that an implementation does not make by itself.
-    pub(super) async fn open(contest: &Contest) -> Result<Self, Failure> {
+    pub(super) async fn open(contest: &Contest) -> Result<Self, BoxError> {
         let Contest { implementation, path, sessions, connect_string, .. } = contest;
         let unknown = || format!("unknown implementation: {implementation}");
         let implementation = Implementation::by_name(implementation).ok_or_else(unknown)?;
@@ -74,11 +74,11 @@ impl Sessions {
     }
 
     /// Contender `i` of those for `path`, with a lock object of its own.
-    pub(super) fn contender(&self, i: usize, path: &str) -> Result<Contender, Failure> {
+    pub(super) fn contender(&self, i: usize, path: &str) -> Result<Contender, BoxError> {
         match self {
             Self::Recipes(recipe, sessions) => match recipe.lock_at(&sessions[i % sessions.len()], path)? {
-                Lock::One(lock) => Ok(Contender::Recipe(lock)),
-                Lock::Several(_) => Err(format!("{} is not one lock", recipe.name()).into()),
+                BenchLock::One(lock) => Ok(Contender::Recipe(lock)),
+                BenchLock::Several(_) => Err(format!("{} is not one lock", recipe.name()).into()),
             },
             Self::Client(clients) => {
                 Ok(Contender::Client { client: clients[i % clients.len()].clone(), path: path.to_owned() })
@@ -102,7 +102,7 @@ impl Sessions {
     }
 
     /// Ends the sessions. The client library has no call for that: its sessions end with the last clone of the client.
-    pub(super) async fn close(self) -> Result<(), Failure> {
+    pub(super) async fn close(self) -> Result<(), BoxError> {
         for session in self.of_recipes() {
             session.close().await?;
         }
@@ -110,7 +110,7 @@ impl Sessions {
     }
 }
 
-async fn clients(sessions: u32, connect_string: &str) -> Result<Vec<Client>, Failure> {
+async fn clients(sessions: u32, connect_string: &str) -> Result<Vec<Client>, BoxError> {
     let mut clients = Vec::new();
     for _ in 0..sessions {
         clients.push(Client::connector().with_session_timeout(SESSION_TIMEOUT).connect(connect_string).await?);
@@ -120,7 +120,7 @@ async fn clients(sessions: u32, connect_string: &str) -> Result<Vec<Client>, Fai
 
 impl Contender {
     /// Fails if another contender holds the lock, too. All contenders share the flag.
-    pub(super) fn check_alone(&self, is_held: &AtomicBool) -> Result<(), Failure> {
+    pub(super) fn check_alone(&self, is_held: &AtomicBool) -> Result<(), BoxError> {
         if matches!(self, Self::Raw { .. }) {
             // It excludes nobody.
             return Ok(());
@@ -132,7 +132,7 @@ impl Contender {
         Ok(())
     }
 
-    pub(super) async fn acquire(&self) -> Result<Held<'_>, Failure> {
+    pub(super) async fn acquire(&self) -> Result<Held<'_>, BoxError> {
         match self {
             Self::Recipe(lock) => Ok(Held::Recipe(lock.acquire().await?)),
             Self::Client { client, path } => {
@@ -159,7 +159,7 @@ impl Held<'_> {
     }
 
     /// Gives the lock back, and returns when the server has confirmed it.
-    pub(super) async fn release(self) -> Result<(), Failure> {
+    pub(super) async fn release(self) -> Result<(), BoxError> {
         match self {
             Self::Recipe(held) => held.release().await?,
             Self::Client(held) => {

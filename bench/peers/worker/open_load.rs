@@ -10,13 +10,13 @@ use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
 use super::contender::{Contender, Sessions};
-use super::{Failure, counts, lock};
+use super::{BoxError, counts, lock};
 use crate::arrivals::Arrivals;
 use crate::protocol::{Arrived, OpenLoad};
 
 /// What the acquires share.
 #[derive(Default)]
-struct Shared {
+struct OpenLoadShared {
     outstanding: AtomicU32,
     is_held: AtomicBool,
     /// The waits of the timed arrivals that were granted, in microseconds.
@@ -33,13 +33,13 @@ struct Offered {
 }
 
 /// Puts the load on the lock and waits for the outstanding acquires.
-pub(super) async fn serve(load: OpenLoad) -> Result<Arrived, Failure> {
+pub(super) async fn serve(load: OpenLoad) -> Result<Arrived, BoxError> {
     let contest = &load.contest;
     let sessions = Sessions::open(contest).await?;
     let contenders =
         (0..usize::try_from(contest.sessions)?).map(|i| sessions.contender(i, &contest.path).map(Arc::new));
     let contenders = contenders.collect::<Result<Vec<_>, _>>()?;
-    let shared = Arc::new(Shared::default());
+    let shared = Arc::new(OpenLoadShared::default());
     let within = Duration::from_millis(load.within_ms);
     let arrived = u64::from(load.timed);
     let offered = {
@@ -61,7 +61,7 @@ pub(super) async fn serve(load: OpenLoad) -> Result<Arrived, Failure> {
 }
 
 /// Starts each acquire at its moment, or drops it.
-fn offer(load: &OpenLoad, contenders: &[Arc<Contender>], shared: &Arc<Shared>, runtime: &Handle) -> Offered {
+fn offer(load: &OpenLoad, contenders: &[Arc<Contender>], shared: &Arc<OpenLoadShared>, runtime: &Handle) -> Offered {
     let mut tasks = JoinSet::new();
     let mut dropped = 0;
     let mut first_timed = Instant::now();
@@ -92,7 +92,7 @@ fn offer(load: &OpenLoad, contenders: &[Arc<Contender>], shared: &Arc<Shared>, r
 }
 
 /// Waits for the grant, and releases at once.
-async fn acquire(contender: &Contender, shared: &Shared, due: Instant, is_timed: bool) -> Result<(), Failure> {
+async fn acquire(contender: &Contender, shared: &OpenLoadShared, due: Instant, is_timed: bool) -> Result<(), BoxError> {
     let held = contender.acquire().await?;
     let wait = due.elapsed();
     contender.check_alone(&shared.is_held)?;

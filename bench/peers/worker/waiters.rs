@@ -9,31 +9,31 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use zk_recipes::{Session, Traffic};
 
-use super::Failure;
+use super::BoxError;
 use super::contender::Sessions;
-use crate::protocol::{Contest, Drained, Progress};
+use crate::protocol::{Contest, ContestProgress, Drained};
 
 /// A queue whose first holder releases when told to.
-pub(super) struct Waiters {
+pub(super) struct WaitingQueue {
     // Dropped before the sessions, which the waiters use.
-    tasks: JoinSet<Result<String, Failure>>,
+    tasks: JoinSet<Result<String, BoxError>>,
     release: oneshot::Sender<()>,
-    shared: Arc<Shared>,
+    shared: Arc<WaitersShared>,
     sessions: Sessions,
     waiters: u32,
 }
 
 #[derive(Default)]
-struct Shared {
+struct WaitersShared {
     begun: AtomicU32,
     is_held: AtomicBool,
 }
 
-impl Waiters {
+impl WaitingQueue {
     /// Opens the sessions, acquires the lock, and lets the waiters queue behind it.
-    pub(super) async fn queue(contest: &Contest) -> Result<Self, Failure> {
+    pub(super) async fn queue(contest: &Contest) -> Result<Self, BoxError> {
         let sessions = Sessions::open(contest).await?;
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(WaitersShared::default());
         let mut tasks = JoinSet::new();
         let (release, released) = oneshot::channel();
         let (acquired, is_acquired) = oneshot::channel();
@@ -70,16 +70,16 @@ impl Waiters {
     }
 
     /// Fails when a waiter has: nobody ends before the drain.
-    pub(super) fn progress(&mut self) -> Result<Progress, Failure> {
+    pub(super) fn progress(&mut self) -> Result<ContestProgress, BoxError> {
         match self.tasks.try_join_next() {
-            None => Ok(Progress { begun: self.shared.begun.load(Ordering::Relaxed), finished: 0 }),
+            None => Ok(ContestProgress { begun: self.shared.begun.load(Ordering::Relaxed), finished: 0 }),
             Some(Ok(Err(failure))) => Err(failure),
             Some(_) => Err("a waiter got the lock while another held it".into()),
         }
     }
 
     /// Releases the lock and waits until everybody has been served, for at most `within`.
-    pub(super) async fn drain(self, within: Duration) -> Result<Drained, Failure> {
+    pub(super) async fn drain(self, within: Duration) -> Result<Drained, BoxError> {
         let Self { mut tasks, release, sessions, waiters, .. } = self;
         let before = traffic(sessions.of_recipes());
         let started = Instant::now();
@@ -92,7 +92,7 @@ impl Waiters {
                 tokens.insert(result??);
                 finished += 1;
             }
-            Ok::<_, Failure>(())
+            Ok::<_, BoxError>(())
         };
         let in_time = tokio::time::timeout(within, everybody).await;
         let elapsed_us = u64::try_from(started.elapsed().as_micros())?;

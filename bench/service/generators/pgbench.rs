@@ -40,7 +40,7 @@ impl Script {
             format!("{{{}}}", values.join(","))
         };
         let (units, nothing) = (array(&|_| "1".to_owned()), array(&|_| "NULL".to_owned()));
-        let remaining = array(&|place| (LEFT - place).to_string());
+        let remaining = array(&|position| (LEFT - position).to_string());
         let mut variables = Self::purchase((goods_no, sale)).variables;
         variables.extend([format!("quantities={units}"), format!("remaining={remaining}")]);
         variables.extend([format!("keys={nothing}"), format!("carts={nothing}")]);

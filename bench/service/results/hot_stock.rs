@@ -20,7 +20,7 @@ const TIMES_ONE_BY_ONE: f64 = 10.0;
 
 /// What sells, or answers, in a round.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) enum Side {
+pub(crate) enum Seller {
     /// The service with this strategy.
     Strategy(&'static str),
     /// pgbench with batches of the size that `pg-merge` has reached.
@@ -29,14 +29,14 @@ pub(crate) enum Side {
     Path,
 }
 
-pub(crate) const MERGE: Side = Side::Strategy("pg-merge");
-const CONDITIONAL: Side = Side::Strategy("pg-conditional");
-const FUNCTION: Side = Side::Strategy("pg-function");
-const ZK_MERGE: Side = Side::Strategy("zk-merge");
-const OWNER: Side = Side::Strategy("zk-owner");
-const COHORT: Side = Side::Strategy("zk-cohort");
+pub(crate) const MERGE: Seller = Seller::Strategy("pg-merge");
+const CONDITIONAL: Seller = Seller::Strategy("pg-conditional");
+const FUNCTION: Seller = Seller::Strategy("pg-function");
+const ZK_MERGE: Seller = Seller::Strategy("zk-merge");
+const OWNER: Seller = Seller::Strategy("zk-owner");
+const COHORT: Seller = Seller::Strategy("zk-cohort");
 
-impl Side {
+impl Seller {
     /// All of them, in the order of the report.
     pub(crate) const ALL: [Self; 8] =
         [MERGE, Self::Batches, Self::Path, CONDITIONAL, FUNCTION, OWNER, ZK_MERGE, COHORT];
@@ -60,11 +60,11 @@ pub(crate) struct Sold {
 }
 
 /// What each side sold, one after the other.
-pub(crate) type Round = BTreeMap<Side, Sold>;
+pub(crate) type Round = BTreeMap<Seller, Sold>;
 
 /// One number of connections.
 #[derive(Clone, Debug)]
-pub(crate) struct Crowd {
+pub(crate) struct HotStockRow {
     pub(crate) connections: u16,
     /// The batch size that `pg-merge` reached last.
     pub(crate) batch: u16,
@@ -72,22 +72,22 @@ pub(crate) struct Crowd {
     pub(crate) rounds: Vec<Round>,
 }
 
-impl Crowd {
-    fn median(&self, side: Side, figure: impl Fn(&Sold) -> Option<f64>) -> Option<f64> {
+impl HotStockRow {
+    fn median(&self, side: Seller, figure: impl Fn(&Sold) -> Option<f64>) -> Option<f64> {
         median(&self.rounds.iter().filter_map(|round| figure(round.get(&side)?)).collect::<Vec<_>>())
     }
 
-    fn per_s(&self, side: Side) -> Option<f64> {
+    fn per_s(&self, side: Seller) -> Option<f64> {
         self.median(side, |sold| Some(sold.counted.per_s))
     }
 
     /// The ratio of two sides in each round.
-    fn ratio(&self, of: Side, to: Side) -> Option<Spread> {
+    fn ratio(&self, of: Seller, to: Seller) -> Option<Spread> {
         let ratio = |round: &Round| Some(round.get(&of)?.counted.per_s / round.get(&to)?.counted.per_s);
         Spread::of(&self.rounds.iter().filter_map(ratio).collect::<Vec<_>>())
     }
 
-    fn cells(&self, side: Side) -> [String; 9] {
+    fn cells(&self, side: Seller) -> [String; 9] {
         let [p50, p99] = [0, 1].map(|which| maybe(self.median(side, |sold| sold.counted.quantiles_ms[which])));
         let per_commit = self.median(side, |sold| sold.per_commit);
         let [ratio, range] = match side {
@@ -99,15 +99,15 @@ impl Crowd {
         [connections, side.name(), per_s, p50, p99, maybe(per_commit), commits, ratio, range]
     }
 
-    fn goal(&self, of: Side, to: Side, least: f64) -> Ratio {
+    fn goal(&self, of: Seller, to: Seller, least: f64) -> Ratio {
         let name = format!("{} ÷ {}, at {} connections", of.name(), to.name(), count(self.connections.into()));
         Ratio { name, goal: Goal::AtLeast(least), spread: self.ratio(of, to) }
     }
 
     /// What a strategy that sells in batches should reach beside one that does not. If the HTTP path allows less, the goal is a share
     /// of that path.
-    fn advantage(&self, of: Side, beside: Side) -> Ratio {
-        let demanded = [(beside, TIMES_ONE_BY_ONE), (Side::Path, SHARE_OF_FLOOR)];
+    fn advantage(&self, of: Seller, beside: Seller) -> Ratio {
+        let demanded = [(beside, TIMES_ONE_BY_ONE), (Seller::Path, SHARE_OF_FLOOR)];
         let [one_by_one, path] =
             demanded.map(|(side, times)| self.per_s(side).map_or(f64::INFINITY, |per_s| times * per_s));
         let (side, times) = demanded[usize::from(path < one_by_one)];
@@ -119,7 +119,7 @@ impl Crowd {
     fn beside_both_floors(&self) -> Ratio {
         let ratio = |round: &Round| {
             let [merge, batches, path] =
-                [MERGE, Side::Batches, Side::Path].map(|side| Some(round.get(&side)?.counted.per_s));
+                [MERGE, Seller::Batches, Seller::Path].map(|side| Some(round.get(&side)?.counted.per_s));
             Some(merge? * (1.0 / batches? + 1.0 / path?))
         };
         let name = format!("`pg-merge` ÷ both floors in series, at {} connections", count(self.connections.into()));
@@ -129,7 +129,7 @@ impl Crowd {
 }
 
 /// Appends the table.
-pub(crate) fn render(text: &mut String, crowds: &[Crowd]) {
+pub(crate) fn render(text: &mut String, crowds: &[HotStockRow]) {
     text.push_str("\n## Hot stock, sales a second\n\n");
     let header = [
         "connections",
@@ -142,7 +142,7 @@ pub(crate) fn render(text: &mut String, crowds: &[Crowd]) {
         "`pg-merge` ÷ this",
         "min..max",
     ];
-    let rows = crowds.iter().flat_map(|crowd| Side::ALL.map(|side| crowd.cells(side)));
+    let rows = crowds.iter().flat_map(|crowd| Seller::ALL.map(|side| crowd.cells(side)));
     table(text, header, &[1], rows);
     text.push_str(
         "\nThe HTTP path alone is the service that answers 409 because the SKU is sold out (`--remember-sold-out`); its \
@@ -153,27 +153,27 @@ pub(crate) fn render(text: &mut String, crowds: &[Crowd]) {
 }
 
 /// The figures with goals.
-pub(crate) fn ratios(crowds: &[Crowd]) -> Vec<Ratio> {
+pub(crate) fn ratios(crowds: &[HotStockRow]) -> Vec<Ratio> {
     let mut ratios = Vec::new();
-    for (place, crowd) in crowds.iter().enumerate() {
+    for (position, crowd) in crowds.iter().enumerate() {
         if crowd.connections >= LARGE {
             ratios.push(crowd.advantage(MERGE, CONDITIONAL));
             ratios.push(crowd.advantage(OWNER, CONDITIONAL));
             ratios.push(crowd.advantage(ZK_MERGE, COHORT));
         }
-        ratios.push(crowd.goal(MERGE, Side::Batches, SHARE_OF_FLOOR));
+        ratios.push(crowd.goal(MERGE, Seller::Batches, SHARE_OF_FLOOR));
         ratios.push(crowd.beside_both_floors());
         ratios.push(crowd.goal(FUNCTION, CONDITIONAL, 1.2));
-        if place > 0 {
-            ratios.push(steadiness(&crowds[..place], crowd));
+        if position > 0 {
+            ratios.push(steadiness(&crowds[..position], crowd));
         }
     }
     ratios
 }
 
 /// What `pg-merge` sells to a crowd beside the most that it sells to a smaller one, within each repetition.
-fn steadiness(smaller: &[Crowd], crowd: &Crowd) -> Ratio {
-    let per_s = |crowd: &Crowd, repetition: usize| Some(crowd.rounds.get(repetition)?.get(&MERGE)?.counted.per_s);
+fn steadiness(smaller: &[HotStockRow], crowd: &HotStockRow) -> Ratio {
+    let per_s = |crowd: &HotStockRow, repetition: usize| Some(crowd.rounds.get(repetition)?.get(&MERGE)?.counted.per_s);
     let ratio = |repetition| {
         let most = smaller.iter().filter_map(|crowd| per_s(crowd, repetition)).reduce(f64::max)?;
         Some(per_s(crowd, repetition)? / most)
@@ -191,19 +191,20 @@ mod tests {
 
     use super::*;
 
-    /// A crowd whose sides sell this much a second in each round, in the order of [`Side::ALL`].
-    fn crowd(connections: u16, rounds: &[[f64; 8]]) -> Crowd {
+    /// A crowd whose sides sell this much a second in each round, in the order of [`Seller::ALL`].
+    fn crowd(connections: u16, rounds: &[[f64; 8]]) -> HotStockRow {
         let sold = |side, per_s| {
             let quantiles_ms = [Some(1000.0 / per_s), None];
             let per_commit = match side {
-                MERGE | OWNER | ZK_MERGE | Side::Batches => Some(20.0),
-                Side::Path => None,
-                Side::Strategy(_) => Some(1.0),
+                MERGE | OWNER | ZK_MERGE | Seller::Batches => Some(20.0),
+                Seller::Path => None,
+                Seller::Strategy(_) => Some(1.0),
             };
             Sold { counted: Counted { per_s, total: 1, quantiles_ms, cpu_ms: None }, per_commit }
         };
-        let round = |per_s: &[f64; 8]| Side::ALL.into_iter().zip(*per_s).map(|(side, per_s)| (side, sold(side, per_s)));
-        Crowd { connections, batch: 20, rounds: rounds.iter().map(|per_s| round(per_s).collect()).collect() }
+        let round =
+            |per_s: &[f64; 8]| Seller::ALL.into_iter().zip(*per_s).map(|(side, per_s)| (side, sold(side, per_s)));
+        HotStockRow { connections, batch: 20, rounds: rounds.iter().map(|per_s| round(per_s).collect()).collect() }
     }
 
     fn squeezed(text: &str) -> Vec<String> {

@@ -5,12 +5,12 @@ use stats::as_f64;
 use stats::figures::figure;
 
 use super::DB_CONNECTIONS;
+use crate::deployment::{Deployment, GOODS_NO, GUARDED_GOODS, SOLD_OUT_GOODS_NO};
 use crate::error::Error;
 use crate::generators::pgbench::{Script, pgbench};
-use crate::generators::{Answers, Counted, wrk};
+use crate::generators::{Counted, ExpectedAnswers, wrk};
 use crate::results::Ledger;
-use crate::results::hot_stock::{Crowd, MERGE, Round, Side, Sold};
-use crate::stage::{GOODS_NO, GUARDED_GOODS, SOLD_OUT_GOODS_NO, Stage};
+use crate::results::hot_stock::{HotStockRow, MERGE, Round, Seller, Sold};
 
 /// Deadlines that no buyer of a crowd exceeds, because each refusal would end the measurement.
 const PATIENCE: [&str; 6] = ["--lock-wait", "20s", "--db-timeout", "25s", "--http-timeout", "29s"];
@@ -26,30 +26,30 @@ const PATIENCE: [&str; 6] = ["--lock-wait", "20s", "--db-timeout", "25s", "--htt
 /// Dropped, whatever was started is stopped, which blocks for a moment.
 pub(super) async fn round(
     name: &str,
-    stage: &mut Stage,
-    crowd: &mut Crowd,
+    deployment: &mut Deployment,
+    crowd: &mut HotStockRow,
     seconds: u16,
     is_merge_first: bool,
     ledgers: &mut Vec<Ledger>,
 ) -> Result<Round, Error> {
-    let mut sides = Side::ALL;
+    let mut sides = Seller::ALL;
     if !is_merge_first {
         sides.reverse();
     }
     let mut round = Round::new();
     for side in sides {
-        let newest = stage.newest_order().await?;
-        let counted = measure(stage, side, crowd, seconds).await?;
-        let (ordered, commits) = stage.written_after(newest).await?;
+        let newest = deployment.newest_order().await?;
+        let counted = measure(deployment, side, crowd, seconds).await?;
+        let (ordered, commits) = deployment.written_after(newest).await?;
         if side == MERGE && commits > 0 {
             let size = (ordered + commits / 2) / commits;
             crowd.batch = u16::try_from(size).unwrap_or(u16::MAX);
         }
         // pgbench waits for every answer. What the service did for the last requests of wrk was not counted.
         let (counted_sales, left) = match side {
-            Side::Path => (0, 0),
-            Side::Batches => (counted.total, 0),
-            Side::Strategy(_) => (counted.total, crowd.connections.into()),
+            Seller::Path => (0, 0),
+            Seller::Batches => (counted.total, 0),
+            Seller::Strategy(_) => (counted.total, crowd.connections.into()),
         };
         ledgers.push(Ledger { counted: counted_sales, ordered, left });
         tell(format_args!("{name}, {} at {}: {}/s", side.name(), crowd.connections, figure(counted.per_s)));
@@ -59,17 +59,22 @@ pub(super) async fn round(
     Ok(round)
 }
 
-async fn measure(stage: &mut Stage, side: Side, crowd: &Crowd, seconds: u16) -> Result<Counted, Error> {
+async fn measure(
+    deployment: &mut Deployment,
+    side: Seller,
+    crowd: &HotStockRow,
+    seconds: u16,
+) -> Result<Counted, Error> {
     let (strategy, goods_no, answers, flags) = match side {
-        Side::Strategy(strategy) => (strategy, goods_of(strategy), Answers::Successes, &[][..]),
-        Side::Path => ("pg-merge", SOLD_OUT_GOODS_NO, Answers::Refusals, &["--remember-sold-out"][..]),
-        Side::Batches => {
-            let script = Script::batch((GOODS_NO, stage.sale_of(GOODS_NO).await?), crowd.batch);
+        Seller::Strategy(strategy) => (strategy, goods_of(strategy), ExpectedAnswers::Successes, &[][..]),
+        Seller::Path => ("pg-merge", SOLD_OUT_GOODS_NO, ExpectedAnswers::Refusals, &["--remember-sold-out"][..]),
+        Seller::Batches => {
+            let script = Script::batch((GOODS_NO, deployment.sale_of(GOODS_NO).await?), crowd.batch);
             // One client, because one worker of an instance sends the batches of a SKU.
-            return pgbench(&stage.database_url, &script, 1, seconds).await;
+            return pgbench(&deployment.database_url, &script, 1, seconds).await;
         }
     };
-    let served = stage.service_with(DB_CONNECTIONS, &[&PATIENCE[..], flags].concat()).await?;
+    let served = deployment.service_with(DB_CONNECTIONS, &[&PATIENCE[..], flags].concat()).await?;
     let url = format!("{}/goods-stock/{goods_no}?strategy={strategy}", served.url);
     let counted = wrk(&url, crowd.connections, seconds, answers).await?;
     // What wrk did not wait for is done when the service has ended.

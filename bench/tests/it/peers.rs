@@ -15,17 +15,17 @@ use tempfile::TempDir;
 use crate::squeezed;
 
 /// A folder for everything that a run and its children write.
-struct Lab(TempDir);
+struct TestFolder(TempDir);
 
-impl Lab {
+impl TestFolder {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         // Like /tmp: the server under an account of its own makes and removes its folder in it.
         fs::set_permissions(folder.path(), Permissions::from_mode(0o1777)).unwrap();
-        let lab = Self(folder);
-        fs::create_dir(lab.path("tmp")).unwrap();
-        fs::set_permissions(lab.path("tmp"), Permissions::from_mode(0o1777)).unwrap();
-        lab
+        let folder = Self(folder);
+        fs::create_dir(folder.path("tmp")).unwrap();
+        fs::set_permissions(folder.path("tmp"), Permissions::from_mode(0o1777)).unwrap();
+        folder
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -71,8 +71,9 @@ fn until(command: &mut Command, beginning: &str) -> Child {
 }
 
 /// A table of the report for programs.
-fn json_rows(lab: &Lab, table: &str) -> Vec<Value> {
-    let report: Value = serde_json::from_str(&fs::read_to_string(lab.path("out/bench-peers.json")).unwrap()).unwrap();
+fn json_rows(folder: &TestFolder, table: &str) -> Vec<Value> {
+    let report: Value =
+        serde_json::from_str(&fs::read_to_string(folder.path("out/bench-peers.json")).unwrap()).unwrap();
     report[table].as_array().unwrap().clone()
 }
 
@@ -82,22 +83,22 @@ fn stderr(output: &Output) -> String {
 
 #[test]
 fn a_small_run_measures_every_peer_and_writes_the_table_the_data_and_the_chart() {
-    let lab = Lab::new();
+    let folder = TestFolder::new();
     let args = "--reps 1 --contenders 1,2 --window 200ms --only raw,mutex,curator,kazoo,zookeeper-client --waiters 50 \
                 --rates 0";
-    let output = lab.bench_peers(args).output().unwrap();
+    let output = folder.bench_peers(args).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert!(lab.is_clean(), "something is left");
+    assert!(folder.is_clean(), "something is left");
 
-    let rows = json_rows(&lab, "closed_loop");
-    assert_eq!(json_rows(&lab, "open_load"), Vec::<Value>::new());
+    let rows = json_rows(&folder, "closed_loop");
+    assert_eq!(json_rows(&folder, "open_load"), Vec::<Value>::new());
     let names = ["curator", "kazoo", "zookeeper-client", "raw", "mutex"];
     let expected: Vec<_> = names.iter().flat_map(|name| [(*name, 1_u64), (*name, 2)]).collect();
     let found: Vec<_> =
         rows.iter().map(|row| (row["impl"].as_str().unwrap(), row["contenders"].as_u64().unwrap())).collect();
     assert_eq!(found, expected);
     let table = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(table, fs::read_to_string(lab.path("out/bench-peers.md")).unwrap());
+    assert_eq!(table, fs::read_to_string(folder.path("out/bench-peers.md")).unwrap());
     let is_measured = |row: &&Value| {
         let remark = format!("\n`{}` at {}: not measured: ", row["impl"].as_str().unwrap(), row["contenders"]);
         !table.contains(&remark)
@@ -121,18 +122,18 @@ fn a_small_run_measures_every_peer_and_writes_the_table_the_data_and_the_chart()
     for text in ["| `kazoo` | 2 |", "÷ raw, p50 uncontended | ≤ 1.15 |", "50 of 50 waiters of one"] {
         assert!(squeezed(&table).contains(text), "{text} is not in\n{table}");
     }
-    let chart = fs::read_to_string(lab.path("out/bench-peers.svg")).unwrap();
+    let chart = fs::read_to_string(folder.path("out/bench-peers.svg")).unwrap();
     assert!(names.iter().all(|name| chart.contains(name)), "{chart}");
 }
 
 #[test]
 fn acquires_that_arrive_at_a_rate_are_granted_and_their_waits_reported() {
-    let lab = Lab::new();
+    let folder = TestFolder::new();
     let args = "--reps 1 --contenders 1 --window 200ms --only raw,mutex,cohort,curator,zookeeper-client --waiters 0 \
                 --rates 200,50";
-    let output = lab.bench_peers(args).output().unwrap();
+    let output = folder.bench_peers(args).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let rows = json_rows(&lab, "open_load");
+    let rows = json_rows(&folder, "open_load");
     let names = ["curator", "zookeeper-client", "mutex", "cohort"];
     let expected: Vec<_> = [50_u64, 200].into_iter().flat_map(|rate| names.map(|name| (name, rate))).collect();
     let found: Vec<_> =
@@ -151,11 +152,11 @@ fn acquires_that_arrive_at_a_rate_are_granted_and_their_waits_reported() {
 
 #[test]
 fn acquires_beyond_those_that_may_be_outstanding_are_dropped_and_the_row_says_so() {
-    let lab = Lab::new();
+    let folder = TestFolder::new();
     let args = "--reps 1 --contenders 1 --window 200ms --only mutex --waiters 0 --rates 20000";
-    let output = lab.bench_peers(args).output().unwrap();
+    let output = folder.bench_peers(args).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let rows = json_rows(&lab, "open_load");
+    let rows = json_rows(&folder, "open_load");
     let [row] = rows.as_slice() else { panic!("{rows:?}") };
     let number = |name: &str| row[name].as_u64().unwrap();
     assert_eq!(number("arrived"), 4000);
@@ -167,24 +168,24 @@ fn acquires_beyond_those_that_may_be_outstanding_are_dropped_and_the_row_says_so
 
 #[test]
 fn an_interrupted_run_stops_everything_and_reports_nothing() {
-    let lab = Lab::new();
+    let folder = TestFolder::new();
     let args = "--only raw,curator,kazoo --contenders 2 --window 100ms --reps 1000 --waiters 0 --rates 0";
     // Every worker has had its turn in the warm-up.
-    let child = until(&mut lab.bench_peers(args), "step 4/");
+    let child = until(&mut folder.bench_peers(args), "step 4/");
     kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(130), &b""[..]));
-    assert!(lab.is_clean(), "something is left");
-    assert!(!lab.path("out/bench-peers.json").exists());
+    assert!(folder.is_clean(), "something is left");
+    assert!(!folder.path("out/bench-peers.json").exists());
 }
 
 #[test]
 fn a_worker_that_dies_is_replaced_and_its_row_says_so() {
-    let lab = Lab::new();
+    let folder = TestFolder::new();
     // After the warm-up with one contender, of two measurements.
     let args = "--only raw,kazoo --contenders 1,2 --window 100ms --reps 1 --waiters 0";
-    let child = until(&mut lab.bench_peers(args), "step 2/");
-    let worker = lab.process("kazoo_peer.py");
+    let child = until(&mut folder.bench_peers(args), "step 2/");
+    let worker = folder.process("kazoo_peer.py");
     kill(worker, Signal::SIGKILL).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1));
@@ -198,13 +199,14 @@ fn a_worker_that_dies_is_replaced_and_its_row_says_so() {
     let failed: Vec<_> = [1, 2].into_iter().filter(|contenders| has_failed(*contenders)).collect();
     assert_eq!(failed.len(), 1, "{table}");
     assert!(has_figures(3 - failed[0]), "{table}");
-    assert!(lab.is_clean(), "something is left");
+    assert!(folder.is_clean(), "something is left");
 }
 
 #[test]
 fn a_missing_peer_is_told_in_a_line_that_begins_with_the_remedy_and_leaves_nothing() {
-    let lab = Lab::new();
-    let output = lab.bench_peers("--only curator --waiters 0").env("CURATOR_CLASSPATH", "/nowhere").output().unwrap();
+    let folder = TestFolder::new();
+    let output =
+        folder.bench_peers("--only curator --waiters 0").env("CURATOR_CLASSPATH", "/nowhere").output().unwrap();
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(3), "{said}");
     let [told] = said.lines().skip_while(|line| !line.starts_with("error: ")).collect::<Vec<_>>()[..] else {
@@ -218,24 +220,24 @@ fn a_missing_peer_is_told_in_a_line_that_begins_with_the_remedy_and_leaves_nothi
     );
     // The first thing that the compiler could not find, and nothing of what follows from that.
     assert!(told.ends_with("error: package org.apache.curator.framework does not exist"), "{told}");
-    assert!(lab.is_clean(), "something is left");
+    assert!(folder.is_clean(), "something is left");
 }
 
 #[test]
 fn a_folder_that_cannot_hold_the_report_is_found_out_before_anything_is_measured() {
-    let lab = Lab::new();
-    fs::write(lab.path("out"), "a file").unwrap();
-    let output = lab.bench_peers("").output().unwrap();
+    let folder = TestFolder::new();
+    fs::write(folder.path("out"), "a file").unwrap();
+    let output = folder.bench_peers("").output().unwrap();
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(3), &b""[..]));
     let told =
-        format!("error: cannot write the report into {}; name another folder with --out", lab.path("out").display());
+        format!("error: cannot write the report into {}; name another folder with --out", folder.path("out").display());
     assert!(stderr(&output).starts_with(&told), "{}", stderr(&output));
-    assert!(lab.is_clean(), "something is left");
+    assert!(folder.is_clean(), "something is left");
 }
 
 #[test]
 fn an_unknown_implementation_is_a_usage_error_that_lists_the_known_ones() {
-    let output = Lab::new().bench_peers("--only redis").output().unwrap();
+    let output = TestFolder::new().bench_peers("--only redis").output().unwrap();
     assert_eq!(output.status.code(), Some(64));
     assert!(stderr(&output).contains("possible values: curator, kazoo"), "{}", stderr(&output));
 }

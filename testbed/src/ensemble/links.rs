@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use program::FromSystem as _;
 
 use self::switchboard::{Change, Link, Switchboard};
-use crate::proxy::lane::Command;
+use crate::proxy::lane::LaneCommand;
 use crate::proxy::relay::End;
 use crate::worker::Worker;
 use crate::zookeeper::configuration::Peer;
@@ -31,15 +31,16 @@ pub enum LinkFault {
     HalfOpen,
 }
 
-const CUT: &[Command] = &[Command::Refuse, Command::Cut];
-const BLACKHOLE: &[Command] = &[Command::Blackhole, Command::Accept];
-const SILENT_FOR_CLIENT: &[Command] = &[Command::Blackhole, Command::Strand(End::Client), Command::Accept];
-const SILENT_FOR_SERVER: &[Command] = &[Command::Refuse, Command::Strand(End::Server)];
-const HEALED: &[Command] = &[Command::Accept, Command::Deliver];
+const CUT: &[LaneCommand] = &[LaneCommand::Refuse, LaneCommand::Cut];
+const BLACKHOLE: &[LaneCommand] = &[LaneCommand::Blackhole, LaneCommand::Accept];
+const SILENT_FOR_CLIENT: &[LaneCommand] =
+    &[LaneCommand::Blackhole, LaneCommand::Strand(End::Client), LaneCommand::Accept];
+const SILENT_FOR_SERVER: &[LaneCommand] = &[LaneCommand::Refuse, LaneCommand::Strand(End::Server)];
+const HEALED: &[LaneCommand] = &[LaneCommand::Accept, LaneCommand::Deliver];
 
 impl LinkFault {
     /// The commands for a link. `silent` is the end that notices nothing of a half-open connection.
-    fn commands(self, silent: End) -> &'static [Command] {
+    fn commands(self, silent: End) -> &'static [LaneCommand] {
         match (self, silent) {
             (Self::Cut, _) => CUT,
             (Self::Blackhole, _) => BLACKHOLE,
@@ -133,7 +134,7 @@ impl Ensemble {
     }
 
     /// Gives commands to the links of a server. `commands` has the commands for each end of a link that the server is.
-    fn change_links_of(&self, index: usize, commands: impl Fn(End) -> &'static [Command]) -> Result<(), Error> {
+    fn change_links_of(&self, index: usize, commands: impl Fn(End) -> &'static [LaneCommand]) -> Result<(), Error> {
         self.server(index)?;
         let others = (0..self.servers.len()).filter(|&other| other != index);
         let changes = others.flat_map(|other| {
@@ -145,7 +146,7 @@ impl Ensemble {
         self.change_links(changes.collect())
     }
 
-    fn change_link(&self, from: usize, to: usize, commands: &'static [Command]) -> Result<(), Error> {
+    fn change_link(&self, from: usize, to: usize, commands: &'static [LaneCommand]) -> Result<(), Error> {
         self.server(from)?;
         self.server(to)?;
         if from == to {

@@ -4,10 +4,10 @@ use std::io;
 
 use tokio::net::{TcpListener, TcpStream};
 
-use super::lane::{Command, Lane, accept};
+use super::lane::{Lane, LaneCommand, accept};
 use crate::worker::Orders;
 
-/// The one place where connections begin and orders take effect.
+/// Where all connections begin and all orders take effect.
 pub(super) struct Hub {
     listener: TcpListener,
     /// The same socket. The system knows of a connection as soon as the client does, tokio a moment later.
@@ -23,7 +23,7 @@ impl Hub {
     }
 
     /// Runs until nobody can give orders any more.
-    pub(super) async fn run(mut self, mut orders: Orders<Command>) {
+    pub(super) async fn run(mut self, mut orders: Orders<LaneCommand>) {
         loop {
             tokio::select! {
                 order = orders.recv() => {

@@ -15,7 +15,7 @@ use crate::guard::POLL;
 
 /// What a lane can be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Command {
+pub(crate) enum LaneCommand {
     Cut,
     Refuse,
     Accept,
@@ -40,7 +40,7 @@ pub(crate) struct Lane {
     /// How many connections there have been, which is the number of the next.
     made: u64,
     is_refusing: bool,
-    /// The ends that stay open after [`Command::Strand`].
+    /// The ends that stay open after [`LaneCommand::Strand`].
     stranded: Vec<TcpStream>,
 }
 
@@ -61,26 +61,26 @@ impl Lane {
         self.count();
     }
 
-    pub(crate) async fn carry_out(&mut self, command: Command) {
+    pub(crate) async fn carry_out(&mut self, command: LaneCommand) {
         let made = self.made;
         let rules = &self.shared.rules;
         match command {
-            Command::Cut => {
+            LaneCommand::Cut => {
                 self.connections.shutdown().await;
                 self.stranded.clear();
             }
-            Command::Refuse => self.is_refusing = true,
-            Command::Accept => self.is_refusing = false,
-            Command::Swallow => rules.send_modify(|rules| rules.swallowed_below = made),
-            Command::Blackhole => rules.send_modify(|rules| rules.is_blackhole = true),
-            Command::Deliver => {
+            LaneCommand::Refuse => self.is_refusing = true,
+            LaneCommand::Accept => self.is_refusing = false,
+            LaneCommand::Swallow => rules.send_modify(|rules| rules.swallowed_below = made),
+            LaneCommand::Blackhole => rules.send_modify(|rules| rules.is_blackhole = true),
+            LaneCommand::Deliver => {
                 rules.send_modify(|rules| (rules.is_blackhole, rules.swallowed_below) = (false, 0));
                 self.stranded.clear();
             }
-            Command::Delay(latency) => rules.send_modify(|rules| rules.latency = latency),
-            Command::ReplaceSessions => rules.send_modify(|rules| rules.replaces_sessions = true),
-            Command::RefuseSessions => rules.send_modify(|rules| rules.refuses_sessions = true),
-            Command::Strand(end) => self.strand(end).await,
+            LaneCommand::Delay(latency) => rules.send_modify(|rules| rules.latency = latency),
+            LaneCommand::ReplaceSessions => rules.send_modify(|rules| rules.replaces_sessions = true),
+            LaneCommand::RefuseSessions => rules.send_modify(|rules| rules.refuses_sessions = true),
+            LaneCommand::Strand(end) => self.strand(end).await,
         }
         self.count();
     }

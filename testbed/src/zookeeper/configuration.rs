@@ -65,7 +65,7 @@ impl Installation {
 
 /// The settings of a server, in the units that it counts them in.
 #[derive(Debug, Clone)]
-pub(crate) struct Settings {
+pub(crate) struct ServerSettings {
     tick_ms: u32,
     container_check_ms: u32,
     heap_max_mib: u32,
@@ -77,7 +77,7 @@ pub(crate) struct Settings {
     stores: Option<Stores>,
 }
 
-impl Settings {
+impl ServerSettings {
     pub(crate) fn new(
         tick_time: Duration,
         container_check_interval: Duration,
@@ -155,7 +155,7 @@ pub(crate) struct Peer {
     pub(crate) election_port: u16,
 }
 
-/// A server's place in an ensemble.
+/// A server's number in an ensemble.
 #[derive(Debug, Clone)]
 pub(crate) struct Membership {
     /// Its index in `peers`; its ZooKeeper id is one more.
@@ -171,7 +171,7 @@ pub(crate) struct Configuration {
     pub(crate) client_port: u16,
     /// The port for TLS.
     pub(crate) secure_port: Option<u16>,
-    pub(crate) settings: Settings,
+    pub(crate) settings: ServerSettings,
     /// `None` for a standalone server.
     pub(crate) membership: Option<Membership>,
 }
@@ -196,7 +196,7 @@ impl Configuration {
     /// The text of [`ZOO_CFG`].
     pub(crate) fn zoo_cfg(&self, dir: &Path) -> String {
         let Self { client_port, settings, .. } = self;
-        let Settings { tick_ms, connections_max, .. } = *settings;
+        let ServerSettings { tick_ms, connections_max, .. } = *settings;
         let mut cfg = format!(
             "tickTime={tick_ms}
 {data_dir}
@@ -307,8 +307,8 @@ fn proxy_arguments(port: u16) -> [OsString; 4] {
 mod tests {
     use super::*;
 
-    fn settings(tick_ms: u32) -> Settings {
-        Settings {
+    fn settings(tick_ms: u32) -> ServerSettings {
+        ServerSettings {
             tick_ms,
             container_check_ms: 60_000,
             heap_max_mib: 64,
@@ -319,7 +319,7 @@ mod tests {
         }
     }
 
-    fn zoo_cfg(settings: Settings, membership: Option<Membership>) -> String {
+    fn zoo_cfg(settings: ServerSettings, membership: Option<Membership>) -> String {
         Configuration { client_port: 9, secure_port: None, settings, membership }.zoo_cfg("/tmp/x".as_ref())
     }
 

@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 use program::FromSystem as _;
 
 use super::child_number;
-use super::configuration::{self, Configuration, Installation, Membership, Settings, ZOO_CFG};
+use super::configuration::{self, Configuration, Installation, Membership, ServerSettings, ZOO_CFG};
 use crate::folder::Folder;
 use crate::guard::{Guard, Launch, Output};
 use crate::kept::KeptFolder;
@@ -59,7 +59,7 @@ impl Server {
     pub(crate) fn create(
         name: String,
         installation: &Installation,
-        settings: Settings,
+        settings: ServerSettings,
         ports: Ports,
         membership: Option<Membership>,
     ) -> Result<Self, Error> {

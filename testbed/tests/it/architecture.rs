@@ -130,7 +130,7 @@ fn the_deciding_code_has_no_async_no_clock_and_no_io() {
         "loadgen/src/trial/herd.rs",
         "loadgen/src/trial/plan.rs",
         "loadgen/src/trial/record.rs",
-        "bench/peers/plan.rs",
+        "bench/peers/schedule.rs",
         "bench/peers/arrivals.rs",
         "bench/peers/protocol.rs",
         "bench/peers/window.rs",

@@ -11,7 +11,7 @@ use nix::sys::signal::Signal;
 use crate::support::{Outside, address_of, eventually, is_listening};
 
 /// Runs until its input ends.
-const HOLD: &str = "echo $DATABASE_URL $ZOOKEEPER_CONNECT; exec cat";
+const PRINT_AND_WAIT: &str = "echo $DATABASE_URL $ZOOKEEPER_CONNECT; exec cat";
 
 fn run(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_testbed")).args(args).output().unwrap()
@@ -42,7 +42,7 @@ fn a_command_runs_with_both_servers_and_its_status_is_passed_on() {
 
 #[test]
 fn a_killed_testbed_leaves_no_server_no_port_and_no_folder() {
-    let mut testbed = Outside::testbed(&["--", "sh", "-c", HOLD]);
+    let mut testbed = Outside::testbed(&["--", "sh", "-c", PRINT_AND_WAIT]);
     let (postgres, zookeeper) = addresses(&mut testbed);
     let servers = testbed.servers();
     assert!(is_listening(&postgres) && is_listening(&zookeeper));

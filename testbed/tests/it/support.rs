@@ -114,7 +114,7 @@ pub(crate) fn address_of(url: &str) -> &str {
 }
 
 /// A server of another process.
-pub(crate) struct Server {
+pub(crate) struct OutsideServer {
     pid: i32,
     group: Pid,
 }
@@ -152,17 +152,17 @@ impl Outside {
     }
 
     /// Both of its servers, and the process that keeps the data of the one, once they have process ids.
-    pub(crate) fn servers(&self) -> Vec<Server> {
+    pub(crate) fn servers(&self) -> Vec<OutsideServer> {
         let mut pids = Vec::new();
         eventually("both servers and the keeper of the data have a process id", || {
             pids = self.folders().iter().filter_map(|folder| pid_in(folder)).collect();
             pids.len() == 3
         });
-        pids.into_iter().map(|pid| Server { pid, group: group_of(pid) }).collect()
+        pids.into_iter().map(|pid| OutsideServer { pid, group: group_of(pid) }).collect()
     }
 
     #[track_caller]
-    pub(crate) fn assert_nothing_is_left(&self, servers: &[Server]) {
+    pub(crate) fn assert_nothing_is_left(&self, servers: &[OutsideServer]) {
         eventually("the servers are gone", || servers.iter().all(|server| is_gone(server.pid)));
         eventually("their guards are gone", || servers.iter().all(|server| is_group_gone(server.group)));
         eventually("their folders are gone", || self.folders().is_empty());

@@ -71,16 +71,16 @@ pub(super) fn pixel(value: f64) -> i32 {
     value.round() as i32
 }
 
-/// Moves places apart until neighbours have at least the gap, keeping their order and their middle, and all of them within
+/// Moves positions apart until neighbours have at least the gap, keeping their order and their middle, and all of them within
 /// the limits if there is room. They come back in the order in which they were given.
-pub(super) fn spread(places: &[f64], gap: f64, limits: Ends<f64>) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..places.len()).collect();
-    order.sort_by(|one, other| places[*one].total_cmp(&places[*other]));
+pub(super) fn spread(positions: &[f64], gap: f64, limits: Ends<f64>) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..positions.len()).collect();
+    order.sort_by(|one, other| positions[*one].total_cmp(&positions[*other]));
     // Places that were pushed together stand evenly around the mean of where they should be.
     let mut blocks: Vec<(Vec<usize>, f64)> = Vec::new();
     let half = |members: usize| gap * count(members.saturating_sub(1)) / 2.0;
-    for place in order {
-        let mut block = (vec![place], places[place].clamp(limits.0, limits.1.max(limits.0)));
+    for position in order {
+        let mut block = (vec![position], positions[position].clamp(limits.0, limits.1.max(limits.0)));
         while let Some(above) =
             blocks.pop_if(|above| above.1 + half(above.0.len()) + gap > block.1 - half(block.0.len()))
         {
@@ -92,7 +92,7 @@ pub(super) fn spread(places: &[f64], gap: f64, limits: Ends<f64>) -> Vec<f64> {
         }
         blocks.push(block);
     }
-    let mut moved = places.to_vec();
+    let mut moved = positions.to_vec();
     for (members, middle) in blocks {
         for (i, member) in members.iter().enumerate() {
             moved[*member] = middle - half(members.len()) + gap * count(i);
@@ -155,11 +155,11 @@ mod tests {
         }
 
         #[test]
-        fn labels_never_overlap_and_keep_their_order(places in prop::collection::vec(0.0_f64..400.0, 0..15)) {
-            let moved = spread(&places, 20.0, (0.0, 400.0));
-            for (i, one) in places.iter().enumerate() {
+        fn labels_never_overlap_and_keep_their_order(positions in prop::collection::vec(0.0_f64..400.0, 0..15)) {
+            let moved = spread(&positions, 20.0, (0.0, 400.0));
+            for (i, one) in positions.iter().enumerate() {
                 prop_assert!((-1e-6..=400.0 + 1e-6).contains(&moved[i]));
-                for (j, other) in places.iter().enumerate().skip(i + 1) {
+                for (j, other) in positions.iter().enumerate().skip(i + 1) {
                     prop_assert!((moved[i] - moved[j]).abs() >= 20.0 - 1e-6);
                     prop_assert!(one >= other || moved[i] < moved[j]);
                 }

@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::socks;
-use crate::proxy::lane::{Command, Lane, accept};
+use crate::proxy::lane::{Lane, LaneCommand, accept};
 use crate::worker::Orders;
 use crate::zookeeper::configuration::Peer;
 
@@ -23,11 +23,11 @@ pub(super) struct Link {
 #[derive(Debug)]
 pub(super) struct Change {
     pub(super) link: Link,
-    pub(super) commands: &'static [Command],
+    pub(super) commands: &'static [LaneCommand],
 }
 
 /// The connections of a link to one port.
-struct Line {
+struct PortConnections {
     link: Link,
     server: SocketAddr,
     lane: Lane,
@@ -41,7 +41,7 @@ struct Arrival {
 }
 
 pub(super) struct Switchboard {
-    lines: Vec<Line>,
+    ports: Vec<PortConnections>,
     arrivals: mpsc::UnboundedReceiver<Arrival>,
     _listeners: JoinSet<()>,
 }
@@ -55,16 +55,20 @@ impl Switchboard {
             listener.set_nonblocking(true)?;
             tasks.spawn(listen(from, TcpListener::from_std(listener)?, sender.clone()));
         }
-        let mut lines = Vec::new();
+        let mut ports = Vec::new();
         for from in 0..peers.len() {
             for (to, Peer { quorum_port, election_port }) in peers.iter().enumerate().filter(|&(to, _)| to != from) {
-                lines.extend([quorum_port, election_port].map(|&port| {
+                ports.extend([quorum_port, election_port].map(|&port| {
                     let server = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-                    Line { link: Link { from, to }, server, lane: Lane::new(vec![server], watch::Sender::default()) }
+                    PortConnections {
+                        link: Link { from, to },
+                        server,
+                        lane: Lane::new(vec![server], watch::Sender::default()),
+                    }
                 }));
             }
         }
-        Ok(Self { lines, arrivals, _listeners: tasks })
+        Ok(Self { ports, arrivals, _listeners: tasks })
     }
 
     /// Runs until nobody can give orders any more.
@@ -84,19 +88,19 @@ impl Switchboard {
     }
 
     async fn carry_out(&mut self, Change { link, commands }: &Change) {
-        for line in self.lines.iter_mut().filter(|line| line.link == *link) {
+        for port in self.ports.iter_mut().filter(|port| port.link == *link) {
             for command in *commands {
-                line.lane.carry_out(*command).await;
+                port.lane.carry_out(*command).await;
             }
         }
     }
 
     /// Serves a connection to another server of the ensemble, and closes any other.
     fn take_in(&mut self, Arrival { from, server, stream }: Arrival) {
-        let line = self.lines.iter_mut().find(|line| line.link.from == from && line.server == server);
-        if let Some(line) = line {
-            line.lane.forget_ended();
-            line.lane.take_in(stream, socks::CONNECTED);
+        let port = self.ports.iter_mut().find(|port| port.link.from == from && port.server == server);
+        if let Some(port) = port {
+            port.lane.forget_ended();
+            port.lane.take_in(stream, socks::CONNECTED);
         }
     }
 }

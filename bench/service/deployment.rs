@@ -36,7 +36,7 @@ const LOOK_PAUSE: Duration = Duration::from_millis(2);
 const LISTENING_WITHIN: Duration = Duration::from_secs(30);
 
 /// The servers, and what is asked of them.
-pub(crate) struct Stage {
+pub(crate) struct Deployment {
     pub(crate) database_url: String,
     pub(crate) zookeeper: String,
     /// Our load generator.
@@ -69,7 +69,7 @@ impl Served {
     }
 }
 
-impl Stage {
+impl Deployment {
     /// Starts the servers, and a sale.
     ///
     /// # Errors
@@ -79,7 +79,7 @@ impl Stage {
     /// # Cancel safety
     ///
     /// Dropped, whatever was started is stopped, which blocks for a moment.
-    pub(crate) async fn set(service: Option<&Path>) -> Result<Self, Error> {
+    pub(crate) async fn start(service: Option<&Path>) -> Result<Self, Error> {
         // wrk inherits the limit, and needs an open file for each connection.
         raise_file_limit();
         let service = match service {
@@ -96,17 +96,17 @@ impl Stage {
         )?;
         let (database_url, zookeeper) = (servers.0.url("postgres"), servers.1.connect_string());
         let database = PgConnection::connect(&database_url).await.map_err(Error::postgres("log in"))?;
-        let mut stage = Self { database_url, zookeeper, loadgen, service, database, _servers: servers };
+        let mut deployment = Self { database_url, zookeeper, loadgen, service, database, _servers: servers };
         // It makes the tables.
-        stage.service(1).await?.stop().await?;
+        deployment.service(1).await?.stop().await?;
         let guarded = [(GOODS_NO, STOCK, "pg-row"), (SOLD_OUT_GOODS_NO, 0, "pg-row")].into_iter();
         for (goods_no, stock, guard) in guarded.chain(GUARDED_GOODS.map(|(goods_no, guard)| (goods_no, STOCK, guard))) {
             let put = "insert into goods (goods_no, sale, stock_initial, on_hand, guard, strategy)
                        values ($1, 1, $2, $2, $3, 'pg-conditional')";
             let put = sqlx::query(put).bind(goods_no).bind(stock).bind(guard);
-            put.execute(&mut stage.database).await.map_err(Error::postgres("put goods on sale"))?;
+            put.execute(&mut deployment.database).await.map_err(Error::postgres("put goods on sale"))?;
         }
-        Ok(stage)
+        Ok(deployment)
     }
 
     /// Starts an instance of the service with this number of connections to Postgres.

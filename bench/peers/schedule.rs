@@ -59,7 +59,7 @@ pub(crate) struct Step {
 }
 
 /// All measurements of a run with `reps` timed repetitions, in order.
-pub(crate) fn plan(implementations: &[Implementation], loads: &[Load], reps: usize, seed: u64) -> Vec<Step> {
+pub(crate) fn schedule(implementations: &[Implementation], loads: &[Load], reps: usize, seed: u64) -> Vec<Step> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut order = implementations.to_vec();
     let mut steps = Vec::new();
@@ -82,7 +82,7 @@ mod tests {
     fn every_repetition_measures_everything_once() {
         let implementations = Implementation::all();
         let loads = [1, 30].map(Load::Contenders);
-        let steps = plan(&implementations, &loads, 3, 7);
+        let steps = schedule(&implementations, &loads, 3, 7);
         assert_eq!(steps.len(), (1 + 3 + 1) * 2 * implementations.len());
         let repetitions = (0..3).map(Repetition::Timed).chain([Repetition::WarmUp, Repetition::Bytes]);
         for repetition in repetitions {
@@ -97,21 +97,21 @@ mod tests {
 
     #[test]
     fn the_warm_up_comes_first_and_the_bytes_last() {
-        let steps = plan(&Implementation::all(), &[Load::Contenders(1)], 2, 0);
+        let steps = schedule(&Implementation::all(), &[Load::Contenders(1)], 2, 0);
         assert_eq!(steps.first().map(|step| step.repetition), Some(Repetition::WarmUp));
         assert_eq!(steps.last().map(|step| step.repetition), Some(Repetition::Bytes));
     }
 
     #[test]
     fn the_seed_and_nothing_else_decides_the_order() {
-        let steps = |seed| plan(&Implementation::all(), &[1, 30, 300].map(Load::Contenders), 5, seed);
+        let steps = |seed| schedule(&Implementation::all(), &[1, 30, 300].map(Load::Contenders), 5, seed);
         assert_eq!(steps(1), steps(1));
         assert_ne!(steps(1), steps(2));
     }
 
     #[test]
     fn an_open_load_is_for_some_implementations_and_counts_no_bytes() {
-        let steps = plan(&Implementation::all(), &[Load::Rate(500)], 2, 0);
+        let steps = schedule(&Implementation::all(), &[Load::Rate(500)], 2, 0);
         assert!(steps.iter().all(|step| step.implementation.has_open_load()));
         assert!(steps.iter().all(|step| step.repetition != Repetition::Bytes));
         let curator = steps.iter().filter(|step| step.implementation == Implementation::Curator);

@@ -10,7 +10,7 @@ use zookeeper_client::{Acls, Client, CreateMode};
 use crate::error::Error;
 use crate::fleet::Fleet;
 use crate::implementation::{Host, Implementation, sessions_of};
-use crate::protocol::{Answer, Contest, Progress, Request};
+use crate::protocol::{Answer, Contest, ContestProgress, Request};
 use crate::window::{Exchange, Window};
 
 /// The parent of all locks.
@@ -64,7 +64,7 @@ impl From<Error> for Trouble {
 }
 
 /// One throwaway server, and the workers that contend on it.
-pub(crate) struct Lab {
+pub(crate) struct Harness {
     // Dropped first, so that nobody contends on a server that is going.
     pub(crate) fleet: Fleet,
     client: Client,
@@ -81,7 +81,7 @@ struct Snapshot {
     bytes: Option<u64>,
 }
 
-impl Lab {
+impl Harness {
     /// Starts the server, the proxy and the workers.
     ///
     /// # Errors
@@ -91,7 +91,7 @@ impl Lab {
     /// # Cancel safety
     ///
     /// What was started is stopped.
-    pub(crate) async fn set_up(hosts: impl IntoIterator<Item = Host>) -> Result<Self, Error> {
+    pub(crate) async fn start(hosts: impl IntoIterator<Item = Host>) -> Result<Self, Error> {
         // Compiling the Java program takes the other core.
         let server = async { Ok(ZooKeeper::start(ZooKeeperConfig::default()).await?) };
         let (server, fleet) = tokio::try_join!(server, Fleet::start(hosts))?;
@@ -111,7 +111,7 @@ impl Lab {
     ///
     /// # Cancel safety
     ///
-    /// The worker is in the middle of something: the lab has to be dropped.
+    /// The worker is in the middle of something: the harness has to be dropped.
     pub(crate) async fn measure(
         &mut self,
         implementation: Implementation,
@@ -139,7 +139,7 @@ impl Lab {
     ///
     /// # Cancel safety
     ///
-    /// There may be no worker for the host: the lab has to be dropped.
+    /// There may be no worker for the host: the harness has to be dropped.
     pub(crate) async fn outcome(&mut self, host: Host, measured: Result<Outcome, Trouble>) -> Result<Outcome, Error> {
         match measured {
             Ok(outcome) => Ok(outcome),
@@ -215,7 +215,7 @@ impl Lab {
     ) -> Result<u64, Trouble> {
         let deadline = Instant::now() + QUEUED_WITHIN;
         loop {
-            let Progress { begun, finished } = self.progress(host).await?;
+            let ContestProgress { begun, finished } = self.progress(host).await?;
             let missing = match queue {
                 Some((path, nodes)) => {
                     nodes.saturating_sub(between_cycles(*nodes)).saturating_sub(self.children(path).await?)
@@ -267,7 +267,7 @@ impl Lab {
         Ok(self.server.metric("zk_watch_count").await?)
     }
 
-    pub(crate) async fn progress(&mut self, host: Host) -> Result<Progress, Trouble> {
+    pub(crate) async fn progress(&mut self, host: Host) -> Result<ContestProgress, Trouble> {
         match self.ask(host, &Request::Progress, ANSWER_WITHIN).await? {
             Answer::Progress(progress) => Ok(progress),
             answer => Err(unexpected(&answer)),

@@ -3,6 +3,7 @@
 CARGO_DENY_VERSION := 0.20.2
 # That of the crate gungraun in Cargo.toml: others refuse each other.
 GUNGRAUN_VERSION := 0.20.0
+CRITCMP_VERSION := 0.1.8
 SQLX_CLI_VERSION := 0.9.0
 # For a kind that it does not know, it only says so and ends with 0.
 KUBERNETES_VALIDATE := target/workflow-python/bin/kubernetes-validate --strict --quiet -k 1.34 -k 1.37
@@ -10,7 +11,7 @@ ARGS ?=
 BASE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test deps-check deps-bench demo demo-programs up test stress reconnects check check-model site msrv package sqlx bench bench-once bench-compare bench-peers bench-service bench-chart coverage false-verdicts sample-report cargo-deny gungraun-runner sqlx-cli
+.PHONY: help deps deps-test deps-check deps-bench demo demo-programs up test stress reconnects check check-model site msrv package sqlx bench bench-once bench-compare bench-peers bench-service bench-chart coverage false-verdicts sample-report cargo-deny critcmp gungraun-runner sqlx-cli
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -105,10 +106,10 @@ bench-once: deps-bench gungraun-runner ## run once, unmeasured, the benchmarks t
 	cargo test --locked --workspace --bench instructions
 
 # Make passes BASE on in the environment, where a quote in it does no harm.
-bench-compare: ## compare the benchmarks of the work tree with those of a revision: BASE=main
-	@$(if $(strip $(BASE)$(ARGS)),,echo 'usage: make bench-compare BASE=<revision>' >&2; exit 64)
-	@$(MAKE) --no-print-directory deps-bench gungraun-runner
-	@cargo run --quiet --locked -p bench --bin bench-compare -- $(if $(BASE),--base "$$BASE") $(ARGS)
+bench-compare: ## compare the benchmarks of the work tree with those of a revision: BASE=main; ARGS=instructions or ARGS='times handover/mutex'
+	@$(if $(strip $(BASE)),,echo 'usage: make bench-compare BASE=<revision>' >&2; exit 64)
+	@$(MAKE) --no-print-directory deps-bench gungraun-runner critcmp
+	@scripts/bench-compare.sh "$$BASE" $(ARGS)
 
 msrv: ## build the lock library and zk-lock with the least Rust version that they promise
 	rustup toolchain install $(MSRV) --profile minimal
@@ -168,6 +169,10 @@ sample-report: deps-test demo-programs ## measure docs/sample-report.html, and t
 cargo-deny:
 	@cargo deny --version >/dev/null 2>&1 || \
 		{ set -x; cargo install --debug --locked cargo-deny --version $(CARGO_DENY_VERSION); }
+
+critcmp:
+	@[ "$$(critcmp --version 2>/dev/null)" = 'critcmp $(CRITCMP_VERSION)' ] || \
+		{ set -x; cargo install --debug --locked critcmp --version $(CRITCMP_VERSION); }
 
 gungraun-runner:
 	@[ "$$(gungraun-runner --version 2>/dev/null)" = 'gungraun-runner $(GUNGRAUN_VERSION)' ] || \

@@ -26,7 +26,7 @@ mod worker;
 
 use std::process::ExitCode;
 
-use program::{Again, Exit, FromSystem as _, Interrupt, run_program};
+use program::{Exit, FromSystem as _, Interrupt, run_program};
 
 use crate::cli::{Cli, Command};
 use crate::error::Error;
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
 }
 
 fn orchestrate(cli: &Cli) -> Result<Exit, Error> {
-    let interrupt = Interrupt::install(Again::Exits).map_err(Error::system("install the handler for Ctrl-C"))?;
+    let interrupt = Interrupt::install().map_err(Error::system("install the handler for Ctrl-C"))?;
     let runtime = tokio::runtime::Runtime::new().map_err(Error::system("start the runtime"))?;
     runtime.block_on(run::run(&cli.settings, &interrupt))
 }

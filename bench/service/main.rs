@@ -18,7 +18,7 @@ mod run;
 
 use std::process::ExitCode;
 
-use program::{Again, Exit, FromSystem as _, Interrupt, run_program};
+use program::{Exit, FromSystem as _, Interrupt, run_program};
 use tokio::runtime::Runtime;
 
 use crate::cli::{Cli, Command};
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
             }
             None => {
                 testbed::forget_postgres_variables()?;
-                let interrupt = Interrupt::install(Again::Exits);
+                let interrupt = Interrupt::install();
                 let interrupt = interrupt.map_err(Error::system("install the handler for Ctrl-C"))?;
                 runtime.block_on(interrupt.or(run::run(&cli.settings)))
             }

@@ -16,7 +16,7 @@ mod up;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use program::{Again, Epilogue, Exit, FromSystem as _, Interrupt, raise_file_limit};
+use program::{Epilogue, Exit, FromSystem as _, Interrupt, raise_file_limit};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::config::settings::CompareSettings;
@@ -125,8 +125,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Error> {
     telemetry::start()?;
     let mut output = Output::take()?;
     // Before the buyers run: they install a handler of their own if there is none.
-    let interrupt =
-        Interrupt::install_with(Again::Exits, buyers::stop).map_err(Error::system("install the handler for Ctrl-C"))?;
+    let interrupt = Interrupt::install_with(buyers::stop).map_err(Error::system("install the handler for Ctrl-C"))?;
     let runtime = || runtime(&mut Builder::new_multi_thread());
     match cli.command {
         Command::Compare(args) => run_comparison(&args.resolve()?, &interrupt, &mut output),

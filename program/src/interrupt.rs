@@ -12,29 +12,21 @@ use crate::hangup::{ignore_hangup, is_hangup_ignored};
 #[derive(Clone, Debug)]
 pub struct Interrupt(watch::Receiver<bool>);
 
-/// The effect of the second request to stop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Again {
-    /// The process ends at once. For programs whose children have guards, which stop the children then.
-    Exits,
-    /// Nothing. For programs that clean up by themselves, and do so without delay.
-    Waits,
-}
-
 /// The program was asked to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("interrupted")]
 pub struct Interrupted;
 
 impl Interrupt {
-    /// Handles `SIGINT`, `SIGTERM` and `SIGHUP` from here on: none of them ends the process by itself any more. A `SIGHUP`
-    /// that was ignored before, as under `nohup`, stays ignored.
+    /// Handles `SIGINT`, `SIGTERM` and `SIGHUP` from here on. The first of them asks the program to stop. The second ends the
+    /// process at once, and then the guards of its children stop these. A `SIGHUP` that was ignored before, as under `nohup`,
+    /// stays ignored.
     ///
     /// # Errors
     ///
     /// The handler cannot be installed, for example because there is one already.
-    pub fn install(again: Again) -> io::Result<Self> {
-        Self::install_with(again, || {})
+    pub fn install() -> io::Result<Self> {
+        Self::install_with(|| {})
     }
 
     /// Handles the signals, and calls `on_first` at the first of them.
@@ -42,7 +34,7 @@ impl Interrupt {
     /// # Errors
     ///
     /// As for [`install`](Self::install).
-    pub fn install_with(again: Again, on_first: impl Fn() + Send + 'static) -> io::Result<Self> {
+    pub fn install_with(on_first: impl Fn() + Send + 'static) -> io::Result<Self> {
         let (sender, receiver) = watch::channel(false);
         let is_stopping = AtomicBool::new(false);
         let handler = move || {
@@ -51,7 +43,7 @@ impl Interrupt {
                 ignore_hangup();
                 on_first();
                 sender.send_replace(true);
-            } else if again == Again::Exits {
+            } else {
                 std::process::exit(i32::from(Exit::Interrupted.code()));
             }
         };

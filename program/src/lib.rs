@@ -22,7 +22,7 @@ pub use exit::Exit;
 pub use hangup::is_hangup_ignored;
 pub use help::Epilogue;
 #[cfg(feature = "interrupt")]
-pub use interrupt::{Again, Interrupt, Interrupted};
+pub use interrupt::{Interrupt, Interrupted};
 pub use open_files::raise_file_limit;
 pub use postgres::one_postgres;
 #[cfg(feature = "progress")]

@@ -21,17 +21,14 @@ const READ_BY_LIBRARIES: [&str; 9] = [
 ];
 
 /// Names in the sources that are no settings of ours: set for other programs, or by Cargo and the system for everybody.
-const NO_SETTINGS: [&str; 25] = [
+const NO_SETTINGS: [&str; 22] = [
     "BUILD_CHANGED",
     "BUILD_PROFILE",
     "BUILD_REVISION",
     "CARGO",
-    "CARGO_BUILD_TARGET_DIR",
     "CARGO_MANIFEST_DIR",
     "CARGO_PKG_VERSION",
     "CARGO_TARGET_TMPDIR",
-    "CRITERION_HOME",
-    "GIT_CEILING_DIRECTORIES",
     "HYPOTHESIS_STORAGE_DIRECTORY",
     "JAVA_TOOL_OPTIONS",
     "LD_LIBRARY_PATH",

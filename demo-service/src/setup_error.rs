@@ -122,9 +122,8 @@ pub enum SetupError {
     },
     /// The database was migrated by a revision from before the first release.
     #[error(
-        "the database at {place} has migration {version} of a revision before the first release, which this build does \
-         not upgrade; name an empty database in --database-url (DATABASE_URL), or drop this one with its sales and create \
-         it again"
+        "the database at {place} has migration {version} of a revision before the first release, which is not upgraded; name \
+         an empty database in --database-url (DATABASE_URL), or drop this one and create it again"
     )]
     SchemaEarlier {
         /// Host, port and database.

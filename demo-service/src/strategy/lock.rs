@@ -1,5 +1,5 @@
-//! Locks in ZooKeeper around a purchase: acquired for a whole cart, watched while they are held, released after the
-//! answer.
+//! Locks around a purchase. Those in ZooKeeper are acquired for a whole cart, watched while they are held, and released
+//! after the answer.
 
 pub(super) mod early_release;
 pub(super) mod fenced;

@@ -31,6 +31,55 @@ pub struct Bounds {
 }
 
 /// The contenders of one session for one lock.
+///
+/// # The stages of the turn
+///
+/// On each line, an event leads from one stage to the next. `[Ask]` is what the shell has to do. *Free* means that no member has the
+/// turn. *Passes* means that the member that has waited longest gets the turn at the stage that follows, and is woken. If no member
+/// waits, the turn is free. A place or a hold that would be passed then is given up.
+///
+/// ```text
+///  a member enters            a member enters
+///  the turn is free           a hold lingers
+///        |                          |
+///        v     Looked(Lost)         v
+///     Begins <------------------- Takes <-----------------------------------.
+///      |  |                         |                                       |
+///      |  | Queues                  | Looked(Sure)                          |
+///      |  v                         |                                       |
+///      | Queues                     |                                       |
+///      |  |                         |                                       |
+///      |  | Granted                 |                                       |
+///      |  v                         |                                       |
+///      '->+--> Holds <--------------'                                       |
+/// Granted       |                                                           |
+///               | LetsGo, GivesBack                                         |
+///               |                                                           |
+///               +-- a look is due: [LookForOthers, WatchQueue] --> Looks    |
+///               |                                                   |   |   |
+///               |<----------- alone, or lost -----------------------'   |   |
+///               v                                                       |   |
+///           lets go                                                     |   |
+///               |-- lost: [Release] ------------------> passes, Begins  |   |
+///               |-- else a member waits: [Wake] ------------------------|---'
+///               |-- else it may linger: [Keep] -------> Lingering       |
+///               |                                                       |
+///               '-- otherwise --> Releases [Release] <--- others, or ---'
+///                                    |                    no answer
+///                                    | Released
+///                                    v
+///                                passes, Begins
+///
+///  Begins, Queues   Leaves ............................... passes, same stage
+///  Takes            Looked(Suspect) ...................... Takes
+///                   Looked(Lost): [GiveUp] ............... Begins
+///                   Leaves, not lost ..................... passes, Takes
+///  Holds            Leaves, not lost, within the bounds .. passes, Takes
+///  Looks            the own node is gone: [Lose] ......... lets go, lost
+///  any other        Leaves: [GiveUp] ..................... passes, Begins
+///  every stage      Fails: [GiveUp] ...................... passes, Begins
+///  Lingering        changed, over, or closed: [GiveUp] ... free
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Cohort {
     next_id: u64,

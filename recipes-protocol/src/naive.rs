@@ -127,6 +127,47 @@ enum Step {
 }
 
 /// One contender.
+///
+/// # The steps
+///
+/// On each line, an event leads from one step to the next. `[Ask]` is what the contender asks for.
+///
+/// ```text
+///    try                  wait
+///     |                    |
+///     v      no node       v      a node exists
+///  Looking [Read] ----> Creating [Create] ---------> Watching [Watch]
+///                          |     ^                    |      | a node
+///                          |     |     no node        |      v
+///                          |     +<-------------------+   Waiting [Wait]
+///                          |     |                    |      | Fired
+///                          |     '--------------------|------'
+///                  created |                          | its own
+///                          v                          |
+///                       Proving [Prove] <-------------'
+///                          | Proved
+///                          v
+///                       Holding
+///
+///  Looking          a node ......................... Leaving(InTheWay)
+///  Creating         no parent ...................... CreatingParents [CreateParents]
+///                   reply lost, or throttled ....... Pausing [Pause]
+///                   refused ........................ Leaving(Refused)
+///                   a try, and a node exists ....... Leaving(InTheWay)
+///                   the same after a lost reply .... Recognising [Read]
+///                   created, but taken by another .. as if a node exists
+///  CreatingParents  created ........................ Creating
+///                   refused ........................ Leaving(Refused)
+///  Pausing          Paused ......................... Creating
+///  Recognising      its own ........................ Proving
+///                   another's ...................... Leaving(InTheWay)
+///                   no node ........................ Creating
+///  every step       Naive::leave ................... Leaving(Left)
+///
+///  Leaving          certainly a node: [Delete] ..... nothing, or perhaps a node after a lost reply
+///                   perhaps a node: [ReadLatest] ... certainly a node, or nothing
+///                   nothing ........................ [End]
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Naive {
     is_try: bool,

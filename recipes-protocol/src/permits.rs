@@ -126,6 +126,57 @@ enum Step {
 }
 
 /// One attempt to take permits.
+///
+/// # The steps
+///
+/// On each line, an event leads from one step to the next. `[Ask]` is what the attempt asks for.
+///
+/// ```text
+///  try                        wait
+///   |                          |
+///   v           room           v
+///  Trying [List] -----> TakingTurn [TakeTurn, TryTurn]
+///                          |          |
+///                          |          | several, and it waits
+///                          |          v
+///                          | turn   Reaching [Reach]
+///                          v          |
+///                       Creating <----' Reached
+///                       [Create]
+///                          | all are created
+///                          v    full                full
+///                       Listing -----> Watching --------> Waiting
+///                       [List]         [Watch]            [Wait]
+///                        |  ^             |                  |
+///                        |  |<------------|-- Changed -------'
+///              all hold  |  |             | all hold
+///                        v  | Changed     |
+///                       Proving [Prove] <-'
+///                          | Proved
+///                          v
+///                       LeavingTurn [LeaveTurn] --- TurnLeft ---> Holding
+///
+///  Trying          too few are free ............... Leaving(InTheWay)
+///  TakingTurn      another is ahead ............... Leaving(InTheWay)
+///  Creating        some are left to create ........ Creating
+///                  no parent ...................... CreatingParent [CreateParent]
+///                  reply lost, or throttled ....... Pausing [Pause]
+///                  one is not ours ................ Leaving(NotOwned)
+///                  the numbers run out ............ Leaving(NumbersExhausted)
+///  CreatingParent  ParentCreated .................. Creating
+///  Pausing         over, some may be unnamed ...... Finding [Find]
+///                  over, all are named ............ Creating, or Listing if none lacks
+///  Finding         Found .......................... Creating, or Listing if none lacks
+///  Listing         a try that does not hold ....... Leaving(InTheWay)
+///                  one of ours is missing ......... Creating
+///  Watching        one of ours is missing ......... Creating
+///  every step      Permits::leave ................. Leaving(Left)
+///
+///  Leaving         leases of unknown names ........ [Find]
+///                  then leases .................... [Delete]
+///                  then the turn .................. [LeaveTurn]
+///                  then nothing ................... [End]
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Permits {
     wanted: usize,

@@ -45,7 +45,7 @@ impl GrantProof {
         expected.proves(own, watched).then_some(Self::BY_SERVER)
     }
 
-    /// Turns the proof of a hold into that of its successor, to which `by` hands the hold over.
+    /// Returns the proof of the successor to which `by` hands over the hold of this proof.
     pub(super) fn handed_over(self, by: ContenderId) -> Self {
         Self { handed_over_by: Some(by) }
     }

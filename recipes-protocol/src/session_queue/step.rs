@@ -10,6 +10,124 @@ use super::node_owners::NodeOwners;
 use crate::names::Names;
 
 /// The contenders of one session for the lock at one path.
+///
+/// # The phases of a contender
+///
+/// On each line, an event leads from one phase to the next. `[Ask]` is what the contender asks for when it enters the phase.
+///
+/// Joining:
+///
+/// ```text
+///    Wait                Try                Place, Beside
+///     |                   |                       |
+///     v                   v                       |
+///  Batching         Trying [List]                 |
+///  [Pause]                |                       |
+///     | complete,         | free                  |
+///     | or 10 ms          |                       |
+///     '-------------------+-----------------------'
+///                         |
+///                         v
+///  Throttled <----- Creating [Create] -----> Finding [Find]
+///                         |                       |
+///                         '----------+------------'
+///                                    v
+///                   Placed, Looking, SettingWatch, or Proving
+///
+///  Trying     others are ahead ..................... Over(InTheWay)
+///  Creating   no parent: [CreateParents], created .. Creating
+///             throttled ............................ Throttled [Pause]
+///             reply lost: [Pause], it is over ...... Finding
+///             the node is another contender's ...... Finding
+///             created, Place ....................... Placed
+///             created, its number is the next one .. Proving
+///             created, the look has an answer ...... as Looking
+///             created, a predecessor is known ...... SettingWatch
+///             created, nothing is known ............ Looking
+///  Throttled  the pause is over .................... Creating
+///  Finding    found, or adopted: [Identify] ........ as if created
+///             none, and another search took one .... Finding
+///             none ................................. Creating
+/// ```
+///
+/// Waiting. A *proof* shows that no contender is ahead, and that the own node exists:
+///
+/// ```text
+///  Placed
+///    | Waits
+///    v
+///  Looking [List, ReadNote] <-------------------------------.
+///    |       |                                              |
+///    | proof | a contender is ahead                         |
+///    |       v                                              |
+///    |     SettingWatch [Watch] <---------.                 |
+///    |       |   |    |                   |                 |
+///    |       |   |    | the watched node  | fired:          |
+///    |       |   |    | is younger        | changed         |
+///    |       |   |    v                   |                 |
+///    |       |   |  Doubting [CheckOwn]   |                 |
+///    |       |   |    | the own node      |                 |
+///    |       |   |set | is there          |                 |
+///    |       |   v    v                   |                 |
+///    |       |  Watching -----------------'                 |
+///    |  gone |   |    |                                     |
+///    |       |   |    | the predecessor hands over          |
+///    |       |   |    '-----------------------------------. |
+///    |       |   | fired: gone                            | |
+///    |       v   v                                        | |
+///    |     looks again --- the lock has no notes ---------|-+
+///    |       | notes                                      | |
+///    |       v                                            | |
+///    |     ReadingNote [ReadNoteBeside] --- no proof -----|-'
+///    |       | proof                                      |
+///    v       v                                            |
+///  Proving [Prove]                                        |
+///    | the session lives                                  |
+///    v                                                    |
+///  Holding [Tell] <---------------------------------------'
+///
+///  Looking   Try, and a contender is ahead ......... Leaving, or [List] after a note
+///            Beside, and its writer holds .......... Holding
+///  Watching  changed, and no predecessor is known .. Looking [List]
+/// ```
+///
+/// Leaving. `Leaves` leads here from every phase, and so does a failure:
+///
+/// ```text
+///  AwaitingCreate --- no node of its own -------> Finding [Find]
+///        |                                           |
+///        | a node                                    | found
+///        '---------------------+---------------------'
+///                              |
+///      a numbered name that    |    any other name, or just granted
+///      may be another node's   |
+///                 .------------+-------------.
+///                 v                          v
+///         Asking [Identify] --- ours --> Deleting [Delete] --- deleted --> Over(Gone)
+///                 |                          |         |
+///                 | not ours, or gone        | gone    | the node of the successor is gone,
+///                 |                          |         | and its chain holds
+///                 '------------+-------------'         v
+///                              |                     Kept [Tell]
+///       handed over            |   no successor
+///                 .------------+-------------.
+///                 v                          v
+///  AskingForSuccessor [Identify] --------> Over
+///            both are gone: [Lose]
+///
+///  at first   the create is not answered ........... AwaitingCreate
+///             a search is under way ................ Finding
+///             perhaps a node ....................... Finding
+///             certainly no node .................... Over
+///  Finding    none, and another search took one .... Finding
+///             none ................................. Over(NothingThere)
+///  Deleting   unmet, and no chain needs the node ... Deleting, without the condition
+///             reply lost, throttled, or refused .... Pausing [Pause]
+///  Asking     refused .............................. Pausing
+///  Finding    refused .............................. Pausing
+///  Kept       the chain has ended .................. Asking or Deleting
+///  Pausing    the pause is over .................... Finding, Asking or Deleting
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SessionQueue {
     /// Boxed: a node of the tree has room for eleven values, and most of them stay unused.

@@ -275,7 +275,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_figure_of_each_repetition_keeps_its_place() {
+    fn a_figure_of_each_repetition_keeps_its_position() {
         let mut results = results(&[("mutex", 1, &[(10, 1), (20, 1)])]);
         results.reps = 3;
         let alone = Load::Contenders(1);

@@ -11,11 +11,11 @@ fn one_session_each(recipe: Recipe, waiters: u32) -> Point {
     predict(recipe, waiters, waiters, 1, &MODEL)
 }
 
-/// Returns an upper bound of the places in the queue that the waiters of cohorts need. A cohort that is quick leaves its
-/// place only after the maximal number of hand-overs.
-fn cohort_places_max(waiters: u32, sessions: u32) -> u64 {
-    let per_place = u64::from(Bounds::DEFAULT.max_handovers) + 1;
-    (0..sessions).map(|session| u64::from((waiters + sessions - 1 - session) / sessions).div_ceil(per_place)).sum()
+/// Returns an upper bound of the nodes in the queue that the waiters of cohorts need. A cohort that is quick leaves its
+/// node only after the maximal number of hand-overs.
+fn cohort_nodes_max(waiters: u32, sessions: u32) -> u64 {
+    let per_node = u64::from(Bounds::DEFAULT.max_handovers) + 1;
+    (0..sessions).map(|session| u64::from((waiters + sessions - 1 - session) / sessions).div_ceil(per_node)).sum()
 }
 
 #[test]
@@ -61,10 +61,10 @@ fn the_bytes_of_a_handoff_grow_with_the_waiters_and_those_of_a_mutex_with_their_
 fn a_cohort_deals_with_the_server_only_when_it_has_reached_its_bound() {
     for (waiters, sessions) in [(10, 3), (1_000, 3), (3_003, 3), (3_004, 3), (20_000, 3), (5_000, 1), (100, 100)] {
         let point = predict(Recipe::Cohort, waiters, sessions, 1, &MODEL);
-        let places = cohort_places_max(waiters, sessions);
-        assert!(point.notifications < places, "{waiters} of {sessions}: {} of {places}", point.notifications);
+        let nodes = cohort_nodes_max(waiters, sessions);
+        assert!(point.notifications < nodes, "{waiters} of {sessions}: {} of {nodes}", point.notifications);
         // The creation, two looks, two watches, the question whether others wait, the release.
-        assert!(point.requests <= 8 * places, "{waiters} of {sessions}: {} of {places}", point.requests);
+        assert!(point.requests <= 8 * nodes, "{waiters} of {sessions}: {} of {nodes}", point.requests);
         assert!(point.requests >= 3 * u64::from(sessions) - 1, "{waiters} of {sessions}: {}", point.requests);
     }
 }

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn every_change_of_places_is_tried_once() {
+    fn every_swap_is_tried_once() {
         let mut seen = Vec::new();
         for_each_swap(2, 1, &mut |chosen| seen.push([chosen[0], chosen[1]]));
         assert_eq!(seen, [[0, 1], [2, 1], [0, 3], [2, 3]]);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_places_of_too_many_pairs_is_drawn() {
+    fn a_swap_of_too_many_pairs_is_drawn() {
         let near: Vec<f64> = (0..40).map(|i| f64::from(i % 7)).collect();
         let mixed: Vec<f64> = near.iter().zip(0..).map(|(value, i)| value + f64::from(i % 2) - 0.5).collect();
         let away: Vec<f64> = near.iter().map(|value| value + 0.1).collect();

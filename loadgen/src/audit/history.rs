@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hand_over_runs_from_the_release_to_the_entry_of_one_who_waited() {
+    fn a_hand_over_runs_from_the_release_until_a_waiter_enters() {
         let waited = Section { asked_ns: Some(5), ..section(23, 30) };
         let came_later = Section { asked_ns: Some(31), ..section(36, 40) };
         assert_eq!(handovers_ns(&[section(10, 20), waited, came_later]), [3]);

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_rule_is_refused_with_a_mark_at_the_place() {
+    fn a_wrong_rule_is_refused_with_a_mark_where_it_is() {
         let wrong = |rule: &str| Threshold::parse(rule).unwrap_err();
         assert_eq!(
             wrong("zk-mutex p99=250ms"),

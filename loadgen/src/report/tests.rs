@@ -28,7 +28,7 @@ fn table() -> Vec<&'static Metric> {
 }
 
 #[test]
-fn a_figure_is_added_in_one_place_and_found_in_every_output() {
+fn a_figure_is_added_once_and_found_in_every_output() {
     let metrics = table();
     let report = Report::of(fixture::findings(None, fixture::report().trials), &metrics);
     assert!(report.results.iter().all(|result| BUYERS_ASKED.text(result) == "300"));

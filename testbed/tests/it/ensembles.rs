@@ -61,7 +61,7 @@ async fn an_ensemble_goes_on_serving_after_the_loss_of_its_leader_and_takes_it_b
 }
 
 #[tokio::test]
-async fn a_frozen_leader_is_succeeded_and_finds_its_place_when_it_wakes() {
+async fn a_frozen_leader_is_succeeded_and_rejoins_when_it_wakes() {
     let tick_time = Duration::from_millis(200);
     let ensemble = Ensemble::start(EnsembleConfig { tick_time, ..quick() }).await.unwrap();
     let frozen = ensemble.leader().await.unwrap();

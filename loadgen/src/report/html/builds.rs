@@ -3,18 +3,18 @@
 use crate::judge::diff::Diff;
 use crate::judge::diff::rows::{Conclusion, Row};
 use crate::judge::metrics::Metric;
-use crate::report::html::page::{Cell, Emphasis, Group, PageBlock, PagePart, Table, TableColumn, TableRow};
+use crate::report::html::page::{Cell, Emphasis, Group, PageItem, PagePart, Table, TableColumn, TableRow};
 use crate::report::table::{COMPARED, compared, titles};
 
 pub(super) fn part(diff: &Diff, metrics: &[&Metric]) -> PagePart {
     let sides = [&diff.old, &diff.new].map(|side| format!("{}: {}.", side.name, side.described()));
     let mut lines = vec![sides.join(" "), format!("{}.", diff.counted())];
     lines.extend(diff.caveats.iter().map(|caveat| format!("{caveat}.")));
-    let mut blocks: Vec<PageBlock> = lines.into_iter().map(PageBlock::Paragraph).collect();
+    let mut items: Vec<PageItem> = lines.into_iter().map(PageItem::Paragraph).collect();
     if !diff.rows.is_empty() {
-        blocks.push(PageBlock::Table(table(diff, metrics)));
+        items.push(PageItem::Table(table(diff, metrics)));
     }
-    PagePart { id: "builds", title: "One build against the other", blocks }
+    PagePart { id: "builds", title: "One build against the other", items }
 }
 
 fn table(diff: &Diff, metrics: &[&Metric]) -> Table {

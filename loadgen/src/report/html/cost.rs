@@ -9,7 +9,7 @@ use crate::lab::cpu::GENERATOR;
 use crate::report::Report;
 use crate::report::html::columns::{cells, columns};
 use crate::report::html::names::name;
-use crate::report::html::page::{Absent, Cell, Chart, Group, PageBlock, PagePart, Table, TableColumn, TableRow};
+use crate::report::html::page::{Absent, Cell, Chart, Group, PageItem, PagePart, Table, TableColumn, TableRow};
 use crate::report::html::sold::groups;
 use crate::trial::record::Trial;
 
@@ -31,7 +31,7 @@ pub(super) fn database(report: &Report, metrics: &[&Metric]) -> PagePart {
     PagePart {
         id: "database",
         title: "The database",
-        blocks: vec![PageBlock::Paragraph(words.to_owned()), PageBlock::Table(table)],
+        items: vec![PageItem::Paragraph(words.to_owned()), PageItem::Table(table)],
     }
 }
 
@@ -91,14 +91,14 @@ pub(super) fn processors(report: &Report, metrics: &[&Metric]) -> PagePart {
         }),
         wide: true,
     };
-    let mut blocks = vec![PageBlock::Charts(vec![chart])];
+    let mut items = vec![PageItem::Charts(vec![chart])];
     if known {
-        blocks.push(PageBlock::Table(processes(report, metrics)));
+        items.push(PageItem::Table(processes(report, metrics)));
     }
     if !report.trials.is_empty() {
-        blocks.push(PageBlock::Table(generator(report, metrics)));
+        items.push(PageItem::Table(generator(report, metrics)));
     }
-    PagePart { id: "processors", title: "Processors and generator", blocks }
+    PagePart { id: "processors", title: "Processors and generator", items }
 }
 
 /// Every process by itself.

@@ -9,7 +9,7 @@ use crate::report::Report;
 use crate::report::html::columns::{cells, columns};
 use crate::report::html::cost::measured;
 use crate::report::html::names::{model_label, name};
-use crate::report::html::page::{Absent, Cell, Chart, Group, PageBlock, PagePart, Table, TableColumn, TableRow};
+use crate::report::html::page::{Absent, Cell, Chart, Group, PageItem, PagePart, Table, TableColumn, TableRow};
 use crate::report::html::sold::groups_of;
 
 const SCALE: &str = "loadgen compare --preset scale --users 10,30,100,300";
@@ -17,17 +17,17 @@ const SCALE: &str = "loadgen compare --preset scale --users 10,30,100,300";
 pub(super) fn part(report: &Report, metrics: &[&Metric]) -> PagePart {
     let words = "A release of the lock wakes the waiters that watch for it. A queue wakes the next in line. A lock that all waiters \
                  watch wakes the herd, and all but one of them in vain.";
-    let mut blocks = vec![PageBlock::Paragraph(words.to_owned()), PageBlock::Charts(vec![notifications(report)])];
+    let mut items = vec![PageItem::Paragraph(words.to_owned()), PageItem::Charts(vec![notifications(report)])];
     match table(report, metrics) {
         Some(table) => {
-            blocks.push(PageBlock::Table(table));
-            blocks.extend(by_server(report).map(PageBlock::Table));
+            items.push(PageItem::Table(table));
+            items.extend(by_server(report).map(PageItem::Table));
         }
         None => {
-            blocks.push(PageBlock::Paragraph("No strategy of this comparison takes its lock in ZooKeeper.".to_owned()))
+            items.push(PageItem::Paragraph("No strategy of this comparison takes its lock in ZooKeeper.".to_owned()))
         }
     }
-    PagePart { id: "herd", title: "The herd", blocks }
+    PagePart { id: "herd", title: "The herd", items }
 }
 
 fn is_zookeeper(result: &StrategyResult) -> bool {
@@ -149,7 +149,7 @@ pub(super) fn scaling(report: &Report) -> PagePart {
             command: SCALE,
         };
         let chart = chart("scale", "Against the number of users", "", Vec::new(), Some(absent));
-        return PagePart { id: "scaling", title: "How it scales", blocks: vec![PageBlock::Charts(vec![chart])] };
+        return PagePart { id: "scaling", title: "How it scales", items: vec![PageItem::Charts(vec![chart])] };
     }
     let unmeasured = |words: &Vec<String>| {
         words.is_empty().then(|| Absent { why: "No trial that counts has this figure.".to_owned(), command: SCALE })
@@ -190,7 +190,7 @@ pub(super) fn scaling(report: &Report) -> PagePart {
     ];
     charts[0].label = Some(model_label(report));
     charts[0].wide = true;
-    PagePart { id: "scaling", title: "How it scales", blocks: vec![PageBlock::Charts(charts)] }
+    PagePart { id: "scaling", title: "How it scales", items: vec![PageItem::Charts(charts)] }
 }
 
 fn chart(id: &'static str, title: &str, caption: &str, words: Vec<String>, absent: Option<Absent>) -> Chart {

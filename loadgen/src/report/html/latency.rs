@@ -14,7 +14,7 @@ use crate::report::Report;
 use crate::report::html::columns::{cells, columns};
 use crate::report::html::cost::measured;
 use crate::report::html::names::{model_label, name};
-use crate::report::html::page::{Absent, Cell, Chart, Group, PageBlock, PagePart, Table, TableColumn, TableRow};
+use crate::report::html::page::{Absent, Cell, Chart, Group, PageItem, PagePart, Table, TableColumn, TableRow};
 use crate::report::html::sale::{counted, why_absent};
 use crate::report::html::sold::{groups, groups_of, mechanism};
 
@@ -22,19 +22,19 @@ use crate::report::html::sold::{groups, groups_of, mechanism};
 const SAME: f64 = 0.05;
 
 pub(super) fn part(report: &Report, metrics: &[&Metric]) -> PagePart {
-    let mut blocks = vec![PageBlock::Table(response(report, metrics)), PageBlock::Charts(charts(report))];
+    let mut items = vec![PageItem::Table(response(report, metrics)), PageItem::Charts(charts(report))];
     if let Some(table) = correction(report) {
-        blocks.push(PageBlock::Table(table));
+        items.push(PageItem::Table(table));
     } else if report.results.iter().any(|result| P50.value(result).is_some()) {
-        blocks.push(PageBlock::Paragraph(
+        items.push(PageItem::Paragraph(
             "Response times count from the instant at which a request was meant to start. Counted from its actual start, \
              as tools do that know no other (service times), no p50 or p99 here differs by more than 5 %."
                 .to_owned(),
         ));
     }
-    blocks.extend(closed_loop(report).map(PageBlock::Table));
-    blocks.push(PageBlock::Table(outcomes(report, metrics)));
-    PagePart { id: "latency", title: "How long buyers waited", blocks }
+    items.extend(closed_loop(report).map(PageItem::Table));
+    items.push(PageItem::Table(outcomes(report, metrics)));
+    PagePart { id: "latency", title: "How long buyers waited", items }
 }
 
 fn response(report: &Report, metrics: &[&Metric]) -> Table {
@@ -278,11 +278,11 @@ fn outcomes(report: &Report, metrics: &[&Metric]) -> Table {
 /// How the lock went from hand to hand.
 pub(super) fn handovers(report: &Report, metrics: &[&Metric]) -> PagePart {
     let table = handover_table(report, metrics).map_or_else(
-        || PageBlock::Paragraph("No history tells how long the lock took from one holder to the next.".to_owned()),
-        PageBlock::Table,
+        || PageItem::Paragraph("No history tells how long the lock took from one holder to the next.".to_owned()),
+        PageItem::Table,
     );
-    let blocks = vec![PageBlock::Charts(vec![entered_chart(report)]), table];
-    PagePart { id: "handovers", title: "From hand to hand", blocks }
+    let items = vec![PageItem::Charts(vec![entered_chart(report)]), table];
+    PagePart { id: "handovers", title: "From hand to hand", items }
 }
 
 fn entered_chart(report: &Report) -> Chart {

@@ -56,12 +56,12 @@ pub(super) struct Banner {
 pub(super) struct PagePart {
     pub(super) id: &'static str,
     pub(super) title: &'static str,
-    pub(super) blocks: Vec<PageBlock>,
+    pub(super) items: Vec<PageItem>,
 }
 
 /// What a part is made of.
 #[derive(Debug)]
-pub(super) enum PageBlock {
+pub(super) enum PageItem {
     Paragraph(String),
     Terms(Vec<ShownTerm>),
     Table(Table),

@@ -7,11 +7,11 @@ use crate::judge::result::StrategyResult;
 use crate::report::Report;
 use crate::report::html::cost::measured;
 use crate::report::html::names::name;
-use crate::report::html::page::{Absent, Chart, PageBlock, PagePart};
+use crate::report::html::page::{Absent, Chart, PageItem, PagePart};
 use crate::trial::record::Trial;
 
 pub(super) fn part(report: &Report) -> PagePart {
-    PagePart { id: "sale", title: "The sale over time", blocks: vec![PageBlock::Charts(vec![chart(report)])] }
+    PagePart { id: "sale", title: "The sale over time", items: vec![PageItem::Charts(vec![chart(report)])] }
 }
 
 fn chart(report: &Report) -> Chart {

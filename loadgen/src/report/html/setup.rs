@@ -8,7 +8,7 @@ use crate::judge::metrics::{Metric, TableWidth};
 use crate::lab::zookeeper::ZooKeeperServer;
 use crate::report::glossary::ShownTerm;
 use crate::report::html::names::model_label;
-use crate::report::html::page::{Cell, Emphasis, Group, PageBlock, PagePart, Table, TableColumn, TableRow};
+use crate::report::html::page::{Cell, Emphasis, Group, PageItem, PagePart, Table, TableColumn, TableRow};
 use crate::report::{Report, glossary};
 use crate::trial::plan::Block;
 
@@ -26,14 +26,14 @@ pub(super) fn thresholds(report: &Report) -> PagePart {
             ],
         }
     };
-    let block = if report.thresholds.is_empty() {
-        PageBlock::Paragraph(
+    let item = if report.thresholds.is_empty() {
+        PageItem::Paragraph(
             "No rule was given. With --threshold 'zk-mutex p99<250ms' a comparison fails when a figure is not what it has to \
              be."
                 .to_owned(),
         )
     } else {
-        PageBlock::Table(Table {
+        PageItem::Table(Table {
             id: "table-thresholds",
             caption: "Rules and what came of them; times in milliseconds, shares as parts of one".to_owned(),
             label: Some(model_label(report)),
@@ -47,13 +47,13 @@ pub(super) fn thresholds(report: &Report) -> PagePart {
             groups: vec![Group { title: None, rows: report.thresholds.iter().map(row).collect() }],
         })
     };
-    PagePart { id: "thresholds", title: "Thresholds", blocks: vec![block] }
+    PagePart { id: "thresholds", title: "Thresholds", items: vec![item] }
 }
 
 /// What the words and figures of the page mean.
 pub(super) fn guide(report: &Report, metrics: &[&Metric]) -> PagePart {
-    let blocks = vec![PageBlock::Terms(glossary::terms(report, metrics, TableWidth::Page))];
-    PagePart { id: "guide", title: "How to read it", blocks }
+    let items = vec![PageItem::Terms(glossary::terms(report, metrics, TableWidth::Page))];
+    PagePart { id: "guide", title: "How to read it", items }
 }
 
 /// Where it ran and what was asked for.
@@ -65,11 +65,11 @@ pub(super) fn environment(report: &Report) -> PagePart {
     PagePart {
         id: "environment",
         title: "Environment and plan",
-        blocks: vec![
-            PageBlock::Terms(machine(report)),
-            PageBlock::Terms(plan(report)),
-            PageBlock::Paragraph(plan_words),
-            PageBlock::Table(order(report)),
+        items: vec![
+            PageItem::Terms(machine(report)),
+            PageItem::Terms(plan(report)),
+            PageItem::Paragraph(plan_words),
+            PageItem::Table(order(report)),
         ],
     }
 }

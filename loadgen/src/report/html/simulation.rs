@@ -7,7 +7,7 @@ use stats::glossary::DRAIN;
 
 use crate::report::Report;
 use crate::report::html::page::{
-    Absent, Cell, Chart, Emphasis, Group, PageBlock, PagePart, Table, TableColumn, TableRow,
+    Absent, Cell, Chart, Emphasis, Group, PageItem, PagePart, Table, TableColumn, TableRow,
 };
 
 const COMMAND: &str =
@@ -22,11 +22,11 @@ pub(super) fn part(report: &Report) -> PagePart {
          gives the times. Some measured drains are left out of the fit, and show how far the predictions are off.",
         DRAIN.text
     );
-    let mut blocks = vec![PageBlock::Paragraph(words)];
+    let mut items = vec![PageItem::Paragraph(words)];
     match &report.simulation {
         None => {
             let absent = Absent { why: "No simulation was added to this report.".to_owned(), command: COMMAND };
-            blocks.push(PageBlock::Charts(vec![chart(
+            items.push(PageItem::Charts(vec![chart(
                 "simulation",
                 "Prediction and measurement",
                 Vec::new(),
@@ -37,7 +37,7 @@ pub(super) fn part(report: &Report) -> PagePart {
             let words = |unit: &str, of: fn(&Point) -> f64| -> Vec<String> {
                 simulation.recipes.iter().filter_map(|recipe| line(recipe, unit, of)).collect()
             };
-            blocks.push(PageBlock::Charts(vec![
+            items.push(PageItem::Charts(vec![
                 chart("simulated-time", "Time of a drain", words("ms", |point| point.drain_ms), None),
                 chart(
                     "simulated-notifications",
@@ -47,11 +47,11 @@ pub(super) fn part(report: &Report) -> PagePart {
                 ),
                 chart("simulated-bytes", "Bytes of a drain", words("bytes", |point| stats::as_f64(point.bytes)), None),
             ]));
-            blocks.push(PageBlock::Table(deviations(simulation)));
-            blocks.extend(simulation.caveats.iter().map(|caveat| PageBlock::Paragraph(caveat.clone())));
+            items.push(PageItem::Table(deviations(simulation)));
+            items.extend(simulation.caveats.iter().map(|caveat| PageItem::Paragraph(caveat.clone())));
         }
     }
-    PagePart { id: "simulations", title: "With more waiters", blocks }
+    PagePart { id: "simulations", title: "With more waiters", items }
 }
 
 fn chart(id: &'static str, title: &str, words: Vec<String>, absent: Option<Absent>) -> Chart {

@@ -10,7 +10,7 @@ use crate::report::Report;
 use crate::report::html::columns::{cells, columns};
 use crate::report::html::names::{is_unranked, name};
 use crate::report::html::page::{
-    Absent, Cell, Chart, Emphasis, Group, PageBlock, PagePart, Table, TableColumn, TableRow,
+    Absent, Cell, Chart, Emphasis, Group, PageItem, PagePart, Table, TableColumn, TableRow,
 };
 
 /// What stands above the rows of strategies that sold wrongly.
@@ -22,10 +22,10 @@ pub(super) fn part(report: &Report, metrics: &[&Metric]) -> PagePart {
     PagePart {
         id: "sold",
         title: "What was sold",
-        blocks: vec![
-            PageBlock::Paragraph(words.to_owned()),
-            PageBlock::Table(table(report, metrics)),
-            PageBlock::Charts(vec![chart(report)]),
+        items: vec![
+            PageItem::Paragraph(words.to_owned()),
+            PageItem::Table(table(report, metrics)),
+            PageItem::Charts(vec![chart(report)]),
         ],
     }
 }

@@ -14,9 +14,6 @@ use crate::architecture::{root, sources};
 const HOUSES: [(&str, &[&str]); 2] =
     [("Load generator", &["loadgen", "buyers", "simulation", "stats"]), ("Tools", &["testbed", "program", "bench"])];
 
-/// Folders whose names are not looked at.
-const LEFT_OUT: [&str; 2] = ["bench/compare", "bench/tests/it/compare"];
-
 /// A name, and the file that gives it.
 type Named = (String, PathBuf);
 
@@ -33,10 +30,7 @@ impl Names {
     fn of(folders: &[&str]) -> Names {
         let mut names = Names::default();
         for (path, text) in folders.iter().flat_map(|folder| sources(folder)) {
-            let path = path.strip_prefix(root()).unwrap().to_owned();
-            if !LEFT_OUT.iter().any(|folder| path.starts_with(folder)) {
-                names.add(path, &text);
-            }
+            names.add(path.strip_prefix(root()).unwrap().to_owned(), &text);
         }
         names
     }

@@ -5,12 +5,12 @@ ARG RUST_IMAGE
 ARG DEBIAN_IMAGE
 
 # Reduces the sources to what decides the dependencies: the manifests, and a stub for each target that they need.
-# The dependencies below are built again only if one of these files changes. Each file of bench/ may be a target.
+# The dependencies below are built again only if one of these files changes. Each file of bench/benches/ is a target.
 FROM ${RUST_IMAGE:-rust:1.95.0-slim-bookworm} AS manifests
 WORKDIR /src
 COPY . .
 RUN find . -type f ! -name Cargo.toml ! -name Cargo.lock ! -path './.cargo/*' \
-        ! -name lib.rs ! -name main.rs ! -name build.rs ! -regex './bench/[^/]*\.rs' -delete \
+        ! -name lib.rs ! -name main.rs ! -name build.rs ! -path './bench/benches/*.rs' -delete \
     && find . -name '*.rs' -exec sh -c 'for stub; do echo "fn main() { }" >"$stub"; done' sh {} + \
     && find . -mindepth 1 -type d -empty -delete
 
@@ -20,19 +20,14 @@ COPY --from=manifests /src .
 RUN cargo build --release --locked -p demo-service -p loadgen
 COPY .sqlx .sqlx
 COPY migrations migrations
-COPY recipes-protocol recipes-protocol
-COPY recipes recipes
-COPY testbed testbed
-COPY program program
-COPY stats stats
-COPY simulation simulation
-COPY buyers buyers
+COPY locks locks
+COPY tools tools
 COPY demo-service demo-service
 COPY loadgen loadgen
 # The commit, which the service tells in its metrics: the build sees no repository to ask.
 ARG SECKILL_REVISION
 # Cargo compares times: a source that is older than the build of its stub would pass for built.
-RUN find recipes-protocol recipes testbed demo-service program stats simulation buyers loadgen -name '*.rs' -exec touch {} + \
+RUN find locks tools demo-service loadgen -name '*.rs' -exec touch {} + \
     && cargo build --release --locked -p demo-service -p loadgen \
     && strip target/release/demo-service target/release/loadgen
 

@@ -39,7 +39,7 @@ demo-programs: deps
 	@[ -x target/release/loadgen ] || echo 'demo: building; on two cores this takes about four minutes the first time' >&2
 	cargo build --release --locked -p demo-service -p loadgen
 
-MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' recipes/Cargo.toml)
+MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' locks/recipes/Cargo.toml)
 TEST := cargo test --locked --workspace --no-fail-fast
 
 # They are meant for a server of the user's, and would reach the throwaway ones.
@@ -79,7 +79,7 @@ check: deps-check cargo-deny site ## formatting, lints, documentation, prose, li
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo clippy --locked --workspace --bench instructions -- -D warnings
 	cargo clippy --locked -p zk-recipes --lib --no-default-features -- -D warnings
-	cargo test --locked -p testbed --test it -- documents:: prose:: tidy::
+	cargo test --locked -p tidy --test it -- documents:: names:: prose:: tidy::
 	cargo deny check bans licenses sources
 
 # The documents lead to the sample report and to the documentation of the crates, which are copied.

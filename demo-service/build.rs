@@ -11,9 +11,9 @@ use std::process::Command;
 const SOURCES: [&str; 7] = [
     "src",
     "Cargo.toml",
-    "../recipes/src",
-    "../recipes-protocol/src",
-    "../program/src",
+    "../locks/recipes/src",
+    "../locks/protocol/src",
+    "../tools/program/src",
     "../migrations",
     "../Cargo.lock",
 ];

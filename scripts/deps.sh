@@ -22,7 +22,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-kazoo_requirements=recipes/tests/interop/requirements.txt
+kazoo_requirements=locks/recipes/tests/interop/requirements.txt
 schemathesis_requirements=demo-service/tests/contract/requirements.txt
 workflow_requirements=.github/requirements.txt
 # The tests look for them there.

@@ -3,7 +3,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-for manifest in ./*/Cargo.toml; do
+for manifest in locks/*/Cargo.toml; do
     grep -q '^publish' "$manifest" ||
         set -- "$@" --package "$(sed -n 's/^name = "\(.*\)"/\1/p' "$manifest" | head -n 1)"
 done

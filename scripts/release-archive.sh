@@ -19,8 +19,8 @@ rm -rf "$name"
 mkdir "$name" "$name/completions" "$name/man"
 cp "$root"/LICENSE-* "$root/CHANGELOG.md" "$name"
 # A program that is packed alone has a README of its own.
-if [ $# -eq 1 ] && [ -f "$root/$1/README.md" ]; then
-    cp "$root/$1/README.md" "$name"
+if [ $# -eq 1 ] && [ -f "$root/locks/$1/README.md" ]; then
+    cp "$root/locks/$1/README.md" "$name"
 else
     cp "$root/README.md" "$name"
 fi

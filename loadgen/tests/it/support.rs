@@ -253,13 +253,13 @@ pub(crate) fn free_port() -> u16 {
 /// The program of the service.
 pub(crate) fn demo_service() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| built("demo-service", &["demo-service/src", "recipes/src", "migrations"]))
+    PROGRAM.get_or_init(|| built("demo-service", &["demo-service/src", "locks/recipes/src", "migrations"]))
 }
 
 /// The command that holds a lock while another command runs.
 pub(crate) fn zk_lock() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| built("zk-lock", &["zk-lock/src", "recipes/src"]))
+    PROGRAM.get_or_init(|| built("zk-lock", &["locks/zk-lock/src", "locks/recipes/src"]))
 }
 
 /// The program of another crate. Cargo builds it for the tests of its own crate. Tests of this crate alone build it here,

@@ -1,0 +1,263 @@
+//! The worker processes, which live as long as the run, so that they are warm.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use program::FromSystem as _;
+use testbed::{Process, ProcessConfig, Stdout};
+
+use crate::error::Error;
+use crate::implementation::Host;
+use crate::protocol::{Answer, Request};
+
+/// A Java virtual machine has to compile the program first.
+const READY_WITHIN: Duration = Duration::from_secs(60);
+const DEBIAN_JARS: &str = "/usr/share/java";
+/// The manifests of Curator's jars name the rest, but no backend for the logging facade.
+const JARS: [&str; 5] =
+    ["curator-recipes.jar", "curator-framework.jar", "curator-client.jar", "zookeeper.jar", "slf4j-simple.jar"];
+
+/// A worker for each host that is needed.
+pub(crate) struct Fleet {
+    workers: BTreeMap<Host, WorkerProcess>,
+}
+
+struct WorkerProcess {
+    process: Process,
+    /// What it said it is.
+    version: String,
+}
+
+impl Host {
+    /// What it is called in errors.
+    fn peer(self) -> &'static str {
+        match self {
+            Self::Java => "curator",
+            Self::Python => "kazoo",
+            Self::Rust => "the rust implementations",
+        }
+    }
+
+    /// What would make it run.
+    fn remedy(self) -> String {
+        match (self, given_class_path()) {
+            (Self::Java, Some(given)) => format!(
+                "let CURATOR_CLASSPATH, which is {}, name the jars of Curator and all that they need, or unset it and run \
+                 `make deps-test`",
+                given.display()
+            ),
+            _ => "install what it needs with `make deps-test`".to_owned(),
+        }
+    }
+
+    /// For lack of what it needs.
+    fn missing(self, what: impl ToString) -> Error {
+        Error::PeerMissing { peer: self.peer(), remedy: self.remedy(), what: what.to_string() }
+    }
+
+    fn config(self) -> Result<ProcessConfig, Error> {
+        let config = match self {
+            Self::Java => curator()?,
+            Self::Python => kazoo()?,
+            Self::Rust => {
+                let program = env::current_exe().map_err(Error::system("find this program"))?;
+                ProcessConfig::new(program).args(["worker"])
+            }
+        };
+        Ok(ProcessConfig { stdout: Stdout::Dialogue, ..config })
+    }
+}
+
+impl Fleet {
+    /// Starts the workers of these hosts, all at once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::PeerMissing`] and [`Error::Worker`] when one cannot be started.
+    ///
+    /// # Cancel safety
+    ///
+    /// The workers that were starting are stopped.
+    pub(crate) async fn start(hosts: impl IntoIterator<Item = Host>) -> Result<Self, Error> {
+        let hosts: BTreeSet<Host> = hosts.into_iter().collect();
+        let launched: Vec<_> = hosts.into_iter().map(|host| Ok((host, launch(host)?))).collect::<Result<_, Error>>()?;
+        let mut workers = BTreeMap::new();
+        for (host, process) in launched {
+            workers.insert(host, until_ready(host, process).await?);
+        }
+        Ok(Self { workers })
+    }
+
+    /// What the workers are, in a line.
+    pub(crate) fn versions(&self) -> String {
+        let versions: Vec<&str> = self.workers.values().map(|worker| worker.version.as_str()).collect();
+        versions.join("; ")
+    }
+
+    /// Sends a request and waits for its answer. The reason of a failure, whether the worker gives it or does not answer
+    /// any more, is the error; the worker has to be [replaced](Self::replace) then.
+    ///
+    /// # Cancel safety
+    ///
+    /// The worker has to be replaced. Otherwise the late answer would count as the answer to the next request.
+    pub(crate) async fn ask(&mut self, host: Host, request: &Request, within: Duration) -> Result<Answer, String> {
+        let worker = self.workers.get_mut(&host).expect("BUG: the worker of every implementation was started");
+        match worker.ask(request, within).await? {
+            Answer::Failed(reason) => Err(reason),
+            answer => Ok(answer),
+        }
+    }
+
+    /// Replaces a worker that nobody knows the state of.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::PeerMissing`] and [`Error::Worker`] when the new one cannot be started.
+    ///
+    /// # Cancel safety
+    ///
+    /// There is no worker for the host.
+    pub(crate) async fn replace(&mut self, host: Host) -> Result<(), Error> {
+        // Its processes and its connections are gone before the new one starts.
+        self.workers.remove(&host);
+        let worker = until_ready(host, launch(host)?).await?;
+        self.workers.insert(host, worker);
+        Ok(())
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        // All at once; each is waited for as it is dropped.
+        self.workers.values().for_each(|worker| worker.process.request_stop());
+    }
+}
+
+impl WorkerProcess {
+    async fn ask(&mut self, request: &Request, within: Duration) -> Result<Answer, String> {
+        let word = request.to_string();
+        let word = word.split(' ').next().unwrap_or_default();
+        let ended =
+            |process: &Process| format!("the worker ended at {word}; its log ends with: {}", process.log_tail());
+        if self.process.say(&request.to_string()).is_err() {
+            return Err(ended(&self.process));
+        }
+        match self.process.line(within).await {
+            Ok(Some(line)) => line.parse().map_err(|error| format!("answer to {word} {error}")),
+            Ok(None) => Err(ended(&self.process)),
+            Err(_) => Err(format!("no answer to {word} within {}", humantime::format_duration(within))),
+        }
+    }
+}
+
+fn launch(host: Host) -> Result<Process, Error> {
+    Process::spawn(host.config()?).map_err(|error| match error {
+        testbed::Error::NoSuchProgram { .. } => host.missing(error),
+        other => other.into(),
+    })
+}
+
+async fn until_ready(host: Host, mut process: Process) -> Result<WorkerProcess, Error> {
+    let failed = |what: String, process: &Process| match host {
+        Host::Rust => Error::Worker { peer: host.peer(), what, log: process.log_tail() },
+        Host::Java | Host::Python => {
+            let (head, tail) = (process.log_head(), process.log_tail());
+            let reason = complaint(&head, &tail).map(|line| format!(": {line}")).unwrap_or_default();
+            host.missing(format!("its worker {what}{reason}"))
+        }
+    };
+    match process.line(READY_WITHIN).await {
+        Ok(Some(line)) => match line.strip_prefix("ready ") {
+            Some(version) => Ok(WorkerProcess { version: version.to_owned(), process }),
+            None => Err(failed(format!("said {line:?} instead of being ready"), &process)),
+        },
+        Ok(None) => Err(failed("ended while it was starting".to_owned(), &process)),
+        Err(_) => Err(failed(format!("was not ready within {READY_WITHIN:?}"), &process)),
+    }
+}
+
+/// Java compiles and runs a source file by itself.
+fn curator() -> Result<ProcessConfig, Error> {
+    let java = testbed::java().map_err(|error| Host::Java.missing(error))?;
+    let class_path = class_path(given_class_path(), DEBIAN_JARS.as_ref()).map_err(|what| Host::Java.missing(what))?;
+    Ok(ProcessConfig::new(java)
+        .args(["-Xmx1g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp"])
+        .args([class_path])
+        .args([programs().join("CuratorPeer.java")]))
+}
+
+/// The class path that the environment names.
+fn given_class_path() -> Option<OsString> {
+    env::var_os("CURATOR_CLASSPATH").filter(|given| !given.is_empty())
+}
+
+/// The class path that was given, or else the jars in `folder`.
+fn class_path(given: Option<OsString>, folder: &Path) -> Result<OsString, String> {
+    if let Some(given) = given {
+        return Ok(given);
+    }
+    let jars = JARS.map(|name| folder.join(name));
+    match jars.iter().find(|jar| !jar.is_file()) {
+        Some(missing) => Err(format!("{} not found, and CURATOR_CLASSPATH names no other jars", missing.display())),
+        None => Ok(jars.map(PathBuf::into_os_string).join(OsStr::new(":"))),
+    }
+}
+
+fn kazoo() -> Result<ProcessConfig, Error> {
+    let python = workspace().join("target/interop-python/bin/python");
+    if !python.exists() {
+        return Err(Host::Python.missing(format!("its environment {} not found", python.display())));
+    }
+    Ok(ProcessConfig::new(python).args([programs().join("kazoo_peer.py")]))
+}
+
+/// Returns the first line of the log's `head` that names an error, or else the last line of its `tail`. A compiler prints
+/// the consequences after the first error; a traceback ends with its error.
+fn complaint<'a>(head: &'a str, tail: &'a str) -> Option<&'a str> {
+    let lines_of = |log: &'a str| log.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines_of(head).find(|line| line.to_lowercase().contains("error:")).or_else(|| lines_of(tail).next_back())
+}
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(".")).to_owned()
+}
+
+fn programs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/peers")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn the_jars_of_debian_are_the_class_path_unless_another_is_given() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = class_path(None, folder.path()).unwrap_err();
+        assert!(error.contains("curator-recipes.jar not found"), "{error}");
+        JARS.iter().for_each(|jar| fs::write(folder.path().join(jar), "").unwrap());
+        let found = class_path(None, folder.path()).unwrap();
+        assert_eq!(env::split_paths(&found).count(), JARS.len());
+        assert_eq!(class_path(Some("/lib/*".into()), folder.path()), Ok("/lib/*".into()));
+    }
+
+    #[test]
+    fn of_a_log_one_line_is_told() {
+        let javac = "Peer.java:18: error: package org.apache does not exist\nimport org.apache.Lock;\n               ^\n\
+                     Peer.java:19: error: cannot find symbol\n2 errors\nerror: compilation failed\n";
+        assert_eq!(
+            complaint(javac, "error: compilation failed"),
+            Some("Peer.java:18: error: package org.apache does not exist")
+        );
+        let python = "Traceback (most recent call last):\n  File \"peer.py\", line 3, in <module>\n    import kazoo\n\
+                      ModuleNotFoundError: No module named 'kazoo'\n";
+        assert_eq!(complaint(python, python), Some("ModuleNotFoundError: No module named 'kazoo'"));
+        assert_eq!(complaint("starting\n", "starting\nout of memory\n\n"), Some("out of memory"));
+        assert_eq!(complaint("\n", "\n"), None);
+    }
+}

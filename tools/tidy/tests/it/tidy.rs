@@ -1,0 +1,133 @@
+//! What grows unseen: dependencies that nothing names, long files, crates without a licence, words with two meanings.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cargo_metadata::semver::VersionReq;
+use cargo_metadata::{Dependency, DependencyKind, MetadataCommand, Package};
+
+use crate::architecture::{root, sources};
+use crate::documents::files;
+
+const LINES_MAX: usize = 400;
+
+fn packages() -> Vec<Package> {
+    let mut command = MetadataCommand::new();
+    command.manifest_path(root().join("Cargo.toml")).no_deps().other_options(["--offline".to_owned()]);
+    command.exec().unwrap().packages
+}
+
+/// The sources of a crate with the tests and models that it includes from elsewhere.
+fn sources_of(package: &Package) -> Vec<(PathBuf, String)> {
+    let targets = package.targets.iter().map(|target| target.src_path.parent().unwrap().as_str());
+    targets.collect::<BTreeSet<_>>().into_iter().flat_map(sources).collect()
+}
+
+/// Whether the code of a text has the word, comments left out.
+fn names(text: &str, word: &str) -> bool {
+    let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let is_of_a_name = |letter: char| letter.is_alphanumeric() || letter == '_';
+    code.flat_map(|line| line.split(|letter| !is_of_a_name(letter))).any(|found| found == word)
+}
+
+/// Whether the code that may use a dependency names it.
+fn is_used(dependency: &Dependency, sources: &[(PathBuf, String)], folder: &Path) -> bool {
+    let name = dependency.rename.as_ref().unwrap_or(&dependency.name).replace('-', "_");
+    sources.iter().any(|(path, text)| {
+        let is_test = path.strip_prefix(folder).is_ok_and(|path| path.starts_with("tests"));
+        match dependency.kind {
+            DependencyKind::Development => names(text, &name),
+            _ => !is_test && names(text.split("#[cfg(test)]\nmod tests").next().unwrap(), &name),
+        }
+    })
+}
+
+#[test]
+fn every_dependency_is_used() {
+    let mut unused = Vec::new();
+    for package in packages() {
+        let (sources, folder) = (sources_of(&package), package.manifest_path.parent().unwrap());
+        let dependencies = package.dependencies.iter();
+        let idle = dependencies.filter(|dependency| !is_used(dependency, &sources, folder.as_std_path()));
+        unused.extend(idle.map(|dependency| format!("{} of {}", dependency.name, package.name)));
+    }
+    assert_eq!(unused, Vec::<String>::new());
+}
+
+#[test]
+fn every_dependency_of_the_workspace_is_one_of_a_crate() {
+    let used: BTreeSet<_> =
+        packages().into_iter().flat_map(|package| package.dependencies).map(|used| used.name).collect();
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let (_, dependencies) = manifest.split_once("[workspace.dependencies]\n").unwrap();
+    let lines = dependencies.lines().take_while(|line| !line.starts_with('['));
+    let unused: Vec<_> =
+        lines.filter_map(|line| line.split_once(" = ")).filter(|(name, _)| !used.contains(*name)).collect();
+    assert_eq!(unused, []);
+}
+
+/// The files that a crate is published with, one a line.
+fn packed(package: &Package) -> String {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["package", "--list", "--allow-dirty", "--offline", "--package", &package.name]);
+    String::from_utf8(command.current_dir(root()).output().unwrap().stdout).unwrap()
+}
+
+/// `make package` builds the examples. Cargo publishes a crate without the dependencies that have no version.
+#[test]
+fn no_packed_example_needs_an_unpublished_crate() {
+    for package in packages().into_iter().filter(|package| package.publish.is_none()) {
+        let own = package.dependencies.iter().filter(|it| it.path.is_some() && it.req == VersionReq::STAR);
+        let own: Vec<_> = own.map(|dependency| dependency.name.replace('-', "_")).collect();
+        for file in packed(&package).lines().filter(|file| file.starts_with("examples/")) {
+            let text = fs::read_to_string(package.manifest_path.with_file_name(file)).unwrap();
+            let needed: Vec<_> = own.iter().filter(|name| names(&text, name)).collect();
+            assert_eq!(needed, Vec::<&String>::new(), "{file} of {}", package.name);
+        }
+    }
+}
+
+#[test]
+fn every_crate_has_a_licence_and_every_published_one_the_text_of_both() {
+    for package in packages() {
+        assert_eq!(package.license.as_deref(), Some("MIT OR Apache-2.0"), "{}", package.name);
+        if package.publish.is_some() {
+            continue;
+        }
+        let packed = packed(&package);
+        for file in ["LICENSE-APACHE", "LICENSE-MIT", "README.md"] {
+            assert!(packed.lines().any(|line| line == file), "{} is packed without {file}", package.name);
+        }
+        for file in ["LICENSE-APACHE", "LICENSE-MIT"] {
+            let of_the_crate = fs::read(package.manifest_path.with_file_name(file)).unwrap();
+            assert_eq!(of_the_crate, fs::read(root().join(file)).unwrap(), "{file} of {}", package.name);
+        }
+    }
+}
+
+#[test]
+fn files_are_short() {
+    let is_long = |path: &PathBuf| fs::read_to_string(path).unwrap().lines().count() > LINES_MAX;
+    let long: Vec<_> = files(&["rs"]).into_iter().filter(is_long).collect();
+    assert_eq!(long, Vec::<PathBuf>::new());
+}
+
+#[test]
+fn every_term_of_a_house_has_one_meaning_and_is_used() {
+    let glossary = fs::read_to_string(root().join("docs/glossary.md")).unwrap();
+    let texts = files(&["md", "rs"]).into_iter().filter(|path| !path.ends_with("docs/glossary.md"));
+    let texts: String = texts.map(|path| fs::read_to_string(path).unwrap().to_lowercase()).collect();
+    let houses: Vec<&str> = glossary.split("\n## ").skip(1).collect();
+    assert_eq!(houses.len(), 4, "a heading for each house");
+    for house in houses {
+        let rows = house.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| term"));
+        let cells = rows.flat_map(|row| row.split('|').nth(1).unwrap().split(','));
+        let terms: Vec<String> = cells.map(|term| term.trim().to_lowercase()).collect();
+        assert!(terms.len() > 10, "a house has terms, and not {terms:?}");
+        assert_eq!(terms.iter().collect::<BTreeSet<_>>().len(), terms.len(), "a term is defined twice: {terms:?}");
+        let unused: Vec<_> = terms.iter().filter(|term| !texts.contains(*term)).collect();
+        assert_eq!(unused, Vec::<&String>::new());
+    }
+}

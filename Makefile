@@ -67,7 +67,7 @@ endif
 stress: deps ## stress the locks with random faults for ten minutes; STRESS_SECONDS sets the time, STRESS_SEED the choices
 	STRESS_SECONDS=$${STRESS_SECONDS:-600} cargo test --locked -p zk-recipes --test stress -- --nocapture $(ARGS)
 
-reconnects: deps ## measure over which round trips a hold survives a reconnect: the table of docs/GUARANTEES.md
+reconnects: deps ## measure over which round trips a hold survives a reconnect: the table of locks/GUARANTEES.md
 	cargo run --locked -p zk-recipes --example reconnects
 
 check: deps-check cargo-deny site ## formatting, lints, documentation, prose, licences and sources of dependencies, workflows, scripts, manifests

@@ -9,6 +9,10 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
 }
 
+pub(crate) fn read(file: &str) -> String {
+    fs::read_to_string(root().join(file)).unwrap()
+}
+
 /// The direct dependencies of a crate of this workspace, without those of its tests.
 fn dependencies(package: &str) -> Vec<String> {
     dependencies_that(package, |kind| kind != DependencyKind::Development)
@@ -189,7 +193,6 @@ fn every_statement_of_the_service_s_domain_is_in_the_store() {
 
 #[test]
 fn every_recipe_is_under_the_suites_and_has_a_name_in_zk_lock() {
-    let read = |file: &str| fs::read_to_string(root().join(file)).unwrap();
     let any_lock = read("locks/recipes/src/locks/any_lock.rs");
     let (_, variants) = any_lock.split_once("pub enum AnyLock {").unwrap();
     let variants = variants.split("\n}").next().unwrap().lines().filter(|line| !line.trim().starts_with("//"));
@@ -208,10 +211,10 @@ fn every_recipe_is_under_the_suites_and_has_a_name_in_zk_lock() {
 
 #[test]
 fn every_test_that_the_guarantees_name_exists() {
-    let guarantees = fs::read_to_string(root().join("docs/GUARANTEES.md")).unwrap();
-    let named: Vec<&str> =
-        guarantees.split('`').skip(1).step_by(2).filter(|text| text.matches('_').count() >= 3).collect();
-    assert!(named.len() > 20, "the guarantees name their tests");
+    let guarantees = ["docs/GUARANTEES.md", "locks/GUARANTEES.md"].map(read);
+    let named = guarantees.iter().flat_map(|text| text.split('`').skip(1).step_by(2));
+    let named: Vec<&str> = named.filter(|text| text.matches('_').count() >= 3).collect();
+    assert!(named.len() > 300, "the guarantees name {} tests", named.len());
     let sources: Vec<_> = ["locks", "demo-service", "loadgen", "tools"].into_iter().flat_map(sources).collect();
     for name in named {
         let defines = |text: &String| text.contains(&format!("fn {name}("));

@@ -1,11 +1,10 @@
 //! The tables of `docs/using.md` about all programs: variables of the environment, and exit statuses.
 
 use std::collections::BTreeSet;
-use std::fs;
 
 use program::Exit;
 
-use crate::architecture::{root, sources};
+use crate::architecture::{read, sources};
 
 /// Variables that a library reads for the programs.
 const READ_BY_LIBRARIES: [&str; 9] = [
@@ -47,10 +46,6 @@ const NO_SETTINGS: [&str; 22] = [
 ];
 
 const HOUSES: [&str; 5] = ["bench", "demo-service", "loadgen", "locks", "tools"];
-
-fn read(file: &str) -> String {
-    fs::read_to_string(root().join(file)).unwrap()
-}
 
 /// Whether a text could name a variable of the environment.
 fn is_name(text: &str) -> bool {

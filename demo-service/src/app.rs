@@ -275,12 +275,6 @@ impl Drop for App {
 }
 
 /// Opens sessions with ZooKeeper, all on one ensemble, which it returns.
-///
-/// # Errors
-/// A [`SetupError`] that names the servers.
-///
-/// # Cancel safety
-/// Dropped, the sessions are closed.
 pub(crate) async fn open_sessions(config: &Config, count: u16) -> Result<(SessionPool, Ensemble), SetupError> {
     let servers = config.zookeeper.as_deref().unwrap_or_default();
     let sessions = SessionPool::open(servers, config.session_config()?, count).await;

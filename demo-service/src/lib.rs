@@ -48,12 +48,6 @@ use crate::store::{SERVICE_ROLE, schema};
 
 /// Runs the service until `shutdown` resolves. Writes its address to standard output, in one line, once it is ready.
 /// With `--migrate-only` or `--adopt-zookeeper`, only prepares the database. With `--list-strategies`, only prints them.
-///
-/// # Errors
-/// A [`SetupError`] if the service could not start.
-///
-/// # Cancel safety
-/// Dropped, connections are cut. Deductions in progress run to their end.
 async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(), SetupError> {
     if config.list_strategies {
         let listed = serde_json::to_string(&Strategies::of(&config)).map_err(io::Error::from);

@@ -31,9 +31,6 @@ impl<K, V> Default for SharedReads<K, V> {
 impl<K: Clone + Eq + Hash + Send + 'static, V: Clone + Send + Sync + 'static> SharedReads<K, V> {
     /// Returns the result of `read`, or the result of another reader's read that begins after this call. Calls `read`
     /// only in the first case: most readers of a crowd share a read, and the future of a statement is large.
-    ///
-    /// # Cancel safety
-    /// As the future. It is dropped together with the last caller that waits for it.
     pub(crate) async fn read<F>(self: &Arc<Self>, key: K, read: impl FnOnce() -> F) -> V
     where
         F: Future<Output = V> + Send + 'static,

@@ -38,16 +38,10 @@ pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// A way to decide purchases.
 pub trait Strategy: Send + Sync {
     /// Decides a purchase: takes the units and writes the order in one transaction, or does neither.
-    ///
-    /// # Cancel safety
-    /// Dropped, the purchase may have been committed or not, and any lock is released. Run it in a task of its own.
     fn purchase<'a>(&'a self, call: &'a Call) -> Boxed<'a, Decided<'a>>;
 
     /// Looks at the stock of a SKU under a lock, or finds that there is no such SKU. `None`: the strategy looks without a
     /// lock.
-    ///
-    /// # Cancel safety
-    /// Nothing is lost.
     fn look_locked<'a>(
         &'a self,
         _goods_no: GoodsNo,
@@ -58,9 +52,6 @@ pub trait Strategy: Send + Sync {
 
     /// Takes in a batch that another instance has handed over. Returns the answer to each purchase when it is decided, or
     /// `None` if nothing of the batch is.
-    ///
-    /// # Cancel safety
-    /// If the stream is dropped, buyers whose commit was not sent give up.
     fn take_over(&self, _batch: Batch) -> Option<BoxStream<'static, Line>> {
         None
     }

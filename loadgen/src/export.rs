@@ -46,10 +46,6 @@ impl Engine {
 }
 
 /// Writes a load for an engine. `out` is where the caller writes it.
-///
-/// # Errors
-///
-/// [`Error::Usage`] when the engine cannot run the load.
 pub(crate) fn render(engine: Engine, settings: &ExportSettings, out: Option<&Path>) -> Result<String, Error> {
     let (load, file) = (ExportedLoad::of(settings)?, engine.file(out));
     match engine {

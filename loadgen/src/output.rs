@@ -16,10 +16,6 @@ impl Output {
     ///
     /// Goose prints a line for every attack whatever its settings, and logs there. Both would spoil a table or a pipe, and
     /// its `println!` would panic at a closed pipe. Descriptor 1 leads to `/dev/null` from here on.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::System`] when the descriptors cannot be rearranged.
     pub(crate) fn take() -> Result<Output, Error> {
         let refused = || Error::system("take standard output");
         let ours = std::io::stdout().as_fd().try_clone_to_owned().map_err(refused())?;
@@ -34,19 +30,11 @@ impl Output {
     }
 
     /// Prints a text for people, in the characters of their locale.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`print`](Self::print).
     pub(crate) fn show(&mut self, text: &str) -> Result<(), Error> {
         self.print(&locale::shown(text))
     }
 
     /// Prints a text for programs. A reader that closes the pipe, as `head` does, is no error.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::System`] when it cannot be written, as on a full disk.
     pub(crate) fn print(&mut self, text: &str) -> Result<(), Error> {
         program::write_text(&self.0, text).map_err(Error::system("write to standard output"))
     }

@@ -9,10 +9,6 @@ use tracing_subscriber::fmt::format::FmtSpan;
 use crate::error::Error;
 
 /// Logs to standard error what `RUST_LOG` asks for, such as `loadgen=debug`. Without it nothing is logged.
-///
-/// # Errors
-///
-/// [`Error::Usage`] if `RUST_LOG` is not a filter.
 pub(crate) fn start() -> Result<(), Error> {
     let Some(filter) = env::var(EnvFilter::DEFAULT_ENV).ok().filter(|filter| !filter.is_empty()) else { return Ok(()) };
     let filter = EnvFilter::builder().parse(filter).map_err(|error| {

@@ -73,14 +73,6 @@ impl Host {
 
 impl Fleet {
     /// Starts the workers of these hosts, all at once.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::PeerMissing`] and [`Error::Worker`] when one cannot be started.
-    ///
-    /// # Cancel safety
-    ///
-    /// The workers that were starting are stopped.
     pub(crate) async fn start(hosts: impl IntoIterator<Item = Host>) -> Result<Self, Error> {
         let hosts: BTreeSet<Host> = hosts.into_iter().collect();
         let launched: Vec<_> = hosts.into_iter().map(|host| Ok((host, launch(host)?))).collect::<Result<_, Error>>()?;
@@ -99,10 +91,6 @@ impl Fleet {
 
     /// Sends a request and waits for its answer. The reason of a failure, whether the worker gives it or does not answer
     /// any more, is the error; the worker has to be [replaced](Self::replace) then.
-    ///
-    /// # Cancel safety
-    ///
-    /// The worker has to be replaced. Otherwise the late answer would count as the answer to the next request.
     pub(crate) async fn ask(&mut self, host: Host, request: &Request, within: Duration) -> Result<Answer, String> {
         let worker = self.workers.get_mut(&host).expect("BUG: the worker of every implementation was started");
         match worker.ask(request, within).await? {
@@ -112,14 +100,6 @@ impl Fleet {
     }
 
     /// Replaces a worker that nobody knows the state of.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::PeerMissing`] and [`Error::Worker`] when the new one cannot be started.
-    ///
-    /// # Cancel safety
-    ///
-    /// There is no worker for the host.
     pub(crate) async fn replace(&mut self, host: Host) -> Result<(), Error> {
         // Its processes and its connections are gone before the new one starts.
         self.workers.remove(&host);

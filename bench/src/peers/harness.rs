@@ -83,14 +83,6 @@ struct Snapshot {
 
 impl Harness {
     /// Starts the server, the proxy and the workers.
-    ///
-    /// # Errors
-    ///
-    /// When one of them is not installed or does not start.
-    ///
-    /// # Cancel safety
-    ///
-    /// What was started is stopped.
     pub(crate) async fn start(hosts: impl IntoIterator<Item = Host>) -> Result<Self, Error> {
         // Compiling the Java program takes the other core.
         let server = async { Ok(ZooKeeper::start(ZooKeeperConfig::default()).await?) };
@@ -104,14 +96,6 @@ impl Harness {
     }
 
     /// Measures one implementation in a closed loop at a fresh path.
-    ///
-    /// # Errors
-    ///
-    /// When the run cannot go on; what concerns the implementation alone is an [`Outcome`].
-    ///
-    /// # Cancel safety
-    ///
-    /// The worker is in the middle of something: the harness has to be dropped.
     pub(crate) async fn measure(
         &mut self,
         implementation: Implementation,
@@ -132,14 +116,6 @@ impl Harness {
     }
 
     /// Replaces the worker after trouble, which is the outcome then.
-    ///
-    /// # Errors
-    ///
-    /// When the run cannot go on.
-    ///
-    /// # Cancel safety
-    ///
-    /// There may be no worker for the host: the harness has to be dropped.
     pub(crate) async fn outcome(&mut self, host: Host, measured: Result<Outcome, Trouble>) -> Result<Outcome, Error> {
         match measured {
             Ok(outcome) => Ok(outcome),
@@ -255,14 +231,6 @@ impl Harness {
     }
 
     /// The number of watches that the server keeps.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Testbed`] when the server does not answer.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost.
     pub(crate) async fn watches(&self) -> Result<u64, Error> {
         Ok(self.server.metric("zk_watch_count").await?)
     }

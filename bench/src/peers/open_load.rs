@@ -36,14 +36,6 @@ impl Offer {
 }
 
 /// Puts the load on one implementation at a fresh path.
-///
-/// # Errors
-///
-/// When the run cannot go on; what concerns the implementation alone is an [`Outcome`].
-///
-/// # Cancel safety
-///
-/// The worker is in the middle of something: the harness has to be dropped.
 pub(crate) async fn measure(
     harness: &mut Harness,
     implementation: Implementation,

@@ -26,14 +26,6 @@ const CHART: &str = "bench-peers.svg";
 const PROBE: &str = ".bench-peers";
 
 /// Measures and reports.
-///
-/// # Errors
-///
-/// When there can be no report.
-///
-/// # Cancel safety
-///
-/// Everything that was started is stopped, which blocks for a moment.
 pub(crate) async fn run(settings: &Settings, interrupt: &Interrupt) -> Result<Exit, Error> {
     // Found out before anything is measured.
     prepare(&settings.out)?;

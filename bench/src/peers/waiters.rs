@@ -43,10 +43,6 @@ impl Waiters {
 
 /// Lets `waiters` contenders queue behind a holder, which then releases. This comes last: if it is too much for the server,
 /// nothing else has to be measured on that server.
-///
-/// # Cancel safety
-///
-/// The worker is in the middle of something: the harness has to be dropped.
 pub(crate) async fn serve(harness: &mut Harness, waiters: u32) -> Waiters {
     let sessions = waiters.div_ceil(WAITERS_PER_SESSION_MAX);
     let outcome = queue_and_drain(harness, waiters, sessions).await;

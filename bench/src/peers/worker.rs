@@ -28,10 +28,6 @@ enum Work {
 }
 
 /// Answers requests until standard input ends.
-///
-/// # Errors
-///
-/// When standard input or output breaks, or the runtime cannot be started.
 pub(crate) fn run() -> io::Result<()> {
     let runtime = Runtime::new()?;
     let mut out = io::stdout().lock();

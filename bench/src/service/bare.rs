@@ -19,14 +19,6 @@ struct Goods {
 }
 
 /// Serves on a free port, which it tells, until the process is stopped.
-///
-/// # Errors
-///
-/// When there is no port.
-///
-/// # Cancel safety
-///
-/// Dropped, it serves no more.
 pub(crate) async fn serve() -> io::Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     writeln!(io::stdout(), "listening on http://{}", listener.local_addr()?)?;

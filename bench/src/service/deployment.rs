@@ -55,14 +55,6 @@ pub(crate) struct Served {
 
 impl Served {
     /// Stops it, and waits until it has done what it had begun.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Testbed`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropped, it is stopped all the same, which blocks for a moment.
     pub(crate) async fn stop(self) -> Result<(), Error> {
         self.process.stop().await?;
         Ok(())
@@ -71,14 +63,6 @@ impl Served {
 
 impl Deployment {
     /// Starts the servers, and a sale.
-    ///
-    /// # Errors
-    ///
-    /// Whatever does not come up.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropped, whatever was started is stopped, which blocks for a moment.
     pub(crate) async fn start(service: Option<&Path>) -> Result<Self, Error> {
         // wrk inherits the limit, and needs an open file for each connection.
         raise_file_limit();
@@ -110,27 +94,11 @@ impl Deployment {
     }
 
     /// Starts an instance of the service with this number of connections to Postgres.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Process`], [`Error::Testbed`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropped, it is stopped.
     pub(crate) async fn service(&self, db_connections: u16) -> Result<Served, Error> {
         self.service_with(db_connections, &[]).await
     }
 
     /// As [`service`](Self::service), with further flags.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Process`], [`Error::Testbed`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropped, it is stopped.
     pub(crate) async fn service_with(&self, db_connections: u16, flags: &[&str]) -> Result<Served, Error> {
         let config = ProcessConfig::new(&self.service)
             .args(["--listen", "127.0.0.1:0", "--strategy", "pg-conditional", "--instance", "bench-service"])
@@ -143,56 +111,24 @@ impl Deployment {
     }
 
     /// The handler that looks at nothing.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Process`], [`Error::Testbed`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropped, it is stopped.
     pub(crate) async fn bare(&self) -> Result<Served, Error> {
         let program = env::current_exe().map_err(Error::system("find this program"))?;
         serve("the bare handler", ProcessConfig::new(program).args(["bare"])).await
     }
 
     /// How many orders there are.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Postgres`].
-    ///
-    /// # Cancel safety
-    ///
-    /// The connection is not to be used again.
     pub(crate) async fn orders(&mut self) -> Result<i64, Error> {
         let orders = sqlx::query_scalar("select count(*) from orders").fetch_one(&mut self.database);
         orders.await.map_err(Error::postgres("count the orders"))
     }
 
     /// The number of the newest order, or 0 if there is none.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Postgres`].
-    ///
-    /// # Cancel safety
-    ///
-    /// The connection is not to be used again.
     pub(crate) async fn newest_order(&mut self) -> Result<i64, Error> {
         let newest = sqlx::query_scalar("select coalesce(max(order_id), 0) from orders").fetch_one(&mut self.database);
         newest.await.map_err(Error::postgres("look for the newest order"))
     }
 
     /// The orders after this one, and the transactions that wrote them.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Postgres`].
-    ///
-    /// # Cancel safety
-    ///
-    /// The connection is not to be used again.
     pub(crate) async fn written_after(&mut self, order: i64) -> Result<(i64, i64), Error> {
         let written = "select count(*), count(distinct xmin::text::bigint) from orders where order_id > $1";
         let written = sqlx::query_as(written).bind(order).fetch_one(&mut self.database);
@@ -200,28 +136,12 @@ impl Deployment {
     }
 
     /// The number of the current sale of a SKU.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Postgres`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropped, the connection cannot be used any more.
     pub(crate) async fn sale_of(&mut self, goods_no: i64) -> Result<i64, Error> {
         let sale = sqlx::query_scalar("select sale from goods where goods_no = $1").bind(goods_no);
         sale.fetch_one(&mut self.database).await.map_err(Error::postgres("look up a sale"))
     }
 
     /// How many sales of a SKU there have been in which something was sold.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Postgres`].
-    ///
-    /// # Cancel safety
-    ///
-    /// The connection is not to be used again.
     pub(crate) async fn sales_begun(&mut self, goods_no: i64) -> Result<i64, Error> {
         let begun = "select coalesce(max(sale), 0) from goods where goods_no = $1 and on_hand < stock_initial";
         let begun = sqlx::query_scalar(begun).bind(goods_no).fetch_one(&mut self.database);
@@ -229,14 +149,6 @@ impl Deployment {
     }
 
     /// Waits until something is sold in a later sale of a SKU than this one.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Postgres`], [`Error::NothingSold`].
-    ///
-    /// # Cancel safety
-    ///
-    /// The connection is not to be used again.
     pub(crate) async fn wait_for_sale(&mut self, goods_no: i64, after: i64) -> Result<(), Error> {
         let deadline = Instant::now() + SELLING_WITHIN;
         while self.sales_begun(goods_no).await? <= after {
@@ -249,14 +161,6 @@ impl Deployment {
     }
 
     /// What the database is.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Postgres`].
-    ///
-    /// # Cancel safety
-    ///
-    /// The connection is not to be used again.
     pub(crate) async fn version(&mut self) -> Result<String, Error> {
         let version = sqlx::query_scalar("select current_setting('server_version')").fetch_one(&mut self.database);
         version.await.map_err(Error::postgres("ask for the version"))

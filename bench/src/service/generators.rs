@@ -45,14 +45,6 @@ pub(crate) enum ExpectedAnswers {
 }
 
 /// Loads a URL over `connections` connections.
-///
-/// # Errors
-///
-/// [`Error::GeneratorMissing`], [`Error::Generator`].
-///
-/// # Cancel safety
-///
-/// Dropped, it is killed.
 pub(crate) async fn wrk(
     url: &str,
     connections: u16,
@@ -117,14 +109,6 @@ pub(crate) struct Target {
 }
 
 /// Buys by our own load generator, with these flags beside those that say where; returns its report.
-///
-/// # Errors
-///
-/// [`Error::GeneratorMissing`], [`Error::Generator`], [`Error::System`] when there is no folder for the report.
-///
-/// # Cancel safety
-///
-/// Dropped, it is killed.
 pub(crate) async fn loadgen(target: &Target, flags: &[String]) -> Result<Report, Error> {
     let folder = tempfile::tempdir().map_err(Error::system("make a folder for a report"))?;
     let goods_no = target.goods_no.to_string();

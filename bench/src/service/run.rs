@@ -28,14 +28,6 @@ const LOADGEN_STOCK: u32 = 100_000_000;
 const BURST_USERS: u16 = 1500;
 
 /// Measures and reports.
-///
-/// # Errors
-///
-/// When there can be no report.
-///
-/// # Cancel safety
-///
-/// Everything that was started is stopped, which blocks for a moment.
 pub(crate) async fn run(settings: &ServiceBenchSettings) -> Result<Exit, Error> {
     tell("starting Postgres and ZooKeeper");
     let mut deployment = Deployment::start(settings.demo_service.as_deref()).await?;

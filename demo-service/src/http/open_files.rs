@@ -24,9 +24,6 @@ const LEFT_TO_OTHERS: u32 = 32;
 
 /// Raises the limit of open files as far as the system allows, and lowers `--connections-max` to what fits into it. Lowers
 /// `--concurrency-max` below that.
-///
-/// # Errors
-/// [`SetupError::OpenFiles`] if not even a few client connections fit.
 pub(super) fn fit(config: Config) -> Result<Config, SetupError> {
     let limit = raise_file_limit();
     let asked = config.connections_max;

@@ -188,9 +188,6 @@ impl Connections {
     }
 
     /// Waits for a free connection, or opens a new one. If the server has none left, waits for one that is open.
-    ///
-    /// # Errors
-    /// No connection was free in time, or no connection could be opened.
     pub(super) async fn get(&self) -> Result<Connection, Failure> {
         let until = tokio::time::Instant::now() + self.within;
         let mut refusal = sqlx::Error::PoolTimedOut;

@@ -39,9 +39,6 @@ pub struct OtherEnsemble {
 
 impl Ensemble {
     /// Joins the instances of this ensemble, for as long as the connection is open. The first instance notes its ensemble.
-    ///
-    /// # Errors
-    /// [`sqlx::Error::Configuration`] with [`OtherEnsemble`], and those of the statements.
     pub(super) async fn join(&self, connection: &mut PgConnection) -> Result<(), sqlx::Error> {
         // Locked before the row is read: a statement sees only what was committed before it began.
         connection.execute("select pg_advisory_lock_shared(hashtext('seckill/ensemble'), 0)").await?;

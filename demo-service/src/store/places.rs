@@ -34,9 +34,6 @@ impl Places {
     }
 
     /// Waits for a place, in the order of arrival.
-    ///
-    /// # Errors
-    /// The pool was closed.
     pub(super) async fn take(&self) -> Result<OwnedSemaphorePermit, AcquireError> {
         self.give_back(GROW_PAUSE);
         Arc::clone(&self.open).acquire_owned().await

@@ -79,12 +79,6 @@ pub async fn migrate_only(
 }
 
 /// Connects once for `work`. `within` limits all of this.
-///
-/// # Errors
-/// Those of `work`, and a [`SetupError`] that names the database, without its password.
-///
-/// # Cancel safety
-/// As `work`.
 pub(super) async fn connected<T>(
     options: &PgConnectOptions,
     within: Duration,

@@ -29,12 +29,6 @@ const COLLISIONS_MAX: u32 = 500;
 /// Creates the role, and grants its rights in this database. With a password, lets the role log in with it.
 ///
 /// Without a password, a missing role only causes a warning: the operator of the server may create another role.
-///
-/// # Errors
-/// [`SetupError::ServiceRole`] with what the database refused.
-///
-/// # Cancel safety
-/// Dropped, each of the three steps may have been done or not. The call may be repeated.
 pub(super) async fn grant(connection: &mut PgConnection, password: Option<&Secret>) -> Result<(), SetupError> {
     // Under the lock of the migrations, because concurrent grants of the same rights collide.
     connection.lock().await.map_err(of_lock)?;

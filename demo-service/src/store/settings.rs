@@ -28,9 +28,6 @@ impl Settings {
     }
 
     /// Makes the settings those of a connection.
-    ///
-    /// # Errors
-    /// Those of the server.
     pub(super) async fn apply(&self, connection: &mut PgConnection) -> Result<(), sqlx::Error> {
         // The SQL text is safe: it has only names and numbers of this program.
         connection.execute(AssertSqlSafe(self.0.clone())).await.map(drop)
@@ -42,9 +39,6 @@ impl Settings {
 ///
 /// Such a pooler gives the process that it used last to the next statement of any client. Or it takes one process after the
 /// other, also for the statements of one client. Both show within three statements.
-///
-/// # Errors
-/// [`SetupError::Pooler`], and [`SetupError::Database`] if there is no second connection.
 pub(super) async fn refuse_shared_process(
     options: &PgConnectOptions,
     first: &mut PgConnection,
@@ -64,9 +58,6 @@ async fn process(connection: &mut PgConnection) -> Result<i32, sqlx::Error> {
 }
 
 /// Refuses a database that cannot keep every text.
-///
-/// # Errors
-/// [`SetupError::Encoding`], and [`SetupError::Database`].
 pub(super) async fn refuse_encoding(
     options: &PgConnectOptions,
     connection: &mut PgConnection,
@@ -85,9 +76,6 @@ pub(super) async fn refuse_encoding(
 
 /// Returns how many more connections the server has room for, as far as it tells. Others may take them. A role, a database and
 /// the server each have a limit.
-///
-/// # Errors
-/// Those of the server.
 pub(super) async fn connections_left(connection: &mut PgConnection) -> Result<i64, sqlx::Error> {
     // Only the limit of the server counts for a superuser. `reserved_connections` is new in Postgres 16.
     let left = "select least(

@@ -35,9 +35,6 @@ impl Waiters {
 
     /// Waits for the permits of a purchase: one for each of its SKUs, then one of the total. Permits are granted in
     /// the order of arrival. `goods` must be sorted by number. Otherwise two carts could wait for each other.
-    ///
-    /// # Errors
-    /// The store was closed.
     pub(super) async fn acquire(&self, goods: &[GoodsNo]) -> Result<Waiter, AcquireError> {
         let mut of_each = Vec::with_capacity(goods.len());
         for goods_no in goods {

@@ -243,9 +243,6 @@ impl<'a> Attempt<'a> {
 
     /// Writes the order and commits. If `sold` is a failure or the order cannot be written, rolls back and returns
     /// the failure.
-    ///
-    /// # Cancel safety
-    /// Dropped during the commit, the outcome is unknown, and [`Call::is_committing`] returns `true`.
     pub(super) async fn end(mut self, sold: Result<Vec<OrderLine>, Failure>) -> Decision {
         let written = match sold {
             Ok(sold) => self.write_order(sold).await,

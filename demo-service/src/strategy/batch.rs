@@ -37,9 +37,6 @@ use crate::telemetry::{LockMetrics, Waiting};
 /// How an instance comes to write the next batch of a SKU.
 pub(super) trait Technique: Send + Sync + 'static {
     /// Waits for the right to write the SKU, at most until `worker.until`. Then takes the next batch and serves it.
-    ///
-    /// # Errors
-    /// The right was not granted, and nobody was taken.
     fn serve(&self, context: &Context, worker: &mut Worker<'_>) -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
@@ -93,9 +90,6 @@ impl<T: Technique> Batches<T> {
     ///
     /// The buyer may give up until the batch has begun: by hanging up, or at the deadline for the lock. After that the buyer
     /// gives up at the deadline for the database only. Once the commit was sent, the outcome is unknown then.
-    ///
-    /// # Cancel safety
-    /// Dropped, the buyer gives up, unless the commit was sent.
     async fn decide(self: &Arc<Self>, call: &Call) -> Decision {
         let business = call.in_time(do_business_first(&self.context, call)).await?;
         call.wait(ready(())).await?;

@@ -123,10 +123,6 @@ impl Locks {
     }
 
     /// Waits for the locks of these SKUs, all or none, until `until` or until `client` is cancelled.
-    ///
-    /// # Errors
-    /// [`LOCK_TIMEOUT`](failure::LOCK_TIMEOUT), [`CLIENT_GONE`](failure::CLIENT_GONE), and
-    /// [`LOCK_SERVICE_UNAVAILABLE`](failure::LOCK_SERVICE_UNAVAILABLE): without a session nothing is sold.
     pub(super) async fn acquire(
         &self,
         goods: &[GoodsNo],

@@ -27,9 +27,6 @@ const TELL_EVERY: Duration = Duration::from_secs(10);
 /// connection. A refused question is asked again. If the database is silent for twice `--db-timeout`, the lock is
 /// released. A commit that reached the server and outlasts that silence may collide with the next holder. Every
 /// strategy whose row does not check the write has this gap.
-///
-/// # Cancel safety
-/// Dropped, only the waiting ends.
 pub(super) async fn settle(context: &Context, call: &Call) {
     let Some(order) = call.commit.order() else { return };
     let over = async {

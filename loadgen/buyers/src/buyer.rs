@@ -37,10 +37,6 @@ pub(crate) struct End {
 
 /// Buys once, by asking at a URL, and adds the request to the tally. Returns how it ended; nothing if there is nowhere to buy, or
 /// nobody to ask with.
-///
-/// # Cancel safety
-///
-/// The service may sell all the same.
 pub(crate) async fn buy<A>(
     purchase: &Purchase,
     tally: &Mutex<Tally>,

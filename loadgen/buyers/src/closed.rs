@@ -30,14 +30,6 @@ const GOOSE_GRACE: Duration = Duration::from_secs(15);
 const FAILED_PAUSE: Duration = Duration::from_millis(10);
 
 /// Runs a closed model.
-///
-/// # Errors
-///
-/// Those of [`super::run`].
-///
-/// # Cancel safety
-///
-/// See [`super::run`].
 pub(crate) async fn run(purchase: &Purchase) -> Result<Load, Error> {
     let gate = Gate::new(purchase.users);
     let _cancel = CancelOnDrop(Arc::clone(&gate));

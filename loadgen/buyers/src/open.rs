@@ -21,14 +21,6 @@ use crate::heartbeat::Heartbeat;
 use crate::tally::{SharedTally, close};
 
 /// Runs the open model.
-///
-/// # Errors
-///
-/// Those of [`super::run`].
-///
-/// # Cancel safety
-///
-/// See [`super::run`].
 pub(crate) async fn run(purchase: &Purchase) -> Result<Load, Error> {
     let arrivals = purchase.model.arrivals(purchase.seed);
     let client = client(purchase)?;

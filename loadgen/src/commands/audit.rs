@@ -60,15 +60,6 @@ pub(super) fn epilogue() -> Epilogue {
 }
 
 /// Audits, and returns the exit code that the findings give.
-///
-/// # Errors
-///
-/// [`Error::Usage`] when something is missing, [`Error::PostgresUnreachable`], [`Error::Postgres`] and [`Error::Service`]
-/// when the database or an instance does not answer.
-///
-/// # Cancel safety
-///
-/// Cancelling loses nothing.
 pub(crate) async fn audit(args: &AuditArgs, interrupt: &Interrupt, output: &mut Output) -> Result<ExitCode, Error> {
     let findings = interrupt.or(look(args)).await?;
     if let (Some(goods_no), true) = (args.goods_no, findings.sales.is_empty()) {

@@ -25,28 +25,12 @@ use crate::suggest::did_you_mean;
 use crate::trial::plan::Subject;
 
 /// The strategies that a service with these settings would offer, build by build.
-///
-/// # Errors
-///
-/// [`Error::PortInUse`], and those of [`listed`].
-///
-/// # Cancel safety
-///
-/// Cancelling loses nothing.
 pub(super) async fn offered(service: &ServiceSettings) -> Result<Vec<Strategy>, Error> {
     ensure_ports_are_free(service)?;
     listed(service).await
 }
 
 /// The strategies that each program of the service lists.
-///
-/// # Errors
-///
-/// Those of [`service_program::strategies`].
-///
-/// # Cancel safety
-///
-/// Cancelling loses nothing.
 pub(super) async fn listed(service: &ServiceSettings) -> Result<Vec<Strategy>, Error> {
     let mut strategies = Vec::new();
     for program in &service.programs {
@@ -57,10 +41,6 @@ pub(super) async fn listed(service: &ServiceSettings) -> Result<Vec<Strategy>, E
 
 /// Chooses among the strategies that are offered. Those of two builds stand side by side. Where none is named, the first build
 /// says which ones are its headline.
-///
-/// # Errors
-///
-/// Those of [`select`]; [`Error::Usage`] if a build does not offer one of them.
 pub(super) fn chosen(offered: &[Strategy], named: Option<&[String]>) -> Result<Vec<Strategy>, Error> {
     let builds: Vec<&[Strategy]> = offered.chunk_by(|one, next| one.build == next.build).collect();
     let mut known = builds.first().copied().unwrap_or_default().to_vec();
@@ -86,11 +66,6 @@ pub(super) fn chosen(offered: &[Strategy], named: Option<&[String]>) -> Result<V
 }
 
 /// Every strategy with every number of users that `users_max` allows it.
-///
-/// # Errors
-///
-/// [`Error::Usage`] if that is nothing, or if a threshold is about nothing of it, or about times of more units than all
-/// trials together can sell.
 pub(super) fn subjects(settings: &CompareSettings, strategies: &[Strategy]) -> Result<Vec<Subject>, Error> {
     let load = &settings.load;
     let is_allowed = |strategy: &Strategy, users: u32| {
@@ -115,10 +90,6 @@ pub(super) fn subjects(settings: &CompareSettings, strategies: &[Strategy]) -> R
 }
 
 /// Makes sure that the system grants the files for the connections of all users. Users who do not begin together may share some.
-///
-/// # Errors
-///
-/// [`Error::TooFewFiles`].
 pub(super) fn ensure_users_fit(settings: &CompareSettings, subjects: &[Subject]) -> Result<(), Error> {
     let is_together = settings.load.model.starts_together();
     let users = subjects.iter().map(|subject| subject.users).max().filter(|_| is_together);

@@ -39,10 +39,6 @@ pub(crate) struct CompareArgs {
 
 impl CompareArgs {
     /// Fills in the plan file, the preset, the defaults and the environment.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Usage`] if something is missing or contradicts something else.
     pub(crate) fn resolve(self) -> Result<CompareSettings, Error> {
         self.comparison.resolve(self.strategies)
     }
@@ -93,14 +89,6 @@ pub(super) fn epilogue() -> Epilogue {
 }
 
 /// Runs a comparison, and returns the exit code of its verdict.
-///
-/// # Errors
-///
-/// [`Error::Interrupted`] if it was interrupted before the first trial. Any other error if there is no report.
-///
-/// # Cancel safety
-///
-/// Everything that was started is stopped, which blocks for a moment.
 pub(crate) async fn compare(
     settings: &CompareSettings,
     interrupt: &Interrupt,

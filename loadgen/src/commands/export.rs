@@ -83,10 +83,6 @@ pub(crate) struct Export {
 
 impl ExportArgs {
     /// Fills in the plan file, the preset and the defaults.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Usage`] if something contradicts something else.
     pub(crate) fn resolve(self) -> Result<Export, Error> {
         let Resolved { load, service, .. } = self.load.resolve(self.strategies)?;
         let service = ServiceSettings { programs: one_program(self.demo_service, "export")?, ..service };
@@ -109,15 +105,6 @@ pub(super) fn epilogue() -> Epilogue {
 }
 
 /// Writes the load.
-///
-/// # Errors
-///
-/// [`Error::Usage`] when the engine cannot do what is asked for, or the service does not know a strategy or an argument. Those
-/// of [`before::listed`]. [`Error::System`] when the file cannot be written.
-///
-/// # Cancel safety
-///
-/// Nothing is written.
 pub(super) async fn export(args: ExportArgs, interrupt: &Interrupt, output: &mut Output) -> Result<ExitCode, Error> {
     let Export { engine, mut settings, service, out } = args.resolve()?;
     let offered = interrupt.or(before::listed(&service)).await?;

@@ -32,10 +32,6 @@ pub(super) fn epilogue() -> Epilogue {
 
 impl RunArgs {
     /// Fills in the plan file, the preset, the defaults and the environment.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Usage`] if something is missing or contradicts something else.
     pub(crate) fn resolve(self) -> Result<CompareSettings, Error> {
         let settings = self.comparison.resolve(Some(vec![self.strategy]))?;
         if let Source::Start(service) = &settings.source {

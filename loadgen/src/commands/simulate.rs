@@ -80,15 +80,6 @@ pub(super) fn epilogue() -> Epilogue {
 }
 
 /// Measures, unless it was measured before, predicts, and prints both.
-///
-/// # Errors
-///
-/// [`Error::Usage`] for a file that has no measurements to go by; [`Error::Testbed`] and [`Error::Drain`] when measuring
-/// fails; [`Error::System`] when a file cannot be read or written; [`Error::Interrupted`].
-///
-/// # Cancel safety
-///
-/// The throwaway server is stopped. A simulation of one number of waiters that has begun ends by itself.
 pub(crate) async fn simulate(
     args: SimulateArgs,
     interrupt: &Interrupt,
@@ -161,10 +152,6 @@ async fn busy<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> R
 const REMEDY: &str = "name a file that `loadgen simulate --out FILE` wrote";
 
 /// What an earlier call has written.
-///
-/// # Errors
-///
-/// [`Error::Usage`] when there is no such file, or it is something else.
 pub(crate) fn read(file: &Path) -> Result<Simulation, Error> {
     let shown = file.display();
     let refused = |why: &dyn std::fmt::Display| Error::Usage(format!("{shown} is no simulation: {why}; {REMEDY}"));

@@ -79,10 +79,6 @@ const ZK_SESSIONS: u32 = 32;
 
 impl UpArgs {
     /// Fills in the defaults.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Usage`] if the ports do not fit.
     pub(crate) fn resolve(self) -> Result<UpSettings, Error> {
         let zk_sessions = self.service.zk_sessions.map_or(ZK_SESSIONS, Sessions::get);
         let service = ServicePlan::of(self.service)?.start(self.users.map_or(1, Users::get), self.lock_wait);
@@ -112,15 +108,6 @@ struct Offer {
 }
 
 /// Starts everything, prints the addresses, and stops everything at an interrupt.
-///
-/// # Errors
-///
-/// [`Error::Interrupted`] if it is interrupted before everything runs; those of [`before::offered`] and
-/// [`Stack::start`].
-///
-/// # Cancel safety
-///
-/// Everything that was started is stopped, which blocks for a moment.
 pub(crate) async fn up(settings: &UpSettings, interrupt: &Interrupt, output: &mut Output) -> Result<ExitCode, Error> {
     let mut env_file = settings.env.as_deref().map(EnvFile::prepare).transpose()?;
     let strategies = interrupt.or(before::offered(&settings.service)).await?;

@@ -104,10 +104,6 @@ struct ReportFlags {
 
 impl ComparisonArgs {
     /// Fills in the plan file, the preset, the defaults and the environment.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Usage`] if something is missing or contradicts something else.
     pub(crate) fn resolve(self, strategies: Option<Vec<String>>) -> Result<CompareSettings, Error> {
         let ComparisonArgs { target, mut load, trials, report } = self;
         load.flags.trials = trials.trials;

@@ -19,10 +19,6 @@ pub(super) struct Layers(Vec<(String, PlanLayer)>);
 
 impl Layers {
     /// Adds the plan file, if there is one, and the preset to the flags.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Usage`] if the file cannot be read, or something in it is wrong.
     pub(super) fn of(flags: PlanLayer, plan: Option<&Path>) -> Result<Layers, Error> {
         let mut layers = vec![("the command line".to_owned(), flags)];
         if let Some(path) = plan {
@@ -39,10 +35,6 @@ impl Layers {
     }
 
     /// Merges the layers and the defaults, and makes the load model of them.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Usage`] if settings contradict each other.
     pub(super) fn merge(&self) -> Result<(PlanSettings, LoadModel), Error> {
         for (origin, layer) in &self.0 {
             if layer.rate.is_some() && layer.ramp_up.is_some() {

@@ -36,10 +36,6 @@ pub(crate) struct Resolved {
 
 impl LoadArgs {
     /// Reads the plan file and the preset, and merges them with the flags.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Usage`] if a layer has something wrong, or settings contradict each other.
     pub(crate) fn resolve(mut self, strategies: Option<Vec<String>>) -> Result<Resolved, Error> {
         self.flags.strategies = strategies;
         let (plan, model) = Layers::of(self.flags, self.plan.as_deref())?.merge()?;

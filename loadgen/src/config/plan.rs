@@ -85,10 +85,6 @@ pub(crate) struct PlanSettings {
 pub(crate) type PlanLayer = <PlanSettings as Config>::Layer;
 
 /// Reads the text of a plan. `origin` names the plan in an error.
-///
-/// # Errors
-///
-/// [`Error::Usage`] with the line and the column of what is wrong.
 pub(super) fn read(origin: &str, text: &str) -> Result<PlanLayer, Error> {
     toml::from_str(text).map_err(|error| Error::Usage(format!("{origin} is wrong: {}", error.to_string().trim_end())))
 }

@@ -48,10 +48,6 @@ pub(crate) type ServiceFlags = <ServicePlan as Config>::Layer;
 
 impl ServicePlan {
     /// Fills in the defaults.
-    ///
-    /// # Errors
-    ///
-    /// None, as every setting has a default or is optional.
     pub(crate) fn of(flags: ServiceFlags) -> Result<ServicePlan, Error> {
         let settings = flags.with_fallback(ServiceFlags::default_values());
         ServicePlan::from_layer(settings).map_err(|error| Error::Usage(error.to_string()))

@@ -154,10 +154,6 @@ fn parse_program(path: PathBuf) -> Result<Program, String> {
 }
 
 /// The program of a command that measures one build.
-///
-/// # Errors
-///
-/// [`Error::Usage`] if there are several, or if one has a name.
 pub(crate) fn one_program(programs: Vec<Program>, command: &str) -> Result<Vec<Program>, Error> {
     match programs.as_slice() {
         [] => Ok(vec![Program::default()]),
@@ -169,10 +165,6 @@ pub(crate) fn one_program(programs: Vec<Program>, command: &str) -> Result<Vec<P
 }
 
 /// The programs of a comparison: one, or two builds with different names.
-///
-/// # Errors
-///
-/// [`Error::Usage`] if there are others.
 pub(crate) fn one_or_two_programs(programs: Vec<Program>) -> Result<Vec<Program>, Error> {
     match programs.as_slice() {
         [Program { name: Some(first), .. }, Program { name: Some(second), .. }] if first == second => {

@@ -42,10 +42,6 @@ struct At {
 }
 
 /// Writes the plan.
-///
-/// # Errors
-///
-/// [`Error::Usage`] for times that JMeter cannot keep.
 pub(super) fn render(load: &ExportedLoad<'_>, file: &str) -> Result<String, Error> {
     let (model, first) = (load.settings.model, load.first_run());
     let runs = load.runs.iter().map(|run| Ok((run, Pace::of(model, run.users)?)));

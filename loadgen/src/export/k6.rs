@@ -38,10 +38,6 @@ struct Script<'a> {
 }
 
 /// Writes the script.
-///
-/// # Errors
-///
-/// [`Error::Usage`] when k6 cannot keep the rate.
 pub(super) fn render(load: &ExportedLoad<'_>, file: &str) -> Result<String, Error> {
     let model = load.settings.model;
     if let LoadModel::Open { rate_per_s, .. } = model {

@@ -65,9 +65,6 @@ pub(super) struct Up {
 }
 
 impl<'a> ExportedLoad<'a> {
-    /// # Errors
-    ///
-    /// [`Error::Usage`] when no engine could run the load.
     pub(super) fn of(settings: &'a ExportSettings) -> Result<Self, Error> {
         let ExportSettings { source, load: settings } = settings;
         let urls = match source {

@@ -83,19 +83,11 @@ impl ThresholdResult {
 
 impl Threshold {
     /// Reads a rule.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong, with the rule and a mark at the place.
     pub(crate) fn parse(rule: &str) -> Result<Threshold, String> {
         Threshold::parse_by(METRICS, rule)
     }
 
     /// Reads a rule about the figures of this table.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Threshold::parse`].
     pub(crate) fn parse_by(metrics: &[&'static Metric], rule: &str) -> Result<Threshold, String> {
         let mut reader = Reader::new(rule);
         let pattern = reader.word(|c| c.is_ascii_alphanumeric() || "-_*?".contains(c));

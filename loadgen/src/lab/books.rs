@@ -39,27 +39,11 @@ pub(crate) struct SaleAudits {
 
 impl Database {
     /// The stock of these SKUs, in this order.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Reset`] when a SKU is not there, [`Error::Postgres`] when the database does not answer.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancelling loses nothing.
     pub(crate) async fn goods(&self, goods_nos: &[i64]) -> Result<Vec<Goods>, Error> {
         read_goods(&self.0, goods_nos).await
     }
 
     /// The books of the sales that a strategy has sold.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Reset`] when a SKU is not there, [`Error::Postgres`] when the database does not answer.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancelling loses nothing.
     pub(crate) async fn books(&self, opened: &[Goods], strategy: &str) -> Result<Books, Error> {
         let (goods_nos, sales) = numbers(opened);
         let mut snapshot = self.0.begin_with(BEGIN_SNAPSHOT).await.map_err(Error::postgres("begin to read"))?;
@@ -94,14 +78,6 @@ impl Database {
     }
 
     /// How many orders these sales have.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Postgres`] when the database does not answer.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancelling loses nothing.
     pub(crate) async fn order_count(&self, opened: &[Goods]) -> Result<u64, Error> {
         let (goods_nos, sales) = numbers(opened);
         let count = sqlx::query_scalar!(
@@ -117,14 +93,6 @@ impl Database {
     }
 
     /// Audits every sale, or those of one SKU, or one alone; by SKU and number, all as of one moment.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Postgres`] when the database does not answer, or has no such tables.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancelling loses nothing.
     pub(crate) async fn sale_audits(
         &self,
         goods_no: Option<i64>,

@@ -27,14 +27,6 @@ pub(crate) struct Build {
 }
 
 /// The different builds of the instances, under this name if two are compared.
-///
-/// # Errors
-///
-/// [`Error::Service`] when an instance does not answer.
-///
-/// # Cancel safety
-///
-/// Cancelling loses nothing.
 pub(crate) async fn builds(service: &Service, name: Option<&str>) -> Result<Vec<Build>, Error> {
     let mut builds = Vec::new();
     for instance in service.urls() {

@@ -52,14 +52,6 @@ struct Instance {
 
 impl Deployment {
     /// Makes the room, then starts the instances. `number` tells the deployments apart, counted from zero.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`testbed`]; [`Error::ServiceMissing`], [`Error::Instance`] with the end of its log; [`Error::Postgres`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Everything that was started is stopped, which blocks for a moment.
     pub(super) async fn start(
         settings: &ServiceSettings,
         (number, program): (usize, &Program),
@@ -102,14 +94,6 @@ impl Deployment {
     }
 
     /// Takes a service that runs already, if what was named belongs together, and starts nothing.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::PostgresUnreachable`]; [`Error::Usage`] if what was named does not belong together.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancelling loses nothing.
     pub(super) async fn connect(target: &TargetSettings) -> Result<Deployment, Error> {
         let (service, database, zookeeper) = super::target::connect(target).await?;
         Ok(Deployment {
@@ -139,14 +123,6 @@ impl Deployment {
     }
 
     /// Waits for the end of the instances, and returns their rooms.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Testbed`] when the operating system does not tell how an instance ended.
-    ///
-    /// # Cancel safety
-    ///
-    /// The instances stop all the same.
     pub(super) async fn stop(self) -> Result<Vec<Room>, Error> {
         for instance in self.instances {
             instance.process.stop().await?;

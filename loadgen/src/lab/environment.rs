@@ -70,14 +70,6 @@ fn in_words(builds: impl Iterator<Item = String>) -> String {
 }
 
 /// Asks the machine and the servers.
-///
-/// # Errors
-///
-/// [`Error::Postgres`] or [`Error::Service`] when the database or an instance does not answer.
-///
-/// # Cancel safety
-///
-/// Cancelling loses nothing.
 pub(crate) async fn environment(source: &Source, stack: &Stack) -> Result<Environment, Error> {
     let machine = System::new_with_specifics(
         RefreshKind::nothing().with_cpu(CpuRefreshKind::nothing()).with_memory(MemoryRefreshKind::nothing().with_ram()),

@@ -93,14 +93,6 @@ struct HistoryRecord {
 
 impl Service {
     /// How far the history of each instance has come.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Service`] when an instance does not answer.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancelling loses nothing.
     pub(crate) async fn history_mark(&self) -> Result<HistoryMark, Error> {
         let mut marks = Vec::with_capacity(self.urls().len());
         for instance in self.urls() {
@@ -116,14 +108,6 @@ impl Service {
     }
 
     /// Makes sure that no two URLs lead to one instance: its sections and counters would count twice.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Usage`] when two do, [`Error::Service`] when an instance does not answer.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancelling loses nothing.
     pub(crate) async fn ensure_distinct(&self) -> Result<(), Error> {
         let mut seen: HashMap<String, &str> = HashMap::new();
         for (url, mark) in self.urls().iter().zip(self.history_mark().await?.0) {
@@ -136,14 +120,6 @@ impl Service {
     }
 
     /// The critical sections since a mark, on all instances.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Service`] when an instance does not answer.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancelling loses nothing.
     pub(crate) async fn history_since(&self, mark: &HistoryMark) -> Result<HistorySince, Error> {
         let mut since = HistorySince { instances: self.urls().len() as u64, ..HistorySince::default() };
         let mut clocks = Vec::with_capacity(self.urls().len());

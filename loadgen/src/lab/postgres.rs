@@ -30,14 +30,6 @@ pub(crate) struct Database(pub(super) PgPool);
 
 impl Database {
     /// Connects.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::PostgresUnreachable`] when the database does not answer, [`Error::Usage`] when the URL is none.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancelling leaves nothing behind.
     pub(crate) async fn connect(url: &str) -> Result<Database, Error> {
         let invalid = |what| Error::Usage(format!("the database URL cannot be read: {what}"));
         program::one_postgres(url).map_err(invalid)?;
@@ -55,14 +47,6 @@ impl Database {
 
     /// The identity of the ZooKeeper ensemble whose locks guard the sales, and the connect string of the instance that noted it.
     /// `None` if no instance has.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Postgres`] when the database does not answer, or has no such table.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancelling loses nothing.
     pub(crate) async fn ensemble(&self) -> Result<Option<(String, String)>, Error> {
         let noted = sqlx::query!("select ensemble, servers from lock_service")
             .fetch_optional(&self.0)
@@ -72,28 +56,12 @@ impl Database {
     }
 
     /// How many connections the server accepts at most. It keeps some for superusers.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Postgres`] when the database does not answer.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancelling loses nothing.
     pub(super) async fn connections_max(&self) -> Result<i64, Error> {
         let max = "select current_setting('max_connections')::bigint - current_setting('superuser_reserved_connections')::bigint";
         sqlx::query_scalar(max).fetch_one(&self.0).await.map_err(Error::postgres("read its limit of connections"))
     }
 
     /// The settings that matter for a load of small transactions.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Postgres`] when the database does not answer.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancelling loses nothing.
     pub(crate) async fn settings(&self) -> Result<Vec<Setting>, Error> {
         sqlx::query_as!(
             Setting,
@@ -108,14 +76,6 @@ impl Database {
     }
 
     /// The version of the server, such as `15.18`.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Postgres`] when the database does not answer.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancelling loses nothing.
     pub(crate) async fn version(&self) -> Result<String, Error> {
         let version = sqlx::query_scalar!(r#"select current_setting('server_version') as "version!""#)
             .fetch_one(&self.0)

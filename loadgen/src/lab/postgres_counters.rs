@@ -12,14 +12,6 @@ const TRANSACTIONS_MAX: i64 = 2_000_000;
 
 impl Database {
     /// Where the server's counters stand.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Postgres`] when the database does not answer.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancelling loses nothing.
     pub(crate) async fn counters(&self) -> Result<PostgresCounters, Error> {
         sqlx::query_as!(
             PostgresCounters,
@@ -33,14 +25,6 @@ impl Database {
 
     /// How many of the transactions that began between two looks at the counters were committed, and how many rolled
     /// back. Nothing when there were too many to be asked after.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Postgres`] when the database does not answer.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancelling loses nothing.
     pub(crate) async fn transactions(
         &self,
         before: &PostgresCounters,
@@ -64,14 +48,6 @@ impl Database {
     }
 
     /// How many connections to this database wait for a lock now.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Postgres`] when the database does not answer.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancelling loses nothing.
     pub(crate) async fn waiting(&self) -> Result<u64, Error> {
         let waiting = sqlx::query_scalar!(
             r#"select count(*) as "count!" from pg_stat_activity
@@ -84,14 +60,6 @@ impl Database {
     }
 
     /// Orders of a sale that one transaction wrote, on average and at most. Nothing without an order.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Postgres`] when the database does not answer.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancelling loses nothing.
     pub(crate) async fn batches(&self, goods_nos: &[i64], sales: &[i64]) -> Result<Option<(f64, u64)>, Error> {
         let batches = sqlx::query!(
             "select avg(orders)::float8 as mean, max(orders) as most from (
@@ -109,14 +77,6 @@ impl Database {
 
     /// Removes the dead versions of the rows of the stock, so that no trial pays for those of another one. Does nothing if the
     /// user does not own the table.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Postgres`] when the database does not answer.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancelling loses nothing.
     pub(crate) async fn vacuum(&self) -> Result<(), Error> {
         sqlx::query("vacuum goods").execute(&self.0).await.map_err(Error::postgres("vacuum the stock"))?;
         Ok(())

@@ -31,14 +31,6 @@ pub(super) struct Room {
 impl OwnServers {
     /// Starts those servers that the environment does not name. The deployments and this program may open at most
     /// `connections` to Postgres.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`testbed`].
-    ///
-    /// # Cancel safety
-    ///
-    /// What was started is stopped, which blocks for a moment.
     pub(super) async fn start(connections: u32) -> Result<OwnServers, Error> {
         let zookeeper = async {
             let is_given = is_set("ZOOKEEPER_CONNECT");
@@ -69,15 +61,6 @@ impl OwnServers {
     }
 
     /// Makes the database of a deployment, by its number from zero.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`TestDatabase::create`], or [`Error::Postgres`]. [`Error::ConnectionsMax`] if the named server accepts too few
-    /// connections.
-    ///
-    /// # Cancel safety
-    ///
-    /// An empty database may be left on a server that stays.
     pub(super) async fn database(&self, number: usize) -> Result<Room, Error> {
         let Some(server) = &self.postgres else {
             let database = TestDatabase::create().await?;
@@ -99,14 +82,6 @@ impl OwnServers {
     }
 
     /// Makes the chroot of a deployment. A lone deployment has a throwaway server to itself.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`TestChroot::create`].
-    ///
-    /// # Cancel safety
-    ///
-    /// An empty node may be left on a server that stays.
     pub(super) async fn chroot(&self, is_alone: bool) -> Result<Room, Error> {
         let chroot = match &self.zookeeper {
             Some(server) if is_alone => return Ok(Room { address: server.connect_string(), _namespace: None }),

@@ -53,10 +53,6 @@ struct Reset<'a> {
 
 impl Service {
     /// The service at these base URLs, of which there is at least one.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Generator`] when no HTTP client can be made.
     pub(crate) fn new(urls: Vec<String>, admin_token: String) -> Result<Service, Error> {
         let client = Client::builder()
             .no_proxy()
@@ -72,14 +68,6 @@ impl Service {
     }
 
     /// The strategies that the first instance lists.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Service`] when there is no or no such answer.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancelling loses nothing.
     pub(crate) async fn strategies(&self) -> Result<Vec<Strategy>, Error> {
         let url = format!("{}/strategies", self.first());
         let list: StrategyList = json("GET", &url, self.client.get(&url)).await?;
@@ -87,14 +75,6 @@ impl Service {
     }
 
     /// Opens a new sale of the SKU with this many units for this strategy, and makes sure that every instance sees it.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Service`] when a request fails, [`Error::Reset`] when the stock or the strategy is not as asked for.
-    ///
-    /// # Cancel safety
-    ///
-    /// The sale may be open all the same.
     pub(crate) async fn reset(&self, goods_no: i64, stock: u32, strategy: &Strategy) -> Result<Goods, Error> {
         let url = format!("{}/admin/goods/{goods_no}", self.first());
         let Strategy { name, family, .. } = strategy;
@@ -129,14 +109,6 @@ impl Service {
     }
 
     /// The metrics of all instances.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Service`] when an instance does not answer.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancelling loses nothing.
     pub(crate) async fn metrics(&self) -> Result<Metrics, Error> {
         let mut counters = Vec::with_capacity(self.urls.len());
         let mut cpu = Vec::with_capacity(self.urls.len());
@@ -150,14 +122,6 @@ impl Service {
     }
 
     /// The metrics of an instance as text.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Service`] when it does not answer.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancelling loses nothing.
     pub(super) async fn metrics_text(&self, instance: &str) -> Result<String, Error> {
         let url = format!("{instance}/metrics");
         let response = answer("GET", &url, self.client.get(&url)).await?;
@@ -165,10 +129,6 @@ impl Service {
     }
 
     /// Whether an instance says that it can serve.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancelling loses nothing.
     pub(crate) async fn is_ready(&self, instance: &str) -> bool {
         let request = self.client.get(format!("{instance}/readyz"));
         request.send().await.is_ok_and(|response| response.status() == StatusCode::OK)

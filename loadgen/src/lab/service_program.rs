@@ -35,10 +35,6 @@ const FILES_ASIDE: u64 = 354;
 const LISTENERS: u64 = 2;
 
 /// The path of a program of the service: the one named, or else that beside this program.
-///
-/// # Errors
-///
-/// [`Error::ServiceMissing`].
 pub(crate) fn find(program: &Program) -> Result<PathBuf, Error> {
     let program = match &program.path {
         Some(path) => path.clone(),
@@ -95,15 +91,6 @@ pub(super) fn knows(name: &OsStr) -> bool {
 
 /// The strategies that instances of this program would offer. The program checks its whole command line for that, and connects to
 /// nothing.
-///
-/// # Errors
-///
-/// [`Error::ServiceMissing`]; [`Error::Usage`] when the program refuses its arguments; [`Error::ServiceProgram`] when it does
-/// not answer as it should.
-///
-/// # Cancel safety
-///
-/// The program is killed.
 pub(crate) async fn strategies(settings: &ServiceSettings, of: &Program) -> Result<Vec<Strategy>, Error> {
     let program = find(of)?;
     let answered = Command::new(&program)

@@ -34,14 +34,6 @@ pub(crate) struct Stack {
 
 impl Stack {
     /// Starts the servers, then the instances of every build.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`testbed`]; [`Error::ServiceMissing`], [`Error::Instance`] with the end of its log; [`Error::Postgres`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Everything that was started is stopped, which blocks for a moment.
     pub(crate) async fn start(settings: &ServiceSettings) -> Result<Stack, Error> {
         let builds = u32::try_from(settings.programs.len()).unwrap_or(u32::MAX);
         let of_each = u32::from(settings.instances) * (DB_CONNECTIONS + DB_CONNECTIONS_ASIDE) + CONNECTIONS;
@@ -54,14 +46,6 @@ impl Stack {
     }
 
     /// Takes a service that runs already, if what was named belongs together, and starts nothing.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::PostgresUnreachable`]; [`Error::Usage`] if what was named does not belong together.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancelling loses nothing.
     pub(crate) async fn connect(target: &TargetSettings) -> Result<Stack, Error> {
         Ok(Stack { deployments: vec![Deployment::connect(target).await?], servers: None })
     }
@@ -77,10 +61,6 @@ impl Stack {
     }
 
     /// The error, or rather what is behind it when an instance that did not answer has died.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancelling loses nothing.
     pub(crate) async fn explain(&mut self, error: Error) -> Error {
         if !matches!(error, Error::Service { source: Some(_), .. }) {
             return error;
@@ -99,15 +79,6 @@ impl Stack {
     }
 
     /// Stops the instances, all at once, then what they stood on.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Testbed`] when the operating system does not tell how an instance ended, [`Error::Generator`] when the
-    /// servers cannot be waited for.
-    ///
-    /// # Cancel safety
-    ///
-    /// Everything stops all the same.
     pub(crate) async fn stop(self) -> Result<(), Error> {
         self.deployments.iter().for_each(Deployment::request_stop);
         let mut rooms = Vec::new();
@@ -122,10 +93,6 @@ impl Stack {
 }
 
 /// Finds out early, and with a better answer than an instance could give, that a port is taken.
-///
-/// # Errors
-///
-/// [`Error::PortInUse`].
 pub(crate) fn ensure_ports_are_free(settings: &ServiceSettings) -> Result<(), Error> {
     let mut ports = (0..settings.instances).filter_map(|number| service_program::port_of(settings, number));
     let taken = ports.find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_err());
@@ -134,10 +101,6 @@ pub(crate) fn ensure_ports_are_free(settings: &ServiceSettings) -> Result<(), Er
 
 /// Makes sure that the limit of open files is enough for a load whose users are all connected at once. The processes that are
 /// started have the limit of this one. The limit of a running service is unknown.
-///
-/// # Errors
-///
-/// [`Error::TooFewFiles`] with what is needed.
 pub(crate) fn ensure_files_suffice(source: &Source, connections: u32) -> Result<(), Error> {
     let connections = u64::from(connections);
     let mut needs = vec![("loadgen".to_owned(), connections + FILES_SPARE)];

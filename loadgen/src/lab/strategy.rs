@@ -105,10 +105,6 @@ pub(crate) fn as_file_name(strategy: &str, build: Option<&str>) -> String {
 
 /// The strategies named, in the service's order. When none is named, those that the service calls its headline; all of
 /// them when that is asked for, or the service has no headline.
-///
-/// # Errors
-///
-/// [`Error::Usage`] when no name is given, or one is not in the list; it lists the known ones.
 pub(crate) fn select(known: &[Strategy], named: Option<&[String]>) -> Result<Vec<Strategy>, Error> {
     let Some(named) = named else {
         let headline: Vec<_> = known.iter().filter(|strategy| strategy.headline).cloned().collect();

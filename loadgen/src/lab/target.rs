@@ -16,15 +16,6 @@ const IDENTITY: &str = "/seckill/ensemble";
 const READ_WITHIN: Duration = Duration::from_secs(10);
 
 /// Connects to a service, its database and its ZooKeeper.
-///
-/// # Errors
-///
-/// [`Error::Usage`] when two URLs lead to one instance, or ZooKeeper is not the one of the service. [`Error::Reset`] when the
-/// database is of no service. Those of the service and the servers.
-///
-/// # Cancel safety
-///
-/// Cancelling leaves nothing behind.
 pub(super) async fn connect(target: &TargetSettings) -> Result<(Service, Database, Servers), Error> {
     let service = Service::new(target.urls.clone(), target.admin_token.clone())?;
     let database = Database::connect(&target.database_url).await?;

@@ -25,10 +25,6 @@ impl Servers {
 
     /// The counters of each server with its address; nothing when one of them does not answer `mntr`, as with a server
     /// whose `4lw.commands.whitelist` leaves it out.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancelling loses nothing.
     pub(crate) async fn counters(&self) -> Option<Vec<(String, Counters)>> {
         let mut all = Vec::with_capacity(self.0.len());
         for server in &self.0 {
@@ -40,10 +36,6 @@ impl Servers {
     }
 
     /// Every server with its part in the ensemble, where it says so.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancelling loses nothing.
     pub(crate) async fn modes(&self) -> Vec<ZooKeeperServer> {
         let mut servers = Vec::with_capacity(self.0.len());
         for server in &self.0 {
@@ -55,10 +47,6 @@ impl Servers {
     }
 
     /// The version that the first server which says so runs, such as `3.8.0`.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancelling loses nothing.
     pub(crate) async fn version(&self) -> Option<String> {
         for server in &self.0 {
             let answer = four_letter_word(server, "srvr").await.unwrap_or_default();

@@ -36,10 +36,6 @@ pub fn worse_build(run: &Run<'_>, builds: [&str; 2]) -> Vec<String> {
 
 impl Diff {
     /// Compares runs.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Usage`] if nothing can be compared, a run is given twice, or if the settings differ without `anyway`.
     pub(crate) fn of(old: &[Report], new: &[Report], anyway: bool, metrics: &[&'static Metric]) -> Result<Diff, Error> {
         let differing = settings::differences_of_sides(old, new)?;
         if !differing.is_empty() && !anyway {

@@ -50,10 +50,6 @@ pub(crate) struct Files {
 impl Files {
     /// Makes the folder if it is not there, and leaves what is in it. Done before the trials, so that minutes of work are not
     /// lost for a folder.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::System`] or [`Error::ForeignFolder`] when it cannot be made or written, [`Error::FolderInUse`] when another `loadgen` writes into it.
     pub(crate) fn open(folder: &Path) -> Result<Files, Error> {
         fs::create_dir_all(folder).map_err(Error::system(format!("make the folder {}", folder.display())))?;
         let unwritable = || {
@@ -75,10 +71,6 @@ impl Files {
     }
 
     /// Removes the report of an earlier comparison, which must not pass for the result of this one should it fail.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::System`] when the old files cannot be removed.
     pub(crate) fn remove_old(&self) -> Result<(), Error> {
         let of_goose: Vec<&str> = GooseFormat::value_variants().iter().map(|format| format.extension()).collect();
         let mut old = [JSON, HTML, MARKDOWN, DIFF, JTL].map(|name| self.path(name)).to_vec();
@@ -96,10 +88,6 @@ impl Files {
     }
 
     /// Makes sure that a file can be written that may be elsewhere, and leaves it as it is.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::System`] when it cannot.
     pub(crate) fn ensure_writable(path: &Path) -> Result<(), Error> {
         let is_new = !path.exists();
         let opened = File::options().append(true).create(true).open(path);
@@ -117,10 +105,6 @@ impl Files {
     }
 
     /// Makes the folder that goose writes its reports into.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::System`] when it cannot be made.
     pub(crate) fn goose_reports(&self, format: GooseFormat) -> Result<GooseReports, Error> {
         Ok(GooseReports { folder: self.make(GOOSE)?, format })
     }
@@ -151,20 +135,12 @@ impl Files {
     }
 
     /// Writes everything that is made of a report, the one for programs first: of it all others can be made again.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::System`] when a file cannot be written; those before it are there.
     pub(crate) fn write(&self, report: &Report) -> Result<(), Error> {
         self.write_file(JSON, &json::render(report)?)?;
         self.write_rendered(report)
     }
 
     /// Writes everything but the report for programs.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::System`] when a file cannot be written.
     pub(crate) fn write_rendered(&self, report: &Report) -> Result<(), Error> {
         self.write_file(MARKDOWN, &markdown::render(report, METRICS))?;
         if let Some(builds) = &report.builds {

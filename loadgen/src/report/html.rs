@@ -52,10 +52,6 @@ const SCRIPT: &str = concat!(
 );
 
 /// The whole file.
-///
-/// # Errors
-///
-/// [`Error::Generator`] when the page cannot be made.
 pub(crate) fn render(report: &Report, metrics: &[&Metric]) -> Result<String, Error> {
     let failed = |error: &dyn std::fmt::Display| Error::Generator(format!("the page cannot be made: {error}"));
     let levels = Some(levels(report)).filter(|levels| levels.len() > 1).unwrap_or_default();

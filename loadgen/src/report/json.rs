@@ -19,10 +19,6 @@ use crate::trial::plan::Plan;
 use crate::trial::record::Trial;
 
 /// The whole file.
-///
-/// # Errors
-///
-/// [`Error::Generator`] when a figure cannot be written as JSON.
 pub(crate) fn render(report: &Report) -> Result<String, Error> {
     serde_json::to_string_pretty(report)
         .map(|text| text + "\n")
@@ -59,10 +55,6 @@ fn parse(text: &str) -> Result<Report, String> {
 }
 
 /// The whole output of `diff --json`.
-///
-/// # Errors
-///
-/// [`Error::Generator`] when a figure cannot be written as JSON.
 pub(crate) fn render_diff(diff: &Diff) -> Result<String, Error> {
     serde_json::to_string_pretty(diff)
         .map(|text| text + "\n")

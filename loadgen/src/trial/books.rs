@@ -21,10 +21,6 @@ pub(super) struct Audited {
 }
 
 /// Audits every SKU by itself, and adds the findings up.
-///
-/// # Errors
-///
-/// [`Error::Reset`] when somebody else has started a sale, [`Error::ForeignOrder`], and those of [`Books`].
 pub(super) async fn audit(
     deployment: &Deployment,
     strategy: &Strategy,

@@ -60,10 +60,6 @@ struct Total {
 
 impl Jtl {
     /// Begins a log, or only its summary.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::System`] when the file cannot be made.
     pub(crate) fn create(path: Option<PathBuf>) -> Result<Jtl, Error> {
         let mut jtl = Jtl { log: None, totals: Vec::new() };
         if let Some(path) = path {
@@ -84,10 +80,6 @@ impl Jtl {
 
     /// Adds the requests of a trial, and sees to it that they are on the disk: nothing of them is left to be written while the
     /// next load runs.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::System`] when they cannot be written.
     pub(crate) fn add(&mut self, Ran { trial, tally, released_at }: &Ran) -> Result<(), Error> {
         let name = &trial.name();
         self.write(|writer| {

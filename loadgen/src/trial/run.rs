@@ -67,15 +67,6 @@ pub(crate) struct Ran {
 
 /// Runs one trial. It ends early only if what the sale or its audit needs is missing. What only observes is left out when it
 /// fails.
-///
-/// # Errors
-///
-/// [`Error::Service`], [`Error::Postgres`] or [`Error::Reset`] when a server or an instance fails,
-/// [`Error::ForeignOrder`] when the sale has an order nobody asked for, and those of [`buyers::run`].
-///
-/// # Cancel safety
-///
-/// The buyers give up; the sale stays open in the database, and the next trial opens another.
 #[instrument(skip_all, fields(block = scheduled.block, strategy = strategy.name, users = scheduled.subject.users))]
 pub(crate) async fn trial(
     deployment: &Deployment,

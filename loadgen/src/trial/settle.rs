@@ -46,14 +46,6 @@ impl Activity {
 }
 
 /// The counters of all servers and instances, and the processor time of the instances.
-///
-/// # Errors
-///
-/// [`Error::Service`] when an instance does not answer.
-///
-/// # Cancel safety
-///
-/// Cancelling loses nothing.
 pub(super) async fn snapshot_of(deployment: &Deployment) -> Result<(Snapshot, Vec<ProcessCpu>), Error> {
     let (metrics, servers) = tokio::join!(deployment.service.metrics(), deployment.zookeeper.counters());
     let metrics = metrics?;

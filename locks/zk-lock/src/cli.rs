@@ -210,11 +210,6 @@ impl Cli {
     }
 
     /// Checks the path and reads the credentials and certificates; `variable` reads the environment.
-    ///
-    /// # Errors
-    /// * [`Error::Usage`] when the path can name no lock.
-    /// * [`Error::Usage`] or [`Error::Credentials`] when the credentials are missing or malformed.
-    /// * [`Error::Pem`] when a certificate or key is missing.
     pub(crate) fn resolve(self, variable: impl Fn(&str) -> Option<OsString>) -> Result<Task, Error> {
         if let Some(page) = self.completions.map(Page::Completions).or(self.man.then_some(Page::Manual)) {
             return Ok(Task::Print(page));

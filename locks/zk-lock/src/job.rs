@@ -103,9 +103,6 @@ impl Job {
     }
 
     /// Waits until COMMAND has ended.
-    ///
-    /// # Cancel safety
-    /// Nothing is lost.
     pub(crate) async fn ended(&mut self) -> io::Result<ExitStatus> {
         loop {
             tokio::select! {

@@ -30,9 +30,6 @@ impl ServerSettings {
 }
 
 /// The credentials in the file, or else in the environment, which `variable` reads. `None` if there are none.
-///
-/// # Errors
-/// [`Error::Credentials`] if the file cannot be read. [`Error::Usage`] if the credentials are malformed.
 pub(crate) fn credentials(
     file: Option<&Path>,
     variable: impl Fn(&str) -> Option<OsString>,
@@ -54,9 +51,6 @@ pub(crate) fn session_config(timeout: Duration, connect_within: Duration, auth: 
 }
 
 /// Reads the certificate of the authority, and our own with its key.
-///
-/// # Errors
-/// [`Error::Pem`] if a file cannot be read.
 pub(crate) fn tls(authority: &Path, identity: Option<(&Path, &Path)>) -> Result<Tls, Error> {
     let read = |file: &Path| fs::read_to_string(file).map_err(|source| Error::Pem { file: file.to_owned(), source });
     let tls = Tls::trusting(read(authority)?);

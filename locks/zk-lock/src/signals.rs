@@ -50,9 +50,6 @@ impl Signals {
     }
 
     /// The next signal.
-    ///
-    /// # Cancel safety
-    /// Nothing is lost.
     pub(crate) async fn next(&mut self) -> Signal {
         poll_fn(|cx| {
             let arrived = self.caught.iter_mut().find_map(|(signal, stream)| {
@@ -65,9 +62,6 @@ impl Signals {
     }
 
     /// The next signal that ends a program; others are dropped.
-    ///
-    /// # Cancel safety
-    /// Nothing that it waits for is lost.
     pub(crate) async fn next_ending(&mut self) -> Signal {
         loop {
             let signal = self.next().await;

@@ -13,10 +13,6 @@ pub(crate) struct Account {
 
 impl Account {
     /// The account to switch to: none unless this process is root, else the first of `names` that exists.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Setting`] when this process is root and none of the accounts exists.
     pub(crate) fn unprivileged(names: &[&str]) -> Result<Option<Self>, Error> {
         if !Uid::effective().is_root() {
             return Ok(None);

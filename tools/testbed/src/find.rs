@@ -100,10 +100,6 @@ pub fn java() -> Result<PathBuf, Error> {
 /// The folder of Apache JMeter, with `bin/ApacheJMeter.jar` in it.
 ///
 /// The one of the environment variable `JMETER_HOME` if it is set. Otherwise Debian's comes first, then Homebrew's.
-///
-/// # Errors
-///
-/// [`Error::NotInstalled`] when there is none; [`Error::Misnamed`] when the variable names a folder without it.
 pub(crate) fn jmeter_home() -> Result<PathBuf, Error> {
     let has_jar = |home: &Path| home.join("bin/ApacheJMeter.jar").is_file();
     if let Some(home) =
@@ -122,10 +118,6 @@ pub(crate) fn jmeter_home() -> Result<PathBuf, Error> {
 
 /// The pooler pgbouncer. `make deps-test` unpacks Debian's package and does not install it, because it comes with a service that
 /// starts with the machine.
-///
-/// # Errors
-///
-/// [`Error::NotInstalled`] when there is none.
 pub(crate) fn pgbouncer() -> Result<PathBuf, Error> {
     let mut folders = [unpacked().join("bin")].into_iter().chain(path_folders()).chain([PathBuf::from("/usr/sbin")]);
     folders.find_map(|folder| find_program(&folder.join("pgbouncer"))).ok_or(Error::NotInstalled {

@@ -83,10 +83,6 @@ struct Scale {
 }
 
 /// The picture as SVG.
-///
-/// # Errors
-///
-/// [`Error::Report`] when the drawing library refuses.
 pub(crate) fn render(rows: &[ClosedLoopRow]) -> Result<String, Error> {
     let mut svg = String::new();
     let curves = curves(rows);

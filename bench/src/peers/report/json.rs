@@ -53,10 +53,6 @@ struct JsonReport {
 }
 
 /// An object with an array for each of the two tables.
-///
-/// # Errors
-///
-/// [`Error::Report`] when a figure is none that JSON knows.
 pub(crate) fn render(report: &Report) -> Result<String, Error> {
     let text = serde_json::to_string_pretty(&JsonReport {
         closed_loop: report.rows.iter().map(JsonRow::of).collect(),

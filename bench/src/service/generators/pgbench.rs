@@ -62,14 +62,6 @@ impl Script {
 
 /// Sends a script again and again, over `connections` connections to Postgres, and counts the purchases. Every transaction must
 /// succeed.
-///
-/// # Errors
-///
-/// [`Error::GeneratorMissing`], [`Error::Generator`], [`Error::Testbed`] when there is no Postgres.
-///
-/// # Cancel safety
-///
-/// Dropped, it is killed.
 pub(crate) async fn pgbench(
     database_url: &str,
     script: &Script,

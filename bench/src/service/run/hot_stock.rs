@@ -16,14 +16,6 @@ use crate::results::hot_stock::{HotStockRow, MERGE, Round, Seller, Sold};
 const PATIENCE: [&str; 6] = ["--lock-wait", "20s", "--db-timeout", "25s", "--http-timeout", "29s"];
 
 /// Lets the crowd buy on each side, one after the other, and counts what was ordered.
-///
-/// # Errors
-///
-/// Whatever could not be measured.
-///
-/// # Cancel safety
-///
-/// Dropped, whatever was started is stopped, which blocks for a moment.
 pub(super) async fn round(
     name: &str,
     deployment: &mut Deployment,

@@ -53,9 +53,6 @@ impl Strangers {
     }
 
     /// Waits for a connection whose client knows the secret.
-    ///
-    /// # Cancel safety
-    /// Nothing is lost.
     pub(super) async fn accept(&mut self, listener: &TcpListener) -> Known {
         loop {
             let room_at = self.room_at();

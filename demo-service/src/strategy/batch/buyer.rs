@@ -96,9 +96,6 @@ impl Buyer {
 
 impl Pending {
     /// Waits for the decision. Returns `None` if there is none: the buyer was sent away, or the worker has panicked.
-    ///
-    /// # Cancel safety
-    /// Nothing is lost.
     pub(in crate::strategy) async fn decided(&mut self) -> Option<Decision> {
         (&mut self.decided).await.ok()
     }

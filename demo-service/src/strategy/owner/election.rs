@@ -129,13 +129,6 @@ impl Elections {
     }
 
     /// Returns who owns a SKU. Waits for an owner until `until`. From now on, this instance takes part in the election.
-    ///
-    /// # Errors
-    /// [`LOCK_TIMEOUT`](failure::LOCK_TIMEOUT) if nobody owns the SKU until then, and
-    /// [`LOCK_SERVICE_UNAVAILABLE`](failure::LOCK_SERVICE_UNAVAILABLE) if ZooKeeper does not answer.
-    ///
-    /// # Cancel safety
-    /// Nothing is lost.
     pub(super) async fn owner(self: &Arc<Self>, goods_no: GoodsNo, until: Instant) -> Result<Owner, Failure> {
         let range = self.range(goods_no);
         if !range.is_candidate.swap(true, Ordering::Relaxed) {
@@ -147,12 +140,6 @@ impl Elections {
     }
 
     /// Waits until `until` for the right to hand a batch of a SKU over. The owner of the SKU may change meanwhile.
-    ///
-    /// # Errors
-    /// [`LOCK_TIMEOUT`](failure::LOCK_TIMEOUT).
-    ///
-    /// # Cancel safety
-    /// Nothing is lost.
     pub(super) async fn permit(&self, goods_no: GoodsNo, until: Instant) -> Result<OwnedSemaphorePermit, Failure> {
         let permit = Arc::clone(&self.range(goods_no).permits).acquire_owned();
         let permit = timeout_at(until, permit).await.map_err(|_| self.context.lock_timeout())?;
@@ -241,9 +228,6 @@ impl Elections {
     }
 
     /// Waits until another instance than `leader` leads.
-    ///
-    /// # Cancel safety
-    /// Nothing is lost.
     pub(super) async fn moved(&self, goods_no: GoodsNo, leader: &Address) {
         let range = self.range(goods_no);
         let (mut terms, mut leaders) = (range.term.subscribe(), range.leader.subscribe());

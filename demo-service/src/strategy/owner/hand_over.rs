@@ -58,9 +58,6 @@ impl Elections {
 
     /// Sends purchases to their owner. Calls `tell` with the place of each purchase and what the owner has told of it. Returns
     /// the failure of the purchases that were not told, or `None` if nothing was decided for them.
-    ///
-    /// # Cancel safety
-    /// Dropped, the outcome of the purchases that were not told is unknown.
     async fn send(
         &self,
         owner: &Address,

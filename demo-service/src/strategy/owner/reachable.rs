@@ -16,12 +16,6 @@ const BEYOND: Duration = Duration::from_secs(5);
 
 /// Looks whether the participants of all elections of a database reach this instance. Waits until those that do not are gone, for a little more
 /// than a session timeout: an instance that crashed in another network, such as the last container of this one, is gone by then.
-///
-/// # Errors
-/// [`SetupError::NotReached`] if a participant stays, and [`SetupError::LockRefused`] if ZooKeeper refuses a look.
-///
-/// # Cancel safety
-/// It only reads.
 pub(crate) async fn until_reachable(
     sessions: &SessionPool,
     database: &str,

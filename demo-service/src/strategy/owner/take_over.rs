@@ -42,9 +42,6 @@ pub(super) fn take_over(batches: &Arc<Batches<Arc<Elections>>>, batch: Batch) ->
 
 /// Waits for the decision. Returns `None` if nothing was decided, and nothing was written. If the batch has not begun by the
 /// buyer's deadline, the buyer gives up, and the decision is `late`.
-///
-/// # Cancel safety
-/// Dropped, the buyer gives up, unless the commit was sent.
 async fn decided(mut pending: Pending, late: &Failure) -> Option<Decision> {
     let until = pending.until;
     let decision = tokio::select! {

@@ -60,28 +60,12 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 impl DrainServer {
     /// Starts the server.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Testbed`] when it does not start.
-    ///
-    /// # Cancel safety
-    ///
-    /// What was started is stopped.
     pub(crate) async fn start() -> Result<DrainServer, Error> {
         let server = Arc::new(ZooKeeper::start(ZooKeeperConfig::default()).await?);
         Ok(DrainServer { server, drains: 0 })
     }
 
     /// Lets `waiters` contenders of `sessions` sessions in turn queue for one lock, and lets each hold it once.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Drain`] when a waiter fails, or the machine does not get through with it in time.
-    ///
-    /// # Cancel safety
-    ///
-    /// The sessions end, and with them whatever they have on the server.
     pub(crate) async fn drain(&mut self, recipe: Recipe, waiters: u32, sessions: u32) -> Result<Point, Error> {
         self.drains += 1;
         let path = format!("{}/{:04}", simulation::PARENT, self.drains);

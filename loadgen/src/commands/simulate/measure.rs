@@ -18,14 +18,6 @@ const WARM_UPS: u32 = 2;
 const WARM_UP_WAITERS: u32 = 50;
 
 /// Measures a drain of every recipe with every number of waiters on a throwaway server.
-///
-/// # Errors
-///
-/// [`Error::Testbed`] when the server does not start, [`Error::Drain`] when a drain fails.
-///
-/// # Cancel safety
-///
-/// The server is stopped.
 pub(super) async fn measure(
     recipes: &[Recipe],
     numbers: &[u32],

@@ -23,10 +23,6 @@ pub(super) struct EnvFile {
 
 impl EnvFile {
     /// Removes the file of an earlier lab, and makes sure that there can be a new one.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Usage`] if something else has the name; [`Error::System`] when the file cannot be removed or written.
     pub(super) fn prepare(path: &Path) -> Result<EnvFile, Error> {
         let shown = path.display();
         match fs::metadata(path) {
@@ -46,10 +42,6 @@ impl EnvFile {
     }
 
     /// Writes the file as a whole. Only its owner may read it, as it has the administrator's token.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::System`] when it cannot be written.
     pub(super) fn write(&mut self, text: &str) -> Result<(), Error> {
         let unfinished = unfinished(&self.path);
         // One that an earlier lab left may be readable for others.

@@ -48,9 +48,6 @@ impl fmt::Display for Number {
 }
 
 impl Pace {
-    /// # Errors
-    ///
-    /// [`Error::Usage`] for times that are not in whole seconds.
     pub(super) fn of(model: LoadModel, users: u32) -> Result<Pace, Error> {
         let pace = Pace { threads: users, loops: Some(1), rampup_s: 0, duration_s: None, rate: None };
         match model {

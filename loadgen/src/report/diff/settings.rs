@@ -6,10 +6,6 @@ use crate::error::Error;
 use crate::report::Report;
 
 /// Everything in which two sides of runs differ before any figure is looked at.
-///
-/// # Errors
-///
-/// [`Error::Usage`] if a side has no run, or one run twice: it would count as two measurements.
 pub(super) fn differences_of_sides(old: &[Report], new: &[Report]) -> Result<Vec<String>, Error> {
     let mut found = Vec::new();
     for (side, reports) in [("old", old), ("new", new)] {

@@ -93,10 +93,6 @@ struct Expected {
 }
 
 /// The JSON, in which nothing can end the script element that holds it.
-///
-/// # Errors
-///
-/// When a figure cannot be written as JSON.
 pub(super) fn embed(report: &Report) -> Result<String, serde_json::Error> {
     let mut names: Vec<String> = report.results.iter().map(StrategyResult::name).collect();
     names.dedup();

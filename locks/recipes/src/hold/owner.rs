@@ -189,10 +189,6 @@ impl fmt::Debug for Owner {
 }
 
 /// Returns how the owner of a slot gets the lock in `mode`.
-///
-/// # Errors
-/// [`Error::HoldLost`] while the owner has guards of a lost hold. [`Error::Upgrade`] if the owner only has a shared hold and asks
-/// for an exclusive one.
 fn entry_to(slot: &Arc<Slot>, queue: &LockQueue, mode: Mode) -> Result<Entry, Error> {
     slot.look(|exclusive, shared| {
         let Some(hold) = (match mode {

@@ -147,12 +147,6 @@ impl Turn {
     }
 
     /// Hands the hold over to the next member, lets it linger, or releases it. Passes the turn on in all cases.
-    ///
-    /// # Errors
-    /// As [`LockGuard::release`](crate::LockGuard::release).
-    ///
-    /// # Cancel safety
-    /// If the future is dropped, the next member gets the turn. If a node is left, the reaper deletes it.
     pub(crate) async fn release(self) -> Result<(), Error> {
         self.release_as(Event::LetsGo).await
     }
@@ -190,9 +184,6 @@ impl Turn {
 
     /// Passes the turn on unused, with the place in the queue or the hold that came with it. If no member takes it, its node is
     /// deleted.
-    ///
-    /// # Errors
-    /// As [`Contender::withdraw`].
     pub(crate) async fn give_up(mut self) -> Result<(), Error> {
         let asks = self.tell_of_the_end();
         match std::mem::take(&mut self.had) {

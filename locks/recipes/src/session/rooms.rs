@@ -116,9 +116,6 @@ impl Rooms {
     }
 
     /// Returns room for the nodes of one acquire of the lock at `path`. Waits for it, unless this is a `try`.
-    ///
-    /// # Errors
-    /// [`Error::NoRoom`] if the nodes can never have it, or if a `try` cannot have it now.
     pub(crate) async fn room(&self, path: &str, bytes: usize, is_try: bool) -> Result<Room, Error> {
         if let Some(room) = self.lent(bytes) {
             return Ok(room);

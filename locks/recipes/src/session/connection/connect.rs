@@ -37,9 +37,6 @@ pub(crate) struct Connector {
 
 impl Connector {
     /// Returns a connector.
-    ///
-    /// # Errors
-    /// [`Error::InvalidTls`] or [`Error::InvalidConnectString`] for settings that can never work.
     pub(crate) fn new(connect_string: &str, config: &SessionConfig) -> Result<Self, Error> {
         let tls = config.tls_settings().map(|tls| tls.encryption(connect_string)).transpose()?;
         servers::check_schemes(connect_string, tls.is_some())?;

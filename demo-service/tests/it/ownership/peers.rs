@@ -69,7 +69,7 @@ pub(super) struct Owner {
 impl Owner {
     pub(super) async fn elect(lab: &Lab) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let id = json!({ "at": listener.local_addr().unwrap().to_string(), "secret": "" });
+        let id = json!({ "at": listener.local_addr().unwrap().to_string(), "loopback": "", "secret": "" });
         let (sender, batches) = mpsc::unbounded_channel::<Received>();
         let receive = async move |Json(batch): Json<Value>| {
             if batch["goods_no"] != 1 {

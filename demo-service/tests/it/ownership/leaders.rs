@@ -31,7 +31,7 @@ async fn assert_few_requests(instance: &Instance) {
 async fn buyers_of_an_owner_that_is_gone_spare_zookeeper() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--lock-wait", "2s"]).await;
-    let nowhere = json!({ "at": "127.0.0.1:1", "secret": "" }).to_string();
+    let nowhere = json!({ "at": "127.0.0.1:1", "loopback": "", "secret": "" }).to_string();
     let term = election(&lab, 1).await.with_id(nowhere).unwrap().lead().await.unwrap();
     assert_few_requests(&instance).await;
     drop(term);

@@ -18,7 +18,7 @@ use crate::lab::Lab;
 async fn the_batches_of_a_range_on_their_way_have_a_bound() {
     let lab = Lab::new().await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let id = json!({ "at": listener.local_addr().unwrap().to_string(), "secret": "" }).to_string();
+    let id = json!({ "at": listener.local_addr().unwrap().to_string(), "loopback": "", "secret": "" }).to_string();
     let instance = lab.start(&["--lock-wait", "6s", "--db-timeout", "7s"]).await;
     let term = election(&lab, 1).await.with_id(id).unwrap().lead().await.unwrap();
     let range: Vec<_> = (0..20).map(|number| 1 + 16 * number).collect();

@@ -142,6 +142,13 @@ fn two_comparisons_never_write_into_one_folder() {
     first.signal(Signal::SIGKILL);
     first.wait();
     let fourth = finish(folder.loadgen_throwaway(args("1")).arg("--demo-service").arg(demo_service()));
-    assert!([Some(0), Some(4)].contains(&fourth.code), "{:?} {}{}", fourth.code, fourth.stdout, fourth.stderr);
+    // What it found is not the subject, and ten buyers on a busy machine may leave it undecided.
+    assert!(
+        fourth.stdout.ends_with("report: report/report.html\n"),
+        "{:?} {}{}",
+        fourth.code,
+        fourth.stdout,
+        fourth.stderr
+    );
     assert_eq!(folder.report()["trials"].as_array().unwrap().len(), 1);
 }

@@ -160,6 +160,8 @@ pub(crate) enum OnRevoke {
     Stop,
     /// Prints a warning and lets it run on
     Warn,
+    /// Nothing. The node of the hold is not watched, so its deletion is noticed at the release
+    Ignore,
 }
 
 /// What the program is to do.
@@ -330,7 +332,7 @@ mod tests {
             (vec!["zk-lock", "--zookeeper", "zk:2181", "--revoke", "/a", "--at-least", "5s"], "cannot be used with"),
             (vec!["zk-lock", "--zookeeper", "zk:2181", "--revoke", "/a", "--list", "/a"], "cannot be used with"),
             (with_place(&["--revoke", "/a"]), "cannot be used with"),
-            (with_place(&["--on-revoke", "obey", "ls"]), "[possible values: stop, warn]"),
+            (with_place(&["--on-revoke", "obey", "ls"]), "[possible values: stop, warn, ignore]"),
             (vec!["zk-lock", "--zookeeper", "zk:2181", "--list", "/a", "--recipe", "read"], "cannot be used with"),
             (vec!["zk-lock", "--zookeeper", "zk:2181", "ls"], "--path"),
             (with_place(&["--ca", "ca.pem", "--cert", "me.pem", "ls"]), "--key"),

@@ -100,6 +100,9 @@ impl Watch<'_> {
 
     /// Waits until somebody asks for the lock. An error says that somebody has deleted the node of the hold instead.
     async fn request(&self) -> Result<(), LostReason> {
+        if self.settings.on_revoke == OnRevoke::Ignore {
+            return pending().await;
+        }
         let revocation = self.held.revocation();
         match revocation.requested().await {
             Ok(()) => Ok(()),
@@ -123,7 +126,9 @@ impl Watch<'_> {
                 job.forward(Signal::SIGTERM);
                 self.notices.say(format_args!("somebody asks for {path}, and the command is asked to stop"));
             }
-            OnRevoke::Warn => self.notices.say(format_args!("somebody asks for {path}, and the command goes on")),
+            OnRevoke::Warn | OnRevoke::Ignore => {
+                self.notices.say(format_args!("somebody asks for {path}, and the command goes on"))
+            }
         }
     }
 

@@ -60,7 +60,8 @@ pub(crate) async fn run(settings: &ServiceBenchSettings) -> Result<Exit, Error> 
                 crowd.rounds.push(round);
             }
         }
-        let (service, bare) = (deployment.service(DB_CONNECTIONS).await?, deployment.bare().await?);
+        let service = deployment.service(DB_CONNECTIONS).await?;
+        let bare = deployment.bare().await?;
         let look = |url: &str| format!("{url}/goods/{GOODS_NO}");
         for row in &mut results.looks {
             let load =
@@ -120,7 +121,8 @@ async fn purchases_at(
     ledgers: &mut Vec<Ledger>,
 ) -> Result<Pair, Error> {
     let served = deployment.service(buyers).await?;
-    let (url, database_url) = (format!("{}/goods-stock/{GOODS_NO}", served.url), deployment.database_url.clone());
+    let url = format!("{}/goods-stock/{GOODS_NO}", served.url);
+    let database_url = deployment.database_url.clone();
     let service = async || wrk(&url, buyers, seconds, ExpectedAnswers::Successes).await;
     let sale = deployment.sale_of(GOODS_NO).await?;
     let floor = async || pgbench(&database_url, &Script::purchase((GOODS_NO, sale)), buyers, seconds).await;

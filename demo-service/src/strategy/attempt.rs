@@ -261,13 +261,16 @@ impl<'a> Attempt<'a> {
     /// Writes the order and its key.
     pub(super) async fn write_order(&mut self, sold: Vec<OrderLine>) -> Result<Written, Failure> {
         self.about_to_write();
-        let (strategy, instance) = (self.context.strategy, &*self.context.shared.instance);
+        let strategy = self.context.strategy;
+        let instance = &*self.context.shared.instance;
         let (cart, key) = (&self.call.purchase.cart, self.call.purchase.key.as_ref());
         let insert = self.transaction.insert_order(NewOrder { strategy, instance, key, cart, lines: &sold });
         // With a key, the insert may wait for another purchase under the same key. Without one, it waits for nobody.
         let transaction = if key.is_some() { self.call.wait(insert).await?? } else { insert.await? };
         let transaction = transaction.ok_or_else(Failure::repeated)?;
-        let (order_id, strategy, instance) = (transaction.order_id, strategy.to_owned(), instance.to_owned());
+        let order_id = transaction.order_id;
+        let strategy = strategy.to_owned();
+        let instance = instance.to_owned();
         if let Some(visit) = &mut self.visit {
             visit.wrote(order_id);
         }

@@ -202,6 +202,7 @@ pub async fn history(
 ) -> Result<Json<HistoryView>, Failure> {
     let Query(query) = query?;
     let limit = usize::try_from(query.limit).unwrap_or(PAGE_MAX).min(PAGE_MAX);
-    let (instance, page) = (app.config.instance.clone(), app.shared.history.page(query.from, limit));
+    let instance = app.config.instance.clone();
+    let page = app.shared.history.page(query.from, limit);
     Ok(Json(HistoryView { instance, clock: clock::id(), page }))
 }

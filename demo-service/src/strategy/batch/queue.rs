@@ -57,7 +57,9 @@ pub(super) fn join(
     let queue = waiting.entry(goods_no).or_default();
     let join = |(request, (answer, decided), waiting): (Request, _, _)| {
         *arrived += 1;
-        let (number, until, commit) = (*arrived, request.until, request.commit.clone());
+        let number = *arrived;
+        let until = request.until;
+        let commit = request.commit.clone();
         // Under the lock, so that the times grow with the numbers.
         let asked = Moment::now();
         queue.insert(number, (waiting, Buyer { number, asked, request, answer }));

@@ -1,11 +1,11 @@
-# Short names for the commands that are used most. ARGS is appended to the command: make demo ARGS='--help'.
+# Short names for common commands. ARGS is appended to the command: make demo ARGS='--help'.
 
 CARGO_DENY_VERSION := 0.20.2
-# That of the crate gungraun in Cargo.toml: others refuse each other.
+# Must equal gungraun's version in Cargo.toml.
 GUNGRAUN_VERSION := 0.20.0
 CRITCMP_VERSION := 0.1.8
 SQLX_CLI_VERSION := 0.9.0
-# For a kind that it does not know, it only says so and ends with 0.
+# It only reports an unknown kind, and ends with 0.
 KUBERNETES_VALIDATE := target/workflow-python/bin/kubernetes-validate --strict --quiet -k 1.34 -k 1.37
 ARGS ?=
 BASE ?=
@@ -42,14 +42,14 @@ demo-programs: deps
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' locks/recipes/Cargo.toml)
 TEST := cargo test --locked --workspace --no-fail-fast
 
-# They are meant for a server of the user's, and would reach the throwaway ones.
+# These settings of the user's server would also apply to the throwaway ones.
 ifeq ($(DATABASE_URL),)
 unexport PGSSLMODE PGSSLROOTCERT PGSSLCERT PGSSLKEY PGOPTIONS PGAPPNAME
 endif
 
-# The unit tests and the models compute, the others mostly wait for servers. So both run side by side, and of the others one more
-# than there are cores.
-test: deps-test ## run every test, also after one that fails; ARGS chooses: ARGS='--test it -- keys'
+# The unit tests and the models compute, the others mostly wait for servers. So both groups run at once, and the others use one
+# thread more than there are cores.
+test: deps-test ## run every test, even after a failure; ARGS chooses: ARGS='--test it -- keys'
 ifneq ($(strip $(ARGS)),)
 	$(TEST) $(ARGS)
 else
@@ -63,11 +63,11 @@ else
 	exit $$failed
 endif
 
-# Make passes STRESS_SECONDS and STRESS_SEED on in the environment.
+# Make exports STRESS_SECONDS and STRESS_SEED.
 stress: deps ## stress the locks with random faults for ten minutes; STRESS_SECONDS sets the time, STRESS_SEED the choices
 	STRESS_SECONDS=$${STRESS_SECONDS:-600} cargo test --locked -p zk-recipes --test stress -- --nocapture $(ARGS)
 
-reconnects: deps ## measure over which round trips a hold survives a reconnect: the table of locks/GUARANTEES.md
+reconnects: deps ## measure up to which round trip a hold survives a reconnect: the table of locks/GUARANTEES.md
 	cargo run --locked -p zk-recipes --example reconnects
 
 check: deps-check cargo-deny site ## formatting, lints, documentation, prose, licences and sources of dependencies, workflows, scripts, manifests
@@ -82,7 +82,7 @@ check: deps-check cargo-deny site ## formatting, lints, documentation, prose, li
 	cargo test --locked -p tidy --test it -- documents:: names:: prose:: tidy::
 	cargo deny check bans licenses sources
 
-# The documents lead to the sample report and to the documentation of the crates, which are copied.
+# The documents link to the sample report and to the documentation of the crates, so both are copied.
 site: deps-check ## write the documents, the sample report and the documentation of the crates to target/site
 	rm -rf target/site
 	target/workflow-python/bin/sphinx-build --fail-on-warning --quiet -c .github/pages -d target/site-read . target/site
@@ -90,44 +90,44 @@ site: deps-check ## write the documents, the sample report and the documentation
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps
 	cp -R target/doc target/site/api
 
-sqlx: deps sqlx-cli ## write .sqlx anew, after a change of migrations or queries
+sqlx: deps sqlx-cli ## write .sqlx again, after a change of migrations or queries
 	cargo run --quiet -p testbed -- -- sh -ec ' \
 		cargo sqlx migrate run --source migrations; \
 		SQLX_OFFLINE=false cargo sqlx prepare --workspace -- --all-targets'
 
-bench: deps-bench gungraun-runner ## run the benchmarks; with ARGS those of wall clock only: ARGS='-- handover/mutex'
+bench: deps-bench gungraun-runner ## run the benchmarks; with ARGS only those that take times: ARGS='-- handover/mutex'
 	cargo bench --locked -p bench $(ARGS)
 ifeq ($(strip $(ARGS)),)
 	@if command -v valgrind >/dev/null; then set -x; cargo bench --locked -p bench --bench instructions; \
 	else echo 'bench: there is no valgrind here, so no instructions were counted' >&2; fi
 endif
 
-bench-once: deps-bench gungraun-runner ## run once, unmeasured, the benchmarks that make test leaves out: instructions
+bench-once: deps-bench gungraun-runner ## run the benchmarks that make test leaves out once, unmeasured: instructions
 	cargo test --locked --workspace --bench instructions
 
-# Make passes BASE on in the environment, where a quote in it does no harm.
+# Make exports BASE, so a quote in it does no harm.
 bench-compare: ## compare the benchmarks of the work tree with those of a revision: BASE=main; ARGS=instructions or ARGS='times handover/mutex'
 	@$(if $(strip $(BASE)),,echo 'usage: make bench-compare BASE=<revision>' >&2; exit 64)
 	@$(MAKE) --no-print-directory deps-bench gungraun-runner critcmp
 	@scripts/bench-compare.sh "$$BASE" $(ARGS)
 
-msrv: ## build the lock library and zk-lock with the least Rust version that they promise
+msrv: ## build the lock library and zk-lock with the oldest Rust version that they promise
 	rustup toolchain install $(MSRV) --profile minimal
 	RUSTUP_TOOLCHAIN=$(MSRV) cargo check --locked --target-dir target/msrv -p zk-recipes-protocol -p zk-recipes -p zk-lock
 	RUSTUP_TOOLCHAIN=$(MSRV) cargo check --locked --target-dir target/msrv --no-default-features -p zk-recipes
 
-# Cargo builds the library and the programs of what it packs, and no example.
-package: ## build what crates.io would get, with its examples, and upload nothing
+# Cargo builds the libraries and programs of the packed crates, but no examples.
+package: ## build the crates as packed for crates.io, with their examples, and upload nothing
 	cargo publish --workspace --dry-run --locked
 	./scripts/packed-examples.sh
 
-check-model: ## follow more contenders and faults through the model of the locks than make test has time for
+check-model: ## run the model of the locks with more contenders and faults than make test has time for
 	cargo test --locked -p zk-recipes-protocol --test wide
 
-bench-peers: deps-test ## measure the locks beside those of Curator, kazoo and zookeeper-client
+bench-peers: deps-test ## measure the locks, and those of Curator, kazoo and zookeeper-client
 	cargo run --release --locked -p bench --bin bench-peers -- $(ARGS)
 
-bench-service: deps-bench ## measure the service beside pgbench and a bare handler, and loadgen beside wrk
+bench-service: deps-bench ## compare the service with pgbench and a bare handler, and loadgen with wrk
 	cargo build --release --locked --workspace --bins
 	./target/release/bench-service $(ARGS)
 
@@ -140,7 +140,7 @@ PAIRS ?= 12
 AGAIN := ./target/release/loadgen compare --strategies zk-naive,zk-mutex,zk-cohort,pg-conditional,pg-merge --trials 8 --quiet
 TWICE := --demo-service A=target/release/demo-service --demo-service B=target/release/demo-service
 
-# Status 1 is a false verdict, which is counted, and 4 a machine that is too slow for times.
+# Status 1 is a false verdict, which is counted. Status 4 means that the machine is too slow to time anything.
 false-verdicts: demo-programs ## measure the same programs RUNS times, and PAIRS times as two builds, and count how often they are called worse
 	for run in $$(seq -w $(RUNS)); do \
 		$(AGAIN) --out target/false-verdicts/runs/$$run || [ $$? -eq 4 ] || exit; \

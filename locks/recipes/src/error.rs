@@ -386,7 +386,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_has_its_cause_as_its_source_and_several_tell_all_of_theirs() {
+    fn an_error_has_its_cause_as_source_and_tells_all_failures() {
         let refused = || Error::refused("create", "/locks/a", zookeeper_client::Error::BadVersion);
         assert_eq!(refused().to_string(), "ZooKeeper refused to create /locks/a");
         let cause = refused().source().unwrap().to_string();

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_grow_with_the_hand_overs_of_a_grant_and_more_with_the_next_grant() {
+    fn tokens_grow_with_hand_overs_and_more_with_grants() {
         let (first, second) = (FencingToken::new(7), FencingToken::new(8));
         let in_order = [first, first.after_handovers(1), first.after_handovers(10), second, second.after_handovers(1)];
         assert!(in_order.is_sorted_by(|earlier, later| earlier < later));

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_head_of_the_queue_keeps_the_lock_busy_while_another_contender_of_its_session_waits() {
+    fn the_lock_is_busy_while_a_second_contender_waits() {
         let mut local = LocalQueue { waiting: 2, ..LocalQueue::default() };
         local.note_look(false);
         assert!(local.is_busy, "the next newcomer would list the whole queue in vain");
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_is_complete_at_its_share_of_those_who_wait() {
+    fn a_batch_is_complete_at_its_share_of_the_waiters() {
         assert!(!batch(2).is_complete(3 * SHARE, BATCHING));
         assert!(batch(3).is_complete(3 * SHARE, BATCHING));
         assert!(batch(2).is_complete(3 * SHARE - 1, BATCHING), "one of those who wait was served");
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_joins_in_the_order_of_arrival_and_the_next_one_begins_empty() {
+    fn a_batch_joins_in_order_of_arrival_and_the_next_is_empty() {
         let mut batch = batch(3);
         assert_eq!(batch.take(), [0, 1, 2].map(ContenderId));
         assert_eq!(batch.take(), []);

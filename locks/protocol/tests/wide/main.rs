@@ -46,13 +46,13 @@ fn three_contenders_withstand_nodes_that_are_deleted_by_hand() {
 }
 
 #[test]
-fn four_contenders_of_one_session_hand_the_lock_over_or_rely_on_their_numbers() {
+fn four_contenders_of_one_session_exclude_each_other() {
     Lab::new(&[(Lock, 0), (Lock, 0), (Lock, 0), (Lock, 0)], Faults::NONE).check(1_393_480);
     Lab::new(&[(Handoff, 0), (Handoff, 0), (Handoff, 0), (Handoff, 0)], Faults::NONE).check(660_646);
 }
 
 #[test]
-fn a_contender_of_apache_curator_excludes_ours_and_is_served_among_them() {
+fn a_contender_of_curator_excludes_ours_and_is_served() {
     let beside = |users: &[(Program, usize)], faults| Lab { has_curator: true, ..Lab::new(users, faults) };
     let faults = Faults { cuts: 1, drops: 1, ..Faults::NONE };
     beside(&[(Lock, 0), (Handoff, 1)], faults).check(326_885);

@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_loss_that_is_the_cause_is_left_out_of_what_else_went_wrong() {
+    fn a_failure_that_is_the_cause_is_not_told_twice() {
         let cause = lost("/a", LostReason::Silence);
         let mut failures = vec![lost("/a", LostReason::Closed), lost("/b", LostReason::Silence)];
         failures.push(lost("/a", LostReason::Silence));

@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_leases_of_who_has_the_turn_wait_if_they_were_made_in_it() {
+    fn leases_that_were_made_in_the_present_turn_wait() {
         let lease = |name: &str, session, token| Participant {
             path: format!("/a/leases/{name}-lease-{token:010}"),
             kind: ParticipantKind::Lease,

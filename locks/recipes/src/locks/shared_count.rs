@@ -288,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn after_a_lost_reply_only_another_value_in_the_very_next_version_proves_that_ours_was_refused() {
+    fn another_value_in_the_next_version_proves_that_a_set_failed() {
         let count = |value, version| VersionedCount { value, version };
         for (previous, value, found, expected) in [
             (count(5, 1), 6, count(7, 2), true),

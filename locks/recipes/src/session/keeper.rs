@@ -335,7 +335,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_state_of_a_connection_tells_why_the_session_has_ended() {
+    fn the_last_state_of_a_connection_tells_why_the_session_ended() {
         for (state, is_used, reason) in [
             (SessionState::Expired, true, Some(LostReason::Expired)),
             (SessionState::AuthFailed, true, Some(LostReason::CredentialsRefused)),

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_exchanged_since_greater_totals_is_nothing_and_sums_are_of_every_field() {
+    fn differences_of_traffic_are_never_negative_and_sums_complete() {
         let less = Traffic { requests: 1, notifications: 2, bytes_sent: 3, bytes_received: 4 };
         let more = Traffic { requests: 10, notifications: 20, bytes_sent: 30, bytes_received: 40 };
         let difference = Traffic { requests: 9, notifications: 18, bytes_sent: 27, bytes_received: 36 };

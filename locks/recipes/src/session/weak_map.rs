@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn those_who_use_one_key_at_a_time_share_its_value() {
+    fn concurrent_users_of_a_key_share_its_value() {
         let registry = WeakMap::<&str, Mutex<u32>>::default();
         let one = registry.at("/a", Mutex::default);
         *one.lock() += 1;

@@ -22,7 +22,7 @@ async fn acl_of(lab: &Lab, path: &str) -> Vec<(Permission, String, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_session_s_acl_is_given_to_the_nodes_of_every_recipe_and_their_parents() {
+async fn the_nodes_and_parents_of_every_recipe_have_the_session_s_acl() {
     for recipe in RECIPES {
         let lab = Lab::open().await;
         let acl = Acl::of("ip", "127.0.0.1", Permissions::ALL);
@@ -48,7 +48,7 @@ async fn a_parent_and_a_leaf_get_each_their_own_acl() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_acl_for_what_can_be_no_path_of_a_node_is_refused_before_anything_is_sent() {
+async fn an_acl_for_an_impossible_path_is_refused_before_any_request() {
     let lab = Lab::open().await;
     for path in ["/shop/", "shop", "/", ""] {
         let config = shop().with_acl_of("/good", Acl::open()).with_acl_of(path, Acl::creator());
@@ -58,7 +58,7 @@ async fn an_acl_for_what_can_be_no_path_of_a_node_is_refused_before_anything_is_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_node_of_a_naive_lock_gets_the_acl_of_its_path_and_that_of_a_contender_the_session_s() {
+async fn a_naive_lock_has_the_acl_of_its_path_and_not_the_session_s() {
     let lab = Lab::open().await;
     let local = || Acl::of("ip", "127.0.0.1", Permissions::ALL);
     let config = SessionConfig::default().with_acl_of("/locks/naive", local()).with_acl_of("/locks/mutex", local());
@@ -71,7 +71,7 @@ async fn the_node_of_a_naive_lock_gets_the_acl_of_its_path_and_that_of_a_contend
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_of_one_user_is_closed_to_others_and_open_to_the_same_user() {
+async fn a_lock_of_one_user_is_closed_to_others() {
     let lab = Lab::open().await;
     let (mine, same, stranger) = (connect(&lab, shop()).await, connect(&lab, shop()).await, lab.session().await);
     let held = Mutex::new(&mine, "/locks/mutex").unwrap().acquire().await.unwrap();
@@ -91,7 +91,7 @@ async fn lab_as_shop(lab: &Lab) -> Client {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn credentials_that_the_server_does_not_know_are_refused_without_waiting_and_an_acl_needs_some() {
+async fn unknown_credentials_are_refused_at_once() {
     let lab = Lab::open().await;
     let config = SessionConfig::default().with_auth(Auth::new("no-such-scheme", "x"));
     let refused = soon("the refusal", Session::connect(lab.connect_string(), config)).await;
@@ -102,7 +102,7 @@ async fn credentials_that_the_server_does_not_know_are_refused_without_waiting_a
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn when_the_queue_cannot_be_listed_the_cause_is_told_and_no_node_stays() {
+async fn a_queue_that_cannot_be_listed_is_told_and_no_node_stays() {
     let lab = Lab::open().await;
     hidden_parent(&lab, Permission::CREATE | Permission::DELETE).await;
     let session = lab.session().await;
@@ -113,7 +113,7 @@ async fn when_the_queue_cannot_be_listed_the_cause_is_told_and_no_node_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn when_the_clean_up_is_refused_as_well_the_first_cause_is_told_and_the_node_goes_with_the_session() {
+async fn a_refused_clean_up_tells_the_first_cause() {
     let lab = Lab::open().await;
     hidden_parent(&lab, Permission::CREATE).await;
     let session = lab.session().await;

@@ -94,7 +94,7 @@ impl Lab {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_contender_whose_node_was_adopted_and_released_before_it_saw_its_answer_is_not_granted_by_that_node() {
+async fn a_node_that_another_adopted_and_released_grants_nobody() {
     let lab = Lab::open().await;
     lab.lock().acquire().await.unwrap().release().await.unwrap();
     let mut unaware = lab.unaware().await;
@@ -145,7 +145,7 @@ async fn a_second_create_is_not_judged_by_the_look_of_the_first() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_its_owner_deletes_while_another_claim_looks_for_one_is_not_adopted() {
+async fn a_node_that_its_owner_deletes_during_a_search_is_not_adopted() {
     let lab = Lab::open().await;
     let held = lab.lock().acquire().await.unwrap();
     lab.revoke(&lab.children().await[0]).await;
@@ -164,7 +164,7 @@ async fn a_node_that_its_owner_deletes_while_another_claim_looks_for_one_is_not_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn contenders_that_lose_their_replies_together_have_one_node_each_whichever_are_revoked() {
+async fn contenders_that_lose_replies_together_have_one_node_each() {
     // Each searches the nodes of all.
     const CONTENDERS: usize = 90;
     let lab = Lab::open().await;
@@ -192,7 +192,7 @@ async fn contenders_that_lose_their_replies_together_have_one_node_each_whicheve
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deletion_that_is_repeated_after_a_search_spares_the_next_node_of_that_name() {
+async fn a_repeated_deletion_spares_the_next_node_of_that_name() {
     const DEADLINE: Duration = Duration::from_millis(200);
     let lab = Lab::open().await;
     lab.raw.mkdir(PATH, &CreateMode::Persistent.with_acls(Acls::anyone_all())).await.unwrap();

@@ -51,7 +51,7 @@ fn handed(acquiring: Acquiring) -> LockGuard {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_node_stands_for_all_of_a_process_and_a_hand_over_sends_nothing() {
+async fn one_node_stands_for_a_process_and_a_hand_over_sends_nothing() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let lock = cohort(&session).with_max_tenure(LONG);
@@ -72,7 +72,7 @@ async fn one_node_stands_for_all_of_a_process_and_a_hand_over_sends_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_locks_of_one_session_at_one_path_are_one_cohort_and_other_sessions_are_others() {
+async fn all_locks_of_a_session_at_a_path_are_one_cohort() {
     let lab = Lab::open().await;
     let (session, other) = (lab.session().await, lab.session().await);
     let held = cohort(&session).with_max_tenure(LONG).acquire().await.unwrap();
@@ -93,7 +93,7 @@ async fn all_locks_of_one_session_at_one_path_are_one_cohort_and_other_sessions_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn those_who_queue_in_another_way_are_another_cohort_and_exclude_this_one() {
+async fn contenders_that_queue_in_another_way_exclude_this_cohort() {
     for is_kazoo in [false, true] {
         let lab = Lab::open().await;
         let session = lab.session().await;
@@ -113,7 +113,7 @@ async fn those_who_queue_in_another_way_are_another_cohort_and_exclude_this_one(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cohort_and_a_plain_mutex_exclude_each_other_in_the_order_of_arrival() {
+async fn a_cohort_and_a_plain_mutex_are_granted_in_order_of_arrival() {
     let lab = Lab::open().await;
     let (session, other) = (lab.session().await, lab.session().await);
     let (lock, mutex) = (cohort(&session), Mutex::new(&other, PATH).unwrap());
@@ -129,7 +129,7 @@ async fn a_cohort_and_a_plain_mutex_exclude_each_other_in_the_order_of_arrival()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tokens_grow_with_every_hand_over_and_from_one_process_to_the_next() {
+async fn tokens_of_a_cohort_grow_within_and_between_processes() {
     let lab = Lab::open().await;
     let locks = [lab.session().await, lab.session().await].map(|session| cohort(&session).with_max_tenure(LONG));
     let mut tokens: Vec<FencingToken> = vec![];
@@ -158,7 +158,7 @@ async fn tokens_grow_with_every_hand_over_and_from_one_process_to_the_next() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_try_is_refused_without_a_request_while_anybody_of_the_cohort_holds_or_waits() {
+async fn a_try_is_refused_without_a_request_while_its_cohort_holds() {
     let lab = Lab::open().await;
     let (session, other) = (lab.session().await, lab.session().await);
     let lock = cohort(&session);

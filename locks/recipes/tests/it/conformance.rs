@@ -30,7 +30,7 @@ async fn a_guard_holds_within_its_scope_and_not_after_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_waiting_contender_survives_a_server_that_is_stopped_and_started_again() {
+async fn a_waiting_contender_survives_a_restart_of_the_server() {
     let mut server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let config = || SessionConfig::default().with_timeout(Duration::from_secs(20));
     for recipe in RECIPES {
@@ -55,7 +55,7 @@ async fn a_waiting_contender_survives_a_server_that_is_stopped_and_started_again
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_holder_whose_session_expires_knows_it_before_the_next_contender_is_granted() {
+async fn a_holder_knows_of_its_expiry_before_the_next_grant() {
     let quick = ZooKeeperConfig { tick_time: Duration::from_millis(500), ..ZooKeeperConfig::default() };
     let server = ZooKeeper::start(quick).await.unwrap();
     for recipe in RECIPES {
@@ -125,7 +125,7 @@ async fn contend(servers: String, lock: impl Fn(&Session) -> zk_recipes::AnyLock
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn with_the_ensemble_away_nobody_works_and_with_two_of_three_servers_back_work_goes_on() {
+async fn nobody_works_without_the_ensemble_and_all_do_after_it() {
     let config = EnsembleConfig { tick_time: Duration::from_millis(500), ..EnsembleConfig::default() };
     let mut ensemble = Ensemble::start(config).await.unwrap();
     let ledgers = [Arc::new(Ledger::default()), Arc::new(Ledger::default())];

@@ -81,7 +81,7 @@ async fn a_fair_lock_is_granted_in_the_order_of_arrival() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_acquire_on_the_same_session_waits_for_the_first_hold() {
+async fn a_second_acquire_of_a_session_waits_for_the_first_hold() {
     for recipe in RECIPES {
         let lab = Lab::open().await;
         let session = lab.session().await;
@@ -95,7 +95,7 @@ async fn a_second_acquire_on_the_same_session_waits_for_the_first_hold() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_try_takes_a_free_lock_and_gives_up_a_taken_one_without_a_write() {
+async fn a_try_takes_a_free_lock_and_leaves_a_taken_one_unwritten() {
     for recipe in RECIPES {
         let lab = Lab::open().await;
         let (one, other) = (lab.session().await, lab.session().await);
@@ -111,7 +111,7 @@ async fn a_try_takes_a_free_lock_and_gives_up_a_taken_one_without_a_write() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_acquire_whose_time_is_up_has_left_the_queue_when_it_returns() {
+async fn an_acquire_whose_time_is_up_has_left_the_queue() {
     for recipe in RECIPES {
         let lab = Lab::open().await;
         let (one, other) = (lab.session().await, lab.session().await);
@@ -158,7 +158,7 @@ async fn a_closed_session_frees_its_locks_and_its_holds_know_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tokens_grow_in_grant_order_also_when_the_parent_was_deleted_in_between() {
+async fn tokens_grow_in_grant_order_even_if_the_parent_was_deleted() {
     for recipe in RECIPES {
         let lab = Lab::open().await;
         let (one, other) = (lab.session().await, lab.session().await);
@@ -180,7 +180,7 @@ async fn stat_czxid(lab: &Lab, path: &str) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hold_whose_node_was_deleted_by_hand_is_reported_at_its_release() {
+async fn a_node_deleted_by_hand_is_reported_at_the_release() {
     for recipe in RECIPES {
         let lab = Lab::open().await;
         let session = lab.session().await;
@@ -192,7 +192,7 @@ async fn a_hold_whose_node_was_deleted_by_hand_is_reported_at_its_release() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_whose_node_was_deleted_by_hand_is_told_and_not_granted() {
+async fn a_waiter_whose_node_was_deleted_by_hand_is_told() {
     for recipe in [Recipe::Mutex, Recipe::Cohort, Recipe::Read, Recipe::Write, Recipe::Leader] {
         let lab = Lab::open().await;
         let (one, other) = (lab.session().await, lab.session().await);
@@ -212,7 +212,7 @@ async fn a_waiter_whose_node_was_deleted_by_hand_is_told_and_not_granted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn missing_parents_are_created_as_containers_which_the_server_removes() {
+async fn missing_parents_are_created_as_containers() {
     let config = ZooKeeperConfig { container_check_interval: Duration::from_millis(50), ..ZooKeeperConfig::default() };
     let server = ZooKeeper::start(config).await.unwrap();
     let session = Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
@@ -226,7 +226,7 @@ async fn missing_parents_are_created_as_containers_which_the_server_removes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_watch_is_left_behind_by_grants_timeouts_and_cancelled_waits() {
+async fn grants_timeouts_and_cancelled_waits_leave_no_watch() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let config = SessionConfig::default();
     let (one, other) = (

@@ -20,7 +20,7 @@ async fn a_mutex_node_has_curator_s_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_mutex_waits_behind_a_node_that_another_client_made_and_ignores_a_foreign_child() {
+async fn a_mutex_waits_behind_another_client_s_node_only() {
     use zookeeper_client::{Acls, CreateMode};
     let lab = Lab::open().await;
     let session = lab.session().await;

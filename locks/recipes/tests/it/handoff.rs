@@ -87,7 +87,7 @@ async fn it_is_one_queue_with_the_mutex_that_leaves_no_notes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_waits_behind_one_that_gives_up_or_goes_waits_for_the_one_before_it() {
+async fn a_waiter_behind_one_that_leaves_waits_for_the_one_before() {
     let lab = Lab::open().await;
     let (session, other) = (lab.session().await, lab.session().await);
     let held = handoff(&session).acquire().await.unwrap();
@@ -113,7 +113,7 @@ async fn whoever_waits_behind_one_that_gives_up_or_goes_waits_for_the_one_before
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_whose_node_somebody_has_deleted_is_told_so_when_its_turn_comes_and_lets_the_next_in() {
+async fn a_waiter_whose_node_was_deleted_is_told_and_lets_the_next_in() {
     let lab = Lab::open().await;
     let (session, other) = (lab.session().await, lab.session().await);
     let held = handoff(&session).acquire().await.unwrap();
@@ -150,7 +150,7 @@ async fn a_guard_that_is_dropped_leaves_its_note_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn data_of_the_lock_s_node_that_are_no_note_are_left_alone_and_the_queue_goes_on() {
+async fn foreign_data_of_the_lock_s_node_are_left_alone() {
     let lab = Lab::open().await;
     let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
     lab.raw.mkdir("/locks", &options).await.unwrap();
@@ -206,7 +206,7 @@ async fn what_a_node_says_of_its_contender_is_what_the_user_gave() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_whose_creation_was_not_answered_is_found_although_somebody_has_asked_for_it_back() {
+async fn an_unanswered_creation_is_found_although_it_was_asked_for() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let (proxy, raw) = (
         Proxy::start(&server.connect_string()).await.unwrap(),
@@ -256,7 +256,7 @@ async fn a_try_that_came_second_takes_nothing_and_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_release_that_is_repeated_leaves_alone_whoever_has_the_number_by_then() {
+async fn a_repeated_release_spares_the_next_node_of_that_number() {
     let lab = Lab::open().await;
     let (server, chroot) = lab.connect_string().split_once('/').unwrap();
     let proxy = Proxy::start(server).await.unwrap();
@@ -280,7 +280,7 @@ async fn a_release_that_is_repeated_leaves_alone_whoever_has_the_number_by_then(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_does_not_take_for_its_own_the_node_that_has_its_number_by_then() {
+async fn a_waiter_does_not_take_another_node_of_its_number() {
     let lab = Lab::open().await;
     let (one, other, third) = (lab.session().await, lab.session().await, lab.session().await);
     let held = handoff(&one).acquire().await.unwrap();

@@ -63,7 +63,7 @@ async fn pass(held: LockGuard, waiting: Pin<&mut impl Future<Output = Result<Loc
 }
 
 #[tokio::test]
-async fn whoever_is_directly_behind_holds_before_the_server_has_answered_the_release() {
+async fn the_next_of_a_session_holds_before_the_release_is_answered() {
     for kind in KINDS {
         let lab = Lab::open().await;
         let session = lab.session().await;
@@ -102,7 +102,7 @@ async fn the_last_one_to_whom_the_lock_is_passed_on_leaves_the_note() {
 }
 
 #[tokio::test]
-async fn who_gives_up_at_the_moment_of_the_grant_lets_the_next_in() {
+async fn a_waiter_that_gives_up_at_its_grant_lets_the_next_in() {
     for kind in KINDS {
         let lab = Lab::open().await;
         let (session, other) = (lab.session().await, lab.session().await);
@@ -126,7 +126,7 @@ async fn who_gives_up_at_the_moment_of_the_grant_lets_the_next_in() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_contenders_of_few_sessions_exclude_each_other_in_the_order_of_their_tokens_while_others_give_up() {
+async fn contenders_of_few_sessions_exclude_each_other_in_token_order() {
     const CONTENDERS: u64 = 50;
     const HOLDS: u64 = 500;
     for kind in KINDS {
@@ -166,7 +166,7 @@ async fn many_contenders_of_few_sessions_exclude_each_other_in_the_order_of_thei
 }
 
 #[tokio::test]
-async fn a_release_that_is_interrupted_takes_nothing_from_those_to_whom_the_hold_was_passed_on() {
+async fn an_interrupted_release_takes_nothing_from_later_holders() {
     for kind in KINDS {
         let lab = Lab::open().await;
         let session = lab.session().await;

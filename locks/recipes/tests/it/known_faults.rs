@@ -9,7 +9,7 @@ use zookeeper_client::{Acls, Client, CreateMode};
 use crate::support::{Lab, soon, until};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_owner_whose_session_expired_enters_neither_the_write_nor_the_read_lock_by_its_stale_hold() {
+async fn an_owner_does_not_enter_by_the_hold_of_an_expired_session() {
     let quick = ZooKeeperConfig { tick_time: Duration::from_millis(500), ..ZooKeeperConfig::default() };
     let server = ZooKeeper::start(quick).await.unwrap();
     let proxy = testbed::Proxy::start(&server.connect_string()).await.unwrap();
@@ -54,7 +54,7 @@ async fn a_foreign_child_that_sorts_first_does_not_block_the_lock() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hundred_waiters_that_share_one_lock_object_are_woken_one_at_a_time() {
+async fn a_hundred_waiters_of_one_lock_object_wake_one_at_a_time() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let mutex = Mutex::new(&session, "/locks/mutex").unwrap();

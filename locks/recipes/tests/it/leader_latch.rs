@@ -61,7 +61,7 @@ async fn participants_are_told_with_their_ids_and_the_leader_first() {
 }
 
 #[tokio::test]
-async fn a_participant_that_gives_up_leaves_no_node_and_lets_the_next_lead() {
+async fn a_participant_that_gives_up_leaves_no_node() {
     let lab = Lab::open().await;
     let sessions = [lab.session().await, lab.session().await, lab.session().await];
     let term = latch(&sessions[0]).lead().await.unwrap();
@@ -100,7 +100,7 @@ async fn a_deleted_node_ends_the_term_and_what_runs_in_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_term_ends_when_the_latch_s_node_is_made_anew_and_the_next_token_is_greater() {
+async fn a_term_ends_when_the_latch_is_made_anew_and_tokens_grow() {
     let lab = Lab::open().await;
     let (one, other) = (lab.session().await, lab.session().await);
     let term = latch(&one).lead().await.unwrap();
@@ -114,7 +114,7 @@ async fn a_term_ends_when_the_latch_s_node_is_made_anew_and_the_next_token_is_gr
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_is_deleted_while_the_connection_is_away_ends_the_term() {
+async fn a_node_deleted_during_a_cut_connection_ends_the_term() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let proxy = Proxy::start(&server.connect_string()).await.unwrap();
     let raw = Client::connect(&server.connect_string()).await.unwrap();
@@ -132,7 +132,7 @@ async fn a_node_that_is_deleted_while_the_connection_is_away_ends_the_term() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn other_data_and_a_new_connection_do_not_end_a_term_and_its_node_is_still_watched() {
+async fn other_data_and_a_new_connection_do_not_end_a_term() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let proxy = Proxy::start(&server.connect_string()).await.unwrap();
     let raw = Client::connect(&server.connect_string()).await.unwrap();
@@ -188,7 +188,7 @@ async fn a_leader_is_waited_for_by_one_watch_until_it_is_gone() {
 }
 
 #[tokio::test]
-async fn a_release_ends_its_own_term_and_not_the_term_that_it_hands_over() {
+async fn a_release_does_not_end_the_term_that_it_hands_over() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let (first, second, third) = (latch(&session), latch(&session), latch(&session));
@@ -211,7 +211,7 @@ async fn a_release_ends_its_own_term_and_not_the_term_that_it_hands_over() {
 }
 
 #[tokio::test]
-async fn a_term_that_was_handed_over_after_its_node_was_deleted_is_lost() {
+async fn a_handed_over_term_whose_node_was_deleted_is_lost() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let (first, second) = (latch(&session), latch(&session));

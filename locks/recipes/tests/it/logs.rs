@@ -88,7 +88,7 @@ impl<'a> MakeWriter<'a> for Log {
 }
 
 #[tokio::test]
-async fn an_acquire_has_a_span_with_the_lock_and_its_node_until_it_is_granted_or_given_up() {
+async fn an_acquire_has_a_span_until_it_is_granted_or_given_up() {
     let (log, _guard) = Log::start();
     let session = Lab::open().await.session().await;
     let id = format!("session={:#x}", session.id());
@@ -104,7 +104,7 @@ async fn an_acquire_has_a_span_with_the_lock_and_its_node_until_it_is_granted_or
 }
 
 #[tokio::test]
-async fn a_hold_that_becomes_suspect_or_is_lost_is_logged_with_its_node_and_token_and_a_connection_that_comes_back() {
+async fn suspect_and_lost_holds_and_new_connections_are_logged() {
     let (log, _guard) = Log::start();
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let proxy = Proxy::start(&server.connect_string()).await.unwrap();

@@ -53,7 +53,7 @@ impl Line {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_create_whose_reply_is_lost_is_found_again_and_leaves_no_second_node() {
+async fn a_create_whose_reply_is_lost_makes_no_second_node() {
     for recipe in RECIPES {
         let line = Line::open().await;
         let session = line.session().await;
@@ -71,7 +71,7 @@ async fn a_create_whose_reply_is_lost_is_found_again_and_leaves_no_second_node()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_acquire_cancelled_while_the_reply_to_its_create_is_lost_leaves_no_node() {
+async fn an_acquire_cancelled_while_its_reply_is_lost_leaves_no_node() {
     for recipe in RECIPES {
         let line = Line::open().await;
         let session = line.session().await;
@@ -86,7 +86,7 @@ async fn an_acquire_cancelled_while_the_reply_to_its_create_is_lost_leaves_no_no
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_release_whose_reply_is_lost_frees_the_lock_and_is_confirmed() {
+async fn a_release_whose_reply_is_lost_is_confirmed() {
     for recipe in RECIPES {
         let line = Line::open().await;
         let session = line.session().await;
@@ -104,7 +104,7 @@ async fn a_release_whose_reply_is_lost_frees_the_lock_and_is_confirmed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_survives_a_cut_connection_and_is_granted_in_its_turn() {
+async fn a_waiter_survives_a_cut_connection_and_keeps_its_turn() {
     for recipe in RECIPES {
         let line = Line::open().await;
         let (session, direct) = (line.session().await, line.direct().await);
@@ -123,7 +123,7 @@ async fn a_waiter_survives_a_cut_connection_and_is_granted_in_its_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_acquire_whose_session_expires_during_a_lost_create_adopts_nothing_and_leaves_nothing() {
+async fn an_acquire_that_expires_during_a_lost_create_leaves_nothing() {
     let quick = ZooKeeperConfig { tick_time: Duration::from_millis(500), ..ZooKeeperConfig::default() };
     let server = ZooKeeper::start(quick).await.unwrap();
     let (proxy, raw) = (

@@ -94,7 +94,7 @@ async fn attempt(lock: &MultiLock, form: Form) -> Result<Option<MultiGuard>, Err
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_locks_are_acquired_in_the_given_order_and_released_in_reverse() {
+async fn locks_are_acquired_in_order_and_released_in_reverse() {
     let lab = Lab::open().await;
     let (session, other) = (lab.session().await, lab.session().await);
     let mut watcher = watch_nodes(&lab).await;
@@ -129,7 +129,7 @@ async fn a_guard_can_be_taken_apart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_had_before_a_deadline_is_given_back_in_reverse_and_no_node_is_left() {
+async fn at_a_deadline_all_locks_are_given_back_in_reverse() {
     let lab = Lab::open().await;
     let (holder, session) = (lab.session().await, lab.session().await);
     let held = mutex(&holder, C).acquire().await.unwrap();
@@ -168,7 +168,7 @@ async fn one_deadline_counts_over_all_locks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn locks_in_opposite_orders_wait_for_each_other_until_a_deadline() {
+async fn locks_in_opposite_orders_wait_until_a_deadline() {
     let lab = Lab::open().await;
     let (holder, one, other) = (lab.session().await, lab.session().await, lab.session().await);
     let blocked = mutexes(&holder, [A, B]).acquire().await.unwrap();
@@ -189,7 +189,7 @@ async fn locks_in_opposite_orders_wait_for_each_other_until_a_deadline() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn locks_in_canonical_order_never_wait_for_each_other_and_nobody_shares_one() {
+async fn locks_in_canonical_order_never_wait_for_each_other() {
     let lab = Lab::open().await;
     let sessions = [lab.session().await, lab.session().await];
     let carts = [[A, B, C], [C, B, A], [B, C, A], [C, A, B]];

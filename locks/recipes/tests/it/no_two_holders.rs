@@ -92,7 +92,7 @@ impl RevokedHolder {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_contender_whose_create_was_lost_does_not_take_the_revoked_node_of_another_contender_of_its_session() {
+async fn a_contender_takes_no_revoked_node_of_another_after_a_loss() {
     for (holder, contender) in [(MUTEX, HANDOFF), (COHORT, HANDOFF), (HANDOFF, HANDOFF_WITH_KAZOO), (HANDOFF, HANDOFF)]
     {
         let it = RevokedHolder::new(holder, contender).await;
@@ -116,7 +116,7 @@ async fn a_contender_whose_create_was_lost_does_not_take_the_revoked_node_of_ano
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_reaper_of_a_cancelled_contender_leaves_the_revoked_node_of_another_one() {
+async fn a_reaper_leaves_the_revoked_node_of_another_contender() {
     for (holder, contender) in [(MUTEX, HANDOFF), (HANDOFF, HANDOFF_WITH_KAZOO), (HANDOFF, HANDOFF)] {
         let it = RevokedHolder::new(holder, contender).await;
         let last = acquire(HANDOFF(&it.direct));
@@ -137,7 +137,7 @@ async fn the_reaper_of_a_cancelled_contender_leaves_the_revoked_node_of_another_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_whose_node_was_deleted_is_not_granted_because_a_foreign_child_makes_up_the_number() {
+async fn a_foreign_child_does_not_grant_a_waiter_without_a_node() {
     let lab = Lab::open().await;
     let sessions = [lab.session().await, lab.session().await, lab.session().await];
     lab.raw.mkdir(PATH, &PERSISTENT).await.unwrap();
@@ -154,7 +154,7 @@ async fn a_waiter_whose_node_was_deleted_is_not_granted_because_a_foreign_child_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_note_that_was_copied_to_another_node_of_the_path_grants_nobody() {
+async fn a_note_copied_to_another_node_of_the_path_grants_nobody() {
     let lab = Lab::open().await;
     let sessions = [lab.session().await, lab.session().await, lab.session().await];
     for _ in 0..2 {

@@ -28,7 +28,7 @@ async fn a_server_takes_the_longest_data_that_a_node_may_have() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn data_that_servers_do_not_take_or_that_means_something_else_is_refused_before_anything_is_sent() {
+async fn data_that_servers_would_not_take_is_refused_before_a_request() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let before = session.traffic();
@@ -55,7 +55,7 @@ async fn data_that_servers_do_not_take_or_that_means_something_else_is_refused_b
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_the_server_answers_by_closing_the_connection_is_repeated_ever_more_rarely_and_costs_no_hold() {
+async fn a_request_that_closes_the_connection_is_repeated_more_rarely() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let session = Session::connect(&server.connect_string(), Default::default()).await.unwrap();
     let held = Mutex::new(&session, "/locks/other").unwrap().acquire().await.unwrap();

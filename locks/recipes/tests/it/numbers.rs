@@ -50,7 +50,7 @@ async fn server_at(number: i32, locks: &[(&'static str, Kind)]) -> ZooKeeper {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn locks_work_up_to_the_last_number_that_is_not_refused_and_then_say_what_to_do() {
+async fn locks_work_up_to_the_last_number_and_then_say_what_to_do() {
     let server = server_at(REFUSED_FROM - 2, &KINDS).await;
     let (one, other) = (session(&server).await, session(&server).await);
     let raw = Client::connect(&server.connect_string()).await.unwrap();

@@ -12,7 +12,7 @@ fn mutex(session: &Session) -> Mutex {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_owner_that_holds_a_lock_has_it_again_without_a_request_and_with_the_same_token() {
+async fn an_owner_has_its_lock_again_without_a_request() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let (mutex, owner) = (mutex(&session), Owner::new());
@@ -107,7 +107,7 @@ async fn an_owner_does_not_enter_by_a_hold_that_was_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_guard_of_a_lost_hold_says_so_at_its_release_even_if_it_is_not_the_last() {
+async fn every_guard_of_a_lost_hold_says_so_at_its_release() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let (mutex, owner) = (mutex(&session), Owner::new());
@@ -118,7 +118,7 @@ async fn a_guard_of_a_lost_hold_says_so_at_its_release_even_if_it_is_not_the_las
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn three_tasks_of_an_owner_that_holds_always_have_the_lock_at_once() {
+async fn three_tasks_of_an_owner_that_holds_have_the_lock_at_once() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let (mutex, owner) = (mutex(&session), Owner::new());
@@ -141,7 +141,7 @@ async fn three_tasks_of_an_owner_that_holds_always_have_the_lock_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_write_hold_released_while_it_becomes_a_read_hold_is_gone_when_the_release_returns() {
+async fn a_write_hold_released_during_a_downgrade_is_gone() {
     let lab = Lab::open().await;
     let (session, other) = (lab.session().await, lab.session().await);
     let (lock, owner) = (RwLock::new(&session, "/locks/rw").unwrap(), Owner::new());
@@ -162,7 +162,7 @@ async fn a_write_hold_released_while_it_becomes_a_read_hold_is_gone_when_the_rel
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_release_on_a_dead_line_is_not_confirmed_by_another_acquire_of_the_owner() {
+async fn a_release_on_a_dead_line_is_not_confirmed_by_another_acquire() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let proxy = Proxy::start(&server.connect_string()).await.unwrap();
     let session = Session::connect(&proxy.connect_string(), SessionConfig::default()).await.unwrap();
@@ -186,7 +186,7 @@ async fn a_release_on_a_dead_line_is_not_confirmed_by_another_acquire_of_the_own
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_owner_s_hold_of_one_recipe_is_none_of_another_on_the_same_path() {
+async fn an_owner_s_hold_counts_for_its_own_recipe_only() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let (owner, path) = (Owner::new(), "/locks/shared-by-mistake");
@@ -208,7 +208,7 @@ async fn an_upgrade_of_a_lost_read_hold_says_that_it_was_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_owner_whose_hold_is_not_confirmed_in_time_is_not_told_that_others_have_the_lock() {
+async fn an_owner_with_an_unconfirmed_hold_is_not_told_of_others() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let proxy = Proxy::start(&server.connect_string()).await.unwrap();
     let config = SessionConfig::default().with_timeout(Duration::from_secs(20));
@@ -234,7 +234,7 @@ async fn an_owner_whose_hold_is_not_confirmed_in_time_is_not_told_that_others_ha
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_owner_whose_other_task_queues_is_told_that_others_have_the_lock() {
+async fn an_owner_whose_other_task_queues_is_told_of_others() {
     let lab = Lab::open().await;
     let (session, other) = (lab.session().await, lab.session().await);
     let (mine, owner) = (mutex(&session), Owner::new());

@@ -6,7 +6,7 @@ use zookeeper_client::{Acls, CreateMode};
 use crate::support::{Lab, soon};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_queue_is_listed_in_its_order_with_sessions_tokens_and_data() {
+async fn the_queue_is_listed_in_order_with_sessions_tokens_and_data() {
     let lab = Lab::open().await;
     let sessions = [lab.session().await, lab.session().await];
     let lock =
@@ -34,7 +34,7 @@ async fn the_queue_is_listed_in_its_order_with_sessions_tokens_and_data() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_path_that_cannot_be_a_lock_is_refused_and_one_that_is_none_has_no_queue() {
+async fn an_impossible_path_is_refused_and_an_unused_one_has_no_queue() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     assert!(matches!(participants(&session, "locks").await, Err(Error::InvalidPath { .. })));
@@ -61,7 +61,7 @@ async fn the_holder_of_a_naive_lock_is_listed_and_its_parent_is_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_waits_for_a_permit_is_no_holder_also_for_those_who_do_not_know_how_many_there_are() {
+async fn a_waiter_for_a_permit_is_no_holder_for_any_reader() {
     let lab = Lab::open().await;
     // One session for all: it does not tell the contenders apart.
     let session = lab.session().await;
@@ -88,7 +88,7 @@ async fn whoever_waits_for_a_permit_is_no_holder_also_for_those_who_do_not_know_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn kazoo_s_nodes_are_contenders_when_asked_for_and_foreign_otherwise() {
+async fn kazoo_s_nodes_are_contenders_only_when_asked_for() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let plain = Mutex::new(&session, "/locks/mutex").unwrap();

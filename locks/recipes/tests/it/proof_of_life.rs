@@ -97,7 +97,7 @@ impl Round {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn holds_are_lost_in_time_although_their_follower_stands_still_right_after_an_answer() {
+async fn holds_are_lost_in_time_behind_a_follower_that_stands_still() {
     let ensemble = Ensemble::start(quick()).await.unwrap();
     let leader = ensemble.leader().await.unwrap();
     let servers = ensemble.connect_strings();
@@ -124,7 +124,7 @@ async fn holds_are_lost_in_time_although_their_follower_stands_still_right_after
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn holds_are_lost_in_time_although_a_leader_that_was_deposed_goes_on_answering() {
+async fn holds_are_lost_in_time_under_a_deposed_leader() {
     let ensemble = Ensemble::start(EnsembleConfig { links: true, ..quick() }).await.unwrap();
     let servers = ensemble.connect_strings();
     let leader = ensemble.leader().await.unwrap();
@@ -139,7 +139,7 @@ async fn holds_are_lost_in_time_although_a_leader_that_was_deposed_goes_on_answe
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hold_counts_on_the_shorter_timeout_of_a_server_that_was_started_again() {
+async fn a_hold_counts_on_the_shorter_timeout_of_a_restarted_server() {
     let long = TIMEOUT * 20;
     let mut server =
         ZooKeeper::start(ZooKeeperConfig { tick_time: TIMEOUT / 2, ..ZooKeeperConfig::default() }).await.unwrap();
@@ -164,7 +164,7 @@ async fn a_hold_counts_on_the_shorter_timeout_of_a_server_that_was_started_again
 
 /// The handshake of the new connection reaches the server, and its answer does not come back.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hold_counts_on_the_shorter_timeout_before_the_answer_to_its_handshake_comes() {
+async fn a_shorter_timeout_counts_before_its_handshake_is_answered() {
     let long = TIMEOUT * 20;
     let rounds = (1..=3).map(async |bytes| {
         let config = ZooKeeperConfig {
@@ -214,7 +214,7 @@ async fn a_hold_survives_although_two_of_three_servers_stop_answering() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_with_a_hold_sends_a_few_requests_each_timeout_from_its_first_moment_on() {
+async fn a_session_with_a_hold_sends_few_requests_from_the_start() {
     let timeout = TIMEOUT * 4;
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let session = Session::connect(&server.connect_string(), session_config(timeout)).await.unwrap();
@@ -231,7 +231,7 @@ async fn a_session_with_a_hold_sends_a_few_requests_each_timeout_from_its_first_
 
 /// A session without holds asks for no proofs.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_without_holds_does_not_connect_to_a_leader_that_was_deposed() {
+async fn a_session_without_holds_avoids_a_deposed_leader() {
     let ensemble = Ensemble::start(EnsembleConfig { links: true, ..EnsembleConfig::default() }).await.unwrap();
     let servers = ensemble.connect_strings();
     let old = ensemble.leader().await.unwrap();

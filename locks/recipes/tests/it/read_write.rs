@@ -16,7 +16,7 @@ fn lock(session: &zk_recipes::Session) -> RwLock {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn readers_hold_together_and_a_writer_excludes_readers_and_writers() {
+async fn readers_hold_together_and_a_writer_excludes_all() {
     let lab = Lab::open().await;
     let sessions = [lab.session().await, lab.session().await];
     let (one, other) = (lock(&sessions[0]), lock(&sessions[1]));
@@ -34,7 +34,7 @@ async fn readers_hold_together_and_a_writer_excludes_readers_and_writers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn twenty_readers_hold_together_and_the_queue_lists_them_apart_from_eight_writers() {
+async fn twenty_readers_hold_together_and_are_listed_apart() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let lock = lock(&session);
@@ -100,7 +100,7 @@ async fn an_upgrade_is_refused_at_once_and_the_read_hold_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_an_owner_a_reader_that_wants_to_write_waits_for_itself_until_its_deadline() {
+async fn a_reader_without_an_owner_that_wants_to_write_times_out() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let lock = lock(&session);
@@ -158,7 +158,7 @@ async fn a_downgrade_is_the_owner_s_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_writer_whose_node_was_deleted_by_hand_does_not_become_a_reader() {
+async fn a_writer_whose_node_was_deleted_does_not_become_a_reader() {
     let lab = Lab::open().await;
     let (session, other) = (lab.session().await, lab.session().await);
     let (mine, owner) = (lock(&session), Owner::new());
@@ -235,7 +235,7 @@ async fn the_node_data_is_written_to_both_kinds_of_nodes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_holder_s_node_is_gone_with_its_session_and_the_next_reader_comes_in() {
+async fn the_next_reader_comes_in_when_the_holder_s_session_ends() {
     let lab = Lab::open().await;
     let (session, other) = (lab.session().await, lab.session().await);
     let writing = lock(&session).write_lock().acquire().await.unwrap();

@@ -15,7 +15,7 @@ async fn closed_parent(raw: &Client, path: &str, permission: Permission) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_create_that_the_server_refuses_leaves_nothing_to_be_looked_for() {
+async fn a_create_that_the_server_refuses_leaves_nothing() {
     for recipe in RECIPES {
         let lab = Lab::open().await;
         closed_parent(&lab.raw, "/closed", Permission::READ).await;
@@ -36,7 +36,7 @@ async fn a_create_that_the_server_refuses_leaves_nothing_to_be_looked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_cannot_be_looked_for_keeps_no_other_from_being_deleted_and_goes_once_it_can_be() {
+async fn a_node_that_cannot_be_deleted_yet_keeps_no_other_waiting() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let proxy = Proxy::start(&server.connect_string()).await.unwrap();
     let raw = Client::connect(&server.connect_string()).await.unwrap();
@@ -71,7 +71,7 @@ async fn a_node_that_cannot_be_looked_for_keeps_no_other_from_being_deleted_and_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_is_dropped_ends_although_a_node_of_it_cannot_be_deleted() {
+async fn a_dropped_session_ends_although_one_node_cannot_be_deleted() {
     let lab = Lab::open().await;
     closed_parent(&lab.raw, "/kept", Permission::CREATE).await;
     let session = lab.session().await;
@@ -84,7 +84,7 @@ async fn a_session_that_is_dropped_ends_although_a_node_of_it_cannot_be_deleted(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_release_that_was_refused_in_a_runtime_that_ends_is_finished_by_the_reaper() {
+async fn a_refused_release_of_a_runtime_that_ends_is_finished() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let held = Mutex::new(&session, "/refused/mutex").unwrap().acquire().await.unwrap();
@@ -104,7 +104,7 @@ async fn a_release_that_was_refused_in_a_runtime_that_ends_is_finished_by_the_re
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_of_a_session_that_has_ended_goes_on_once_it_is_dropped() {
+async fn nothing_of_an_ended_session_goes_on_once_it_is_dropped() {
     let lab = Lab::open().await;
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let before = tasks();

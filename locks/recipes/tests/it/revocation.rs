@@ -9,7 +9,7 @@ use zk_recipes::{Error, revoke};
 use crate::support::{Lab, RECIPES, Recipe, soon};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_holder_of_any_recipe_is_asked_and_the_next_contender_gets_the_lock_when_it_yields() {
+async fn a_holder_of_any_recipe_is_asked_and_yields_to_the_next() {
     for recipe in RECIPES {
         let lab = Lab::open().await;
         let (one, other) = (lab.session().await, lab.session().await);
@@ -28,7 +28,7 @@ async fn a_holder_of_any_recipe_is_asked_and_the_next_contender_gets_the_lock_wh
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_does_not_matter_whether_the_holder_listens_before_or_after_it_is_asked() {
+async fn a_holder_may_listen_before_or_after_it_is_asked() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let held = Recipe::Mutex.lock(&session, "/locks/mutex").acquire().await.unwrap();
@@ -38,7 +38,7 @@ async fn it_does_not_matter_whether_the_holder_listens_before_or_after_it_is_ask
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_waiting_contender_is_asked_too_and_its_place_goes_when_it_yields() {
+async fn a_waiter_is_asked_too_and_yields_its_place() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let mutex = zk_recipes::Mutex::new(&session, "/locks/mutex").unwrap();
@@ -58,7 +58,7 @@ async fn a_waiting_contender_is_asked_too_and_its_place_goes_when_it_yields() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_ends_with_the_hold_and_the_next_hold_can_be_asked_again() {
+async fn a_request_ends_with_its_hold_and_the_next_can_be_asked() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let lock = Recipe::Mutex.lock(&session, "/locks/mutex");
@@ -100,7 +100,7 @@ async fn revoking_a_node_that_is_gone_is_no_error_and_a_bad_path_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_revocation_says_that_its_node_is_gone_although_another_contender_has_one_of_that_name() {
+async fn a_revocation_tells_of_its_own_node_only() {
     let lab = Lab::open().await;
     let (one, other) = (lab.session().await, lab.session().await);
     let lock = |session| zk_recipes::HandoffMutex::new(session, "/locks/handoff").unwrap();

@@ -70,7 +70,7 @@ impl Lab {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_acquire_of_the_only_permit_waits_until_its_time_is_up() {
+async fn a_second_acquire_of_the_only_permit_waits_for_its_deadline() {
     let lab = Lab::open().await;
     let semaphore = semaphore(&lab.session().await, 1);
     let held = semaphore.acquire_within(LONG).await.unwrap().unwrap();
@@ -81,7 +81,7 @@ async fn a_second_acquire_of_the_only_permit_waits_until_its_time_is_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn three_permits_are_had_through_three_objects_and_a_fourth_once_one_is_given_back() {
+async fn a_fourth_permit_of_three_is_granted_once_one_is_given_back() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let mut held = Vec::new();
@@ -141,7 +141,7 @@ async fn ten_clients_use_exactly_five_permits_at_a_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hundred_contenders_are_let_in_by_chunks_of_permits_that_are_given_back() {
+async fn a_hundred_contenders_are_let_in_as_permits_come_back() {
     const PERMITS: usize = 11;
     let lab = Lab::open().await;
     let semaphore = semaphore(&lab.session().await, 11);
@@ -188,7 +188,7 @@ async fn a_closed_session_gives_its_permit_to_the_next() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn permits_are_granted_in_the_order_of_arrival_also_behind_somebody_who_wants_many() {
+async fn permits_are_granted_in_order_even_behind_a_large_request() {
     let lab = Lab::open().await;
     let semaphore = semaphore(&lab.session().await, 3);
     let mut held = semaphore.acquire_many(2).await.unwrap().into_guards();
@@ -257,7 +257,7 @@ async fn a_try_that_fails_has_written_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_that_is_dropped_leaves_one_lease_and_the_permit_to_the_next() {
+async fn a_dropped_waiter_leaves_the_permit_to_the_next() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let held = semaphore(&session, 1).acquire().await.unwrap();
@@ -271,7 +271,7 @@ async fn a_waiter_that_is_dropped_leaves_one_lease_and_the_permit_to_the_next() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_participants_are_the_leases_with_their_data_and_whether_they_hold() {
+async fn the_participants_are_the_leases_with_their_data() {
     let lab = Lab::open().await;
     let (session, other) = (lab.session().await, lab.session().await);
     let count = SharedCount::new(&session, COUNT, 3).unwrap();
@@ -306,7 +306,7 @@ async fn the_participants_are_the_leases_with_their_data_and_whether_they_hold()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn any_task_may_release_a_semaphore_mutex_and_its_holder_may_not_enter_twice() {
+async fn any_task_may_release_a_semaphore_mutex_but_not_enter_twice() {
     let lab = Lab::open().await;
     let mutex = SemaphoreMutex::new(&lab.session().await, PATH).unwrap();
     let held = mutex.acquire().await.unwrap();

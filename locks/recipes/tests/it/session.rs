@@ -25,7 +25,7 @@ fn quick_session() -> SessionConfig {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unreachable_server_is_an_error_that_names_it_after_the_time_given() {
+async fn an_unreachable_server_is_named_after_the_time_given() {
     let config = SessionConfig::default().with_connect_within(Duration::from_millis(400));
     let asked = Instant::now();
     let error = Session::connect("127.0.0.1:1", config).await.unwrap_err();
@@ -35,7 +35,7 @@ async fn an_unreachable_server_is_an_error_that_names_it_after_the_time_given() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_malformed_connect_string_fails_at_once_and_is_not_said_to_be_a_server_that_does_not_answer() {
+async fn a_malformed_connect_string_fails_at_once() {
     for malformed in ["", "127.0.0.1:99999", "127.0.0.1:0", ":2181", "127.0.0.1:2181,", "127.0.0.1:2181/shop/"] {
         let asked = Instant::now();
         let error = Session::connect(malformed, SessionConfig::default()).await.unwrap_err();
@@ -56,7 +56,7 @@ async fn a_chroot_that_does_not_exist_is_named_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_closes_at_once_although_a_lock_is_held_whose_node_is_watched_from_now_on() {
+async fn a_session_closes_at_once_despite_a_new_watch_of_a_hold() {
     let lab = Lab::open().await;
     for _ in 0..20 {
         let session = lab.session().await;
@@ -79,7 +79,7 @@ async fn a_session_connects_to_a_server_that_starts_late() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_is_granted_less_time_than_it_asked_for_reckons_with_what_it_was_granted() {
+async fn a_session_reckons_with_the_timeout_that_it_was_granted() {
     let server = ZooKeeper::start(quick_server()).await.unwrap();
     let longest = Duration::from_secs(600);
     let config = SessionConfig::default().with_timeout(longest * 4);
@@ -91,7 +91,7 @@ async fn a_session_that_is_granted_less_time_than_it_asked_for_reckons_with_what
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_frozen_server_makes_holds_suspect_and_then_lost_before_the_session_can_expire() {
+async fn a_frozen_server_makes_holds_suspect_and_lost_in_time() {
     let server = ZooKeeper::start(quick_server()).await.unwrap();
     // A hold is suspect for seconds, which a busy machine does not sleep through.
     let config = SessionConfig::default().with_timeout(Duration::from_secs(12));
@@ -121,7 +121,7 @@ async fn a_frozen_server_makes_holds_suspect_and_then_lost_before_the_session_ca
 }
 
 #[tokio::test]
-async fn a_task_that_blocks_its_thread_finds_its_hold_lost_as_soon_as_it_looks() {
+async fn a_task_that_blocks_its_thread_finds_its_hold_lost_at_once() {
     let server = ZooKeeper::start(quick_server()).await.unwrap();
     let session = Session::connect(&server.connect_string(), quick_session()).await.unwrap();
     let held = RECIPES[1].lock(&session, "/locks/a").acquire().await.unwrap();
@@ -138,7 +138,7 @@ async fn a_task_that_blocks_its_thread_finds_its_hold_lost_as_soon_as_it_looks()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hold_knows_that_its_session_was_closed_before_the_server_answers() {
+async fn a_hold_knows_of_a_closed_session_before_the_server_answers() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let session = Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
     let held = RECIPES[1].lock(&session, "/locks/a").acquire().await.unwrap();
@@ -166,7 +166,7 @@ async fn a_short_freeze_leaves_the_hold_held() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn closing_a_session_deletes_its_nodes_at_once_although_recipes_and_guards_still_exist() {
+async fn closing_a_session_deletes_its_nodes_despite_open_guards() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let held = RECIPES[1].lock(&session, "/locks/a").acquire().await.unwrap();
@@ -202,7 +202,7 @@ async fn dropping_the_last_clone_closes_the_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_only_reads_asks_for_signs_of_life_all_the_same() {
+async fn a_session_that_only_reads_asks_for_signs_of_life() {
     let server = ZooKeeper::start(quick_server()).await.unwrap();
     let proxy = Proxy::start(&server.connect_string()).await.unwrap();
     let session = Session::connect(&proxy.connect_string(), quick_session()).await.unwrap();
@@ -220,7 +220,7 @@ async fn a_session_that_only_reads_asks_for_signs_of_life_all_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_waits_for_the_end_of_a_session_is_told_its_reason() {
+async fn a_wait_for_the_end_of_a_session_is_told_the_reason() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let waiting = tokio::spawn({

@@ -6,7 +6,7 @@ use zk_recipes::{Session, SessionConfig, Traffic};
 use crate::support::{RECIPES, Recipe, soon, until};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_uncontended_cycle_costs_two_requests_as_a_mutex_or_fixed_node_three_as_a_queue_and_five_with_leases() {
+async fn each_recipe_has_its_number_of_requests_an_uncontended_cycle() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let session = Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
     // The third time a mutex is watched, so that from the fourth time on nobody need look.
@@ -61,7 +61,7 @@ async fn the_bytes_counted_are_the_bytes_that_the_server_received() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_release_notifies_one_waiter_of_a_queue_and_every_waiter_of_a_fixed_node() {
+async fn a_release_notifies_one_waiter_of_a_queue() {
     const WAITERS: u64 = 12;
     for recipe in [Recipe::Naive, Recipe::Mutex, Recipe::Cohort, Recipe::Write] {
         let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
@@ -133,7 +133,7 @@ async fn cost(recipe: Recipe, sessions: usize, waiters: u64) -> Traffic {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_handoff_mutex_is_handed_over_by_the_same_requests_and_bytes_however_many_wait() {
+async fn a_handoff_costs_the_same_however_many_wait() {
     let (few, many) = tokio::join!(cost(Recipe::Handoff, 2, 5), cost(Recipe::Handoff, 2, 150));
     // The creation, the watch, the note with the own node, the release; and the first look at the note of either session, and
     // the release of the first holder.
@@ -144,7 +144,7 @@ async fn a_handoff_mutex_is_handed_over_by_the_same_requests_and_bytes_however_m
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_mutex_is_handed_over_within_a_session_without_a_listing_by_most_of_many_waiters() {
+async fn most_hand_overs_within_a_session_need_no_listing() {
     let many = cost(Recipe::Mutex, 1, 150).await;
     assert_eq!(many.notifications, 150);
     // One listing each, of half of the contenders on average, would be 4 500 bytes. Those that join at the same moment may

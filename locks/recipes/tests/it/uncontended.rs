@@ -99,7 +99,7 @@ async fn from_the_fourth_time_on_a_lock_costs_two_requests() {
 
 /// On one thread, the confirmation of the release is seen before the answer to the `create` behind it.
 #[tokio::test]
-async fn a_contender_behind_a_release_that_is_not_confirmed_yet_needs_no_look() {
+async fn a_contender_behind_an_unconfirmed_release_needs_no_look() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     // A timeout so long that no ping falls into the measurement.
     let config = SessionConfig::default().with_timeout(Duration::from_secs(40));
@@ -117,7 +117,7 @@ async fn a_contender_behind_a_release_that_is_not_confirmed_yet_needs_no_look() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tokens_grow_and_a_waiter_of_another_session_is_granted_in_its_turn() {
+async fn tokens_grow_and_another_session_is_granted_in_its_turn() {
     let lab = Lab::open().await;
     let (one, other) = (lab.session().await, lab.session().await);
     let lock = had_alone(&one).await;
@@ -138,7 +138,7 @@ async fn tokens_grow_and_a_waiter_of_another_session_is_granted_in_its_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_contender_of_another_program_is_waited_for_and_one_that_has_gone_costs_a_round_trip() {
+async fn a_contender_of_another_program_costs_a_round_trip() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let lock = had_alone(&session).await;
@@ -155,7 +155,7 @@ async fn a_contender_of_another_program_is_waited_for_and_one_that_has_gone_cost
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn numbers_that_begin_anew_prove_nothing_although_the_very_next_one_comes() {
+async fn numbers_that_begin_anew_prove_nothing() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let lock = had_alone(&session).await;
@@ -169,7 +169,7 @@ async fn numbers_that_begin_anew_prove_nothing_although_the_very_next_one_comes(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn numbers_that_began_anew_while_the_connection_was_away_prove_nothing_either() {
+async fn numbers_that_begin_anew_during_a_cut_prove_nothing() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let proxy = Proxy::start(&server.connect_string()).await.unwrap();
     let raw = Client::connect(&server.connect_string()).await.unwrap();
@@ -191,7 +191,7 @@ async fn numbers_that_began_anew_while_the_connection_was_away_prove_nothing_eit
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_creation_whose_reply_is_lost_needs_a_look_and_one_behind_a_dropped_guard_does_not() {
+async fn a_creation_whose_reply_is_lost_needs_a_look() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let proxy = Proxy::start(&server.connect_string()).await.unwrap();
     let raw = Client::connect(&server.connect_string()).await.unwrap();
@@ -298,7 +298,7 @@ async fn the_lock_s_node_may_go_whenever_nobody_is_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_keeps_a_watch_for_each_lock_that_it_uses_again_survives_a_cut_with_them_and_gives_them_back() {
+async fn a_session_keeps_one_watch_for_each_lock_that_it_uses_again() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let proxy = Proxy::start(&server.connect_string()).await.unwrap();
     // Thousands of requests at once may keep a busy machine from a proof of life for long.

@@ -13,7 +13,7 @@ fn mutex(session: &Session) -> Mutex {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_node_of_a_waiter_is_gone_when_its_withdrawal_is_confirmed() {
+async fn the_node_of_a_waiter_is_gone_once_its_withdrawal_returns() {
     let lab = Lab::open().await;
     let (session, other) = (lab.session().await, lab.session().await);
     let barrier = mutex(&other).acquire().await.unwrap();
@@ -64,7 +64,7 @@ async fn a_wait_that_is_dropped_keeps_the_place_and_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wait_that_was_dropped_is_continued_by_the_wait_for_the_guard() {
+async fn a_dropped_wait_is_continued_by_the_wait_for_the_guard() {
     let lab = Lab::open().await;
     let (session, other) = (lab.session().await, lab.session().await);
     let barrier = mutex(&other).acquire().await.unwrap();

@@ -18,7 +18,7 @@ fn watching(watch: &HoldWatch) -> tokio::task::JoinHandle<Option<LostReason>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_ends_without_a_loss_when_the_guard_is_released_or_dropped() {
+async fn a_watch_ends_without_a_loss_when_the_guard_goes() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     for recipe in RECIPES {
@@ -41,7 +41,7 @@ async fn a_watch_ends_without_a_loss_when_the_guard_is_released_or_dropped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_reports_a_loss_and_goes_on_to_report_it_after_the_guard_is_gone() {
+async fn a_watch_reports_a_loss_after_the_guard_is_gone_too() {
     let lab = Lab::open().await;
     for recipe in RECIPES {
         let session = lab.session().await;
@@ -88,7 +88,7 @@ async fn a_watch_does_not_keep_the_session_open() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_watch_of_a_cohort_s_holder_ends_when_the_lock_is_handed_over() {
+async fn the_watch_of_a_cohort_s_holder_ends_at_the_hand_over() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let lock = CohortMutex::new(&session, "/locks/cohort").unwrap().with_max_tenure(Duration::from_secs(3_600));
@@ -129,7 +129,7 @@ async fn the_watch_of_an_owner_s_hold_ends_with_the_last_guard() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_watch_of_several_holds_reports_the_first_loss_and_ends_with_the_first_hold() {
+async fn a_watch_of_several_holds_reports_the_first_loss() {
     let lab = Lab::open().await;
     let (session, other) = (lab.session().await, lab.session().await);
     let locks = |session: &Session| MultiLock::from_paths(session, ["/locks/a", "/locks/b"]).unwrap();

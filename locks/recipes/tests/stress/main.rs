@@ -43,7 +43,7 @@ const SECONDS: u64 = 60;
 const SOON: Duration = Duration::from_secs(120);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn no_two_hold_together_and_no_queue_stands_still_whatever_fails() {
+async fn no_two_hold_together_and_no_queue_stands_still() {
     let seed = setting("STRESS_SEED").unwrap_or_else(rand::random);
     let seconds = setting("STRESS_SECONDS").unwrap_or(SECONDS);
     println!("STRESS_SEED={seed} STRESS_SECONDS={seconds}");

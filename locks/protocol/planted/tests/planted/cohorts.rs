@@ -30,17 +30,17 @@ fn a_deleted_place_that_goes_to_the_next_member_is_found() {
 }
 
 #[test]
-fn a_cohort_that_never_looks_for_others_is_found_passing_over_them() {
+fn a_cohort_that_never_looks_for_others_is_found() {
     expect_to_find("a cohort never looks for others", &cohort(3, Troubles::NONE), cohort::BOUND);
 }
 
 #[test]
-fn a_holder_that_ignores_one_other_contender_is_found_passing_over_it() {
+fn a_holder_that_ignores_one_other_contender_is_found() {
     expect_to_find("a holder ignores one other contender", &cohort(3, Troubles::NONE), cohort::BOUND);
 }
 
 #[test]
-fn a_holder_that_counts_as_alone_without_its_node_is_found_passing_over_others() {
+fn a_holder_that_counts_as_alone_without_its_node_is_found() {
     let faults = Troubles { deletions: 1, ..Troubles::NONE };
     expect_to_find("a holder whose node is gone counts as alone", &cohort(4, faults), cohort::BOUND);
 }
@@ -65,7 +65,7 @@ fn tokens_that_begin_again_with_the_next_holder_are_found() {
 }
 
 #[test]
-fn a_session_that_ends_without_telling_its_waiting_members_is_found() {
+fn a_session_end_that_waiting_members_do_not_hear_of_is_found() {
     let two = cohort(2, ENDED);
     expect_to_find("waiting members are not told that the session has ended", &two, cohort::ENDED);
 }
@@ -82,7 +82,7 @@ fn lingering(members: usize, faults: Troubles) -> Cohort {
 }
 
 #[test]
-fn a_hold_that_lingers_beside_another_contender_for_ever_is_found() {
+fn a_hold_that_lingers_beside_a_rival_for_ever_is_found() {
     let one = lingering(1, Troubles::NONE);
     expect_to_find("a hold that lingers ignores other contenders for ever", &one, cohort::SERVED);
     expect_to_find("a hold lingers without a watch", &one, cohort::SERVED);
@@ -101,7 +101,7 @@ fn a_hold_that_lingers_and_is_taken_without_a_look_is_found() {
 }
 
 #[test]
-fn a_cohort_that_takes_a_hold_again_without_a_bound_is_found_passing_over_others() {
+fn a_cohort_that_takes_a_hold_again_without_a_bound_is_found() {
     let three = lingering(3, Troubles::NONE);
     expect_to_find("a watch replaces the bound of hand-overs", &three, cohort::BOUND);
 }

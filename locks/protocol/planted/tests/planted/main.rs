@@ -64,7 +64,7 @@ fn a_waiter_that_watches_the_last_in_the_queue_is_found_asleep() {
 }
 
 #[test]
-fn a_reader_that_watches_the_reader_directly_ahead_is_found_asleep() {
+fn a_reader_that_watches_the_reader_ahead_is_found_asleep() {
     let three = lab(&[(Write, 0), (Read, 1), (Read, 2)], NONE);
     expect_to_find("a reader watches the reader directly ahead", &three, AWAKE);
 }
@@ -90,7 +90,7 @@ fn a_listing_that_is_a_proof_without_the_own_node_is_found() {
 }
 
 #[test]
-fn a_create_that_is_repeated_without_a_search_is_found_waiting_for_itself() {
+fn a_create_that_is_repeated_without_a_search_is_found() {
     let one = lab(&[(Lock, 0)], Faults { cuts: 1, drops: 1, ..NONE });
     expect_to_find("a create is repeated without a search", &one, SERVED);
     expect_to_find("a create is repeated without a search", &one, CLEAN);
@@ -111,7 +111,7 @@ fn a_contender_that_takes_any_only_child_for_its_own_is_found() {
 }
 
 #[test]
-fn a_predecessor_that_gave_up_and_is_taken_for_one_that_released_is_found() {
+fn a_predecessor_that_gave_up_and_counts_as_released_is_found() {
     let three = lab(&[(Handoff, 0), (Handoff, 1), (Handoff, 2)], Faults::DROP);
     expect_to_find("a predecessor that gave up is taken for one that released", &three, EXCLUSION);
 }
@@ -123,7 +123,7 @@ fn a_note_of_a_contender_that_never_held_is_found() {
 }
 
 #[test]
-fn a_number_that_counts_although_the_numbers_have_begun_anew_is_found() {
+fn a_number_that_counts_after_numbers_began_anew_is_found() {
     let two = lab(&[(Lock, 0), (Lock, 1)], Faults { new_parents: 1, ..NONE });
     let again = Lab { holds_before: 3, first_number_anew: 2, ..two };
     expect_to_find("a number counts although the numbers have begun anew", &again, EXCLUSION);
@@ -136,19 +136,19 @@ fn a_predecessor_that_counts_as_gone_while_it_holds_is_found() {
 }
 
 #[test]
-fn a_contender_that_checks_its_predecessor_after_its_own_creation_is_found() {
+fn a_predecessor_that_is_checked_after_the_creation_is_found() {
     let again = Lab { holds_before: 3, ..lab(&[(Lock, 0), (Lock, 0), (Lock, 1)], DELETED) };
     expect_to_find("a contender checks after its creation whether its predecessor has released", &again, EXCLUSION);
 }
 
 #[test]
-fn a_hold_that_is_handed_over_to_a_contender_without_a_node_is_found() {
+fn a_hand_over_to_a_contender_without_a_node_is_found() {
     let three = lab(&[(Lock, 0), (Lock, 0), (Lock, 1)], DELETED);
     expect_to_find("a hold is handed over to a contender that may have no node", &three, EXCLUSION);
 }
 
 #[test]
-fn a_search_that_takes_the_node_of_another_kind_of_lock_is_found() {
+fn a_search_that_takes_a_node_of_another_recipe_is_found() {
     let two = lab(&[(Handoff, 0), (Lock, 0)], OVERWRITTEN);
     expect_to_find("a search takes the node of another kind of lock", &two, EXCLUSION);
 }
@@ -180,7 +180,7 @@ fn a_listing_that_is_older_than_the_node_is_found() {
 }
 
 #[test]
-fn a_search_that_takes_an_overwritten_node_before_it_has_read_all_is_found() {
+fn a_search_that_takes_an_overwritten_node_too_early_is_found() {
     let two = lab(&[(Handoff, 0), (Handoff, 0)], OVERWRITTEN);
     expect_to_find("a search takes an overwritten node before it has read all", &two, SERVED);
 }
@@ -198,7 +198,7 @@ fn an_adopted_node_that_is_freed_is_found() {
 }
 
 #[test]
-fn a_search_that_does_not_check_the_node_that_it_adopts_is_found() {
+fn a_search_that_does_not_check_an_adopted_node_is_found() {
     let two = lab(&[(Handoff, 0), (Handoff, 0)], OVERWRITTEN);
     expect_to_find("a search does not check the node that it adopts", &two, CAUSED);
 }
@@ -215,7 +215,7 @@ fn searches_of_a_session_that_overlap_are_found() {
 /// Somebody deletes the node of a waiter, and then the lock's node, which is created again. Another contender gets the waiter's
 /// number. The waiter gives up before it learns of that, and deletes the node of that name.
 #[test]
-fn a_waiter_that_gives_up_and_deletes_another_contender_s_node_is_found() {
+fn a_waiter_that_deletes_another_contender_s_node_is_found() {
     let faults = Faults { drops: 1, ..Faults::DELETED };
     let two = lab(&[(Handoff, 0), (Handoff, 1)], faults);
     expect_to_find("a waiter that gives up deletes a node of its name without a check", &two, GRANTED_IN_TURN);
@@ -243,13 +243,13 @@ fn a_hold_without_its_throttled_node_is_found() {
 }
 
 #[test]
-fn permits_that_are_taken_without_a_turn_are_found_waiting_for_each_other() {
+fn permits_that_are_taken_without_a_turn_are_found() {
     let two = Semaphore::new(&[Take(2), Take(2)], 2, Ills::NONE);
     expect_to_find("permits are taken without a turn", &two, permits::SERVED);
 }
 
 #[test]
-fn a_permit_that_is_granted_although_its_lease_is_missing_is_found() {
+fn a_permit_that_is_granted_without_its_lease_is_found() {
     let two = Semaphore::new(&[Take(1), Take(1)], 1, Ills { leases: 1, ..Ills::NONE });
     expect_to_find("a permit is granted although its lease is missing", &two, permits::HELD);
 }
@@ -279,7 +279,7 @@ fn leases_that_may_exist_and_are_not_deleted_are_found() {
 }
 
 #[test]
-fn a_waiter_that_waits_by_the_listing_before_its_watch_is_found_asleep() {
+fn a_waiter_that_trusts_a_listing_before_its_watch_is_found() {
     let two = Semaphore::new(&[Take(1), Take(1)], 1, Ills::NONE);
     expect_to_find("a waiter waits by the listing before its watch", &two, permits::SERVED);
 }
@@ -314,7 +314,7 @@ fn a_naive_contender_that_deletes_another_s_node_is_found() {
 }
 
 #[test]
-fn a_naive_contender_that_leaves_a_node_behind_after_a_lost_reply_is_found() {
+fn a_naive_contender_that_leaves_a_node_behind_is_found() {
     let two = Naive::new(&[(Contend, 0), (Contend, 1)], Mishaps { drops: 1, ..REPLY });
     expect_to_find("a refused contender looks for no node, even after a lost reply", &two, naive::CLEAN);
     let one_session = Naive::new(&[(Contend, 0), (Contend, 0)], Mishaps { overwrites: 1, drops: 1, ..REPLY });

@@ -28,7 +28,7 @@ fn hand_over(cohort: &mut Cohort, from: MemberId, to: MemberId, at_ms: u64) {
 }
 
 #[test]
-fn a_holder_looks_for_others_at_the_bounds_of_hand_overs_and_of_time() {
+fn a_holder_looks_for_others_at_both_of_its_bounds() {
     let (mut cohort, members) = cohort(6, BOUNDS);
     (0..3).for_each(|i| hand_over(&mut cohort, members[i], members[i + 1], 99));
     assert_eq!(cohort.state(members[3]), State::Holds { handovers: 3 });
@@ -41,7 +41,7 @@ fn a_holder_looks_for_others_at_the_bounds_of_hand_overs_and_of_time() {
 }
 
 #[test]
-fn a_holder_that_may_not_be_alone_releases_and_the_next_member_begins_anew() {
+fn a_holder_that_may_not_be_alone_lets_the_next_begin_anew() {
     for others in [Others::Children(2), Others::Children(0), Others::Revoked, Others::Unknown] {
         let (mut cohort, members) = cohort(2, Bounds { max_handovers: 0, ..BOUNDS });
         assert_eq!(tell(&mut cohort, members[0], LETS_GO, 0), [Ask::LookForOthers]);
@@ -53,7 +53,7 @@ fn a_holder_that_may_not_be_alone_releases_and_the_next_member_begins_anew() {
 }
 
 #[test]
-fn a_holder_whose_node_is_gone_is_told_and_passes_the_turn_on_at_once() {
+fn a_holder_whose_node_is_gone_is_told_and_passes_the_turn_on() {
     let (mut cohort, members) = cohort(2, Bounds { max_tenure: Duration::ZERO, ..BOUNDS });
     assert_eq!(tell(&mut cohort, members[0], LETS_GO, 0), [Ask::LookForOthers]);
     let gone = Event::SawOthers(Others::OwnNodeGone, Reliance::Sure);
@@ -75,7 +75,7 @@ fn a_lost_hold_is_neither_handed_over_nor_taken() {
 }
 
 #[test]
-fn the_place_of_a_member_that_leaves_goes_to_the_next_or_is_given_up() {
+fn the_place_of_a_leaving_member_goes_to_the_next() {
     for (event, state) in [(None, State::Begins), (Some(Event::Queues), State::Queues)] {
         let mut cohort = Cohort::default();
         let [first, next] = [cohort.enter(BOUNDS), cohort.enter(BOUNDS)];
@@ -132,7 +132,7 @@ fn take_again(cohort: &mut Cohort, bounds: Bounds, at_ms: u64) -> Vec<Ask> {
 }
 
 #[test]
-fn a_hold_that_lingers_is_taken_again_by_the_number_of_hand_overs_however_long_it_takes() {
+fn a_lingering_hold_is_taken_again_under_the_next_number() {
     let (mut cohort, _) = lingering(0);
     assert_eq!(take_again(&mut cohort, LINGERING, 10_000), [Ask::Keep]);
     assert_eq!(take_again(&mut cohort, LINGERING, 20_000), [Ask::Keep]);
@@ -141,7 +141,7 @@ fn a_hold_that_lingers_is_taken_again_by_the_number_of_hand_overs_however_long_i
 }
 
 #[test]
-fn a_hold_lingers_until_its_time_is_over_or_its_own_watch_fires_or_the_session_ends() {
+fn a_hold_lingers_until_its_time_its_watch_or_its_session_ends() {
     type Ends = fn(&mut Cohort, MemberId, &mut Vec<Ask>);
     let ends: [Ends; 3] = [
         |cohort, _, asks| cohort.end_linger(Duration::from_millis(1_500), asks),
@@ -163,7 +163,7 @@ fn a_hold_lingers_until_its_time_is_over_or_its_own_watch_fires_or_the_session_e
 }
 
 #[test]
-fn a_hold_does_not_linger_after_its_watch_has_fired_or_its_session_has_ended_or_if_its_holder_is_dropped() {
+fn a_hold_that_may_not_linger_is_given_up_at_once() {
     let (cohort, watched_by) = lingering(0);
     let mut held = cohort.clone();
     let id = held.enter(LINGERING);
@@ -180,7 +180,7 @@ fn a_hold_does_not_linger_after_its_watch_has_fired_or_its_session_has_ended_or_
 }
 
 #[test]
-fn a_hold_that_is_given_back_unused_goes_to_the_next_member_and_does_not_linger() {
+fn an_unused_hold_goes_to_the_next_member_and_does_not_linger() {
     let gives_back = Event::GivesBack(Reliance::Sure);
     let (mut cohort, _) = lingering(0);
     let [id, next] = [cohort.enter(LINGERING), cohort.enter(LINGERING)];
@@ -198,7 +198,7 @@ fn a_hold_that_is_given_back_unused_goes_to_the_next_member_and_does_not_linger(
 }
 
 #[test]
-fn a_hold_that_is_lost_while_it_lingers_is_given_up_by_the_next_member() {
+fn a_hold_lost_while_it_lingers_is_given_up_by_the_next_member() {
     let (mut cohort, _) = lingering(0);
     let id = cohort.enter(LINGERING);
     assert_eq!(tell(&mut cohort, id, Event::Looked(Reliance::Lost), 0), [Ask::GiveUp]);
@@ -208,7 +208,7 @@ fn a_hold_that_is_lost_while_it_lingers_is_given_up_by_the_next_member() {
 proptest! {
     /// Turns go in the order of arrival to every member that has not left, whatever members come and leave.
     #[test]
-    fn turns_go_in_the_order_of_arrival_to_all_members_that_have_not_left(
+    fn turns_go_to_the_remaining_members_in_order_of_arrival(
         events in prop::collection::vec((0..4_u8, any::<prop::sample::Index>()), 0..200)
     ) {
         let (mut cohort, members) = cohort(1, Bounds { max_handovers: u32::MAX, ..BOUNDS });

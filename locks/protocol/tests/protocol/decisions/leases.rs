@@ -16,7 +16,7 @@ fn verdict(children: &[String], own: &[String], permits: usize) -> Verdict {
 }
 
 #[test]
-fn the_newest_lease_holds_while_there_are_no_more_leases_than_permits() {
+fn the_newest_lease_holds_while_leases_do_not_exceed_permits() {
     for (leases, permits, expected) in [
         (1, 1, Verdict::Granted),
         (2, 1, Verdict::Full),
@@ -100,7 +100,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #[test]
-    fn leases_hold_no_more_permits_than_exist_even_if_all_clients_ignore_the_turns(
+    fn leases_hold_no_more_permits_than_exist_even_without_turns(
         permits in 0..6_usize, start in any::<i32>(), steps in prop::collection::vec(step(), 0..60),
     ) {
         let mut next = start;
@@ -130,7 +130,7 @@ proptest! {
     }
 
     #[test]
-    fn the_verdict_on_the_newest_leases_is_curator_s_in_any_order_of_the_listing(
+    fn the_verdict_on_leases_is_curator_s_in_any_listing_order(
         others in 0..8_i32, own in 1..4_i32, permits in 0..12_usize, rotation in 0..12_usize,
     ) {
         let own = names(others..others + own);

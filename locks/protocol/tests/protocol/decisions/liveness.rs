@@ -37,7 +37,7 @@ fn state(live: Liveness, at_ms: u64) -> ConnectionState {
 }
 
 #[test]
-fn a_hold_outlives_its_last_proof_by_the_timeout_less_the_margins() {
+fn a_hold_outlives_its_last_proof_by_the_timeout_less_margins() {
     for (tick, timeout, lost_after_ms) in [
         (None, 4_000, 2_167),
         (None, 10_000, 5_417),
@@ -79,7 +79,7 @@ fn a_timeout_that_is_too_short_for_the_tick_is_not_sufficient() {
 }
 
 #[test]
-fn every_hold_of_an_ended_session_is_lost_even_if_it_was_granted_after_the_end() {
+fn every_hold_of_an_ended_session_is_lost_even_a_later_one() {
     let mut live = proved_at(1_000);
     live.end(LostReason::Closed);
     assert_eq!(live.lost_since(live.loss_epoch()), Some(LostReason::Closed));
@@ -93,7 +93,7 @@ fn a_session_that_is_proved_stays_connected() {
 }
 
 #[test]
-fn silence_suspends_holds_at_a_third_of_the_timeout_and_loses_them_before_the_leader_can() {
+fn silence_makes_holds_suspect_and_loses_them_before_the_leader() {
     let live = proved_at(1_000);
     assert_eq!(state(live, 4_999), ConnectionState::Connected);
     assert_eq!(state(live, 5_000), ConnectionState::Suspended);
@@ -105,7 +105,7 @@ fn silence_suspends_holds_at_a_third_of_the_timeout_and_loses_them_before_the_le
 }
 
 #[test]
-fn a_proof_counts_from_the_last_message_that_the_follower_had_before_its_last_ping() {
+fn a_proof_counts_from_the_last_message_before_the_ping() {
     let mut live = Liveness::new(margins(TIMEOUT), ms(0));
     read(&mut live, 20_000);
     prove(&mut live, 23_500);
@@ -115,7 +115,7 @@ fn a_proof_counts_from_the_last_message_that_the_follower_had_before_its_last_pi
 }
 
 #[test]
-fn a_message_counts_from_when_it_was_sent_and_once_its_answer_was_received() {
+fn a_message_counts_once_and_from_when_it_was_sent() {
     let mut live = Liveness::new(margins(TIMEOUT), ms(0));
     let slow = live.on_send(ms(2_000));
     live.on_answer(ms(5_000), slow);
@@ -126,7 +126,7 @@ fn a_message_counts_from_when_it_was_sent_and_once_its_answer_was_received() {
 }
 
 #[test]
-fn a_proof_that_was_sent_before_a_message_ripened_does_not_count_from_that() {
+fn a_proof_sent_before_a_message_ripened_ignores_the_message() {
     let mut live = Liveness::new(margins(TIMEOUT), ms(0));
     read(&mut live, 2_000);
     let early = live.on_send(ms(5_500));
@@ -193,7 +193,7 @@ fn a_hold_survives_a_new_connection_that_comes_in_time() {
 }
 
 #[test]
-fn an_answer_on_the_former_connection_proves_nothing_for_the_new_one() {
+fn an_answer_on_the_former_connection_proves_nothing() {
     let mut live = proved_at(1_000);
     let late = live.on_send(ms(1_500));
     live.on_event(ms(2_000), Event::Disconnected);
@@ -207,7 +207,7 @@ fn an_answer_on_the_former_connection_proves_nothing_for_the_new_one() {
 }
 
 #[test]
-fn a_handshake_without_an_answer_counts_with_the_timeout_that_its_server_grants() {
+fn an_unanswered_handshake_counts_with_its_server_s_timeout() {
     let mut live = proved_at(1_000);
     live.on_event(ms(2_000), Event::Disconnected);
     live.on_event(ms(2_100), Event::Attaching(ms(1_200)));
@@ -223,7 +223,7 @@ fn a_handshake_without_an_answer_counts_with_the_timeout_that_its_server_grants(
 }
 
 #[test]
-fn a_shorter_timeout_counts_from_its_handshake_on_and_not_from_an_older_proof() {
+fn a_shorter_timeout_counts_from_its_handshake_on() {
     let mut live = proved_at(1_000);
     live.on_event(ms(2_000), Event::Disconnected);
     live.on_event(ms(7_000), Event::Attaching(ms(3_000)));
@@ -247,7 +247,7 @@ fn a_timeout_only_becomes_shorter() {
 }
 
 #[test]
-fn after_a_pause_no_proof_counts_until_the_follower_has_had_time_to_ping() {
+fn after_a_pause_no_proof_counts_until_the_follower_may_ping() {
     let mut live = proved_at(1_000);
     prove(&mut live, 15_000);
     assert!(!live.is_proved());
@@ -259,7 +259,7 @@ fn after_a_pause_no_proof_counts_until_the_follower_has_had_time_to_ping() {
 }
 
 #[test]
-fn pauses_that_come_again_and_again_do_not_keep_proofs_from_counting() {
+fn repeated_pauses_do_not_keep_proofs_from_counting() {
     let mut live = proved_at(1_000);
     // The process runs for 3.1 s, then stands still for 2 s.
     for round in 0..20 {
@@ -280,7 +280,7 @@ fn a_late_proof_revives_the_session_but_not_its_holds() {
 }
 
 #[test]
-fn a_proof_counts_from_when_it_was_sent_and_not_from_when_its_answer_came() {
+fn a_proof_counts_from_when_it_was_sent() {
     let mut live = proved_at(1_000);
     let sent = live.on_send(ms(1_500));
     // The process was paused between the request and the reading of its answer.
@@ -316,7 +316,7 @@ fn the_end_of_a_session_is_final_and_always_counts() {
 }
 
 #[test]
-fn a_session_with_holds_is_to_prove_that_it_lives_after_a_fifth_of_the_timeout_and_to_read_after_a_twelfth() {
+fn a_session_with_holds_sends_proofs_and_reads_at_their_times() {
     let mut live = proved_at(1_000);
     let due = |live: Liveness, at_ms, is_holding| live.at(ms(at_ms)).due(is_holding);
     assert_eq!(due(live, 1_000, true), Some((Sign::Read, ms(2_000))));
@@ -380,7 +380,7 @@ fn holds_survive_a_reconnect_over_round_trips_of_a_20th() {
 }
 
 #[test]
-fn a_handshake_that_is_taken_in_late_is_covered_although_nothing_was_held_when_it_was_sent() {
+fn a_handshake_that_is_taken_in_late_is_covered() {
     let mut live = proved_at(1_000);
     live.on_event(ms(2_000), Event::Disconnected);
     live.on_event(ms(2_100), Event::Attaching(ms(3_000)));

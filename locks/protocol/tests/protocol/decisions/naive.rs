@@ -25,7 +25,7 @@ fn doubtful(taken: &mut Taken) -> Naive {
 }
 
 #[test]
-fn a_try_reads_before_it_writes_and_leaves_if_another_contender_has_the_node() {
+fn a_try_reads_before_it_writes_and_leaves_a_taken_lock() {
     let mut taken = Taken::default();
     let others = NodeAtPath { is_ours: false, ..found(7, false) };
     let mut late = Naive::new(true);
@@ -50,7 +50,7 @@ fn a_holder_deletes_its_node_by_one_request() {
 }
 
 #[test]
-fn a_deletion_without_an_answer_is_repeated_only_if_the_node_is_still_its_own() {
+fn an_unanswered_deletion_is_repeated_only_for_its_own_node() {
     for (there, next) in [(Some(7), Ask::Delete), (Some(8), Ask::End(Outcome::Left)), (None, Ask::End(Outcome::Left))] {
         let mut taken = Taken::default();
         let mut holder = Naive::new(false);
@@ -65,7 +65,7 @@ fn a_deletion_without_an_answer_is_repeated_only_if_the_node_is_still_its_own() 
 }
 
 #[test]
-fn a_refused_contender_looks_for_a_node_only_if_an_earlier_reply_was_lost() {
+fn a_refused_contender_looks_for_a_node_only_after_a_lost_reply() {
     let refused = Event::Created(Err(CreateError::Failed(Failure::Refused { is_certain: true })));
     let mut taken = Taken::default();
     assert_eq!(tell(&mut Naive::new(false), &mut taken, &[refused]), Ask::End(Outcome::Refused));
@@ -85,7 +85,7 @@ fn missing_parents_are_created() {
 }
 
 #[test]
-fn a_node_with_its_first_data_belongs_to_the_contender_that_wrote_them() {
+fn a_node_with_its_first_data_belongs_to_their_writer() {
     let mut taken = Taken::default();
     let (mut one, mut other) = (doubtful(&mut taken), doubtful(&mut taken));
     assert_eq!(tell(&mut other, &mut taken, &[EXISTS, Event::Watching(Some(found(7, false)))]), Ask::Wait);
@@ -93,7 +93,7 @@ fn a_node_with_its_first_data_belongs_to_the_contender_that_wrote_them() {
 }
 
 #[test]
-fn a_node_with_overwritten_data_belongs_only_to_the_first_contender_that_may_have_created_it() {
+fn an_overwritten_node_belongs_to_its_first_possible_creator() {
     let mut taken = Taken::default();
     let (mut one, mut other) = (Naive::new(false), doubtful(&mut taken));
     let overwritten = Event::Watching(Some(found(7, true)));

@@ -72,7 +72,7 @@ fn no_number_follows_a_grant_whose_holder_has_not_released() {
 }
 
 #[test]
-fn an_expectation_from_before_a_creation_stays_true_after_later_grants() {
+fn an_expected_number_stays_true_after_later_grants() {
     let mut known = after(&[4, 5]);
     let expected = known.expected();
     known.granted(grant(6));

@@ -67,7 +67,7 @@ fn readers_and_writers(kinds: &str) -> Vec<String> {
 }
 
 #[test]
-fn readers_share_until_a_writer_and_wait_for_the_nearest_writer_ahead() {
+fn readers_share_and_wait_for_the_nearest_writer_ahead() {
     let children = readers_and_writers("rrwrwr");
     let queue = Queue::from_children(&children, Names::READ_WRITE);
     let verdicts: Vec<Verdict> = children.iter().map(|own| verdict(&queue, own)).collect();
@@ -79,7 +79,7 @@ fn readers_share_until_a_writer_and_wait_for_the_nearest_writer_ahead() {
 }
 
 #[test]
-fn a_newcomer_may_share_with_readers_and_wants_an_empty_queue_otherwise() {
+fn a_newcomer_shares_with_readers_or_wants_an_empty_queue() {
     let readers = readers_and_writers("rr");
     let queue = Queue::from_children(&readers, Names::READ_WRITE);
     assert!(queue.admits(Mode::Shared) && !queue.admits(Mode::Exclusive));
@@ -102,7 +102,7 @@ fn a_downgraded_reader_stands_where_its_writer_stands() {
 
 proptest! {
     #[test]
-    fn the_order_of_the_queue_and_the_verdict_agree_on_every_contender(kinds in "[rw]{0,8}") {
+    fn the_order_of_the_queue_and_the_verdict_agree(kinds in "[rw]{0,8}") {
         let children = readers_and_writers(&kinds);
         for (contender, holds) in Queue::from_children(&children, Names::READ_WRITE).into_order() {
             let alone = verdict(&Queue::from_children(&children, Names::READ_WRITE), contender.name);
@@ -132,7 +132,7 @@ proptest! {
     }
 
     #[test]
-    fn a_newcomer_is_admitted_exactly_if_it_would_be_granted_behind_all(kinds in "[rw]{0,8}", newcomer in "[rw]") {
+    fn a_newcomer_is_admitted_if_it_would_be_granted_at_the_end(kinds in "[rw]{0,8}", newcomer in "[rw]") {
         let before = readers_and_writers(&kinds);
         let after = readers_and_writers(&format!("{kinds}{newcomer}"));
         let mode = if newcomer == "r" { Mode::Shared } else { Mode::Exclusive };

@@ -52,7 +52,7 @@ fn data_that_are_no_notes_are_not_replaced() {
 }
 
 #[test]
-fn a_release_lets_in_the_waiter_behind_that_number_or_behind_an_earlier_one() {
+fn a_release_note_lets_in_the_waiter_behind_its_number() {
     assert!(lets_in(41, 41, 42));
     assert!(lets_in(41, 39, 42), "the contenders between have given up");
     assert!(!lets_in(40, 41, 42), "the predecessor gave up and never held");
@@ -75,7 +75,7 @@ fn a_note_of_another_lock_s_node_proves_nothing() {
 }
 
 #[test]
-fn a_contender_that_is_alone_since_its_creation_has_the_only_child() {
+fn a_contender_that_was_always_alone_has_the_only_child() {
     assert!(noted(b"", OWN, 1).has_only_child(OWN));
     assert!(!noted(b"", OWN, 2).has_only_child(OWN), "a second child is there");
     assert!(!noted(b"", OWN + 1, 1).has_only_child(OWN), "the child may be another one");

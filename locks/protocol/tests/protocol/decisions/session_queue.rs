@@ -38,7 +38,7 @@ fn listed(queue: &mut SessionQueue, id: ContenderId) -> Vec<Ask> {
 }
 
 #[test]
-fn a_search_begins_when_the_pause_after_a_lost_reply_is_over_and_not_with_an_earlier_pause() {
+fn a_search_begins_with_the_pause_after_its_own_lost_reply() {
     let mut queue = SessionQueue::default();
     let id = entered(&mut queue);
     let lost = Event::Created(id, Err(NotCreated::Failed(Failure::ReplyLost)));
@@ -48,7 +48,7 @@ fn a_search_begins_when_the_pause_after_a_lost_reply_is_over_and_not_with_an_ear
 }
 
 #[test]
-fn a_watch_that_fires_while_a_contender_asks_for_its_own_node_is_not_forgotten() {
+fn a_watch_that_fires_during_a_look_at_the_node_counts() {
     let mut queue = SessionQueue::default();
     let id = entered(&mut queue);
     assert_eq!(created(&mut queue, id, 7, 70), [Ask::List(id)]);

@@ -24,7 +24,7 @@ fn two_contenders_withstand_faults_of_several_kinds_together() {
 
 /// The machine asks its names only for markers, modes and numbers. So each program has as many states as with the names of a mutex.
 #[test]
-fn the_participants_of_an_election_are_a_queue_under_another_name() {
+fn the_participants_of_an_election_are_a_queue() {
     Lab::new(&[(Lead, 0), (Lead, 1)], Faults::ALL).check(321_747);
     Lab::new(&[(Lead, 0), (Lead, 0), (Lead, 1)], Faults::DELETED).check(128_229);
 }
@@ -69,7 +69,7 @@ fn a_contender_with_a_place_may_wait_for_the_grant_later() {
 }
 
 #[test]
-fn a_writer_that_goes_on_to_read_lets_no_other_writer_in_between() {
+fn a_writer_that_goes_on_to_read_lets_no_other_writer_in() {
     Lab::new(&[(Write, 0), (Downgrade, 0), (Write, 1)], Faults::CUT).check(37_041);
     Lab::new(&[(Write, 0), (Downgrade, 0), (Write, 1)], Faults::DROP).check(13_650);
     Lab::new(&[(Write, 0), (Downgrade, 0), (Write, 1)], Faults::DELETED).check(21_021);
@@ -77,7 +77,7 @@ fn a_writer_that_goes_on_to_read_lets_no_other_writer_in_between() {
 }
 
 #[test]
-fn neither_a_foreign_child_nor_a_note_of_another_lock_s_node_grants_a_contender() {
+fn neither_a_foreign_child_nor_a_foreign_note_grants() {
     let faults = Faults { deletions: 1, drops: 1, ..Faults::NONE };
     let handoffs = Lab::new(&[(Handoff, 0), (Handoff, 1)], faults);
     Lab { has_foreign: true, ..handoffs.clone() }.check(13_311);
@@ -88,7 +88,7 @@ fn neither_a_foreign_child_nor_a_note_of_another_lock_s_node_grants_a_contender(
 }
 
 #[test]
-fn a_contender_of_apache_curator_excludes_ours_and_is_served_among_them() {
+fn a_contender_of_curator_excludes_ours_and_is_served() {
     let beside = |users: &[(Program, usize)], faults| Lab { has_curator: true, ..Lab::new(users, faults) };
     beside(&[(Lock, 0), (Handoff, 1)], Faults::CUT).check(32_167);
     beside(&[(Lock, 0), (Handoff, 1)], Faults::DROP).check(28_614);
@@ -200,12 +200,12 @@ fn a_cohort_hands_over_its_hold_or_place_despite_all_faults() {
 }
 
 #[test]
-fn a_cohort_that_looks_before_each_hand_over_passes_over_no_waiting_process() {
+fn a_cohort_that_looks_each_time_passes_over_no_process() {
     Process { max_handovers: 0, ..Process::new(&[Member::Lock; 3], Troubles::DROPS) }.check(5_061);
 }
 
 #[test]
-fn a_hold_that_lingers_is_taken_again_or_given_up_despite_all_faults() {
+fn a_lingering_hold_is_taken_or_given_up_despite_all_faults() {
     let [lock, take] = [Member::Lock, Member::Try];
     Process::lingering(&[lock, lock], Troubles::ALL).check(284_256);
     Process::lingering(&[lock, lock, take], Troubles { deletions: 1, ..Troubles::DROPS }).check(78_913);
@@ -216,7 +216,7 @@ fn a_hold_that_lingers_is_taken_again_or_given_up_despite_all_faults() {
 }
 
 #[test]
-fn contenders_for_one_node_hold_one_at_a_time_and_leave_nothing_behind() {
+fn naive_contenders_hold_one_at_a_time_and_leave_nothing() {
     let [lock, take] = [Contender::Lock, Contender::Try];
     Naive::new(&[(lock, 0), (lock, 0)], Mishaps::ALL).check(20_091);
     Naive::new(&[(lock, 0), (lock, 1)], Mishaps { replies: 2, ..Mishaps::ALL }).check(78_104);

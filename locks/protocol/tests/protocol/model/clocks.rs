@@ -317,7 +317,7 @@ fn expect_loss_too_late(clocks: Clocks) {
 }
 
 #[test]
-fn a_hold_is_lost_by_the_clock_of_its_client_before_the_leader_expires_the_session() {
+fn a_hold_is_lost_before_the_leader_expires_the_session() {
     expect_loss_in_time(RULES, 1_300_000);
 }
 
@@ -332,17 +332,17 @@ fn a_hold_is_lost_in_time_although_the_next_server_grants_less() {
 }
 
 #[test]
-fn a_tick_longer_than_half_the_timeout_is_covered_if_it_is_given() {
+fn a_tick_beyond_half_the_timeout_is_covered_if_given() {
     expect_loss_in_time(Clocks { ping_after: TIMEOUT * 3 / 8, tick: Some(TIMEOUT * 3 / 4), ..RULES }, 1_380_000);
 }
 
 #[test]
-fn planted_a_tick_longer_than_half_the_timeout_that_the_client_does_not_know_is_found() {
+fn planted_an_unknown_tick_beyond_half_the_timeout_is_found() {
     expect_loss_too_late(Clocks { ping_after: TIMEOUT * 3 / 8, ..RULES });
 }
 
 #[test]
-fn planted_a_message_that_counts_before_the_follower_has_pinged_is_found() {
+fn planted_a_message_that_counts_before_the_ping_is_found() {
     expect_loss_too_late(Clocks { tick: Some(0), ..RULES });
 }
 
@@ -362,6 +362,6 @@ fn planted_an_answer_of_a_deposed_leader_that_counts_is_found() {
 }
 
 #[test]
-fn planted_a_shorter_timeout_that_the_client_does_not_know_is_found() {
+fn planted_an_unknown_shorter_timeout_is_found() {
     expect_loss_too_late(Clocks { attaches: true, asks: false, ..RULES });
 }

@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn leases_that_were_created_are_noted_whatever_became_of_the_others() {
+    fn created_leases_are_noted_whatever_became_of_the_others() {
         let (flight, failure) =
             land_all(&[Ok("1"), Err(ClientError::ConnectionLoss), Err(ClientError::NoAuth), Ok("2")]);
         assert_eq!(flight.made.iter().map(|made| made.name.as_str()).collect::<Vec<_>>(), ["1", "2"]);
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn only_after_answers_that_rule_out_a_node_there_is_nothing_to_look_for() {
+    fn an_attempt_without_lost_replies_looks_for_nothing() {
         for (answers, has_unnamed) in [
             (vec![Ok("1"), Ok("2")], false),
             (vec![Err(ClientError::NoNode), Err(ClientError::NoNode)], false),

@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_check_that_failed_is_a_proof_unless_it_failed_because_the_session_has_ended() {
+    fn a_failed_check_is_a_proof_unless_the_session_has_ended() {
         let failed = |source| Err::<(), _>(MultiWriteError::OperationFailed { index: 0, source });
         assert_eq!(committed(Ok(())), Ok(Ok(())));
         assert_eq!(committed(failed(ClientError::NoAuth)), Ok(Err(ClientError::NoAuth)));
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn unexpected_errors_are_lost_replies_only_if_nobody_serves_the_connection() {
+    fn unexpected_errors_are_lost_replies_only_on_a_dead_connection() {
         let unexpected = || ClientError::UnexpectedError("expect error state, got SyncConnected".to_owned());
         assert_eq!(even_out(unexpected(), false), unexpected());
         assert_eq!(even_out(unexpected(), true), ClientError::ConnectionLoss);

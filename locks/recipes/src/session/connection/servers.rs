@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_that_are_not_spoken_to_as_the_session_does_are_refused() {
+    fn servers_of_another_protocol_are_refused() {
         for (servers, is_encrypted, is_good) in [
             ("tcp+tls://zoo.example", true, true),
             ("tcp://zoo.example", false, true),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_stands_for_all_of_its_addresses_and_stays_if_it_has_none() {
+    async fn a_name_stands_for_all_of_its_addresses() {
         assert_eq!(addresses("127.0.0.1/shop").await, ["127.0.0.1:2181/shop"]);
         assert_eq!(addresses("[::1]:2/shop").await, ["[::1]:2/shop"]);
         assert_eq!(addresses("tcp://no.such.name.invalid:7/shop").await, ["tcp://no.such.name.invalid:7/shop"]);

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_for_the_end_of_a_hold_is_woken_when_that_comes_earlier_and_not_by_every_proof() {
+    fn waiters_for_the_end_of_a_hold_are_woken_by_an_earlier_end() {
         let liveness = liveness_of(Duration::from_secs(1_000), Duration::ZERO);
         let mut changes = liveness.subscribe();
         liveness.proved(liveness.sending());

@@ -11,7 +11,7 @@ use crate::cancel::{Outcome, drop_after};
 use crate::support::{Lab, soon, until};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_so_many_hand_overs_a_waiting_process_gets_the_lock_and_the_cohort_queues_again() {
+async fn after_its_hand_overs_a_cohort_lets_a_waiting_process_in() {
     let lab = Lab::open().await;
     let (session, other) = (lab.session().await, lab.session().await);
     let lock = cohort(&session).with_max_handovers(3).with_max_tenure(LONG);
@@ -39,7 +39,7 @@ async fn after_so_many_hand_overs_a_waiting_process_gets_the_lock_and_the_cohort
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cohort_that_is_alone_goes_on_with_a_round_trip_every_so_many_hand_overs() {
+async fn a_cohort_that_is_alone_sends_one_round_trip_a_bound() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let lock = cohort(&session).with_max_handovers(3).with_max_tenure(LONG);
@@ -61,7 +61,7 @@ async fn a_cohort_that_is_alone_goes_on_with_a_round_trip_every_so_many_hand_ove
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_so_long_a_waiting_process_gets_the_lock_and_a_cohort_that_is_alone_goes_on() {
+async fn after_its_tenure_a_cohort_lets_a_waiting_process_in() {
     for is_waited_for in [false, true] {
         let lab = Lab::open().await;
         let (session, other) = (lab.session().await, lab.session().await);
@@ -105,7 +105,7 @@ async fn each_hand_over_goes_by_the_bounds_of_who_lets_go() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_guard_dropped_at_a_bound_frees_the_node_and_the_cohort_queues_again() {
+async fn a_guard_dropped_at_a_bound_frees_the_node() {
     let lab = Lab::open().await;
     let (session, other) = (lab.session().await, lab.session().await);
     let lock = cohort(&session).with_max_handovers(0);
@@ -121,7 +121,7 @@ async fn a_guard_dropped_at_a_bound_frees_the_node_and_the_cohort_queues_again()
 }
 
 #[tokio::test]
-async fn a_release_at_a_bound_dropped_at_any_poll_lets_the_other_process_in_and_then_the_next_of_the_cohort() {
+async fn a_release_at_a_bound_may_be_dropped_at_any_poll() {
     for (way, is_waited_for) in [(WAYS[0], true), (WAYS[0], false), (WAYS[1], true), (WAYS[1], false)] {
         let lab = Lab::open().await;
         let (session, other) = (lab.session().await, lab.session().await);
@@ -148,7 +148,7 @@ async fn a_release_at_a_bound_dropped_at_any_poll_lets_the_other_process_in_and_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_was_deleted_by_hand_is_noticed_at_a_bound_although_one_of_the_cohort_always_waits() {
+async fn a_node_deleted_by_hand_is_noticed_at_a_bound() {
     let lab = Lab::open().await;
     let (session, other) = (lab.session().await, lab.session().await);
     let lock = cohort(&session).with_max_handovers(2).with_max_tenure(LONG);

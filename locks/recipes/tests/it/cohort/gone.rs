@@ -11,7 +11,7 @@ use crate::cancel::{Outcome, drop_after};
 use crate::support::{Lab, soon};
 
 #[tokio::test]
-async fn a_local_waiter_dropped_at_any_moment_leaves_the_turn_to_the_next() {
+async fn a_local_waiter_dropped_at_any_moment_leaves_its_turn() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let lock = cohort(&session).with_max_tenure(LONG);
@@ -41,7 +41,7 @@ async fn a_local_waiter_dropped_at_any_moment_leaves_the_turn_to_the_next() {
 }
 
 #[tokio::test]
-async fn who_queues_for_the_cohort_may_be_dropped_at_any_poll_and_the_next_of_it_goes_on() {
+async fn a_cohort_s_acquire_may_be_dropped_at_any_poll() {
     for (way, is_taken) in [(WAYS[0], false), (WAYS[0], true), (WAYS[1], false), (WAYS[1], true)] {
         let lab = Lab::open().await;
         let (session, other) = (lab.session().await, lab.session().await);
@@ -66,7 +66,7 @@ async fn who_queues_for_the_cohort_may_be_dropped_at_any_poll_and_the_next_of_it
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_gives_up_leaves_its_place_in_the_queue_to_the_next_of_the_cohort() {
+async fn a_member_that_gives_up_leaves_its_place_to_the_next() {
     for way in WAYS {
         let lab = Lab::open().await;
         let (session, other) = (lab.session().await, lab.session().await);
@@ -94,7 +94,7 @@ async fn who_gives_up_leaves_its_place_in_the_queue_to_the_next_of_the_cohort() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_local_waiter_whose_time_is_up_has_asked_for_nothing_and_is_forgotten() {
+async fn a_local_waiter_whose_time_is_up_has_sent_nothing() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let lock = cohort(&session);
@@ -152,7 +152,7 @@ async fn replace_all(lab: &Lab) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_finds_its_place_gone_leaves_the_node_alone_that_another_has_made_under_its_name() {
+async fn a_waiter_whose_node_is_gone_spares_another_of_that_name() {
     for is_cohort in [true, false] {
         let lab = Lab::open().await;
         let (session, other) = (lab.session().await, lab.session().await);
@@ -175,7 +175,7 @@ async fn who_finds_its_place_gone_leaves_the_node_alone_that_another_has_made_un
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_finds_its_hold_gone_at_a_bound_leaves_the_node_alone_that_another_has_made_under_its_name() {
+async fn a_holder_whose_node_is_gone_spares_another_of_that_name() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let lock = handoff_cohort(&session).with_max_handovers(0);
@@ -189,7 +189,7 @@ async fn who_finds_its_hold_gone_at_a_bound_leaves_the_node_alone_that_another_h
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_queues_or_holds_in_a_runtime_that_ends_or_panics_leaves_the_turn_to_those_elsewhere() {
+async fn a_runtime_that_ends_leaves_the_turn_to_other_runtimes() {
     for way in WAYS {
         let lab = Lab::open().await;
         let (session, other) = (lab.session().await, lab.session().await);

@@ -65,7 +65,7 @@ async fn a_lone_process_sends_no_request_after_its_first_release() {
 /// A rival waits for at most three round trips more than at a free lock. Two of them are its own requests: it watches the node
 /// ahead, and lists the queue again. Between them, our process hears of the rival and deletes its node.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rival_that_queues_is_granted_after_one_notification_and_one_deletion() {
+async fn a_rival_is_granted_after_one_notification_and_one_deletion() {
     for way in WAYS {
         let lab = Lab::open().await;
         let (session, other) = (lab.session().await, lab.session().await);
@@ -97,7 +97,7 @@ async fn a_rival_that_queues_is_granted_after_one_notification_and_one_deletion(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hold_does_not_linger_beside_a_rival_that_queued_before_the_release() {
+async fn a_hold_does_not_linger_beside_a_rival_that_already_queues() {
     for cycles in [0, 1, 2] {
         let lab = Lab::open().await;
         let (session, other) = (lab.session().await, lab.session().await);
@@ -113,7 +113,7 @@ async fn a_hold_does_not_linger_beside_a_rival_that_queued_before_the_release() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_try_of_a_rival_fails_without_a_write_and_the_hold_lingers_on() {
+async fn a_rival_s_try_fails_without_a_write_and_the_hold_lingers_on() {
     let lab = Lab::open().await;
     let ((session, lock), other) = (lingering(&lab).await, lab.session().await);
     leave_lingering(&lock).await;
@@ -146,7 +146,7 @@ async fn a_hold_lingers_for_its_time_and_no_longer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_time_of_the_last_holder_counts_although_a_longer_one_has_begun() {
+async fn a_hold_lingers_for_the_time_of_its_last_holder() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let patient = cohort(&session).with_linger(LONG);
@@ -156,7 +156,7 @@ async fn the_time_of_the_last_holder_counts_although_a_longer_one_has_begun() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_for_the_lock_ends_the_lingering_and_keeps_a_hold_from_beginning_to_linger() {
+async fn a_request_for_the_lock_ends_and_prevents_lingering() {
     for way in WAYS {
         let lab = Lab::open().await;
         let (session, other) = (lab.session().await, lab.session().await);
@@ -182,7 +182,7 @@ async fn a_request_for_the_lock_ends_the_lingering_and_keeps_a_hold_from_beginni
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hold_lingers_only_behind_a_release_and_only_if_it_is_told_to() {
+async fn a_hold_lingers_only_behind_a_release_and_if_it_is_told_to() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     leave_lingering(&cohort(&session)).await;
@@ -215,7 +215,7 @@ async fn a_hold_that_is_given_back_unused_does_not_linger() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cohort_that_is_alone_looks_for_others_after_so_many_hand_overs_of_a_hold_that_lingers() {
+async fn a_lone_cohort_whose_hold_lingers_looks_for_others() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let lock = cohort(&session).with_linger(LONG).with_max_handovers(3).with_max_tenure(Duration::ZERO);
@@ -252,7 +252,7 @@ async fn a_member_that_comes_during_the_first_look_is_handed_the_hold() {
 }
 
 #[tokio::test]
-async fn a_release_that_may_let_a_hold_linger_is_dropped_at_any_poll_and_a_rival_comes_through() {
+async fn a_release_that_lets_a_hold_linger_may_be_dropped_at_any_poll() {
     for way in WAYS {
         let lab = Lab::open().await;
         let (session, other) = (lab.session().await, lab.session().await);
@@ -290,7 +290,7 @@ async fn no_more_holds_of_a_session_linger_than_may() {
 
 /// Neither an acquire nor a release of the busy task waits. It shares its thread with its own connection.
 #[tokio::test]
-async fn a_task_that_takes_a_lingering_hold_again_and_again_lets_a_rival_in() {
+async fn a_task_that_takes_a_lingering_hold_again_lets_a_rival_in() {
     let lab = Lab::open().await;
     let (session, other) = (lab.session().await, lab.session().await);
     let lock = cohort(&session).with_linger(LONG).with_max_handovers(u32::MAX);

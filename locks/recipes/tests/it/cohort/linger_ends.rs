@@ -13,7 +13,7 @@ use super::{LONG, PATH, WAYS, arrived, cohort};
 use crate::support::{Lab, soon, until};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_left_of_a_hold_that_lingers_once_its_session_is_closed_or_its_last_lock_object_is_dropped() {
+async fn nothing_is_left_of_a_lingering_hold_once_its_users_are_gone() {
     for is_closed in [true, false] {
         let (server, session) = own_server().await;
         let other = Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
@@ -74,7 +74,7 @@ async fn a_path_that_is_used_for_two_things_has_watches_of_one_kind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hold_whose_last_guard_outlives_the_lock_object_is_given_up_at_the_release() {
+async fn a_hold_whose_guard_outlives_its_lock_does_not_linger() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let held = cohort(&session).with_linger(LONG).acquire().await.unwrap();
@@ -83,7 +83,7 @@ async fn a_hold_whose_last_guard_outlives_the_lock_object_is_given_up_at_the_rel
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hold_whose_node_somebody_deletes_while_it_lingers_is_not_taken_again() {
+async fn a_lingering_hold_whose_node_is_deleted_is_not_taken_again() {
     for way in WAYS {
         let lab = Lab::open().await;
         let (session, other) = (lab.session().await, lab.session().await);
@@ -107,7 +107,7 @@ async fn a_hold_whose_node_somebody_deletes_while_it_lingers_is_not_taken_again(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hold_whose_lock_somebody_deletes_as_a_whole_is_not_taken_again() {
+async fn a_lingering_hold_whose_lock_is_deleted_is_not_taken_again() {
     for way in WAYS {
         let lab = Lab::open().await;
         let (session, other) = (lab.session().await, lab.session().await);
@@ -131,7 +131,7 @@ async fn a_hold_whose_lock_somebody_deletes_as_a_whole_is_not_taken_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plain_mutex_of_the_same_session_gets_the_lock_and_gives_it_back() {
+async fn a_plain_mutex_of_the_same_session_ends_the_lingering() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let (lock, mutex) = (cohort(&session).with_linger(LONG), Mutex::new(&session, PATH).unwrap());
@@ -149,7 +149,7 @@ async fn a_plain_mutex_of_the_same_session_gets_the_lock_and_gives_it_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_is_closed_during_the_first_look_leaves_nothing() {
+async fn a_session_closed_during_the_first_look_leaves_nothing() {
     for way in WAYS {
         let (server, session) = own_server().await;
         let lock = way(&session).with_linger(LONG);
@@ -165,7 +165,7 @@ async fn a_session_that_is_closed_during_the_first_look_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_release_that_would_let_a_hold_linger_reports_that_somebody_deleted_its_node() {
+async fn a_release_before_lingering_reports_a_deleted_node() {
     for way in WAYS {
         let lab = Lab::open().await;
         let session = lab.session().await;
@@ -181,7 +181,7 @@ async fn a_release_that_would_let_a_hold_linger_reports_that_somebody_deleted_it
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hold_whose_session_expires_while_it_lingers_is_given_to_nobody() {
+async fn a_lingering_hold_whose_session_expires_goes_to_nobody() {
     let (server, proxy, session) = line(Duration::from_secs(1), Duration::from_millis(500)).await;
     let other = Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
     let lock = cohort(&session).with_linger(LONG);
@@ -196,7 +196,7 @@ async fn a_hold_whose_session_expires_while_it_lingers_is_given_to_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hold_that_is_lost_by_silence_while_it_lingers_is_given_to_nobody() {
+async fn a_lingering_hold_that_silence_loses_goes_to_nobody() {
     let (_server, proxy, session) = line(Duration::from_secs(2), Duration::from_millis(500)).await;
     let lock = cohort(&session).with_linger(LONG);
     leave_lingering(&lock).await;

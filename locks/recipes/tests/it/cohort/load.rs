@@ -44,7 +44,7 @@ async fn contend(lock: AnyLock, contender: usize, ledger: Arc<Ledger>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn two_cohorts_and_a_plain_mutex_never_overlap_and_all_contenders_finish() {
+async fn two_cohorts_and_a_plain_mutex_never_overlap_and_all_finish() {
     let lab = Lab::open().await;
     let sessions = [lab.session().await, lab.session().await, lab.session().await];
     let ledger = Arc::new(Ledger::default());

@@ -19,7 +19,7 @@ pub(super) async fn line(timeout: Duration, tick_time: Duration) -> (ZooKeeper, 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_end_of_the_session_fails_the_hold_and_is_told_to_all_who_wait_whether_or_not_the_holder_lets_go() {
+async fn the_end_of_a_session_is_told_to_its_holder_and_all_waiters() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let lock = cohort(&session);
@@ -45,7 +45,7 @@ async fn the_end_of_the_session_fails_the_hold_and_is_told_to_all_who_wait_wheth
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_expired_session_is_told_to_who_waits_behind_a_local_holder() {
+async fn an_expired_session_is_told_to_waiters_behind_a_local_holder() {
     let tick_time = Duration::from_millis(500);
     let (server, proxy, session) = line(Duration::from_secs(1), tick_time).await;
     let other = Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
@@ -64,7 +64,7 @@ async fn an_expired_session_is_told_to_who_waits_behind_a_local_holder() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_end_of_the_session_s_runtime_is_told_to_who_waits_in_another() {
+async fn the_end_of_the_runtime_is_told_to_waiters_in_another() {
     let home = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let lab = Lab::open().await;
     let connect_string = lab.connect_string().to_owned();
@@ -80,7 +80,7 @@ async fn the_end_of_the_session_s_runtime_is_told_to_who_waits_in_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_suspect_hold_is_handed_over_and_taken_only_once_it_is_certain() {
+async fn a_suspect_hold_is_handed_over_only_once_it_is_certain() {
     let (_server, proxy, session) = line(Duration::from_secs(20), Duration::from_secs(2)).await;
     let lock = cohort(&session).with_max_tenure(LONG);
     let held = lock.acquire().await.unwrap();
@@ -102,7 +102,7 @@ async fn a_suspect_hold_is_handed_over_and_taken_only_once_it_is_certain() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hold_that_is_lost_is_told_to_who_releases_it_and_not_handed_over() {
+async fn a_lost_hold_is_told_at_its_release_and_not_handed_over() {
     let (server, proxy, session) = line(Duration::from_secs(2), Duration::from_millis(500)).await;
     let lock = cohort(&session).with_max_tenure(LONG);
     let held = lock.acquire().await.unwrap();

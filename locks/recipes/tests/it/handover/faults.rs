@@ -28,7 +28,7 @@ pub(crate) async fn delete_all(lab: &Lab, path: &str) {
 }
 
 #[tokio::test]
-async fn a_lost_reply_to_the_release_does_not_concern_whoever_holds_by_then() {
+async fn a_lost_reply_to_a_release_does_not_concern_the_next_holder() {
     for kind in KINDS {
         let lab = Lab::open().await;
         let (server, chroot) = lab.connect_string().split_once('/').unwrap();
@@ -56,7 +56,7 @@ async fn a_lost_reply_to_the_release_does_not_concern_whoever_holds_by_then() {
 }
 
 #[tokio::test]
-async fn the_last_one_leaves_the_note_although_the_release_before_was_repeated() {
+async fn the_last_holder_leaves_its_note_after_a_repeated_release() {
     let lab = Lab::open().await;
     let (server, chroot) = lab.connect_string().split_once('/').unwrap();
     let proxy = Proxy::start(server).await.unwrap();
@@ -112,7 +112,7 @@ async fn nobody_takes_a_node_that_was_to_go_before_for_its_own() {
 }
 
 #[tokio::test]
-async fn while_one_holds_whose_own_node_somebody_has_deleted_that_of_the_one_before_stays() {
+async fn the_node_before_a_deleted_one_stays_while_the_next_one_holds() {
     for kind in KINDS {
         let lab = Lab::open().await;
         let (session, other) = (lab.session().await, lab.session().await);
@@ -158,7 +158,7 @@ async fn what_was_passed_on_is_lost_with_the_session() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_dropped_ends_although_a_node_that_has_passed_the_hold_on_cannot_be_deleted() {
+async fn a_dropped_session_ends_although_a_node_cannot_be_deleted() {
     for kind in KINDS {
         let lab = Lab::open().await;
         let session = lab.session().await;
@@ -180,7 +180,7 @@ async fn a_session_that_is_dropped_ends_although_a_node_that_has_passed_the_hold
 }
 
 #[tokio::test]
-async fn a_hold_that_was_passed_on_after_both_nodes_were_deleted_is_lost() {
+async fn a_passed_on_hold_whose_nodes_were_deleted_is_lost() {
     for kind in KINDS {
         let lab = Lab::open().await;
         let (session, other) = (lab.session().await, lab.session().await);
@@ -205,7 +205,7 @@ async fn a_hold_that_was_passed_on_after_both_nodes_were_deleted_is_lost() {
 }
 
 #[tokio::test]
-async fn a_hold_that_was_passed_on_into_a_broken_connection_after_both_nodes_were_deleted_is_lost() {
+async fn a_hold_passed_on_while_cut_off_and_without_nodes_is_lost() {
     for kind in KINDS {
         let lab = Lab::open().await;
         let (server, chroot) = lab.connect_string().split_once('/').unwrap();

@@ -111,7 +111,7 @@ async fn a_counter_under_one_mutex_of_three_languages_stays_exact() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_counter_under_kazoo_s_own_lock_and_our_mutex_with_the_kazoo_option_stays_exact() {
+async fn a_counter_under_kazoo_s_lock_and_ours_stays_exact() {
     let lab = Lab::open().await;
     let file = Counter::create();
     let path = file.path();
@@ -128,7 +128,7 @@ async fn a_counter_under_kazoo_s_own_lock_and_our_mutex_with_the_kazoo_option_st
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_counter_under_one_write_lock_of_three_languages_stays_exact_and_readers_see_it_whole() {
+async fn a_counter_under_a_write_lock_of_three_languages_stays_exact() {
     let lab = Lab::open().await;
     let file = Counter::create();
     let path = file.path();

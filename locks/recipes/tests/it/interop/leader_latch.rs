@@ -22,7 +22,7 @@ fn told(participants: &[Participant]) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_of_our_leaders_and_curator_s_leads_at_a_time_and_the_other_takes_over() {
+async fn one_of_our_leaders_and_curator_s_leads_at_a_time() {
     let lab = Lab::open().await;
     let mut curator = Peer::curator(&lab).await;
     let pair = Pair::new(latch(&lab, "ours").await, "leader:theirs", PATH);
@@ -84,7 +84,7 @@ async fn the_tokens_of_terms_grow_from_ours_to_curator_s_and_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn our_participant_leads_when_the_session_of_curator_s_leader_ends_and_the_other_way_round() {
+async fn our_latch_and_curator_s_follow_a_leader_whose_session_ends() {
     let lab = Lab::open().await;
     let (mut leader, mut next) = (Peer::curator(&lab).await, Peer::curator(&lab).await);
     leader.acquire("leader:first", PATH).await;

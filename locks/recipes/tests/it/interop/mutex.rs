@@ -30,7 +30,7 @@ async fn our_cohort_and_curator_s_mutex_exclude_each_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn curator_s_mutex_gets_the_lock_from_a_cohort_whose_hold_lingers_and_gives_it_back() {
+async fn curator_s_mutex_gets_the_lock_from_a_lingering_cohort() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let mut curator = Peer::curator(&lab).await;
@@ -55,7 +55,7 @@ async fn curator_s_mutex_gets_the_lock_from_a_cohort_whose_hold_lingers_and_give
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn our_mutex_and_a_kazoo_lock_with_curator_s_names_exclude_each_other() {
+async fn our_mutex_excludes_a_kazoo_lock_with_curator_s_names() {
     let lab = Lab::open().await;
     let session = kazoo_session(&lab).await;
     let mut kazoo = Peer::kazoo(&lab).await;
@@ -64,7 +64,7 @@ async fn our_mutex_and_a_kazoo_lock_with_curator_s_names_exclude_each_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn our_mutex_with_the_kazoo_option_and_kazoo_s_own_lock_exclude_each_other() {
+async fn our_mutex_with_the_kazoo_option_excludes_kazoo_s_own_lock() {
     let lab = Lab::open().await;
     let session = kazoo_session(&lab).await;
     let mut kazoo = Peer::kazoo(&lab).await;
@@ -82,7 +82,7 @@ async fn our_handoff_mutex_and_curator_s_mutex_exclude_each_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn our_handoff_mutex_and_a_kazoo_lock_with_curator_s_names_exclude_each_other() {
+async fn our_handoff_mutex_excludes_a_kazoo_lock_with_curator_s_names() {
     let lab = Lab::open().await;
     let session = kazoo_session(&lab).await;
     let mut kazoo = Peer::kazoo(&lab).await;
@@ -91,7 +91,7 @@ async fn our_handoff_mutex_and_a_kazoo_lock_with_curator_s_names_exclude_each_ot
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn our_handoff_mutex_with_the_kazoo_option_and_kazoo_s_own_lock_exclude_each_other() {
+async fn our_handoff_mutex_with_the_option_excludes_kazoo_s_lock() {
     let lab = Lab::open().await;
     let session = kazoo_session(&lab).await;
     let mut kazoo = Peer::kazoo(&lab).await;

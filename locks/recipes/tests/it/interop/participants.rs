@@ -40,7 +40,7 @@ async fn curator_lists_a_mixed_queue_of_a_mutex_as_we_do() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn curator_lists_the_readers_and_the_writers_of_a_mixed_queue_as_we_do() {
+async fn curator_lists_a_mixed_queue_of_readers_and_writers_as_we_do() {
     const PATH: &str = "/locks/rw";
     let lab = Lab::open().await;
     let lock = RwLock::new(&kazoo_session(&lab).await, PATH).unwrap();

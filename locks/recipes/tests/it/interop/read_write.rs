@@ -27,7 +27,7 @@ async fn writers_of_curator_and_ours_exclude_each_other_and_readers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn writers_of_kazoo_with_curator_s_names_and_ours_exclude_each_other_and_readers() {
+async fn our_writers_and_kazoo_s_with_curator_s_names_exclude_others() {
     let lab = Lab::open().await;
     let lock = RwLock::new(&kazoo_session(&lab).await, PATH).unwrap();
     let mut kazoo = Peer::kazoo(&lab).await;
@@ -35,7 +35,7 @@ async fn writers_of_kazoo_with_curator_s_names_and_ours_exclude_each_other_and_r
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn writers_of_kazoo_s_own_and_ours_with_the_kazoo_option_exclude_each_other_and_readers() {
+async fn our_writers_with_the_option_and_kazoo_s_exclude_others() {
     let lab = Lab::open().await;
     let lock = RwLock::new(&kazoo_session(&lab).await, PATH).unwrap().with_kazoo();
     let mut kazoo = Peer::kazoo(&lab).await;
@@ -108,7 +108,7 @@ async fn our_queued_writer_bars_later_readers_of_the_peers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn queued_writers_of_the_peers_stay_out_while_our_writer_goes_on_as_a_reader() {
+async fn queued_foreign_writers_stay_out_while_our_writer_reads_on() {
     let lab = Lab::open().await;
     let lock = RwLock::new(&kazoo_session(&lab).await, PATH).unwrap();
     for mut peer in [Peer::curator(&lab).await, Peer::kazoo(&lab).await] {

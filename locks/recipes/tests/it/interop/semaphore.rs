@@ -55,7 +55,7 @@ async fn permits_of_one_semaphore_are_counted_over_both_sides() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn never_more_hold_than_there_are_permits_however_both_sides_contend() {
+async fn no_more_hold_than_there_are_permits_on_both_sides_together() {
     const PERMITS: usize = 2;
     const ROUNDS: usize = 20;
     let lab = Lab::open().await;
@@ -87,7 +87,7 @@ async fn occupy(semaphore: Semaphore, folder: PathBuf, rounds: usize) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_shared_count_that_curator_changes_wakes_our_waiter_and_the_reverse() {
+async fn a_count_that_either_side_changes_wakes_the_other_s_waiter() {
     const COUNT: &str = "/locks/count";
     let lab = Lab::open().await;
     let session = lab.session().await;

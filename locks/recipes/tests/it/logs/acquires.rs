@@ -40,7 +40,7 @@ async fn drop_waiting<T>(acquire: impl Future<Output = T>) {
 }
 
 #[tokio::test]
-async fn every_recipe_has_one_span_an_acquire_and_logs_the_token_of_the_guard() {
+async fn every_recipe_has_a_span_an_acquire_and_logs_its_token() {
     for recipe in RECIPES {
         let (log, _guard) = Log::start();
         let lab = Lab::open().await;
@@ -64,7 +64,7 @@ async fn every_recipe_has_one_span_an_acquire_and_logs_the_token_of_the_guard() 
 }
 
 #[tokio::test]
-async fn every_recipe_logs_once_in_its_span_that_an_acquire_was_given_up_or_dropped() {
+async fn every_recipe_logs_once_that_an_acquire_was_given_up() {
     for recipe in RECIPES {
         let (log, _guard) = Log::start();
         let lab = Lab::open().await;
@@ -87,7 +87,7 @@ async fn every_recipe_logs_once_in_its_span_that_an_acquire_was_given_up_or_drop
 }
 
 #[tokio::test]
-async fn every_recipe_logs_once_that_a_guard_was_dropped_and_then_that_its_node_was_reaped() {
+async fn every_recipe_logs_a_dropped_guard_and_its_reaped_node_once() {
     for recipe in RECIPES {
         let (log, _guard) = Log::start();
         let lab = Lab::open().await;
@@ -104,7 +104,7 @@ async fn every_recipe_logs_once_that_a_guard_was_dropped_and_then_that_its_node_
 }
 
 #[tokio::test]
-async fn each_permit_of_one_acquire_is_logged_in_the_span_of_that_acquire() {
+async fn each_permit_of_an_acquire_is_logged_in_its_span() {
     let (log, _guard) = Log::start();
     let lab = Lab::open().await;
     let semaphore = Semaphore::new(&lab.session().await, "/logs/semaphore", 3).unwrap();
@@ -169,7 +169,7 @@ async fn locks_that_are_given_back_or_dropped_are_told_in_their_span() {
 }
 
 #[tokio::test]
-async fn an_owner_that_enters_its_hold_again_has_a_span_and_the_token_of_its_hold() {
+async fn an_owner_that_enters_again_has_a_span_and_the_same_token() {
     let (log, _guard) = Log::start();
     let lab = Lab::open().await;
     let (mutex, owner) = (Mutex::new(&lab.session().await, "/logs/owner").unwrap(), Owner::new());
@@ -217,7 +217,7 @@ async fn a_waiter_has_one_span_from_its_place_to_its_grant_or_its_end() {
 }
 
 #[tokio::test]
-async fn the_members_of_a_cohort_log_their_own_grants_with_the_number_of_the_hand_over() {
+async fn members_of_a_cohort_log_their_grants_with_the_hand_over() {
     let (log, _guard) = Log::start();
     let lab = Lab::open().await;
     let lock = CohortMutex::new(&lab.session().await, "/logs/cohort").unwrap();

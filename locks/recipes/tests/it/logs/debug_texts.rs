@@ -40,7 +40,7 @@ async fn a_lock_shows_its_path_and_the_length_of_its_node_data() {
 }
 
 #[tokio::test]
-async fn guards_and_waiters_show_their_node_their_token_and_no_other_hold() {
+async fn guards_and_waiters_show_their_node_and_token_only() {
     let session = Lab::open().await.session().await;
     let (other, owner) = (Mutex::new(&session, "/logs/other").unwrap(), Owner::new());
     let other_held = other.acquire_as(&owner).await.unwrap();

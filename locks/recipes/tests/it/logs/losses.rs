@@ -18,7 +18,7 @@ fn loss(lock: &str, held: &LockGuard, reason: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_loss_that_release_finds_is_warned_of_once_also_if_the_session_ends_later() {
+async fn a_loss_that_a_release_finds_is_warned_of_once() {
     for recipe in RECIPES {
         let (log, _guard) = Log::start();
         let lab = Lab::open().await;
@@ -52,7 +52,7 @@ async fn a_loss_that_the_reaper_finds_after_a_drop_is_warned_of_once() {
 }
 
 #[tokio::test]
-async fn a_loss_with_the_session_is_warned_of_once_for_each_hold_also_when_it_is_released_or_dropped() {
+async fn a_loss_with_the_session_is_warned_of_once_for_each_hold() {
     for recipe in RECIPES {
         let (log, _guard) = Log::start();
         let lab = Lab::open().await;
@@ -85,7 +85,7 @@ async fn a_hold_that_lingers_is_not_warned_of_until_it_is_taken_again() {
 }
 
 #[tokio::test]
-async fn a_hold_that_was_given_back_is_not_warned_of_when_the_session_ends() {
+async fn a_hold_that_was_given_back_is_not_warned_of() {
     for recipe in RECIPES {
         let (log, _guard) = Log::start();
         let lab = Lab::open().await;
@@ -99,7 +99,7 @@ async fn a_hold_that_was_given_back_is_not_warned_of_when_the_session_ends() {
 }
 
 #[tokio::test]
-async fn a_cohort_that_finds_its_node_deleted_is_warned_of_once_with_the_token_of_its_holder() {
+async fn a_deleted_cohort_node_is_warned_of_with_its_holder_s_token() {
     let (log, _guard) = Log::start();
     let lab = Lab::open().await;
     let session = lab.session().await;
@@ -123,7 +123,7 @@ async fn a_cohort_that_finds_its_node_deleted_is_warned_of_once_with_the_token_o
 }
 
 #[tokio::test]
-async fn a_hold_that_was_handed_over_is_lost_under_the_token_of_its_last_holder() {
+async fn a_handed_over_hold_is_lost_under_its_last_holder_s_token() {
     let (log, _guard) = Log::start();
     let lab = Lab::open().await;
     let session = lab.session().await;
@@ -139,7 +139,7 @@ async fn a_hold_that_was_handed_over_is_lost_under_the_token_of_its_last_holder(
 }
 
 #[tokio::test]
-async fn a_hold_that_was_passed_on_after_both_nodes_were_deleted_is_warned_of_once_as_is_the_one_before() {
+async fn the_loss_of_a_passed_on_hold_is_warned_of_once() {
     const PATH: &str = "/logs/handover";
     let (log, _guard) = Log::start();
     let lab = Lab::open().await;
@@ -185,7 +185,7 @@ async fn each_permit_and_each_lock_of_several_is_warned_of_once() {
 }
 
 #[tokio::test]
-async fn guards_of_one_hold_are_warned_of_once_and_a_reader_beside_its_writer_by_itself() {
+async fn guards_of_one_hold_are_warned_of_once_and_readers_apart() {
     let (log, _guard) = Log::start();
     let lab = Lab::open().await;
     let session = lab.session().await;

@@ -15,7 +15,7 @@ use super::{
 use crate::support::{Lab, soon, until};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_release_that_fails_for_some_locks_releases_the_others_and_reports_every_failure() {
+async fn a_failed_release_releases_the_others_and_tells_every_failure() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let lock = mutexes(&session, PATHS);
@@ -45,7 +45,7 @@ async fn a_release_that_fails_for_some_locks_releases_the_others_and_reports_eve
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_that_fails_ends_the_acquire_at_once_and_frees_those_before_it() {
+async fn a_lock_that_fails_ends_the_acquire_and_frees_the_others() {
     let lab = Lab::open().await;
     let (session, closed) = (lab.session().await, lab.session().await);
     closed.close().await.unwrap();
@@ -63,7 +63,7 @@ async fn a_lock_that_fails_ends_the_acquire_at_once_and_frees_those_before_it() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_cause_is_reported_first_and_then_what_went_wrong_with_the_others() {
+async fn the_cause_is_told_before_the_failures_of_the_other_locks() {
     let lab = Lab::open().await;
     let (holder, session, closed) = (lab.session().await, lab.session().await, lab.session().await);
     let blocked = mutex(&holder, C).acquire().await.unwrap();
@@ -84,7 +84,7 @@ async fn the_cause_is_reported_first_and_then_what_went_wrong_with_the_others() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_that_would_wait_for_itself_and_a_lock_of_nothing_are_refused() {
+async fn a_lock_twice_and_no_lock_at_all_are_refused() {
     let lab = Lab::open().await;
     let (session, other) = (lab.session().await, lab.session().await);
     let twice = MultiLock::from_paths(&session, [A, B, A]).unwrap_err();
@@ -181,7 +181,7 @@ async fn a_guard_over_two_sessions_is_lost_with_the_first_of_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hold_that_is_lost_while_another_lock_is_waited_for_ends_the_wait() {
+async fn a_hold_lost_while_another_lock_is_waited_for_ends_the_wait() {
     let lab = Lab::open().await;
     let (holder, one, other) = (lab.session().await, lab.session().await, lab.session().await);
     let blocked = mutex(&holder, B).acquire().await.unwrap();
@@ -198,7 +198,7 @@ async fn a_hold_that_is_lost_while_another_lock_is_waited_for_ends_the_wait() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_frozen_server_keeps_giving_up_for_half_the_session_timeout_at_most() {
+async fn giving_up_at_a_frozen_server_takes_half_a_session_timeout() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     // The holder's session outlasts the freeze.
     let for_long = SessionConfig::default().with_timeout(Duration::from_secs(60));

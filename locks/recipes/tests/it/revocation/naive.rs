@@ -52,7 +52,7 @@ impl Line {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_that_is_asked_for_before_its_contender_knows_that_it_has_it_is_had_all_the_same() {
+async fn a_lock_that_is_asked_for_before_its_grant_is_granted() {
     let line = Line::open().await;
     let acquiring = line.unanswered_and_asked_for().await;
     line.proxy.cut();
@@ -66,7 +66,7 @@ async fn a_lock_that_is_asked_for_before_its_contender_knows_that_it_has_it_is_h
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancelled_acquire_whose_node_was_overwritten_before_the_reply_leaves_no_node() {
+async fn a_cancelled_acquire_leaves_no_overwritten_node() {
     let line = Line::open().await;
     let acquiring = line.unanswered_and_asked_for().await;
     acquiring.abort();
@@ -78,7 +78,7 @@ async fn a_cancelled_acquire_whose_node_was_overwritten_before_the_reply_leaves_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_overwritten_node_that_another_contender_of_the_session_holds_is_not_taken_for_one_s_own() {
+async fn an_overwritten_node_of_another_contender_is_not_adopted() {
     let line = Line::open().await;
     let held = soon("the lock", line.acquiring()).await.unwrap().unwrap();
     revoke(&line.other, PATH).await.unwrap();
@@ -98,7 +98,7 @@ async fn an_overwritten_node_that_another_contender_of_the_session_holds_is_not_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_revocation_of_a_hold_hears_nothing_of_the_next_hold_at_the_same_path() {
+async fn a_revocation_hears_nothing_of_the_next_hold() {
     let lab = Lab::open().await;
     let (session, other) = (lab.session().await, lab.session().await);
     let held = NaiveLock::new(&session, PATH).unwrap().acquire().await.unwrap();

@@ -45,7 +45,7 @@ async fn a_lease_that_is_deleted_by_hand_while_it_waits_is_made_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn waiters_whose_turns_are_deleted_by_hand_hold_one_after_the_other_all_the_same() {
+async fn waiters_whose_turns_are_deleted_hold_one_after_the_other() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let held = semaphore(&session, 1).acquire().await.unwrap();
@@ -87,7 +87,7 @@ async fn a_place_in_the_queue_that_is_deleted_by_hand_is_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_frozen_server_keeps_no_form_of_acquire_beyond_its_time_and_no_node_stays() {
+async fn a_frozen_server_keeps_no_acquire_beyond_its_time() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let session = Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
     let raw = Client::connect(&server.connect_string()).await.unwrap();
@@ -131,7 +131,7 @@ async fn a_frozen_server_keeps_no_form_of_acquire_beyond_its_time_and_no_node_st
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_stopped_amid_acquires_and_started_again_keeps_no_lease_that_blocks_the_others() {
+async fn a_server_that_restarts_amid_acquires_keeps_no_lease() {
     let mut server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let session = Session::connect(&server.connect_string(), lasting()).await.unwrap();
     let (granted, mut grants) = tokio::sync::mpsc::unbounded_channel();
@@ -166,7 +166,7 @@ async fn a_server_that_is_stopped_amid_acquires_and_started_again_keeps_no_lease
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn connections_that_break_at_any_moment_of_an_acquire_leave_no_lease_and_no_turn() {
+async fn connections_that_break_during_an_acquire_leave_nothing() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let proxy = Proxy::start(&server.connect_string()).await.unwrap();
     let session = Session::connect(&proxy.connect_string(), lasting()).await.unwrap();

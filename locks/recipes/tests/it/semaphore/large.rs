@@ -14,7 +14,7 @@ fn is_in_the_order_of_tokens(held: &MultiGuard) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn more_permits_than_the_count_offers_are_waited_for_without_a_lease() {
+async fn more_permits_than_exist_are_waited_for_without_a_lease() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let count = SharedCount::new(&session, COUNT, 2).unwrap();
@@ -44,7 +44,7 @@ async fn more_permits_than_the_count_offers_are_waited_for_without_a_lease() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn thousands_of_permits_are_had_in_the_order_of_their_tokens_and_given_back() {
+async fn thousands_of_permits_are_granted_in_token_order() {
     const PERMITS: u32 = 3000;
     let lab = Lab::open().await;
     let (session, other) = (lab.patient_session().await, lab.session().await);
@@ -63,7 +63,7 @@ async fn thousands_of_permits_are_had_in_the_order_of_their_tokens_and_given_bac
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_attempt_at_thousands_of_permits_is_over_in_time_and_leaves_nothing() {
+async fn an_attempt_at_thousands_of_permits_ends_in_time() {
     const PERMITS: u32 = 5000;
     let lab = Lab::open().await;
     let (session, other) = (lab.session().await, lab.session().await);
@@ -84,7 +84,7 @@ async fn an_attempt_at_thousands_of_permits_is_over_in_time_and_leaves_nothing()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_permits_whose_replies_are_lost_are_found_again_and_had_in_the_order_of_their_tokens() {
+async fn many_permits_whose_replies_are_lost_are_found_again() {
     const PERMITS: u32 = 300;
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let proxy = Proxy::start(&server.connect_string()).await.unwrap();

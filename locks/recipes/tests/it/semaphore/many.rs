@@ -10,7 +10,7 @@ use crate::cancel::{Outcome, drop_after};
 use crate::support::{Lab, soon, until};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_clients_that_each_want_both_permits_never_wait_for_each_other() {
+async fn two_clients_that_want_both_permits_never_deadlock() {
     let lab = Lab::open().await;
     let usage = Arc::new(Usage::default());
     let mut clients = JoinSet::new();
@@ -33,7 +33,7 @@ async fn two_clients_that_each_want_both_permits_never_wait_for_each_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_clients_that_want_a_different_number_each_time_never_hold_more_than_there_are() {
+async fn ten_clients_with_varying_numbers_never_exceed_the_permits() {
     const PERMITS: u32 = 13;
     let lab = Lab::open().await;
     let usage = Arc::new(Usage::default());
@@ -58,7 +58,7 @@ async fn ten_clients_that_want_a_different_number_each_time_never_hold_more_than
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_of_many_permits_is_a_hold_of_its_own_that_may_be_given_back_alone() {
+async fn each_of_many_permits_may_be_given_back_alone() {
     let lab = Lab::open().await;
     let semaphore = semaphore(&lab.session().await, 3);
     let held = semaphore.acquire_many(3).await.unwrap();
@@ -129,7 +129,7 @@ async fn a_raised_count_wakes_who_waits_for_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lowered_count_evicts_nobody_and_lets_nobody_in_until_enough_came_back() {
+async fn a_lowered_count_evicts_nobody_and_lets_nobody_in_too_early() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let count = SharedCount::new(&session, COUNT, 3).unwrap();
@@ -166,7 +166,7 @@ async fn a_count_of_zero_or_less_gives_no_permit_until_it_is_raised() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wait_for_permits_watches_the_leases_and_the_count_and_leaves_no_watch_behind() {
+async fn a_wait_for_permits_leaves_no_watch() {
     let server = testbed::ZooKeeper::start(testbed::ZooKeeperConfig::default()).await.unwrap();
     let connect = async || zk_recipes::Session::connect(&server.connect_string(), Default::default()).await.unwrap();
     let session = connect().await;
@@ -212,7 +212,7 @@ async fn drop_at_every_poll(lab: &Lab, semaphore: &Semaphore, is_try: bool, leas
 }
 
 #[tokio::test]
-async fn an_acquire_of_several_permits_dropped_at_any_poll_leaves_no_lease_and_no_turn() {
+async fn an_acquire_of_several_permits_may_be_dropped_at_any_poll() {
     for is_try in [false, true] {
         for is_taken in [false, true] {
             let lab = Lab::open().await;

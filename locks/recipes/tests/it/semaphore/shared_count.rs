@@ -11,7 +11,7 @@ use super::{COUNT, LEASES, PATH, acquiring};
 use crate::support::{Lab, soon};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_missing_count_is_created_with_the_seed_of_whoever_comes_first() {
+async fn a_missing_count_is_created_with_the_first_client_s_seed() {
     let lab = Lab::open().await;
     let (one, other) = (lab.session().await, lab.session().await);
     let count = SharedCount::new(&one, COUNT, -2).unwrap();
@@ -109,7 +109,7 @@ async fn a_follower_hears_of_every_change_that_lasts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn data_that_is_no_count_is_an_error_that_names_it_until_it_is_overwritten() {
+async fn data_that_is_no_count_is_an_error_until_it_is_overwritten() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
@@ -125,7 +125,7 @@ async fn data_that_is_no_count_is_an_error_that_names_it_until_it_is_overwritten
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn when_the_session_of_the_count_ends_a_waiter_is_told_whose_it_was_and_keeps_its_own() {
+async fn a_waiter_whose_count_loses_its_session_is_told_whose_it_was() {
     let lab = Lab::open().await;
     let (ours, theirs) = (lab.session().await, lab.session().await);
     let semaphore = Semaphore::from_count(&ours, PATH, &SharedCount::new(&theirs, COUNT, 1).unwrap()).unwrap();
@@ -160,7 +160,7 @@ async fn when_the_session_of_the_count_ends_a_waiter_is_told_whose_it_was_and_ke
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_try_to_set_whose_reply_is_lost_never_says_yes_or_no_when_it_cannot_know() {
+async fn a_try_to_set_whose_reply_is_lost_claims_nothing_unknown() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let proxy = Proxy::start(&server.connect_string()).await.unwrap();
     let config = SessionConfig::default().with_timeout(Duration::from_secs(20));

@@ -6,7 +6,7 @@ use zookeeper_client::{Acls, CreateMode};
 use crate::support::Lab;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_characters_that_are_refused_are_those_that_a_server_refuses() {
+async fn the_refused_characters_are_those_that_a_server_refuses() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let options = CreateMode::Persistent.with_acls(Acls::anyone_all());

@@ -32,7 +32,7 @@ fn session_in(home: &Runtime, server: &ZooKeeper, timeout: Duration) -> Session 
 }
 
 #[test]
-fn whoever_waits_or_holds_in_another_runtime_is_told_when_that_of_the_session_ends() {
+fn other_runtimes_are_told_when_the_session_s_runtime_ends() {
     let (home, elsewhere) = (runtime(1), runtime(2));
     let server = elsewhere.block_on(server());
     // So long that nobody learns of it by the silence.
@@ -62,7 +62,7 @@ fn whoever_waits_or_holds_in_another_runtime_is_told_when_that_of_the_session_en
 }
 
 #[test]
-fn a_section_is_stopped_in_time_although_the_runtime_of_its_session_is_blocked() {
+fn a_section_stops_in_time_although_its_runtime_is_blocked() {
     let (home, elsewhere) = (runtime(1), runtime(2));
     let server = elsewhere.block_on(server());
     let session = session_in(&home, &server, Duration::from_secs(2));

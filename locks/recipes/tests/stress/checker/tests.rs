@@ -88,7 +88,7 @@ fn a_token_that_does_not_grow_is_found() {
 }
 
 #[test]
-fn a_hold_whose_node_is_deleted_by_hand_is_certain_until_the_delete_is_sent() {
+fn a_hold_is_certain_until_the_delete_of_its_node_is_sent() {
     let delete = |at| {
         let mut history = history();
         history.deleting(1, "/lock/lock-0000000001", Duration::from_millis(at), false);
@@ -102,7 +102,7 @@ fn a_hold_whose_node_is_deleted_by_hand_is_certain_until_the_delete_is_sent() {
 }
 
 #[test]
-fn a_grant_to_a_waiter_whose_node_is_gone_is_found_only_if_it_is_certain() {
+fn a_grant_without_a_node_is_found_only_if_it_is_certain() {
     let ms = Duration::from_millis;
     let holds = || [hold(LOCK, 1, 10, 30), hold(LOCK, 2, 35, 40)];
     let found = |may_be_passed_on, answered: Option<u64>| {

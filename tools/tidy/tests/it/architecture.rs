@@ -109,7 +109,7 @@ fn the_lock_library_knows_nothing_of_sql_or_http() {
 }
 
 #[test]
-fn the_service_and_the_commands_reach_zookeeper_only_through_the_recipes() {
+fn only_the_recipes_reach_zookeeper() {
     for package in ["demo-service", "zk-lock", "loadgen"] {
         assert!(!dependencies(package).iter().any(|name| name == "zookeeper-client"), "{package}");
     }

@@ -135,7 +135,7 @@ fn imports_of(package: &str, least: usize) -> BTreeMap<Module, BTreeSet<Module>>
 }
 
 #[test]
-fn no_files_of_the_locks_and_of_the_load_generator_need_each_other() {
+fn no_files_of_the_locks_or_of_loadgen_need_each_other() {
     for (package, least) in
         [("locks/recipes", 100), ("locks/protocol", 15), ("locks/zk-lock", 5), ("loadgen/buyers", 10), ("loadgen", 150)]
     {
@@ -154,7 +154,7 @@ fn no_folders_of_the_load_generator_need_each_other() {
 }
 
 #[test]
-fn files_of_the_service_and_of_the_testbed_that_need_each_other_stand_in_one_folder() {
+fn files_that_need_each_other_elsewhere_stand_in_one_folder() {
     for (package, least) in [("demo-service", 50), ("tools/testbed", 20)] {
         let mut circles = circles(&imports_of(package, least));
         circles.retain(|(one, other)| one[0] != other[0]);

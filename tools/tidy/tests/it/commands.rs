@@ -90,7 +90,7 @@ fn every_target_of_make_in_the_documents_exists() {
 }
 
 #[test]
-fn a_command_is_found_behind_its_environment_and_before_those_it_runs() {
+fn a_command_is_found_between_its_environment_and_its_arguments() {
     let document = "Text ` loadgen x ` and\n\n```text\nloadgen y\n```\n\n```sh\nA=b ./target/release/zk-lock --path=/l \\\n  --lead -- ./job --now # --no\n```\n";
     let lines = lines(document);
     let calls: Vec<_> = lines.iter().filter_map(|line| call(line)).collect();

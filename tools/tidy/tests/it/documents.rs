@@ -92,7 +92,7 @@ fn named_paths(text: &str) -> Vec<(&str, Vec<&str>)> {
 }
 
 #[test]
-fn the_architecture_names_folders_files_and_functions_that_exist() {
+fn the_architecture_names_what_exists() {
     let (mut paths, mut functions) = (0, 0);
     for document in ["ARCHITECTURE.md", "locks/ARCHITECTURE.md"] {
         let architecture = fs::read_to_string(root().join(document)).unwrap();

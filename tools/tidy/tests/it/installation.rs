@@ -155,7 +155,7 @@ fn stderr(output: &Output) -> String {
 }
 
 #[test]
-fn without_a_terminal_it_says_what_is_missing_and_the_command_and_runs_it() {
+fn without_a_terminal_it_says_what_is_missing_and_runs_it() {
     let machine = Machine::without_compiler();
     let output = machine.run();
     let expected = format!(

@@ -111,7 +111,7 @@ fn first_column(document: &str, heading: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_variable_of_the_environment_stands_in_the_table_and_no_other() {
+fn the_table_of_variables_has_every_one_and_no_other() {
     let table = first_column(&read("docs/using.md"), "Environment");
     let mut found = read_by_the_sources();
     for name in NO_SETTINGS {

@@ -12,6 +12,12 @@ use crate::documents::files;
 
 const WORDS_MAX: usize = 35;
 
+const TEST_NAME_MAX: usize = 60;
+
+/// The folders whose tests still have longer names, or names with a word of `RIDDLES`.
+const TESTS_TO_RENAME: [&str; 6] =
+    ["bench/", "demo-service/", "loadgen/", "locks/zk-lock/", "tools/stats/", "tools/testbed/"];
+
 /// Chinese is not divided into words.
 const CHINESE_CHARACTERS_MAX: usize = 90;
 
@@ -78,6 +84,28 @@ fn comments(source: &str) -> Vec<String> {
         last = mark;
     }
     comments
+}
+
+/// The name of the function that a line begins.
+pub(crate) fn function(line: &str) -> Option<&str> {
+    let (before, name) = line.split_once("fn ")?;
+    let begins = before.split_whitespace().all(|word| word == "async" || word.starts_with("pub"));
+    begins.then(|| name.split(['(', '<']).next().unwrap())
+}
+
+/// The names of the tests of a source, also of those in a `proptest!`, into which `syn` does not look.
+pub(crate) fn tests(source: &str) -> Vec<&str> {
+    let (mut tests, mut is_test) = (Vec::new(), false);
+    for line in source.lines().map(str::trim_start) {
+        is_test |= line.starts_with("#[test]") || line.starts_with("#[tokio::test");
+        if let Some(name) = function(line) {
+            if is_test {
+                tests.push(name);
+            }
+            is_test = false;
+        }
+    }
+    tests
 }
 
 /// The string literals among the tokens of a source.
@@ -148,6 +176,31 @@ fn sentences_are_short_and_name_what_they_mean() {
         found.extend(defects(relative, &text));
     }
     assert!(found.is_empty(), "More than {WORDS_MAX} words, or a word of RIDDLES:\n{}", found.join("\n"));
+}
+
+#[test]
+fn names_of_tests_are_short_and_plain() {
+    let mut found = Vec::new();
+    for path in files(&["rs"]) {
+        let relative = path.strip_prefix(root()).unwrap().to_str().unwrap();
+        if TESTS_TO_RENAME.iter().any(|folder| relative.starts_with(folder)) {
+            continue;
+        }
+        for name in tests(&fs::read_to_string(&path).unwrap()) {
+            let sentence = name.replace("_s_", "'s ").replace('_', " ");
+            if name.len() > TEST_NAME_MAX || is_defect(&sentence, false) {
+                found.push(format!("{relative}: {name}"));
+            }
+        }
+    }
+    assert!(found.is_empty(), "Over {TEST_NAME_MAX} letters, or a word of RIDDLES:\n{}", found.join("\n"));
+}
+
+#[test]
+fn tests_are_found_in_every_form() {
+    let plain = "#[test]\nfn a() {}\nfn b() {}\n";
+    let nested = "    #[tokio::test(start_paused = true)]\n    #[expect(x)]\n    async fn c() {\n        fn d() {}\n";
+    assert_eq!(tests(&format!("{plain}{nested}")), ["a", "c"]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::architecture::root;
 const UPDATE: &str = "UPDATE_PUBLIC_API";
 
 #[test]
-fn the_public_interface_of_the_lock_library_is_the_one_that_is_written_down() {
+fn the_interface_of_the_library_is_the_one_written_down() {
     // In a folder of its own, as the variable has other crates built again.
     let target = root().join("target/public-api");
     let documented = Command::new(env!("CARGO"))

@@ -90,7 +90,7 @@ fn no_packed_example_needs_an_unpublished_crate() {
 }
 
 #[test]
-fn every_crate_has_a_licence_and_every_published_one_the_text_of_both() {
+fn every_crate_has_a_licence_and_is_published_with_both_texts() {
     for package in packages() {
         assert_eq!(package.license.as_deref(), Some("MIT OR Apache-2.0"), "{}", package.name);
         if package.publish.is_some() {

@@ -79,7 +79,7 @@ check: deps-check cargo-deny site ## formatting, lints, documentation, prose, li
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo clippy --locked --workspace --bench instructions -- -D warnings
 	cargo clippy --locked -p zk-recipes --lib --no-default-features -- -D warnings
-	cargo test --locked -p tidy --test it -- documents:: names:: prose:: tidy::
+	cargo test --locked -p tidy --test it -- documents:: guarantees:: names:: prose:: tidy::
 	cargo deny check bans licenses sources
 
 # The documents link to the sample report and to the documentation of the crates, so both are copied.

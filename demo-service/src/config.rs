@@ -351,6 +351,7 @@ mod tests {
         assert_eq!(offered(&safe), ["pg-conditional", "pg-row-lock", "pg-advisory"]);
     }
 
+    // S60
     #[test]
     fn wrong_command_lines_name_what_is_wrong() {
         for (arguments, expected) in [

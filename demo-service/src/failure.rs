@@ -323,6 +323,7 @@ mod tests {
         sqlx::Error::Io(std::io::ErrorKind::ConnectionReset.into())
     }
 
+    // S28
     #[test]
     fn a_broken_connection_is_harmless_before_the_commit_and_unknown_after() {
         assert!(Failure::of_database(broken()).is(&DATABASE_UNAVAILABLE));

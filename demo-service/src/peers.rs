@@ -301,6 +301,7 @@ mod tests {
 
     use super::*;
 
+    // S60
     #[test]
     fn an_address_of_another_host_s_own_network_leads_nowhere() {
         let address = |at: &str, loopback: &str| Address {
@@ -328,6 +329,7 @@ mod tests {
         assert_eq!(Address::of_this_process(String::new()).loopback, loopback_network());
     }
 
+    // S56
     #[tokio::test]
     async fn a_batch_that_has_come_before_has_an_unknown_outcome() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -340,6 +342,7 @@ mod tests {
         server.abort();
     }
 
+    // S54
     #[tokio::test]
     async fn an_instance_whose_name_is_not_looked_up_in_time_is_not_reached() {
         let silent = service_fn(|_| pending::<Result<TokioIo<TcpStream>, Cause>>());
@@ -351,6 +354,7 @@ mod tests {
 
     /// Goal: connections to other instances have a bound, and a batch beyond it is not sent. Method: the other instance accepts
     /// and never answers.
+    // S59
     #[tokio::test]
     async fn a_batch_beyond_the_bound_of_connections_is_not_sent() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

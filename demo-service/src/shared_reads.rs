@@ -152,6 +152,7 @@ mod tests {
         }
     }
 
+    // S18
     #[tokio::test]
     async fn readers_who_come_during_a_read_share_the_next_which_sees_what_they_know() {
         let lab = Lab::new();

@@ -1,5 +1,7 @@
 //! The statistics give the answers that SciPy, NumPy and statsmodels give; `vectors/statistics.py` asked them.
 
+// C11
+
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, wherever it does")]
 
 use serde::Deserialize;

@@ -65,6 +65,7 @@ mod tests {
         Goods { goods_no: "7".parse().unwrap(), sale, stock_initial: 5, on_hand: 5, guard: None }
     }
 
+    // S6
     #[test]
     fn a_look_that_ends_late_does_not_bring_an_earlier_sale_back() {
         let (memory, cart) = (Memory::default(), Cart::of_one("7".parse().unwrap(), Quantity::ONE));

@@ -289,6 +289,7 @@ mod tests {
 
     use super::*;
 
+    // S66
     #[test]
     fn a_new_client_keeps_its_place_for_a_moment() {
         let connection = || Connection::new(Ipv4Addr::LOCALHOST.into(), Arc::default());

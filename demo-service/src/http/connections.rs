@@ -246,6 +246,7 @@ mod tests {
         read.await.unwrap()
     }
 
+    // S61
     #[tokio::test]
     async fn a_listener_that_closes_serves_the_connections_that_wait() {
         let (listener, address) = listener().await;
@@ -264,6 +265,7 @@ mod tests {
 
     /// Goal: a request that has come is answered, although the service ends the connection at that instant. Method: the
     /// runtime does not look at the connection between both.
+    // S67
     #[tokio::test]
     async fn a_request_that_has_come_is_answered_at_the_end() {
         for take_back in [false, true] {
@@ -288,6 +290,7 @@ mod tests {
     }
 
     /// Goal: an answer that its client does not read does not keep the connection for good. Method: nobody needs the place.
+    // S64
     #[tokio::test]
     async fn a_client_that_never_reads_is_cut_off() {
         let (listener, address) = listener().await;

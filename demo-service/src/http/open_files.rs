@@ -80,6 +80,7 @@ mod tests {
         Config::parse_from_env(servers.iter().chain(arguments).map(OsString::from)).unwrap()
     }
 
+    // S78
     #[test]
     fn every_listener_that_is_opened_is_counted() {
         for (arguments, expected) in [
@@ -92,6 +93,7 @@ mod tests {
         }
     }
 
+    // S78
     #[test]
     fn every_connection_between_instances_is_counted() {
         let [alone, together] = ["zk-mutex", "zk-owner"].map(|offer| others(&config(&["--offer", offer])));
@@ -99,6 +101,7 @@ mod tests {
         assert_eq!(together - alone, 32 + 256);
     }
 
+    // S78
     #[test]
     fn connections_are_lowered_to_what_fits_into_the_open_files() {
         for (limit, asked, listeners, expected) in [
@@ -116,6 +119,7 @@ mod tests {
         }
     }
 
+    // S66
     #[test]
     fn buyers_at_work_leave_connections_to_others() {
         for (connections_max, expected) in [(1, 1), (2, 1), (4, 3), (100, 75), (128, 96), (4096, 4064)] {

@@ -94,6 +94,7 @@ impl<K: Hash + Eq + Clone> Rate<K> {
     }
 }
 
+// S73
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -279,6 +279,7 @@ mod tests {
 
     /// Goal: the document names every path that is routed, and no other. Method: the routes are read from what the
     /// router shows of itself for debugging, as it offers no list of them.
+    // S83
     #[test]
     fn the_paths_of_the_document_are_those_of_the_router() {
         for (audience, is_administered) in LISTENERS {

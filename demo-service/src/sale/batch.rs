@@ -89,6 +89,7 @@ mod tests {
     }
 
     proptest! {
+        // S37
         #[test]
         fn a_batch_sells_what_its_purchases_would_have_bought_one_by_one(
             stock in 0..200_i64,

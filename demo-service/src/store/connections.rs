@@ -324,6 +324,7 @@ mod tests {
         }
     }
 
+    // S86
     #[test]
     fn a_connection_is_used_pinged_or_closed_by_its_last_answer() {
         let now = Instant::now();

@@ -80,6 +80,7 @@ mod tests {
 
     use super::*;
 
+    // S89
     #[tokio::test]
     async fn refusals_take_places_away_but_not_the_last() {
         let places = Places::new(3);

@@ -226,6 +226,7 @@ pub(super) fn place(options: &PgConnectOptions) -> String {
 mod tests {
     use super::*;
 
+    // S91
     #[test]
     fn a_postgres_older_than_14_is_too_old() {
         for (reported, refused) in [

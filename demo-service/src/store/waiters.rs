@@ -75,6 +75,7 @@ mod tests {
 
     use super::*;
 
+    // S92
     #[test]
     fn waiters_leave_a_quarter_of_the_connections_free_and_those_of_one_sku_half() {
         for (connections, expected) in
@@ -84,6 +85,7 @@ mod tests {
         }
     }
 
+    // S92
     #[test]
     fn the_buyers_of_one_sku_do_not_keep_those_of_another_from_waiting() {
         let waiters = Waiters::new(20);

@@ -127,6 +127,7 @@ mod tests {
         }
     }
 
+    // S2
     #[test]
     fn a_sale_is_served_by_its_own_strategy_or_another_of_its_family() {
         let sale = [guarded(1, "zk-handoff")];
@@ -137,6 +138,7 @@ mod tests {
         assert_eq!(admitted(Some("unguarded"), &[guarded(1, "unguarded")]).as_deref(), Ok("unguarded"));
     }
 
+    // S3
     #[test]
     fn a_sale_without_a_guard_is_claimed_but_never_by_a_control() {
         let sale = [unguarded(1)];
@@ -147,6 +149,7 @@ mod tests {
         }
     }
 
+    // S4
     #[test]
     fn a_cart_has_one_family_and_a_strategy_that_sells_carts() {
         let queue = [guarded(1, "zk-handoff"), guarded(2, "zk-mutex")];

@@ -68,6 +68,7 @@ async fn wave(program: &Program, strategy: &str, goods_no: i64, mutex: &Mutex) {
 /// Goal: a buyer that hangs up in a queue leaves nothing behind, neither in ZooKeeper nor in Postgres nor in the process.
 /// Method: the test holds the locks, and buyers come and go in waves. The state after the last wave is compared with the
 /// state after the first few.
+// S35
 #[tokio::test]
 async fn ten_thousand_buyers_who_hang_up_in_the_queue_leave_nothing_behind() {
     let zookeeper = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();

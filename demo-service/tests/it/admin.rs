@@ -122,6 +122,7 @@ async fn malformed_resets_are_refused() {
 
 /// Goal: a purchase that read one sale cannot sell out of the next one. Method: the sale is restarted while the purchase is
 /// in its business time.
+// S7
 #[tokio::test]
 async fn a_straggler_of_an_earlier_sale_cannot_touch_the_next_one() {
     let lab = Lab::new().await;

@@ -143,6 +143,7 @@ async fn only_get_buys() {
     assert_eq!(lab.units_ordered(1, 1).await, 0);
 }
 
+// S20
 #[tokio::test]
 async fn only_what_is_offered_can_be_named() {
     let lab = Lab::new().await;

@@ -108,6 +108,7 @@ async fn a_database_of_a_later_version_is_refused() {
     assert!(complaint.contains("migration 10 ") && complaint.contains("other contents"), "{complaint}");
 }
 
+// S91
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_of_an_earlier_revision_is_refused() {
     let postgres = Postgres::start(PostgresConfig::default()).await.unwrap();
@@ -130,6 +131,7 @@ async fn a_database_of_an_earlier_revision_is_refused() {
     }
 }
 
+// S91
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_of_another_program_is_refused() {
     let lab = Lab::new().await;
@@ -140,6 +142,7 @@ async fn a_database_of_another_program_is_refused() {
     }
 }
 
+// S91
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_that_cannot_keep_every_text_is_refused() {
     let lab = Lab::new().await;
@@ -151,6 +154,7 @@ async fn a_database_that_cannot_keep_every_text_is_refused() {
     }
 }
 
+// S91
 #[test]
 fn several_hosts_in_the_database_url_are_refused() {
     for (url, what) in [

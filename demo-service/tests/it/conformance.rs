@@ -1,5 +1,7 @@
 //! Every row of the registry under load: it keeps its promise, and the control shows that the load can break one.
 
+// S5
+
 use demo_service::strategy::entry::{Entry, Promise};
 use demo_service::strategy::registry::STRATEGIES;
 use futures_util::future::join_all;

@@ -71,6 +71,7 @@ fn assert_ok(answer: &str) {
 
 /// Goal: a connection without a request is kept for longer than a head may take. Method: a connection is idle while another
 /// one is cut off for its head, which began later.
+// S65
 #[tokio::test]
 async fn an_idle_connection_is_kept_longer_than_a_slow_head() {
     let lab = Lab::new().await;
@@ -91,6 +92,7 @@ async fn an_idle_connection_is_kept_longer_than_a_slow_head() {
 }
 
 /// Goal: silent clients shut out neither buyers nor probes. Method: there are many more of them than places.
+// S64
 #[tokio::test]
 async fn silent_clients_keep_no_place_from_a_buyer_or_a_probe() {
     let lab = Lab::new().await;
@@ -105,6 +107,7 @@ async fn silent_clients_keep_no_place_from_a_buyer_or_a_probe() {
     }
 }
 
+// S64
 #[tokio::test]
 async fn clients_that_only_probe_keep_no_place_from_a_buyer() {
     let lab = Lab::new().await;
@@ -123,6 +126,7 @@ async fn clients_that_only_probe_keep_no_place_from_a_buyer() {
     }
 }
 
+// S64
 #[tokio::test]
 async fn clients_with_half_a_body_keep_no_place_from_a_buyer() {
     let lab = Lab::new().await;
@@ -142,6 +146,7 @@ async fn clients_with_half_a_body_keep_no_place_from_a_buyer() {
 
 /// Goal: clients that ask for the servers keep no place while those are silent. Method: there are many more of them than
 /// places.
+// S64
 #[tokio::test]
 async fn clients_that_ask_for_servers_keep_no_place_from_a_probe() {
     let (lab, postgres) = Lab::behind_proxy().await;
@@ -166,6 +171,7 @@ async fn clients_that_ask_for_servers_keep_no_place_from_a_probe() {
 }
 
 /// Goal: refused purchases are not worth the connection of a buyer. Method: the connections with refused ones are newer.
+// S66
 #[tokio::test]
 async fn a_malformed_purchase_keeps_no_place_from_a_buyer() {
     let lab = Lab::new().await;
@@ -188,6 +194,7 @@ async fn a_malformed_purchase_keeps_no_place_from_a_buyer() {
 }
 
 /// Goal: a new connection replaces the one whose last purchase is longest ago.
+// S66
 #[tokio::test]
 async fn a_buyer_keeps_its_connection_while_others_come() {
     let lab = Lab::new().await;
@@ -217,6 +224,7 @@ async fn a_buyer_keeps_its_connection_while_others_come() {
 }
 
 /// Goal: no place is taken back from a request that the service works on.
+// S66
 #[tokio::test]
 async fn a_purchase_under_way_keeps_its_connection() {
     let lab = Lab::new().await;
@@ -235,6 +243,7 @@ async fn a_purchase_under_way_keeps_its_connection() {
 }
 
 /// Goal: a client with as many connections as it may have gets a further one for another, if one of them waits.
+// S68
 #[tokio::test]
 async fn a_client_has_no_more_connections_than_it_may() {
     let lab = Lab::new().await;
@@ -259,6 +268,7 @@ async fn a_client_has_no_more_connections_than_it_may() {
     assert_eq!(lab.assert_adds_up(1, "one client").await, 3);
 }
 
+// S69
 #[tokio::test]
 async fn a_client_that_ends_its_side_is_answered() {
     let lab = Lab::new().await;
@@ -295,6 +305,7 @@ async fn a_client_that_ends_its_side_is_answered() {
     assert_eq!(lab.assert_adds_up(1, "half-closed").await, 2);
 }
 
+// S70
 #[tokio::test]
 async fn a_body_that_ends_too_early_is_refused_at_once() {
     let lab = Lab::new().await;
@@ -315,6 +326,7 @@ async fn a_body_that_ends_too_early_is_refused_at_once() {
 }
 
 /// Goal: a buyer that is gone waits no longer. Method: it ends its side first, so the service asks whether it is still there.
+// S69
 #[tokio::test]
 async fn a_client_that_ends_its_side_and_leaves_waits_no_longer() {
     let lab = Lab::new().await;

@@ -30,6 +30,7 @@ fn sample(path: &str) -> String {
     path.replace("{goods_no}", "1").replace("{order_id}", "1")
 }
 
+// S83
 #[tokio::test]
 async fn every_documented_operation_is_there_and_no_other_method_is() {
     let lab = Lab::new().await;
@@ -164,6 +165,7 @@ async fn the_page_of_the_document_needs_nothing_from_elsewhere() {
     instance.get("/docs/no-such-file").await.assert_refusal(404, "about:blank");
 }
 
+// S84
 #[tokio::test]
 async fn the_root_leads_a_browser_to_the_page_and_nobody_else() {
     let lab = Lab::new().await;
@@ -174,6 +176,7 @@ async fn the_root_leads_a_browser_to_the_page_and_nobody_else() {
     instance.get("/").await.assert_refusal(404, "about:blank");
 }
 
+// S85
 #[tokio::test]
 async fn an_answer_and_its_problem_name_the_request() {
     let lab = Lab::new().await;
@@ -212,6 +215,7 @@ async fn whole_numbers_may_be_written_with_a_point() {
 
 /// Goal: whatever a client sends, the service does what its document says. Method: schemathesis derives requests from
 /// the document, well-formed ones, malformed ones and sequences along its links, and checks each answer against it.
+// S83
 #[tokio::test(flavor = "multi_thread")]
 async fn the_service_keeps_to_its_document_whatever_it_is_asked() {
     let lab = Lab::new().await;

@@ -48,6 +48,7 @@ async fn a_purchase_that_is_always_overtaken_is_given_up_after_the_last_attempt(
 
 /// Goal: a purchase never goes on after its buyer was told something else. Method: it waits for a lock that the test
 /// holds and then for a row. Each wait is below its own limit. Both together exceed the limit of the answer.
+// S31
 #[tokio::test]
 async fn the_wait_for_a_lock_counts_against_the_time_for_the_database() {
     let lab = Lab::new().await;
@@ -70,6 +71,7 @@ async fn the_wait_for_a_lock_counts_against_the_time_for_the_database() {
     assert_eq!(instance.get("/goods/1").await.body["on_hand"], 4);
 }
 
+// S27
 #[tokio::test]
 async fn a_lock_that_others_hold_is_waited_for_so_long_and_no_longer() {
     let lab = Lab::new().await;

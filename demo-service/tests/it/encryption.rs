@@ -1,5 +1,7 @@
 //! Connections that are encrypted, to servers that prove who they are.
 
+// S98
+
 use std::path::Path;
 
 use demo_service::http::server::Server;

@@ -43,6 +43,7 @@ async fn buy_out(shop: &Shop, goods_no: i64, strategy: &str) -> i64 {
 
 /// Goal: a family that promises never to oversell keeps its promise although its locks do not exclude. Method: the ensemble of
 /// one instance is a copy of the other's, so their locks are granted side by side, with equal tokens.
+// S9
 #[tokio::test(flavor = "multi_thread")]
 async fn instances_on_copies_of_an_ensemble_never_oversell() {
     let zookeeper = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
@@ -77,6 +78,7 @@ fn ensemble(id: &str) -> Ensemble {
     Ensemble { id: id.to_owned(), servers: format!("{id}:2181") }
 }
 
+// S9
 #[tokio::test]
 async fn of_two_holds_with_one_token_only_the_first_raises_the_fence() {
     let lab = Lab::new().await;
@@ -122,6 +124,7 @@ async fn sell_fenced(instance: &Instance, remaining: i64) {
     assert_eq!(sold.body["remaining"], remaining);
 }
 
+// S10
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rebuilt_ensemble_is_refused_until_it_is_adopted() {
     let old = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
@@ -150,6 +153,7 @@ async fn a_rebuilt_ensemble_is_refused_until_it_is_adopted() {
     assert_eq!(lab.assert_adds_up(1, "two ensembles").await, 8);
 }
 
+// S10
 #[tokio::test(flavor = "multi_thread")]
 async fn another_chroot_is_another_ensemble() {
     let (lab, other) = (Lab::new().await, Lab::new().await);
@@ -160,6 +164,7 @@ async fn another_chroot_is_another_ensemble() {
 
 /// Goal: an instance that was not connected when its ensemble was replaced sells nothing. Method: what an adoption writes is
 /// written by hand, and the connections of the instance are ended.
+// S11
 #[tokio::test]
 async fn an_instance_of_a_replaced_ensemble_sells_nothing() {
     let lab = Lab::new().await;
@@ -183,6 +188,7 @@ async fn an_instance_of_a_replaced_ensemble_sells_nothing() {
 /// Goal: all sessions of an instance are on one ensemble. Method: the connect string names two servers that serve alone. Each
 /// takes one connection, so each gets one of two sessions. A server that is asked by both at the same instant may take both. Then
 /// the instance starts, and another one is tried.
+// S12
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_of_two_ensembles_are_refused_at_the_start() {
     let config = ZooKeeperConfig { connections_max: Some(1), ..ZooKeeperConfig::default() };
@@ -211,6 +217,7 @@ async fn identity(server: &ZooKeeper) -> Option<String> {
 
 /// Goal: a session that was replaced on another ensemble is not used. Method: the connect string names two servers that serve
 /// alone. The first one goes away, so the next session is opened at the second one.
+// S12
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_strays_to_another_ensemble_sells_nothing() {
     let config = ZooKeeperConfig::default();

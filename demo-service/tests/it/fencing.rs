@@ -1,5 +1,7 @@
 //! A holder that was overtaken: its node is gone, the next one holds, and it does not know.
 
+// S14
+
 use demo_service::strategy::registry;
 use zookeeper_client::Client;
 

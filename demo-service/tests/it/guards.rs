@@ -80,6 +80,7 @@ async fn a_sale_is_claimed_once_by_purchases_that_come_at_the_same_time() {
     }
 }
 
+// S3
 #[tokio::test]
 async fn a_control_cannot_claim_a_sale() {
     let lab = Lab::new().await;
@@ -103,6 +104,7 @@ async fn a_control_cannot_claim_a_sale() {
 
 /// Goal: a refused purchase has no effect and waits for nobody. Method: each strategy tries to buy from sales of other
 /// families. Everything that it could have touched is as it was.
+// S2
 #[tokio::test]
 async fn a_strategy_of_another_family_is_refused_and_neither_locks_nor_writes() {
     let lab = Lab::new().await;
@@ -145,6 +147,7 @@ fn spawn_crowd(instances: &[Instance; 2], goods_no: i64, strategy: &str) -> Vec<
 
 /// Goal: a sale with another guard than the sale before is safe from the buyers of that one. Method: the new sale starts
 /// while buyers of the old one are in their business time. The second instance does not know of the new sale.
+// S7
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_sale_with_another_guard_sells_rightly_while_buyers_of_the_old_one_are_inside() {
     let lab = Lab::new().await;
@@ -187,6 +190,7 @@ async fn a_new_sale_with_another_guard_sells_rightly_while_buyers_of_the_old_one
     }
 }
 
+// S6
 #[tokio::test]
 async fn a_restart_under_another_strategy_of_the_family_is_noticed_by_every_instance() {
     let lab = Lab::new().await;
@@ -208,6 +212,7 @@ async fn a_restart_under_another_strategy_of_the_family_is_noticed_by_every_inst
     }
 }
 
+// S4
 #[tokio::test]
 async fn a_cart_over_two_families_is_refused() {
     let lab = Lab::new().await;
@@ -265,6 +270,7 @@ async fn a_cart_that_names_no_strategy_is_served_by_one_of_the_family_that_sells
 
 /// Goal: a sale goes on if no token of the current ZooKeeper ensemble reaches its fence, and no unit is lost. Method: the
 /// fence is raised by hand.
+// S13
 #[tokio::test]
 async fn the_units_that_remain_go_on_as_the_next_sale_and_the_fence_begins_anew() {
     let lab = Lab::new().await;

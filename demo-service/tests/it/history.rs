@@ -84,6 +84,7 @@ async fn buy_while_another_commits(lab: &Lab, instance: &Instance, goods_no: i64
 
 /// Goal: sections are within their holds, and the wait for a hold is between the asking and the entering. Method: a buyer
 /// holds while its commit waits at a gate, and a second one waits for it.
+// S19
 #[tokio::test]
 async fn a_section_is_within_its_hold_and_the_wait_for_it_before() {
     let lab = Lab::new().await;
@@ -113,6 +114,7 @@ async fn a_section_is_within_its_hold_and_the_wait_for_it_before() {
 }
 
 /// Goal: the times of a cart are those of all of its locks. Method: the second SKU of the cart is held by somebody else.
+// S19
 #[tokio::test]
 async fn a_cart_asks_before_the_first_lock_and_enters_after_the_last() {
     let lab = Lab::new().await;
@@ -172,6 +174,7 @@ async fn every_instance_has_a_history_of_its_own() {
     assert_eq!(id(&one).await, first);
 }
 
+// S19
 #[tokio::test]
 async fn instances_of_one_host_have_one_clock() {
     let lab = Lab::new().await;

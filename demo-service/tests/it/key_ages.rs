@@ -1,5 +1,7 @@
 //! When a key expires. The time of most of these tests is what they tell the store.
 
+// S25
+
 use std::time::Duration;
 
 use demo_service::store::ensemble::Ensemble;
@@ -73,6 +75,7 @@ async fn marks(lab: &Lab) -> i64 {
 }
 
 /// Goal: keys are deleted although no instance runs for as long as they live.
+// S26
 #[tokio::test]
 async fn restarts_do_not_keep_keys_for_ever() {
     let (_postgres, lab) = lab().await;

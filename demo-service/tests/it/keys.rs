@@ -1,5 +1,7 @@
 //! Idempotency keys: a key is remembered with the order that was sold under it, and with nothing else.
 
+// S22, S24
+
 use std::time::{Duration, Instant};
 
 use demo_service::strategy::registry::STRATEGIES;
@@ -262,6 +264,7 @@ async fn a_key_that_was_used_for_another_cart_is_refused() {
     instance.post("/orders", Some("one"), &cart(&[(1, 1)])).await.assert_replay_of(&first);
 }
 
+// S26
 #[tokio::test]
 async fn a_key_that_has_expired_is_deleted_and_buys_again() {
     let lab = Lab::new().await;
@@ -281,6 +284,7 @@ async fn a_key_that_has_expired_is_deleted_and_buys_again() {
 
 /// Goal: the clock of the database may jump, and no retry buys twice. Method: the clock is replaced by one that is 25 hours ahead,
 /// and the lifetime of the keys is a day.
+// S25
 #[tokio::test]
 async fn a_key_outlives_a_jump_of_the_database_s_clock() {
     let lab = Lab::new().await;
@@ -307,6 +311,7 @@ async fn a_key_outlives_a_jump_of_the_database_s_clock() {
     assert_eq!(lab.units_ordered(1, 1).await, 1, "it was sold once");
 }
 
+// S26
 #[tokio::test]
 async fn keys_that_have_expired_are_deleted_however_many_they_are() {
     let lab = Lab::new().await;
@@ -325,6 +330,7 @@ async fn keys_that_have_expired_are_deleted_however_many_they_are() {
 
 /// Goal: the wait for a row and the wait for a key end at the same deadline. Method: the row comes free late, and the key
 /// does not.
+// S31
 #[tokio::test]
 async fn a_purchase_by_one_statement_waits_no_longer_for_all_of_its_locks_than_for_one() {
     let lab = Lab::new().await;
@@ -368,6 +374,7 @@ async fn a_purchase_by_one_statement_waits_no_longer_for_all_of_its_locks_than_f
 
 /// Goal: a purchase is a repetition only if its key has an order. Method: the sequence of order numbers is set back behind the
 /// orders, as logical replication leaves it.
+// S23
 #[tokio::test]
 async fn a_number_that_has_an_order_is_no_repeated_key() {
     let lab = Lab::new().await;

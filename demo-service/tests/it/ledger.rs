@@ -1,5 +1,7 @@
 //! The ledger of sales: each sale can be audited when it is over.
 
+// S17
+
 use futures_util::future::join_all;
 use sqlx::Executor;
 

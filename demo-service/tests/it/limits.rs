@@ -20,6 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const HALF_A_REQUEST: &str = "POST /goods/1/orders HTTP/1.1\r\nhost: lab\r\nidempotency-key: half\r\n\
                               content-type: application/json\r\ncontent-length: 14\r\n\r\n";
 
+// S76
 #[tokio::test]
 async fn above_the_limit_requests_are_shed_and_probes_still_answered() {
     let lab = Lab::new().await;
@@ -46,6 +47,7 @@ async fn above_the_limit_requests_are_shed_and_probes_still_answered() {
     instance.get("/goods/1").await.assert_ok();
 }
 
+// S33
 #[tokio::test]
 async fn a_buyer_who_leaves_does_not_stop_the_purchase() {
     let lab = Lab::new().await;
@@ -65,6 +67,7 @@ async fn a_buyer_who_leaves_does_not_stop_the_purchase() {
     wait_until(async || instance.get("/goods/1").await.body["on_hand"] == 4).await;
 }
 
+// S34
 #[tokio::test]
 async fn a_buyer_who_leaves_while_waiting_frees_the_place_in_the_queue() {
     let lab = Lab::new().await;
@@ -87,6 +90,7 @@ async fn a_buyer_who_leaves_while_waiting_frees_the_place_in_the_queue() {
 
 /// Goal: a buyer who leaves while waiting for a lock of the database, for a key or for a connection keeps none of them.
 /// Method: the test has the locks for longer than anybody waits, and more buyers come than there are connections.
+// S34, S92
 #[tokio::test]
 async fn a_buyer_who_leaves_while_waiting_for_the_database_frees_its_connection() {
     let lab = Lab::new().await;
@@ -142,6 +146,7 @@ const HOLD_KEY: &str = "with header as (insert into orders (strategy, instance) 
 
 /// Goal: an instance at its limit refuses the rest at once. When the crowd is gone, it serves the next buyer, and no
 /// leftovers of the crowd. Method: the lock is held throughout, so nothing but a refusal can answer.
+// S79
 #[tokio::test]
 async fn an_overloaded_instance_refuses_at_once_and_recovers_at_once() {
     let lab = Lab::new().await;
@@ -165,6 +170,7 @@ async fn an_overloaded_instance_refuses_at_once_and_recovers_at_once() {
     assert_eq!(lab.units_ordered(1, 1).await, 1, "nothing was bought for those who had gone");
 }
 
+// S71
 #[tokio::test]
 async fn a_client_that_does_not_finish_its_request_is_cut_off() {
     let lab = Lab::new().await;
@@ -174,6 +180,7 @@ async fn a_client_that_does_not_finish_its_request_is_cut_off() {
     assert!(!answer.starts_with("HTTP/1.1 200"), "{answer}");
 }
 
+// S72
 #[tokio::test]
 async fn a_client_that_does_not_finish_its_body_is_cut_off() {
     let lab = Lab::new().await;
@@ -182,6 +189,7 @@ async fn a_client_that_does_not_finish_its_body_is_cut_off() {
     assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("body-timeout"), "{answer}");
 }
 
+// S85
 #[tokio::test]
 async fn a_head_that_never_ends_is_refused_and_not_collected() {
     let lab = Lab::new().await;
@@ -193,6 +201,7 @@ async fn a_head_that_never_ends_is_refused_and_not_collected() {
 }
 
 /// The time for a body is five seconds, and never longer than that for an answer.
+// S72
 #[tokio::test]
 async fn a_refused_body_is_told_the_time_that_it_had() {
     let lab = Lab::new().await;
@@ -213,6 +222,7 @@ fn half_a_reset(authorization: &str) -> String {
     )
 }
 
+// S77
 #[tokio::test]
 async fn a_request_without_the_token_is_refused_before_its_body_is_received() {
     let lab = Lab::new().await;
@@ -228,6 +238,7 @@ async fn a_request_without_the_token_is_refused_before_its_body_is_received() {
 
 /// Goal: administrators have a limit of their own, and take no slot of a buyer. Method: more and more of them send half a
 /// request, which is waited for, until the next one is refused.
+// S76
 #[tokio::test]
 async fn administrators_have_places_of_their_own() {
     let lab = Lab::new().await;

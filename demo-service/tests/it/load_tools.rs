@@ -1,5 +1,7 @@
 //! What other load generators count equals what the database has.
 
+// S21
+
 use std::fs;
 use std::future::pending;
 use std::path::Path;

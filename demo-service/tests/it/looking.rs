@@ -23,6 +23,7 @@ async fn stock_is_shown_as_it_stands() {
 
 /// Goal: any number of looks at one SKU leaves the database to the buyers. Method: the test keeps the table locked until a
 /// crowd is waiting, so that no look ends before.
+// S18
 #[tokio::test]
 async fn a_crowd_that_looks_at_once_takes_one_connection() {
     let lab = Lab::new().await;

@@ -150,6 +150,7 @@ async fn levels_are_those_of_now() {
 
 /// Goal: clients that ask for metrics all at once share what they get, and some are refused. A scrape and a buyer among a few
 /// of them are served. Method: each rendering has its own processor time, so equal texts are one rendering.
+// S74
 #[tokio::test(flavor = "multi_thread")]
 async fn metrics_are_rendered_for_many_at_once() {
     let lab = Lab::new().await;
@@ -194,6 +195,7 @@ async fn metrics_are_rendered_for_many_at_once() {
 }
 
 /// Goal: clients that do not send their bodies keep no metrics from others. Method: there are more of them than places.
+// S75
 #[tokio::test]
 async fn half_a_body_keeps_no_metrics_from_others() {
     let lab = Lab::new().await;
@@ -214,6 +216,7 @@ fn promtool() -> PathBuf {
     if unpacked.exists() { unpacked } else { "promtool".into() }
 }
 
+// S102
 #[tokio::test]
 async fn the_process_is_described_in_the_standard_names() {
     let lab = Lab::new().await;
@@ -230,6 +233,7 @@ async fn the_process_is_described_in_the_standard_names() {
     assert!(value("start_time_seconds").await <= Some(now));
 }
 
+// S102
 #[tokio::test]
 async fn the_text_is_what_prometheus_reads() {
     let lab = Lab::new().await;

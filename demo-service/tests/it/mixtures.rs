@@ -1,5 +1,7 @@
 //! Many strategies on one sale. The guard of the sale lets in those of one family, so nothing is oversold.
 
+// S1
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::time::{Duration, Instant};

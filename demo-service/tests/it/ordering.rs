@@ -57,6 +57,7 @@ async fn malformed_orders_are_refused_and_use_no_key() {
     instance.order(1, 1, "zk-mutex", "key").await.assert_created();
 }
 
+// S15
 #[tokio::test]
 async fn a_cart_is_sold_whole_or_not_at_all_by_every_strategy_that_sells_carts() {
     let lab = Lab::new().await;
@@ -87,6 +88,7 @@ async fn a_cart_is_sold_whole_or_not_at_all_by_every_strategy_that_sells_carts()
     }
 }
 
+// S16
 #[tokio::test(flavor = "multi_thread")]
 async fn carts_that_cross_are_all_sold_in_the_canonical_order() {
     let lab = Lab::new().await;

@@ -17,6 +17,7 @@ use crate::commits::Gate;
 use crate::lab::{Answer, Lab, wait_until};
 use crate::program::Program;
 
+// S32
 #[tokio::test]
 async fn without_zookeeper_its_strategies_refuse_and_the_others_sell() {
     let zookeeper = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
@@ -119,6 +120,7 @@ async fn a_session_that_ends_is_replaced_and_its_traffic_still_counts() {
 /// Goal: after a crash of the database, a key tells what came of a purchase whose commit was not answered. The number of its
 /// order does not, as the database may give it to another buyer. Method: a process of the server is killed while the commit
 /// waits, so the server starts again without what it had not flushed.
+// S29
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_tells_the_outcome_after_a_crash_of_postgres() {
     let postgres = Postgres::start(PostgresConfig::default()).await.unwrap();

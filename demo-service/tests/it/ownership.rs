@@ -88,6 +88,7 @@ async fn wait_for_orders(lab: &Lab, count: i64) {
     wait_until(async || lab.orders().await >= already + count).await;
 }
 
+// S55
 #[tokio::test(flavor = "multi_thread")]
 async fn three_instances_sell_out_together_and_one_of_them_writes_all_orders() {
     let lab = Lab::new().await;
@@ -113,6 +114,7 @@ async fn three_instances_sell_out_together_and_one_of_them_writes_all_orders() {
 
 /// Goal: buyers are handed over to the owner of their own database. Method: two databases use one ensemble and chroot, and the
 /// instance of the first one is the first owner.
+// S42
 #[tokio::test]
 async fn two_databases_on_one_ensemble_sell_their_own_stock() {
     let lab = Lab::new().await;
@@ -126,6 +128,7 @@ async fn two_databases_on_one_ensemble_sell_their_own_stock() {
     assert_eq!((lab.orders().await, other_lab.orders().await), (1, 1));
 }
 
+// S22
 #[tokio::test]
 async fn equal_keys_through_two_instances_are_one_sale() {
     let lab = Lab::new().await;
@@ -142,6 +145,7 @@ async fn equal_keys_through_two_instances_are_one_sale() {
     other.order(1, 8, STRATEGY, "too-many").await.assert_problem(409, "sold-out");
 }
 
+// S41, S61
 #[tokio::test(flavor = "multi_thread")]
 async fn an_owner_that_is_told_to_stop_leaves_its_buyers_to_the_next_one() {
     let lab = Lab::new().await;
@@ -160,6 +164,7 @@ async fn an_owner_that_is_told_to_stop_leaves_its_buyers_to_the_next_one() {
     bought.assert_sold_once(&lab).await;
 }
 
+// S41
 #[tokio::test(flavor = "multi_thread")]
 async fn an_owner_that_is_killed_is_followed_by_another_instance() {
     let lab = Lab::new().await;
@@ -177,6 +182,7 @@ async fn an_owner_that_is_killed_is_followed_by_another_instance() {
 
 /// Goal: an owner that was paused until another one has followed it cannot sell any more. Method: it is paused in the middle of a
 /// load, and goes on when the next owner has sold.
+// S41
 #[tokio::test(flavor = "multi_thread")]
 async fn an_owner_that_was_paused_sells_nothing_after_the_next_owner() {
     let lab = Lab::new().await;
@@ -196,6 +202,7 @@ async fn an_owner_that_was_paused_sells_nothing_after_the_next_owner() {
 
 /// Goal: an owner that freezes with a written batch blocks the next owner for a second, not for `--db-timeout`. Method: its
 /// batch waits at a gate behind its statement, and the owner is paused before the gate opens. So it never commits.
+// S41
 #[tokio::test(flavor = "multi_thread")]
 async fn an_owner_that_freezes_before_its_commit_does_not_keep_the_row() {
     let lab = Lab::new().await;
@@ -224,6 +231,7 @@ async fn an_owner_that_freezes_before_its_commit_does_not_keep_the_row() {
     bought.assert_sold_once(&lab).await;
 }
 
+// S41
 #[tokio::test(flavor = "multi_thread")]
 async fn an_owner_that_is_cut_off_from_zookeeper_is_followed_by_another_instance() {
     let lab = Lab::new().await;
@@ -248,6 +256,7 @@ async fn an_owner_that_is_cut_off_from_zookeeper_is_followed_by_another_instance
     bought.assert_sold_once(&lab).await;
 }
 
+// S41
 #[tokio::test(flavor = "multi_thread")]
 async fn an_owner_that_is_cut_off_from_postgres_leaves_its_skus_to_another_instance() {
     let lab = Lab::new().await;
@@ -281,6 +290,7 @@ async fn an_owner_forgets_the_stock_when_the_outcome_of_a_batch_is_unknown() {
     assert_eq!(lab.assert_adds_up(1, "a late commit").await, 3);
 }
 
+// S55
 #[tokio::test]
 async fn a_batch_is_taken_only_from_those_who_know_the_secret_of_the_process() {
     let lab = Lab::new().await;
@@ -301,6 +311,7 @@ async fn a_batch_is_taken_only_from_those_who_know_the_secret_of_the_process() {
 }
 
 /// Goal: a purchase makes one hop. Method: a batch is posted to an instance that does not own its SKU.
+// S55
 #[tokio::test]
 async fn an_instance_that_does_not_own_a_sku_hands_nothing_on() {
     let lab = Lab::new().await;

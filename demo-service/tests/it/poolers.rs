@@ -19,6 +19,7 @@ async fn behind_pooler(settings: &str) -> (Lab, PgBouncer) {
 
 /// Goal: a pooler changes no time limit of the service. Method: an instance freezes while it has the lock of a row, and another
 /// buyer gets the row after `--db-timeout`.
+// S87
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_pooler_keeps_the_settings_of_the_service() {
     for settings in ["pool_mode = session".to_owned(), format!("pool_mode = session\n{IGNORE}")] {
@@ -35,6 +36,7 @@ async fn a_session_pooler_keeps_the_settings_of_the_service() {
     }
 }
 
+// S88
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transaction_pooler_is_refused_by_name() {
     for settings in

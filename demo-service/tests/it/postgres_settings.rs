@@ -25,6 +25,7 @@ async fn buy_all(shop: &Shop, goods_no: i64, strategy: &str, buyers: usize) {
 }
 
 /// Goal: the defaults of a database change no promise. Method: nobody meets a conflict that only such a default causes.
+// S87
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stricter_default_isolation_fails_no_buyer() {
     let lab = Lab::new().await;
@@ -38,6 +39,7 @@ async fn a_stricter_default_isolation_fails_no_buyer() {
 
 /// Goal: an instance waits for the migration of another one, whatever the defaults of the database are. Method: the table of the
 /// migrations is locked while the instance starts.
+// S87
 #[tokio::test]
 async fn a_short_default_lock_timeout_fails_no_start() {
     let lab = Lab::new().await;
@@ -55,6 +57,7 @@ async fn a_short_default_lock_timeout_fails_no_start() {
 }
 
 /// Goal: a pool that cannot grow sells by the connections that it has. Method: the server has fewer than the pool may open.
+// S89
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_postgres_lets_buyers_wait() {
     let postgres = Postgres::start(PostgresConfig { connections_max: 8, ..PostgresConfig::default() }).await.unwrap();
@@ -66,6 +69,7 @@ async fn a_full_postgres_lets_buyers_wait() {
     }
 }
 
+// S89
 #[tokio::test]
 async fn a_postgres_with_too_little_room_is_warned_of() {
     for (connections_max, warned) in [(6, true), (50, false)] {
@@ -79,6 +83,7 @@ async fn a_postgres_with_too_little_room_is_warned_of() {
 
 /// Goal: a pool without any connection waits for the server, and grows again. Method: the test ends the only connection while a
 /// buyer uses it, takes all that the server accepts, and gives them back while another buyer waits.
+// S89
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pool_grows_when_postgres_has_room_again() {
     let postgres = Postgres::start(PostgresConfig { connections_max: 8, ..PostgresConfig::default() }).await.unwrap();
@@ -119,6 +124,7 @@ async fn a_pool_grows_when_postgres_has_room_again() {
 
 /// Goal: a changed table fails at most one statement of each connection. Method: the type of a column changes under an instance
 /// that has prepared its statements, and the statement is repeated in a transaction and outside of one.
+// S90
 #[tokio::test(flavor = "multi_thread")]
 async fn a_changed_table_fails_no_statement_twice() {
     let lab = Lab::new().await;

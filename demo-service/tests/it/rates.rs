@@ -1,6 +1,8 @@
 //! Rates: `--rate-per-client` and `--rate-per-key`. The tests ask at a rate of one a second until they are refused, as a busy
 //! machine may ask less often.
 
+// S73
+
 use std::net::{IpAddr, Ipv4Addr};
 
 use reqwest::{Client, Method, StatusCode};

@@ -1,5 +1,7 @@
 //! ZooKeeper answers, and refuses: by a quota, by an ACL, because credentials are missing, or because it has too much to do.
 
+// S95
+
 use demo_service::http::server::Server;
 use futures_util::future::join_all;
 use testbed::{StopSignal, ZooKeeper, ZooKeeperConfig};
@@ -104,6 +106,7 @@ async fn enforced_authentication_is_told_as_missing_credentials() {
     assert!(!refused.contains("refused the credentials"), "{refused}");
 }
 
+// S96
 #[tokio::test(flavor = "multi_thread")]
 async fn a_zookeeper_that_throttles_sells_the_whole_stock() {
     let zookeeper = zookeeper(ZooKeeperConfig::THROTTLING).await;

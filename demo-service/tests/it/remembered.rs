@@ -1,5 +1,7 @@
 //! `--remember-sold-out`: an instance refuses the buyers of a SKU that it has seen sold out without a lock.
 
+// S8
+
 use crate::lab::Lab;
 
 const WAITS: &str = r#"seckill_lock_wait_seconds_count{strategy="zk-mutex"}"#;

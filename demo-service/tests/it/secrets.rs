@@ -1,5 +1,7 @@
 //! Secrets from the environment and from files.
 
+// S99
+
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;

@@ -48,6 +48,7 @@ async fn execute(url: &str, statement: &str) -> Result<(), sqlx::Error> {
     connection.close().await.and(done)
 }
 
+// S93
 #[tokio::test(flavor = "multi_thread")]
 async fn every_strategy_sells_as_the_role_of_the_service() {
     let postgres = server().await;
@@ -95,6 +96,7 @@ async fn the_role_of_the_service_claims_sales_and_sweeps_keys() {
     wait_until(async || lab.keys().await == 0).await;
 }
 
+// S93
 #[tokio::test(flavor = "multi_thread")]
 async fn the_role_of_the_service_can_do_nothing_that_it_need_not() {
     let postgres = server().await;
@@ -207,6 +209,7 @@ async fn an_owner_who_may_not_create_roles_can_still_migrate() {
     instance.buy(1, "pg-conditional").await.assert_ok();
 }
 
+// S94
 #[tokio::test(flavor = "multi_thread")]
 async fn who_may_not_create_tables_is_told_to_have_them_migrated() {
     let postgres = server().await;

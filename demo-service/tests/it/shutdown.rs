@@ -27,6 +27,7 @@ async fn zookeeper_clients(address: &str) -> u32 {
     count.expect("mntr reports the sessions").trim().parse().unwrap()
 }
 
+// S80
 #[tokio::test]
 async fn requests_in_flight_are_finished_and_the_sessions_closed() {
     let zookeeper = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
@@ -76,6 +77,7 @@ async fn idle_connections_do_not_delay_the_end() {
 
 /// Goal: a client that the system has accepted is answered, although the service is told to stop before it accepts it. Method:
 /// the runtime does not look at the listeners between both.
+// S81
 #[tokio::test]
 async fn told_to_stop_it_answers_the_clients_that_have_come() {
     let lab = Lab::new().await;
@@ -108,6 +110,7 @@ async fn told_to_stop_it_answers_the_clients_that_have_come() {
 
 /// Goal: no instance enters a critical section while the commit of another instance is in flight, also during its shutdown.
 /// Method: a commit outlasts the shutdown of its instance, and a second instance wants the same and only unit.
+// S30
 #[tokio::test]
 async fn a_commit_that_outlasts_the_shutdown_keeps_its_lock() {
     let lab = Lab::new().await;
@@ -126,6 +129,7 @@ async fn a_commit_that_outlasts_the_shutdown_keeps_its_lock() {
 
 /// Goal: a shutdown begins nothing and drops nothing that has begun. Method: one buyer waits for a lock of ZooKeeper and
 /// one for a row, both for longer than the test lasts. A third one has the lock and is about to write.
+// S80
 #[tokio::test]
 async fn told_to_stop_it_refuses_at_once_who_waits_and_finishes_what_has_begun() {
     let lab = Lab::new().await;
@@ -161,6 +165,7 @@ async fn told_to_stop_it_refuses_at_once_who_waits_and_finishes_what_has_begun()
     }
 }
 
+// S82
 #[tokio::test]
 async fn told_to_stop_twice_it_stops_at_once_and_nothing_is_sold() {
     let lab = Lab::new().await;
@@ -210,6 +215,7 @@ async fn a_terminal_that_closes_is_one_request_to_stop_though_it_is_told_twice()
 
 /// Goal: a batch that has begun is finished with its lock, and a turn that is waited for is not. Method: one SKU has its
 /// batch written, and the lock of the other one is held elsewhere for longer than the test lasts.
+// S80
 #[tokio::test]
 async fn told_to_stop_it_finishes_the_batch_that_has_begun_and_frees_its_lock() {
     let lab = Lab::new().await;

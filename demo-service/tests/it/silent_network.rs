@@ -1,5 +1,7 @@
 //! The network between the service and Postgres falls silent: nothing is refused, and nothing arrives.
 
+// S28, S30, S86
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
@@ -272,6 +274,7 @@ async fn lost_replies_to_commits_do_not_cost_connections_for_good() {
     }
 }
 
+// S39
 #[tokio::test]
 async fn an_unknown_outcome_names_the_order_and_the_order_and_the_key_tell_what_came_of_it() {
     let (lab, proxy) = Lab::behind_proxy().await;
@@ -332,6 +335,7 @@ async fn a_sale_whose_start_was_committed_and_not_answered_is_not_said_to_be_unw
     assert_eq!((&goods.body["sale"], &goods.body["on_hand"]), (&json!(2), &json!(8)));
 }
 
+// S27
 #[tokio::test]
 async fn a_sale_whose_claim_was_committed_and_not_answered_is_said_to_have_its_guard_perhaps_and_sold_nothing() {
     let (lab, proxy) = Lab::behind_proxy().await;
@@ -356,6 +360,7 @@ async fn a_sale_whose_claim_was_committed_and_not_answered_is_said_to_have_its_g
 
 /// The driver forgets a transaction whose `BEGIN` was sent and not answered. On a connection that is used again, the
 /// statements of others would run in that transaction, which nobody commits.
+// S36
 #[tokio::test]
 async fn a_purchase_that_is_given_up_at_its_begin_takes_nothing_of_others_along() {
     let (lab, proxy) = Lab::behind_proxy().await;

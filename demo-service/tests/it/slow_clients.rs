@@ -49,6 +49,7 @@ async fn ask_and_never_read(address: SocketAddr, path: &str) -> TcpStream {
 }
 
 /// Goal: clients that never read their answers shut out neither buyers nor probes. Method: there are more of them than places.
+// S64
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_that_never_read_keep_no_place_from_a_buyer() {
     let lab = Lab::new().await;
@@ -97,6 +98,7 @@ async fn order_slowly(address: SocketAddr) -> String {
 
 /// Goal: a body that comes slowly takes no slot. Method: one client for each slot sends slowly, and a buyer buys until all of
 /// them are answered.
+// S64
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_that_send_their_bodies_byte_by_byte_do_not_shut_out_a_buyer() {
     let lab = Lab::new().await;
@@ -136,6 +138,7 @@ async fn a_request_has_exactly_one_host() {
     assert_eq!(lab.orders().await, 0);
 }
 
+// S83
 #[tokio::test]
 async fn an_array_is_not_read_as_an_object() {
     let lab = Lab::new().await;

@@ -49,6 +49,7 @@ async fn start_sale(app: &App, goods_no: i64, entry: &'static Entry) {
     app.start_sale(goods(goods_no), stock, Some(entry)).await.unwrap();
 }
 
+// S27, S101
 #[tokio::test]
 async fn a_hold_lost_before_the_commit_stops_the_section_and_nothing_is_written() {
     let lab = Lab::new().await;
@@ -74,6 +75,7 @@ async fn a_hold_lost_before_the_commit_stops_the_section_and_nothing_is_written(
     }
 }
 
+// S28, S101
 #[tokio::test]
 async fn a_hold_lost_during_the_commit_leaves_the_outcome_unknown() {
     let lab = Lab::new().await;
@@ -102,6 +104,7 @@ async fn a_hold_lost_during_the_commit_leaves_the_outcome_unknown() {
 
 /// Goal: a loss counts as well when the answer was given before it came. Method: the commit outlasts its time, and the
 /// session is closed while the lock is kept for it.
+// S101
 #[tokio::test]
 async fn a_hold_lost_after_the_answer_is_counted() {
     let lab = Lab::new().await;
@@ -121,6 +124,7 @@ async fn a_hold_lost_after_the_answer_is_counted() {
 /// Goal: a hold that is lost by our own clock only keeps the next holder out until the commit is over. Method: the
 /// server is frozen until the hold is given up for lost, which is before it would expire the session. Where the session
 /// has not survived all the same, it is tried again.
+// S30
 #[tokio::test]
 async fn a_hold_lost_by_our_own_clock_keeps_the_lock_until_the_commit_is_over() {
     let zookeeper = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
@@ -158,6 +162,7 @@ async fn a_hold_lost_by_our_own_clock_keeps_the_lock_until_the_commit_is_over() 
 /// Goal: a commit that is not answered in time may happen all the same. The buyer is told so while it is under way, and
 /// a lock is kept until it is over, or the next holder would overwrite it. Method: commits wait at a gate, and the next
 /// buyers come before it opens.
+// S30
 #[tokio::test]
 async fn a_commit_that_is_not_answered_keeps_its_lock() {
     let lab = Lab::new().await;
@@ -212,6 +217,7 @@ async fn a_refusal_that_waiting_does_not_cure_is_an_internal_error() {
 
 /// Goal: a commit that comes after the server has ended its idle transaction is known to have sold nothing. Method: a batch waits
 /// at a gate behind its statement, and the process is paused before the gate opens. It goes on when its session is gone.
+// S27
 #[tokio::test]
 async fn a_transaction_that_the_server_ended_before_its_commit_has_sold_nothing() {
     let lab = Lab::new().await;

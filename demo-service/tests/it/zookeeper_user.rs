@@ -18,6 +18,7 @@ fn as_shop(lab: &Lab, arguments: &[&str]) -> Config {
     Config { zookeeper_user, ..lab.config(arguments) }
 }
 
+// S97
 #[tokio::test(flavor = "multi_thread")]
 async fn every_strategy_sells_under_locks_that_nobody_else_may_use() {
     let zookeeper = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
@@ -37,6 +38,7 @@ async fn every_strategy_sells_under_locks_that_nobody_else_may_use() {
     }
 }
 
+// S97
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_else_may_read_or_delete_the_node_of_a_buyer() {
     let zookeeper = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();

@@ -115,6 +115,7 @@ mod tests {
         assert!(outcome == Outcome::Error && problem.unwrap().starts_with("a 200 without a receipt"));
     }
 
+    // C5
     #[test]
     fn a_409_is_sold_out_only_if_its_problem_says_so() {
         let conflict = |body: &str| classify(StatusCode::CONFLICT, body);

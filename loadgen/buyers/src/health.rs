@@ -223,6 +223,7 @@ fn share(cpu_time: Duration, length: Duration, cores: usize) -> f64 {
     if length.is_zero() { 0.0 } else { cpu_time.as_secs_f64() / (length.as_secs_f64() * cores) }
 }
 
+// C17
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -328,6 +329,7 @@ mod tests {
         assert!(!judged(101, 400).limited, "it is a small part of the response time");
     }
 
+    // C16
     #[test]
     fn a_slow_service_is_no_fault_of_the_generator() {
         // One start was late, but every user was busy until then.

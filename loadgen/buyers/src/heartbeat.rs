@@ -91,6 +91,7 @@ mod tests {
 
     use super::*;
 
+    // C17
     #[tokio::test(start_paused = true)]
     async fn beats_that_a_delay_skipped_are_late_each_by_its_own() {
         let tally = SharedTally::default();

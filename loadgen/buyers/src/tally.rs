@@ -180,6 +180,7 @@ impl Tally {
     }
 }
 
+// C18
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -289,12 +290,14 @@ mod tests {
         assert_eq!((told.first_start, told.length, told.sold_at), (Some(Duration::ZERO), ms(7), vec![ms(5), ms(7)]));
     }
 
+    // C19
     #[test]
     fn an_absurd_receipt_does_not_take_the_memory() {
         let absurd = Receipt { order_id: 1, goods_no: 1, quantity: i64::MAX, remaining: None };
         assert_eq!(of(&[sample(Outcome::Sold(absurd), 0, 5)]).sold_at, [ms(5)]);
     }
 
+    // C19
     #[test]
     fn the_log_has_every_request_or_none() {
         let mut tally = tally(LoadModel::Burst, 2);

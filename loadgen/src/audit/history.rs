@@ -352,6 +352,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
+        // C9
         #[test]
         fn a_history_is_linearizable_exactly_if_no_definite_holds_overlap(holds in holds(), permits in 1_u32..3) {
             let sections: Vec<Section> =

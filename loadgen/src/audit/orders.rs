@@ -3,6 +3,8 @@
 //! Writes of one stock come one after the other. So each order begins with the units that the order before it left. A
 //! transaction that writes several orders, a batch, writes them one after the other, and numbers them in that order.
 
+// C8
+
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

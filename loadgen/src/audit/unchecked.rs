@@ -96,6 +96,7 @@ pub fn without_section(orders: &[&OrderRow], sections: &[Section], permits: Opti
     count(needs.filter(|order| !told.contains(&(order.order_id, order.token))).count())
 }
 
+// C2
 #[cfg(test)]
 mod tests {
     use super::*;

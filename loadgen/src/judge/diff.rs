@@ -275,6 +275,7 @@ mod tests {
     }
 
     /// How many sales share a batch is chance, which falls on either build.
+    // C13
     #[test]
     fn batches_that_differ_by_chance_are_no_difference() {
         let report = of_builds("", |trial| {

@@ -161,6 +161,7 @@ impl Threshold {
     }
 }
 
+// C20
 #[cfg(test)]
 mod tests {
     use super::*;

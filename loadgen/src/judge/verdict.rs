@@ -257,6 +257,7 @@ mod tests {
         assert_eq!((verdict.exit_code, verdict.reasons), (3, vec![expected]));
     }
 
+    // C16
     #[test]
     fn a_verdict_of_dropped_arrivals_says_by_whose_fault() {
         let reason = |dropped_busy| {

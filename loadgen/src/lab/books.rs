@@ -279,6 +279,7 @@ mod tests {
         assert_eq!(read_goods(&mut *snapshot, &[1]).await.unwrap()[0].on_hand, 8, "the moment has passed");
     }
 
+    // C2
     #[tokio::test]
     async fn a_restored_order_does_not_say_which_transaction_sold_it() {
         let (_server, database) = shop().await;

@@ -242,6 +242,7 @@ mod tests {
         assert!(caveats.iter().any(|caveat| caveat == expected), "{caveats:?}");
     }
 
+    // C17
     #[test]
     fn late_starts_name_their_part_of_the_p50() {
         let told = |report: &Report| -> Vec<String> {

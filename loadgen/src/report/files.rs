@@ -188,6 +188,7 @@ fn unwritable(folder: &Path, owner: u32, [user, group]: [u32; 2], source: io::Er
 mod tests {
     use super::*;
 
+    // C27
     #[test]
     fn a_folder_of_another_user_is_told_with_its_owner() {
         let said =

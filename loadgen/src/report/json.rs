@@ -172,6 +172,7 @@ mod tests {
         assert!(PUBLISHED == schema(METRICS), "write it anew: loadgen report --schema >loadgen/report.schema.json");
     }
 
+    // C30
     #[test]
     fn a_report_is_valid_by_its_schema() {
         let validator = jsonschema::validator_for(&serde_json::from_str(PUBLISHED).unwrap()).unwrap();
@@ -201,6 +202,7 @@ mod tests {
         assert_eq!((&json["schema"], &json["exit_code"]), (&Value::from(crate::judge::diff::SCHEMA), &Value::from(0)));
     }
 
+    // C30
     #[test]
     fn every_field_of_the_schema_says_what_it_means() {
         fn undescribed(schema: &Value, at: &str, found: &mut Vec<String>) {
@@ -234,6 +236,7 @@ mod tests {
         assert_eq!(render(&parse(&of_builds).unwrap()).unwrap(), of_builds);
     }
 
+    // C29
     #[test]
     fn what_was_edited_by_hand_is_drawn_anew_from_the_trials() {
         let written = render(&fixture::report()).unwrap();

@@ -176,6 +176,7 @@ mod tests {
         insta::assert_snapshot!(render(&fixture::report(), METRICS, TableWidth::Narrow, None));
     }
 
+    // C31
     #[test]
     fn the_narrow_table_fits_the_terminal_and_breaks_no_word() {
         let mut report = fixture::report();

@@ -144,6 +144,7 @@ mod tests {
 
     use super::*;
 
+    // C24
     #[tokio::test]
     async fn a_sample_of_lock_waits_that_fails_says_why() {
         let server = TestDatabase::create().await.unwrap();

@@ -206,6 +206,7 @@ mod tests {
         assert!(drawn.iter().any(|block| block.trials != drawn[0].trials));
     }
 
+    // C13
     #[test]
     fn two_builds_stand_side_by_side_in_random_order() {
         let drawn = blocks(&of_two_builds(3), false, 40, 1);

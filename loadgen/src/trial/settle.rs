@@ -130,6 +130,7 @@ mod tests {
         }
     }
 
+    // C2
     #[test]
     fn who_does_not_tell_what_is_in_flight_is_not_at_rest() {
         let mut silent = Activity { orders: 9, snapshot: snapshot(&[], 5) };

@@ -1,5 +1,7 @@
 //! What is wrong is found before anything starts.
 
+// C21
+
 use std::fs;
 use std::net::TcpListener;
 
@@ -112,6 +114,7 @@ fn a_folder_that_cannot_be_written_is_refused() {
     assert_refused(&["compare", "--out", "/proc/self"], 3, "could not write into the folder /proc/self: ");
 }
 
+// C25
 #[test]
 fn two_comparisons_never_write_into_one_folder() {
     let folder = TestFolder::new();

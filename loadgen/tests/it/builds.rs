@@ -28,6 +28,7 @@ fn write_slow_service(path: &Path) {
     write_program(path, &format!("{slow}; exec '{real}' \"$@\""));
 }
 
+// C13
 #[test]
 fn a_build_is_not_worse_than_itself() {
     let folder = TestFolder::new();
@@ -78,6 +79,7 @@ fn a_build_is_not_worse_than_itself() {
     assert!(folder.is_clean(), "something is left");
 }
 
+// C13
 #[test]
 fn a_build_that_is_slower_is_worse() {
     let folder = TestFolder::new();

@@ -17,6 +17,7 @@ fn figure(result: &Value, key: &str) -> Option<f64> {
     result["figures"][key]["value"].as_f64()
 }
 
+// C1
 #[test]
 fn every_strategy_of_the_headline_keeps_its_promise_under_a_burst() {
     let folder = TestFolder::new();
@@ -150,6 +151,7 @@ fn every_load_model_sells_what_there_is_and_says_what_it_is() {
     assert!(folder.is_clean(), "something is left");
 }
 
+// C16
 #[test]
 fn buyers_who_are_not_let_in_are_the_slowest_and_prove_nothing() {
     let folder = TestFolder::new();
@@ -213,6 +215,7 @@ fn thresholds_are_checked_before_the_run_and_after_it() {
     assert_eq!(folder.report()["thresholds"][0]["is_met"], false);
 }
 
+// C29
 #[test]
 fn a_report_is_rendered_again_compared_and_audited_afterwards() {
     let folder = TestFolder::new();
@@ -275,6 +278,7 @@ fn a_report_is_rendered_again_compared_and_audited_afterwards() {
 }
 
 // There is a device that is always full.
+// C22
 #[cfg(target_os = "linux")]
 #[test]
 fn a_disk_that_is_full_for_the_report_costs_the_folder_and_not_the_figures() {
@@ -315,6 +319,7 @@ fn buyers_who_are_all_but_refused_prove_nothing() {
     assert_eq!(report["trials"][0]["problems"], serde_json::json!(["refused: lock-timeout"]), "{report:#}");
 }
 
+// C10
 #[test]
 fn a_control_that_does_not_oversell_fails_the_comparison() {
     let folder = TestFolder::new();

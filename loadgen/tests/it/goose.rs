@@ -29,6 +29,7 @@ fn assert_close(what: &str, goose: f64, ours: f64) {
     assert!((goose / ours - 1.0).abs() <= 0.05, "{what}: {goose} ms by goose, {ours} ms by us");
 }
 
+// C35
 #[test]
 fn goose_reports_the_answers_and_times_that_we_report() {
     let folder = TestFolder::new();

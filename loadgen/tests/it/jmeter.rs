@@ -1,5 +1,7 @@
 //! What is exported for JMeter, run by the real JMeter, on one machine and on two that a third one tells what to do.
 
+// C33
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;

@@ -2,6 +2,8 @@
 //!
 //! k6 itself does not run here: what comes of a script under it, these tests do not show.
 
+// C34
+
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};

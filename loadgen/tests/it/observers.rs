@@ -1,5 +1,7 @@
 //! What only observes a trial does not end it.
 
+// C24
+
 use serde_json::Value;
 
 use crate::broken::Broken;

@@ -1,5 +1,7 @@
 //! Nothing on the page of a report hides anything else, on a phone and on a wide screen.
 
+// C32
+
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::broken::{BATCHES, Broken, once};
 
+// C5
 #[test]
 fn a_ledger_that_a_trigger_breaks_is_found_out_by_its_kind() {
     let broken = Broken::start();
@@ -54,6 +55,7 @@ fn a_ledger_that_a_trigger_breaks_is_found_out_by_its_kind() {
     broken.stop();
 }
 
+// C7
 #[test]
 fn a_batch_that_drops_its_last_order_is_found_out() {
     let broken = Broken::start();
@@ -77,6 +79,7 @@ fn a_batch_that_drops_its_last_order_is_found_out() {
     broken.stop();
 }
 
+// C7
 #[test]
 fn a_batch_that_is_answered_before_a_commit_that_fails_is_found_out_by_its_answers_alone() {
     let broken = Broken::start();
@@ -108,6 +111,7 @@ fn a_batch_that_is_answered_before_a_commit_that_fails_is_found_out_by_its_answe
     broken.stop();
 }
 
+// C5
 #[test]
 fn orders_of_batches_that_are_out_of_sequence_or_of_an_older_token_are_found_out() {
     let broken = Broken::start();
@@ -147,6 +151,7 @@ fn orders_of_batches_that_are_out_of_sequence_or_of_an_older_token_are_found_out
     broken.stop();
 }
 
+// C6
 #[test]
 fn a_batch_that_does_not_keep_to_the_order_of_arrival_is_found_out_by_its_history() {
     let broken = Broken::start();
@@ -174,6 +179,7 @@ fn a_batch_that_does_not_keep_to_the_order_of_arrival_is_found_out_by_its_histor
     broken.stop();
 }
 
+// C5
 #[test]
 fn answers_that_are_not_what_the_database_has_are_found_out() {
     let broken = Broken::start();
@@ -243,6 +249,7 @@ fn answers_that_are_not_what_the_database_has_are_found_out() {
     broken.stop();
 }
 
+// C5
 #[test]
 fn a_lock_that_does_not_exclude_is_found_out_by_its_history() {
     let broken = Broken::start();

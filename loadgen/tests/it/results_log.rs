@@ -120,6 +120,7 @@ fn number(value: &Value, path: &[&str]) -> u64 {
     path.iter().fold(value, |value, field| &value[field]).as_u64().unwrap()
 }
 
+// C36
 #[test]
 fn jmeter_reads_from_the_log_of_requests_what_the_report_says() {
     let folder = TestFolder::new();

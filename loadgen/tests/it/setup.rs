@@ -52,6 +52,7 @@ fn a_missing_java_names_the_command_that_installs_it() {
     assert_setup_error(&folder, &mut command, "Java not found");
 }
 
+// T3
 #[test]
 fn variables_of_the_shell_change_nothing_that_is_measured() {
     let folder = TestFolder::new();
@@ -65,6 +66,7 @@ fn variables_of_the_shell_change_nothing_that_is_measured() {
     assert!(finished.stderr.contains("with 3 users: sold 2, oversold 0"), "{}", finished.stderr);
 }
 
+// T5
 #[test]
 fn a_folder_that_a_variable_names_in_vain_is_a_usage_error() {
     let folder = TestFolder::new();
@@ -99,6 +101,7 @@ fn the_limits_of_an_instance_follow_from_the_wait_for_the_lock() {
     assert_setup_error(&folder, &mut command, expected);
 }
 
+// C22
 #[test]
 fn an_instance_that_dies_in_mid_run_is_named() {
     let folder = TestFolder::new();
@@ -156,6 +159,7 @@ fn a_target_s_database_that_does_not_answer_is_named_without_its_password() {
     assert!(finished.stderr.contains("refused") && !finished.stderr.contains("s3cret"), "{}", finished.stderr);
 }
 
+// C21
 #[tokio::test(flavor = "multi_thread")]
 async fn a_postgres_without_room_for_the_instances_is_refused() {
     let postgres = Postgres::start(PostgresConfig { connections_max: 60, ..PostgresConfig::default() }).await.unwrap();

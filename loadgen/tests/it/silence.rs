@@ -11,6 +11,7 @@ use crate::support::{PATIENCE, Running, TestFolder, eventually, exports};
 
 const STOPPED: Duration = Duration::from_millis(1500);
 
+// C18
 #[test]
 fn a_closed_loop_tells_of_the_silence_that_it_hides() {
     let (folder, client) = (TestFolder::new(), TestFolder::new());

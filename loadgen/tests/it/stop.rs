@@ -22,6 +22,7 @@ fn in_mid_run(folder: &TestFolder) -> (Running, Vec<Pid>) {
     (running, processes)
 }
 
+// C23
 #[test]
 fn nothing_outlives_a_killed_comparison() {
     let folder = TestFolder::new();
@@ -32,6 +33,7 @@ fn nothing_outlives_a_killed_comparison() {
     eventually("every folder is gone", GONE_WITHIN, || folder.is_clean());
 }
 
+// C22, C23
 #[test]
 fn an_interrupted_comparison_reports_what_it_has_and_leaves_nothing() {
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::support::{Running, TestFolder, demo_service, exports, finish, free_port};
 
+// C26
 #[test]
 fn a_service_that_is_up_can_be_listed_compared_and_stopped() {
     let (folder, client) = (TestFolder::new(), TestFolder::new());

@@ -3,6 +3,8 @@
 //! The commands stand in blocks of `sh`, and their output in blocks of `text` behind them. An HTML comment before a block
 //! qualifies it: `first terminal` runs beside the other blocks, and `figures vary` compares everything but the numbers.
 
+// C26
+
 use std::env;
 use std::ffi::OsString;
 use std::fs;

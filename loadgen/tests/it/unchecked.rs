@@ -27,6 +27,7 @@ fn assert_unchecked(broken: &Broken, strategy: &str, expected: &str) {
     assert!(told.starts_with("not everything was checked of") && told.contains(expected), "{told}");
 }
 
+// C2
 #[test]
 fn a_history_that_is_not_whole_is_not_clean() {
     let broken = Broken::start();
@@ -46,6 +47,7 @@ fn a_history_that_is_not_whole_is_not_clean() {
     broken.stop();
 }
 
+// C2
 #[test]
 fn an_instance_that_is_another_one_afterwards_is_told() {
     let broken = Broken::start();
@@ -67,6 +69,7 @@ fn an_instance_that_is_another_one_afterwards_is_told() {
     broken.stop();
 }
 
+// C4
 #[test]
 fn an_instance_that_is_named_twice_is_refused() {
     let broken = Broken::start();
@@ -79,6 +82,7 @@ fn an_instance_that_is_named_twice_is_refused() {
     broken.stop();
 }
 
+// C4
 #[test]
 fn another_zookeeper_than_the_service_s_is_refused() {
     let mut broken = Broken::start();
@@ -92,6 +96,7 @@ fn another_zookeeper_than_the_service_s_is_refused() {
     broken.stop();
 }
 
+// C3
 #[test]
 fn a_lock_under_which_no_two_buyers_met_proves_nothing() {
     let folder = TestFolder::new();
@@ -110,6 +115,7 @@ fn assert_audit(broken: &Broken, args: &[&str], code: i32, expected: &str) {
     assert!(audited.stdout.contains(expected), "{expected}: {}", audited.stdout);
 }
 
+// C2
 #[test]
 fn books_that_do_not_say_everything_do_not_pass_the_audit() {
     let broken = Broken::start();
@@ -147,6 +153,7 @@ fn books_that_do_not_say_everything_do_not_pass_the_audit() {
     broken.stop();
 }
 
+// C2
 #[test]
 fn one_order_without_its_units_left_is_told() {
     let broken = Broken::start();

@@ -28,6 +28,7 @@ fn a_target_without_its_database_is_a_usage_error() {
     assert_usage(&["compare", "--target", "http://127.0.0.1:1"], "error: --target needs --database-url");
 }
 
+// C26
 #[test]
 fn up_replaces_no_file_that_it_did_not_write() {
     let folder = TestFolder::new();
@@ -58,6 +59,7 @@ fn a_mistake_in_a_plan_is_a_usage_error() {
     assert!(finished.stderr.starts_with("error: the plan plan.toml is wrong: "), "{}", finished.stderr);
 }
 
+// C28
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_behind_standard_output_is_an_error() {

@@ -179,6 +179,7 @@ mod tests {
         assert_eq!(descendants_of(2, &all).len(), 2);
     }
 
+    // Z3
     #[test]
     fn a_proc_of_other_processes_lists_nothing() {
         let this = Pid::this().as_raw();
@@ -191,6 +192,7 @@ mod tests {
     }
 
     /// No other test of this process may start one: this one clears away every child.
+    // Z3
     #[test]
     fn a_child_that_is_not_listed_is_not_gone() {
         for has_strangers in [false, true] {

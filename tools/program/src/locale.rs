@@ -43,6 +43,7 @@ fn plain(text: &str) -> String {
         .collect()
 }
 
+// T13
 #[cfg(test)]
 mod tests {
     use super::*;

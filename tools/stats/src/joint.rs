@@ -202,6 +202,7 @@ mod tests {
         assert_eq!(seen, [[0, 1], [2, 1], [0, 3], [2, 3]]);
     }
 
+    // C13
     #[test]
     fn pairs_find_what_is_hidden_by_the_weather_of_blocks() {
         let weather = [1.0, 9.0, 3.0, 7.0, 2.0, 5.0];
@@ -259,6 +260,7 @@ mod tests {
 
     /// Both units of a pair have the same noise and stand where chance put them. So of all ways to divide them, at most one in
     /// twenty finds any figure that differs.
+    // C13
     #[test]
     fn at_most_one_placement_in_twenty_finds_a_difference() {
         let figures: Vec<[[f64; 2]; 8]> = (1..=5)

@@ -248,6 +248,7 @@ impl TryFrom<Distribution> for Times {
     }
 }
 
+// C15
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -1,6 +1,8 @@
 //! How often 95 % intervals cover the truth, counted over all samples that are equally likely. Nothing is drawn, so nothing
 //! depends on luck. `cargo run -p stats --example coverage` measures more distributions.
 
+// C12
+
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, wherever it does")]
 
 use stats::{as_f64, median_interval, paired, unpaired};

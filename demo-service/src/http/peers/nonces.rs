@@ -37,6 +37,7 @@ impl Nonces {
 mod tests {
     use super::*;
 
+    // S56
     #[test]
     fn a_number_is_remembered_for_its_time_and_no_longer() {
         let second = Duration::from_secs(1);

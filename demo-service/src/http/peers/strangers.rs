@@ -147,6 +147,7 @@ fn shows(head: &[u8], secret: &str) -> Option<bool> {
 mod tests {
     use super::*;
 
+    // S63
     #[test]
     fn a_head_shows_the_secret_as_soon_as_its_line_is_complete() {
         const START: &str = "POST /purchases HTTP/1.1\r\n";

@@ -278,6 +278,7 @@ mod tests {
         assert_eq!(numbers(&take(&mut shop.worker())), [1, 3]);
     }
 
+    // S100
     #[test]
     fn buyers_that_change_instances_are_counted_while_they_wait() {
         let shop = shop();

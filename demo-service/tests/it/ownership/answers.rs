@@ -22,6 +22,7 @@ const DIVIDE_BATCHES: &str = "create function divide() returns trigger language 
 
 /// Goal: a purchase that takes long delays no other answer of its batch. Method: the owner sells the two purchases of a batch by
 /// two commits, and the second commit waits at a gate. Only this purchase has a key, so only its commit meets the gate.
+// S47
 #[tokio::test]
 async fn a_buyer_that_was_handed_over_is_answered_before_the_rest_of_its_batch_is_decided() {
     let lab = Lab::new().await;
@@ -71,6 +72,7 @@ async fn two_in_a_batch(instance: &Instance, owner: &mut Owner) -> ([JoinHandle<
 
 /// Goal: however the answer of an owner ends, the answers that have come count. Method: the test is the owner. It ends the
 /// answer when it has seen that the first buyer was answered.
+// S48
 #[tokio::test]
 async fn only_buyers_whose_answer_did_not_come_get_an_unknown_outcome() {
     let lab = Lab::new().await;
@@ -110,6 +112,7 @@ async fn only_buyers_whose_answer_did_not_come_get_an_unknown_outcome() {
 
 /// Goal: a buyer whose instance is gone buys nothing. Method: the test hands a buyer over, and hangs up while the buyer waits for
 /// its batch at the owner.
+// S49
 #[tokio::test]
 async fn a_buyer_whose_instance_hangs_up_waits_no_longer_at_the_owner() {
     let lab = Lab::new().await;

@@ -1,5 +1,7 @@
 //! What an instance asks of the election.
 
+// S45
+
 use serde_json::json;
 
 use super::STRATEGY;

@@ -1,5 +1,7 @@
 //! Instances of several networks.
 
+// S60
+
 use std::net::TcpListener;
 use std::time::Duration;
 

@@ -173,6 +173,7 @@ pub(super) async fn wait_for_waiting(instance: &Instance, count: u32) {
     wait_until(async || instance.metric(&series).await == Some(f64::from(count))).await;
 }
 
+// S52
 #[tokio::test]
 async fn a_sale_that_another_instance_restarts_is_sold_by_an_owner_that_remembers_an_empty_stock() {
     let lab = Lab::new().await;
@@ -191,6 +192,7 @@ async fn a_sale_that_another_instance_restarts_is_sold_by_an_owner_that_remember
     assert_eq!(lab.assert_adds_up(1, "another guard").await, 1);
 }
 
+// S53
 #[tokio::test]
 async fn an_instance_that_knows_the_owner_needs_no_zookeeper_to_hand_over() {
     let lab = Lab::new().await;
@@ -219,6 +221,7 @@ async fn an_instance_that_is_dropped_takes_part_in_no_election() {
     wait_until(async || election.participants().await.unwrap().is_empty()).await;
 }
 
+// S46
 #[tokio::test]
 async fn a_buyer_waits_at_an_owner_elsewhere_until_the_deadline_for_the_lock_only() {
     let lab = Lab::new().await;
@@ -236,6 +239,7 @@ async fn a_buyer_waits_at_an_owner_elsewhere_until_the_deadline_for_the_lock_onl
     assert_eq!(lab.assert_adds_up(1, "a slow commit").await, 1);
 }
 
+// S51
 #[tokio::test]
 async fn an_owner_takes_in_as_many_buyers_as_it_has_places_for() {
     let lab = Lab::new().await;
@@ -260,6 +264,7 @@ async fn an_owner_takes_in_as_many_buyers_as_it_has_places_for() {
 
 /// Goal: an owner that stops in order leaves no batch without an answer. Method: when its term is over, one batch has arrived
 /// in part, and another one comes on a connection that was idle.
+// S61
 #[tokio::test]
 async fn an_owner_that_stops_answers_the_batches_of_the_others_to_the_end() {
     let lab = Lab::new().await;
@@ -294,6 +299,7 @@ async fn an_owner_that_stops_answers_the_batches_of_the_others_to_the_end() {
 
 /// Goal: an owner that gives its term up in order can still answer. Method: the test answers as the former owner, when the
 /// instance owns the range.
+// S50
 #[tokio::test]
 async fn the_answer_of_an_owner_counts_although_the_next_term_has_begun() {
     let lab = Lab::new().await;
@@ -310,6 +316,7 @@ async fn the_answer_of_an_owner_counts_although_the_next_term_has_begun() {
     buyer.await.unwrap().assert_problem(409, "sold-out");
 }
 
+// S55
 #[tokio::test]
 async fn a_purchase_whose_owner_fails_is_of_unknown_outcome_and_is_handed_over_once() {
     let lab = Lab::new().await;
@@ -330,6 +337,7 @@ async fn a_purchase_whose_owner_fails_is_of_unknown_outcome_and_is_handed_over_o
     assert_eq!(lab.orders().await, 0);
 }
 
+// S50
 #[tokio::test]
 async fn an_owner_that_never_answers_keeps_an_instance_for_the_deadline_of_its_buyers_only() {
     let lab = Lab::new().await;

@@ -29,6 +29,7 @@ fn wanted(quantity: i64) -> Value {
     json!({ "sale": 1, "has_decided": false, "quantity": quantity, "key": null, "within_ms": 5000 })
 }
 
+// S62
 #[tokio::test]
 async fn the_port_for_the_others_is_open_only_if_it_is_needed() {
     let lab = Lab::new().await;
@@ -44,6 +45,7 @@ async fn the_port_for_the_others_is_open_only_if_it_is_needed() {
 
 /// Goal: clients that send nothing do not keep the batches of other instances out. Method: they open many more connections than
 /// the owner has places.
+// S63
 #[tokio::test(flavor = "multi_thread")]
 async fn silent_connections_do_not_keep_a_batch_out() {
     let lab = Lab::new().await;
@@ -63,6 +65,7 @@ async fn silent_connections_do_not_keep_a_batch_out() {
     assert_eq!(lab.assert_adds_up(1, "silent connections").await, 3);
 }
 
+// S57
 #[tokio::test]
 async fn a_batch_whose_body_does_not_come_is_refused() {
     let lab = Lab::new().await;
@@ -75,6 +78,7 @@ async fn a_batch_whose_body_does_not_come_is_refused() {
     assert_eq!(lab.orders().await, 1);
 }
 
+// S58
 #[tokio::test]
 async fn one_bad_purchase_of_a_batch_is_refused_alone() {
     let lab = Lab::new().await;
@@ -94,6 +98,7 @@ async fn one_bad_purchase_of_a_batch_is_refused_alone() {
     assert_eq!(lab.assert_adds_up(1, "bad purchases").await, 3);
 }
 
+// S56
 #[tokio::test]
 async fn a_batch_that_comes_again_is_not_decided_again() {
     let lab = Lab::new().await;
@@ -108,6 +113,7 @@ async fn a_batch_that_comes_again_is_not_decided_again() {
 }
 
 /// Goal: an owner takes any number of batches from one address. Method: an instance has batches of two SKUs under way at once.
+// S68
 #[tokio::test]
 async fn the_limit_for_a_client_does_not_count_for_instances() {
     let lab = Lab::new().await;

@@ -53,6 +53,7 @@ async fn wait_for_long_wait(lab: &Lab, buyer: &JoinHandle<Answer>) {
 
 /// Goal: a fence that no term of this ensemble can reach concerns its SKU only. Method: the fence of one SKU is raised by hand,
 /// as if ZooKeeper had been rebuilt. The neighbour is sold meanwhile, through the owner and through another instance.
+// S43
 #[tokio::test]
 async fn a_fence_of_another_age_leaves_the_term_to_its_neighbours() {
     let lab = Lab::new().await;
@@ -71,6 +72,7 @@ async fn a_fence_of_another_age_leaves_the_term_to_its_neighbours() {
     other.buy(NEIGHBOUR, STRATEGY).await.assert_ok();
 }
 
+// S43
 #[tokio::test]
 async fn a_row_that_is_locked_leaves_the_term_to_its_neighbours() {
     let lab = Lab::new().await;
@@ -95,6 +97,7 @@ async fn a_row_that_is_locked_leaves_the_term_to_its_neighbours() {
 
 /// Goal: a batch waits for its row as long as its buyers wait for a lock. Method: the test has the row for longer than a
 /// purchase waits for a key.
+// S40
 #[tokio::test]
 async fn a_batch_waits_for_its_row_longer_than_for_a_key() {
     let lab = Lab::new().await;
@@ -122,6 +125,7 @@ async fn restore(lab: &Lab, sale: i64, units: i64) {
 
 /// Goal: an owner that remembers a stock sells the stock of the row. Method: the row is changed by hand under the owner. Buyers
 /// come through the owner and through another instance.
+// S44
 #[tokio::test]
 async fn an_owner_sells_a_stock_that_others_have_changed() {
     let lab = Lab::new().await;
@@ -144,6 +148,7 @@ async fn an_owner_sells_a_stock_that_others_have_changed() {
 
 /// Goal: a database that was restored to an earlier sale sells that sale. Method: the row is changed by hand. One batch of the
 /// owner has a buyer of each sale, because the owner still knows the later one.
+// S44
 #[tokio::test]
 async fn an_owner_sells_an_earlier_sale_that_was_restored() {
     let lab = Lab::new().await;

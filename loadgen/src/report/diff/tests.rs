@@ -47,6 +47,7 @@ fn a_run_is_no_regression_of_itself() {
     assert!(!diff.rows.iter().any(|row| row.strategy == "unguarded" && row.unit == Unit::Run), "it sells wrongly");
 }
 
+// C14
 #[test]
 fn one_run_each_tells_nothing_about_times() {
     let diff = diff(&runs(0..1, ""), &runs(1..2, "zk-mutex"));
@@ -69,6 +70,7 @@ fn four_runs_a_side_find_the_strategy_that_got_slower() {
     assert_eq!(back.rows.iter().filter(|row| row.conclusion == Conclusion::Better).count(), slower.len());
 }
 
+// C14
 #[test]
 fn the_weather_of_runs_is_no_regression() {
     let diff = diff(&runs(0..4, ""), &runs(4..8, ""));
@@ -194,6 +196,7 @@ fn a_time_that_is_no_longer_reached_is_worse() {
     assert_eq!((row.new, row.ratio), (Some(f64::INFINITY), None));
 }
 
+// C14
 #[test]
 fn a_cost_that_depends_on_timing_is_compared_by_runs() {
     // The blocks of a run differ. And each run has a mood of its own, which all of its blocks share.

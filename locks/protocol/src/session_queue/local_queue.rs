@@ -134,6 +134,7 @@ impl Batch {
     }
 }
 
+// L32
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -69,6 +69,7 @@ mod tests {
         }
     }
 
+    // L48
     #[test]
     fn a_crowd_does_not_pause_in_step() {
         let pauses: HashSet<Duration> = (0..100).map(|_| Backoff::to_repeat().advance()).collect();

@@ -76,6 +76,7 @@ where
 mod tests {
     use super::*;
 
+    // L48
     #[tokio::test]
     async fn a_request_that_is_lost_or_throttled_is_repeated() {
         let mut replies = [Err(ClientError::Throttled), Err(ClientError::ConnectionLoss), Ok(1), Ok(2)].into_iter();
@@ -84,6 +85,7 @@ mod tests {
         assert_eq!(retry_lost_reply(async || Err::<(), _>(ClientError::NoAuth)).await, Err(ClientError::NoAuth));
     }
 
+    // L45
     #[tokio::test]
     async fn a_bounded_repetition_ends_with_the_throttled_reply() {
         let mut replies = [Err(ClientError::Throttled), Ok(1)].into_iter();

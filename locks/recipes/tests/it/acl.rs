@@ -1,5 +1,7 @@
 //! The access control lists of a lock's nodes, and the modes of the nodes.
 
+// L22
+
 use std::time::Duration;
 
 use testbed::{ZooKeeper, ZooKeeperConfig};

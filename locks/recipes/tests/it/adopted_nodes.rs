@@ -93,6 +93,7 @@ impl Lab {
     }
 }
 
+// L26
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_another_adopted_and_released_grants_nobody() {
     let lab = Lab::open().await;
@@ -113,6 +114,7 @@ async fn a_node_that_another_adopted_and_released_grants_nobody() {
     assert_eq!(lab.children().await, Vec::<String>::new());
 }
 
+// L25
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_create_is_not_judged_by_the_look_of_the_first() {
     let lab = Lab::open().await;
@@ -144,6 +146,7 @@ async fn a_second_create_is_not_judged_by_the_look_of_the_first() {
     soon("the contender", unaware).await.unwrap().unwrap().release().await.unwrap();
 }
 
+// L26
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_its_owner_deletes_during_a_search_is_not_adopted() {
     let lab = Lab::open().await;
@@ -163,6 +166,7 @@ async fn a_node_that_its_owner_deletes_during_a_search_is_not_adopted() {
     soon("the contender", looking).await.unwrap().release().await.unwrap();
 }
 
+// L26
 #[tokio::test(flavor = "multi_thread")]
 async fn contenders_that_lose_replies_together_have_one_node_each() {
     // Each searches the nodes of all.
@@ -191,6 +195,7 @@ async fn contenders_that_lose_replies_together_have_one_node_each() {
     assert_eq!(lab.children().await, Vec::<String>::new());
 }
 
+// L27
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repeated_deletion_spares_the_next_node_of_that_name() {
     const DEADLINE: Duration = Duration::from_millis(200);

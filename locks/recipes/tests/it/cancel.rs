@@ -1,5 +1,7 @@
 //! Every future dropped after every possible number of polls: the queue empties and the next contender acquires.
 
+// L4
+
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;

@@ -1,5 +1,7 @@
 //! The cancellation tokens of holds: when they are cancelled, and that they keep nothing.
 
+// L18
+
 use std::time::Duration;
 
 use futures_util::FutureExt;

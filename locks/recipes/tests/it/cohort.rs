@@ -50,6 +50,7 @@ fn handed(acquiring: Acquiring) -> LockGuard {
     tokio::task::unconstrained(acquiring).now_or_never().expect("it was not handed the lock").unwrap()
 }
 
+// L67
 #[tokio::test(flavor = "multi_thread")]
 async fn one_node_stands_for_a_process_and_a_hand_over_sends_nothing() {
     let lab = Lab::open().await;
@@ -128,6 +129,7 @@ async fn a_cohort_and_a_plain_mutex_are_granted_in_order_of_arrival() {
     soon("the mutex", next.granted()).await.unwrap().release().await.unwrap();
 }
 
+// L69
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_of_a_cohort_grow_within_and_between_processes() {
     let lab = Lab::open().await;

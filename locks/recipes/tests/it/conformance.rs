@@ -54,6 +54,7 @@ async fn a_waiting_contender_survives_a_restart_of_the_server() {
     }
 }
 
+// L36
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_knows_of_its_expiry_before_the_next_grant() {
     let quick = ZooKeeperConfig { tick_time: Duration::from_millis(500), ..ZooKeeperConfig::default() };
@@ -124,6 +125,7 @@ async fn contend(servers: String, lock: impl Fn(&Session) -> zk_recipes::AnyLock
     }
 }
 
+// L1
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_works_without_the_ensemble_and_all_do_after_it() {
     let config = EnsembleConfig { tick_time: Duration::from_millis(500), ..EnsembleConfig::default() };

@@ -13,6 +13,7 @@ use crate::support::{Lab, RECIPES, Recipe, soon, until};
 /// What an exclusive holder adds to the count of holders. A holder that shares adds 1.
 const ALONE: usize = 1000;
 
+// L1
 #[tokio::test(flavor = "multi_thread")]
 async fn many_contenders_never_hold_together_and_all_get_their_turn() {
     for recipe in RECIPES {
@@ -50,6 +51,7 @@ async fn many_contenders_never_hold_together_and_all_get_their_turn() {
     }
 }
 
+// L2
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fair_lock_is_granted_in_the_order_of_arrival() {
     for recipe in RECIPES.into_iter().filter(|recipe| recipe.is_fair()) {
@@ -94,6 +96,7 @@ async fn a_second_acquire_of_a_session_waits_for_the_first_hold() {
     }
 }
 
+// L8
 #[tokio::test(flavor = "multi_thread")]
 async fn a_try_takes_a_free_lock_and_leaves_a_taken_one_unwritten() {
     for recipe in RECIPES {
@@ -110,6 +113,7 @@ async fn a_try_takes_a_free_lock_and_leaves_a_taken_one_unwritten() {
     }
 }
 
+// L6
 #[tokio::test(flavor = "multi_thread")]
 async fn an_acquire_whose_time_is_up_has_left_the_queue() {
     for recipe in RECIPES {
@@ -157,6 +161,7 @@ async fn a_closed_session_frees_its_locks_and_its_holds_know_it() {
     }
 }
 
+// L9
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_grow_in_grant_order_even_if_the_parent_was_deleted() {
     for recipe in RECIPES {
@@ -191,6 +196,7 @@ async fn a_node_deleted_by_hand_is_reported_at_the_release() {
     }
 }
 
+// L24
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_whose_node_was_deleted_by_hand_is_told() {
     for recipe in [Recipe::Mutex, Recipe::Cohort, Recipe::Read, Recipe::Write, Recipe::Leader] {
@@ -225,6 +231,7 @@ async fn missing_parents_are_created_as_containers() {
     }
 }
 
+// L10
 #[tokio::test(flavor = "multi_thread")]
 async fn grants_timeouts_and_cancelled_waits_leave_no_watch() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();

@@ -1,5 +1,7 @@
 //! Many contenders of one session at one path: what they cost together grows with their number, and not with its square.
 
+// L12
+
 use std::time::Duration;
 
 use testbed::{Proxy, ZooKeeper, ZooKeeperConfig};

@@ -7,6 +7,7 @@ use zk_recipes::{Error, HoldState, Session, SessionConfig};
 
 use crate::support::{RECIPES, soon};
 
+// L7
 #[tokio::test(flavor = "multi_thread")]
 async fn a_frozen_server_does_not_keep_an_acquire_beyond_its_deadline() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();

@@ -16,6 +16,7 @@ fn cargo(verb: &str, example: &str, servers: &str) -> Command {
     command
 }
 
+// L15
 #[tokio::test]
 async fn a_paused_holder_is_fenced_off() {
     let chroot = TestChroot::create().await.unwrap();
@@ -67,6 +68,7 @@ impl Instance {
     }
 }
 
+// L86
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_stands_again_on_another_session() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();

@@ -36,6 +36,7 @@ async fn queue(lab: &Lab, locks: impl IntoIterator<Item = AnyLock>) -> Vec<Waiti
     waiting
 }
 
+// L62
 #[tokio::test(flavor = "multi_thread")]
 async fn alone_it_is_had_in_one_flight_of_requests() {
     let lab = Lab::open().await;
@@ -56,6 +57,7 @@ async fn alone_it_is_had_in_one_flight_of_requests() {
     assert_eq!(lab.released(PATH).await, Some(1));
 }
 
+// L63
 #[tokio::test(flavor = "multi_thread")]
 async fn it_is_one_queue_with_the_mutex_that_leaves_no_notes() {
     let lab = Lab::open().await;
@@ -86,6 +88,7 @@ async fn it_is_one_queue_with_the_mutex_that_leaves_no_notes() {
     held.release().await.unwrap();
 }
 
+// L63
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_behind_one_that_leaves_waits_for_the_one_before() {
     let lab = Lab::open().await;
@@ -129,6 +132,7 @@ async fn a_waiter_whose_node_was_deleted_is_told_and_lets_the_next_in() {
     last.release().await.unwrap();
 }
 
+// L64
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_whose_node_is_gone_leaves_no_note() {
     let lab = Lab::open().await;
@@ -149,6 +153,7 @@ async fn a_guard_that_is_dropped_leaves_its_note_too() {
     assert_eq!(lab.children(PATH).await, Vec::<String>::new());
 }
 
+// L65
 #[tokio::test(flavor = "multi_thread")]
 async fn foreign_data_of_the_lock_s_node_are_left_alone() {
     let lab = Lab::open().await;
@@ -171,6 +176,7 @@ async fn foreign_data_of_the_lock_s_node_are_left_alone() {
     assert_eq!(lab.children(PATH).await, Vec::<String>::new());
 }
 
+// L65
 #[tokio::test(flavor = "multi_thread")]
 async fn numbers_that_begin_anew_are_not_taken_for_earlier_ones() {
     let lab = Lab::open().await;
@@ -255,6 +261,7 @@ async fn a_try_that_came_second_takes_nothing_and_leaves_nothing() {
     assert!(held > 0 && refused > 0, "{held} held, {refused} were refused");
 }
 
+// L27
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repeated_release_spares_the_next_node_of_that_number() {
     let lab = Lab::open().await;
@@ -279,6 +286,7 @@ async fn a_repeated_release_spares_the_next_node_of_that_number() {
     holds.release().await.unwrap();
 }
 
+// L27
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_does_not_take_another_node_of_its_number() {
     let lab = Lab::open().await;

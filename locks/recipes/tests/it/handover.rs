@@ -1,5 +1,7 @@
 //! Hand-overs within a session: the next contender holds before the server has answered the release.
 
+// L30
+
 pub(crate) mod faults;
 
 use std::future::Future;

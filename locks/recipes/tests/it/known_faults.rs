@@ -8,6 +8,7 @@ use zookeeper_client::{Acls, Client, CreateMode};
 
 use crate::support::{Lab, soon, until};
 
+// L38
 #[tokio::test(flavor = "multi_thread")]
 async fn an_owner_does_not_enter_by_the_hold_of_an_expired_session() {
     let quick = ZooKeeperConfig { tick_time: Duration::from_millis(500), ..ZooKeeperConfig::default() };
@@ -53,6 +54,7 @@ async fn a_foreign_child_that_sorts_first_does_not_block_the_lock() {
         .unwrap();
 }
 
+// L3
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_waiters_of_one_lock_object_wake_one_at_a_time() {
     let lab = Lab::open().await;
@@ -76,6 +78,7 @@ async fn a_hundred_waiters_of_one_lock_object_wake_one_at_a_time() {
     assert!(traffic.requests <= 6 * 101, "{} requests for 101 turns", traffic.requests);
 }
 
+// L13
 #[tokio::test(flavor = "multi_thread")]
 async fn eighteen_thousand_waiters_ahead_do_not_break_an_acquire() {
     const WAITERS: usize = 18_000;

@@ -42,6 +42,7 @@ async fn an_id_that_cannot_be_the_data_of_a_node_is_refused() {
     assert!(matches!(LeaderLatch::new(&session, "leaders"), Err(Error::InvalidPath { .. })));
 }
 
+// L81
 #[tokio::test]
 async fn participants_are_told_with_their_ids_and_the_leader_first() {
     let lab = Lab::open().await;
@@ -60,6 +61,7 @@ async fn participants_are_told_with_their_ids_and_the_leader_first() {
     assert_eq!(one.leader().await.unwrap().unwrap().token, term.token());
 }
 
+// L85
 #[tokio::test]
 async fn a_participant_that_gives_up_leaves_no_node() {
     let lab = Lab::open().await;
@@ -80,6 +82,7 @@ async fn a_participant_that_gives_up_leaves_no_node() {
     assert_eq!(lab.children(PATH).await, Vec::<String>::new());
 }
 
+// L83
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deleted_node_ends_the_term_and_what_runs_in_it() {
     let lab = Lab::open().await;
@@ -99,6 +102,7 @@ async fn a_deleted_node_ends_the_term_and_what_runs_in_it() {
     next.release().await.unwrap();
 }
 
+// L82
 #[tokio::test(flavor = "multi_thread")]
 async fn a_term_ends_when_the_latch_is_made_anew_and_tokens_grow() {
     let lab = Lab::open().await;
@@ -113,6 +117,7 @@ async fn a_term_ends_when_the_latch_is_made_anew_and_tokens_grow() {
     assert_eq!(next.state(), HoldState::Held);
 }
 
+// L83
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_deleted_during_a_cut_connection_ends_the_term() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
@@ -131,6 +136,7 @@ async fn a_node_deleted_during_a_cut_connection_ends_the_term() {
     assert!(!session.is_ended());
 }
 
+// L83
 #[tokio::test(flavor = "multi_thread")]
 async fn other_data_and_a_new_connection_do_not_end_a_term() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
@@ -154,6 +160,7 @@ async fn other_data_and_a_new_connection_do_not_end_a_term() {
     until_deleted(&term).await;
 }
 
+// L80
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_is_waited_for_by_one_watch_until_it_is_gone() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
@@ -187,6 +194,7 @@ async fn a_leader_is_waited_for_by_one_watch_until_it_is_gone() {
     soon("what is over", latch(&follower).until_gone(&leader)).await.unwrap();
 }
 
+// L84
 #[tokio::test]
 async fn a_release_does_not_end_the_term_that_it_hands_over() {
     let lab = Lab::open().await;
@@ -210,6 +218,7 @@ async fn a_release_does_not_end_the_term_that_it_hands_over() {
     term.release().await.unwrap();
 }
 
+// L83
 #[tokio::test]
 async fn a_handed_over_term_whose_node_was_deleted_is_lost() {
     let lab = Lab::open().await;

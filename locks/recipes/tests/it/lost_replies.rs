@@ -52,6 +52,7 @@ impl Line {
     }
 }
 
+// L5
 #[tokio::test(flavor = "multi_thread")]
 async fn a_create_whose_reply_is_lost_makes_no_second_node() {
     for recipe in RECIPES {
@@ -70,6 +71,7 @@ async fn a_create_whose_reply_is_lost_makes_no_second_node() {
     }
 }
 
+// L4
 #[tokio::test(flavor = "multi_thread")]
 async fn an_acquire_cancelled_while_its_reply_is_lost_leaves_no_node() {
     for recipe in RECIPES {
@@ -85,6 +87,7 @@ async fn an_acquire_cancelled_while_its_reply_is_lost_leaves_no_node() {
     }
 }
 
+// L5
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_whose_reply_is_lost_is_confirmed() {
     for recipe in RECIPES {

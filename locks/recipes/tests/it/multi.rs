@@ -1,5 +1,7 @@
 //! Several locks as one.
 
+// L56
+
 mod cancelled;
 mod failures;
 

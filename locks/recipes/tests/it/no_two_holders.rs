@@ -91,6 +91,7 @@ impl RevokedHolder {
     }
 }
 
+// L26
 #[tokio::test(flavor = "multi_thread")]
 async fn a_contender_takes_no_revoked_node_of_another_after_a_loss() {
     for (holder, contender) in [(MUTEX, HANDOFF), (COHORT, HANDOFF), (HANDOFF, HANDOFF_WITH_KAZOO), (HANDOFF, HANDOFF)]
@@ -115,6 +116,7 @@ async fn a_contender_takes_no_revoked_node_of_another_after_a_loss() {
     }
 }
 
+// L26
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reaper_leaves_the_revoked_node_of_another_contender() {
     for (holder, contender) in [(MUTEX, HANDOFF), (HANDOFF, HANDOFF_WITH_KAZOO), (HANDOFF, HANDOFF)] {
@@ -136,6 +138,7 @@ async fn a_reaper_leaves_the_revoked_node_of_another_contender() {
     }
 }
 
+// L25
 #[tokio::test(flavor = "multi_thread")]
 async fn a_foreign_child_does_not_grant_a_waiter_without_a_node() {
     let lab = Lab::open().await;
@@ -153,6 +156,7 @@ async fn a_foreign_child_does_not_grant_a_waiter_without_a_node() {
     held.release().await.unwrap();
 }
 
+// L25
 #[tokio::test(flavor = "multi_thread")]
 async fn a_note_copied_to_another_node_of_the_path_grants_nobody() {
     let lab = Lab::open().await;

@@ -54,6 +54,7 @@ async fn data_that_servers_would_not_take_is_refused_before_a_request() {
     assert_eq!(session.traffic(), before);
 }
 
+// L48
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_closes_the_connection_is_repeated_more_rarely() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();

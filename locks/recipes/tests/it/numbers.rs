@@ -1,5 +1,7 @@
 //! The end of the numbers that servers give to contenders.
 
+// L14
+
 use testbed::{ZooKeeper, ZooKeeperConfig};
 use zk_recipes::{AnyLock, CohortMutex, Error, HandoffMutex, Mutex, RwLock, Semaphore, Session, SessionConfig};
 use zookeeper_client::{Acls, Client, CreateMode};

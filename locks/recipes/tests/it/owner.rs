@@ -1,5 +1,7 @@
 //! Owners: who holds, where a task is not a thread.
 
+// L33
+
 use std::time::Duration;
 
 use testbed::{Proxy, ZooKeeper, ZooKeeperConfig};
@@ -89,6 +91,7 @@ async fn a_guard_may_be_released_by_any_task() {
     mutex(&session).try_acquire().await.unwrap().expect("free").release().await.unwrap();
 }
 
+// L38
 #[tokio::test(flavor = "multi_thread")]
 async fn an_owner_does_not_enter_by_a_hold_that_was_lost() {
     let lab = Lab::open().await;

@@ -1,5 +1,7 @@
 //! What a hold lives on: it is lost before the servers can let another contender in, whatever they do.
 
+// L36
+
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::{Duration, Instant};
 
@@ -192,6 +194,7 @@ async fn a_shorter_timeout_counts_before_its_handshake_is_answered() {
     join_all(rounds).await;
 }
 
+// L44
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_survives_although_two_of_three_servers_stop_answering() {
     let timeout = TIMEOUT * 8;

@@ -63,6 +63,7 @@ async fn twenty_readers_hold_together_and_are_listed_apart() {
     assert_eq!(lock.participants().await.unwrap(), []);
 }
 
+// L2
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_behind_a_queued_writer_waits_for_it() {
     let lab = Lab::open().await;
@@ -79,6 +80,7 @@ async fn a_reader_behind_a_queued_writer_waits_for_it() {
     soon("the late reader", late_reader.granted()).await.unwrap().release().await.unwrap();
 }
 
+// L35
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upgrade_is_refused_at_once_and_the_read_hold_goes_on() {
     let lab = Lab::open().await;
@@ -129,6 +131,7 @@ async fn a_writer_becomes_a_reader_with_the_writer_s_number_and_token() {
     assert_eq!(lab.children("/locks/rw").await, Vec::<String>::new());
 }
 
+// L34
 #[tokio::test(flavor = "multi_thread")]
 async fn a_queued_writer_stays_out_while_a_writer_becomes_a_reader() {
     let lab = Lab::open().await;
@@ -186,6 +189,7 @@ async fn a_reader_reads_again_behind_a_queued_writer() {
     soon("the writer", writer.granted()).await.unwrap().release().await.unwrap();
 }
 
+// L1
 #[tokio::test(flavor = "multi_thread")]
 async fn eight_clients_that_mostly_read_never_meet_a_writer() {
     let lab = Lab::open().await;

@@ -35,6 +35,7 @@ async fn a_create_that_the_server_refuses_leaves_nothing() {
     }
 }
 
+// L49
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_cannot_be_deleted_yet_keeps_no_other_waiting() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();

@@ -1,5 +1,7 @@
 //! Asking for a lock back.
 
+// L16
+
 mod naive;
 
 use std::time::Duration;

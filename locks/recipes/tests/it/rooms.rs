@@ -52,6 +52,7 @@ async fn acquire_and_release(connect_string: &str, path: &str) {
     held.release().await.unwrap();
 }
 
+// L53
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_starts_again_after_a_session_of_many_nodes() {
     let path = format!("/{}", "a-long-path".repeat(40));
@@ -62,6 +63,7 @@ async fn a_server_starts_again_after_a_session_of_many_nodes() {
     acquire_and_release(&server.connect_string(), &path).await;
 }
 
+// L53
 #[tokio::test(flavor = "multi_thread")]
 async fn an_ensemble_serves_on_after_a_session_of_many_nodes() {
     // Few nodes take all the room.
@@ -76,6 +78,7 @@ async fn an_ensemble_serves_on_after_a_session_of_many_nodes() {
     }
 }
 
+// L54
 #[tokio::test(flavor = "multi_thread")]
 async fn an_acquire_waits_for_room_and_a_try_does_not() {
     let lab = Lab::open().await;
@@ -106,6 +109,7 @@ async fn an_acquire_waits_for_room_and_a_try_does_not() {
     soon("all locks", MultiLock::new(all).unwrap().acquire()).await.unwrap().release().await.unwrap();
 }
 
+// L54
 #[tokio::test(flavor = "multi_thread")]
 async fn more_permits_than_have_room_are_refused_at_once() {
     let lab = Lab::open().await;
@@ -124,6 +128,7 @@ async fn more_permits_than_have_room_are_refused_at_once() {
     }
 }
 
+// L55
 #[tokio::test(flavor = "multi_thread")]
 async fn several_locks_take_their_room_together() {
     let lab = Lab::open().await;
@@ -140,6 +145,7 @@ async fn several_locks_take_their_room_together() {
     }
 }
 
+// L55
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_with_a_crowd_behind_it_has_room_for_another_lock() {
     let lab = Lab::open().await;
@@ -176,6 +182,7 @@ async fn fill(session: &Session) -> Vec<LockGuard> {
     }
 }
 
+// L55
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_without_room_does_not_keep_the_turn() {
     let lab = Lab::open().await;
@@ -196,6 +203,7 @@ async fn a_member_without_room_does_not_keep_the_turn() {
     soon("the member", waiting).await.unwrap().release().await.unwrap();
 }
 
+// L53
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_without_room_says_that_it_has_ended() {
     let lab = Lab::open().await;

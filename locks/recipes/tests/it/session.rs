@@ -90,6 +90,7 @@ async fn a_session_reckons_with_the_timeout_that_it_was_granted() {
     session.ping(Duration::from_secs(10)).await.unwrap();
 }
 
+// L36
 #[tokio::test(flavor = "multi_thread")]
 async fn a_frozen_server_makes_holds_suspect_and_lost_in_time() {
     let server = ZooKeeper::start(quick_server()).await.unwrap();
@@ -120,6 +121,7 @@ async fn a_frozen_server_makes_holds_suspect_and_lost_in_time() {
     }
 }
 
+// L36
 #[tokio::test]
 async fn a_task_that_blocks_its_thread_finds_its_hold_lost_at_once() {
     let server = ZooKeeper::start(quick_server()).await.unwrap();
@@ -137,6 +139,7 @@ async fn a_task_that_blocks_its_thread_finds_its_hold_lost_at_once() {
     assert_eq!(steps, 0, "a lost hold lets the section take no step");
 }
 
+// L36
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_knows_of_a_closed_session_before_the_server_answers() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
@@ -201,6 +204,7 @@ async fn dropping_the_last_clone_closes_the_session() {
     lab.until_children("/locks/a", 0).await;
 }
 
+// L36
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_only_reads_asks_for_signs_of_life() {
     let server = ZooKeeper::start(quick_server()).await.unwrap();

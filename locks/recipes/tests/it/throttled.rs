@@ -1,5 +1,7 @@
 //! A server with too much to do: it refuses requests that have waited (`requestThrottled`), and has not carried them out.
 
+// L47
+
 use std::time::{Duration, Instant};
 
 use futures_util::future::{join_all, try_join_all};
@@ -129,6 +131,7 @@ async fn permits_and_counts_are_had_from_a_server_that_throttles() {
     .await;
 }
 
+// L45
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_leaves_a_server_that_goes_on_throttling() {
     let server = throttling_server().await;
@@ -193,6 +196,7 @@ impl<'a> Said<'a> {
     }
 }
 
+// L46
 #[tokio::test(flavor = "multi_thread")]
 async fn a_throttled_sign_of_life_is_repeated_soon() {
     const SIGN_BYTES: u64 = 18;
@@ -206,6 +210,7 @@ async fn a_throttled_sign_of_life_is_repeated_soon() {
     assert!(took < session.timeout() / 20 * 7, "{took:?}");
 }
 
+// L48
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_does_not_pause_as_its_acquire_did() {
     const CREATE_BYTES: u64 = 150;

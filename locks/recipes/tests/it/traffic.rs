@@ -60,6 +60,7 @@ async fn the_bytes_counted_are_the_bytes_that_the_server_received() {
     }
 }
 
+// L3
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_notifies_one_waiter_of_a_queue() {
     const WAITERS: u64 = 12;
@@ -132,6 +133,7 @@ async fn cost(recipe: Recipe, sessions: usize, waiters: u64) -> Traffic {
     traffic().since(before)
 }
 
+// L62
 #[tokio::test(flavor = "multi_thread")]
 async fn a_handoff_costs_the_same_however_many_wait() {
     let (few, many) = tokio::join!(cost(Recipe::Handoff, 2, 5), cost(Recipe::Handoff, 2, 150));

@@ -73,6 +73,7 @@ async fn expect_waiting(raw: &Client, waiting: JoinHandle<Result<LockGuard, Erro
     held.release().await.unwrap();
 }
 
+// L29
 #[tokio::test(flavor = "multi_thread")]
 async fn from_the_fourth_time_on_a_lock_costs_two_requests() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
@@ -168,6 +169,7 @@ async fn numbers_that_begin_anew_prove_nothing() {
     until("the lock is had without a look", async || cycle(&session, &lock).await == 2).await;
 }
 
+// L28
 #[tokio::test(flavor = "multi_thread")]
 async fn numbers_that_begin_anew_during_a_cut_prove_nothing() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
@@ -190,6 +192,7 @@ async fn numbers_that_begin_anew_during_a_cut_prove_nothing() {
     until("the lock is had without a look", async || cycle(&session, &lock).await == 2).await;
 }
 
+// L28
 #[tokio::test(flavor = "multi_thread")]
 async fn a_creation_whose_reply_is_lost_needs_a_look() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
@@ -222,6 +225,7 @@ async fn a_creation_whose_reply_is_lost_needs_a_look() {
     assert_eq!(cycle(&session, &lock).await, 2);
 }
 
+// L28
 #[tokio::test(flavor = "multi_thread")]
 async fn two_that_expect_the_same_number_do_not_hold_together() {
     let lab = Lab::open().await;
@@ -263,6 +267,7 @@ async fn two_that_expect_the_same_number_do_not_hold_together() {
     assert_eq!(lab.children(PATH).await, Vec::<String>::new());
 }
 
+// L28
 #[tokio::test(flavor = "multi_thread")]
 async fn the_lock_s_node_may_go_whenever_nobody_is_there() {
     let lab = Lab::open().await;
@@ -297,6 +302,7 @@ async fn the_lock_s_node_may_go_whenever_nobody_is_there() {
     }
 }
 
+// L10
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_keeps_one_watch_for_each_lock_that_it_uses_again() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
@@ -337,6 +343,7 @@ async fn a_session_keeps_one_watch_for_each_lock_that_it_uses_again() {
 
 /// Goal: a change of the lock's node wakes no crowd. Method: each of many sessions has the mutex twice, in turn with the others.
 /// Then a `HandoffMutex` leaves its note.
+// L62
 #[tokio::test(flavor = "multi_thread")]
 async fn a_note_wakes_no_session_that_came_with_a_crowd() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();

@@ -1,5 +1,7 @@
 //! Watches of holds: what they report, when they end, and that they hold nothing.
 
+// L17
+
 use std::time::Duration;
 
 use futures_util::FutureExt;

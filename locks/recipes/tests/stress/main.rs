@@ -42,6 +42,7 @@ const SECONDS: u64 = 60;
 /// How long anything that must happen after the faults may take on a busy machine. Never waited for unless the test fails.
 const SOON: Duration = Duration::from_secs(120);
 
+// L1
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_two_hold_together_and_no_queue_stands_still() {
     let seed = setting("STRESS_SEED").unwrap_or_else(rand::random);

@@ -4,6 +4,7 @@ use testbed::{Authority, ProcessConfig, Stdout, ZooKeeper, ZooKeeperConfig, ZooK
 
 use crate::support::{PATH, PROGRAM, Running};
 
+// Z12
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_is_had_over_tls_by_who_proves_who_it_is_from_servers_that_do() {
     let authority = Authority::create().unwrap();

@@ -1,5 +1,7 @@
 //! Where users of `flock`, `consul lock` and `etcdctl lock` stumble: the refusal says what to write instead.
 
+// Z10
+
 use crate::support::{Lab, PATH, PROGRAM, Running};
 
 /// Asserts that the words behind the name of the program are refused with a tip.

@@ -7,6 +7,7 @@ use crate::support::{Lab, PATH, Running, is_gone, until};
 /// Increments a file in two steps, and fails when somebody else is at it.
 const INCREMENT: &str = "mkdir busy || exit 9; n=$(cat n); sleep 0.01; echo $((n + 1)) >n; rmdir busy";
 
+// Z1
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_of_several_processes_exclude_each_other() {
     const PROCESSES: usize = 4;
@@ -65,6 +66,7 @@ async fn the_command_is_told_its_token_and_its_node_and_no_credentials() {
     lab.start(["--auth-file", &file, "--path", PATH, "true"]).finish().await.assert_status(0);
 }
 
+// Z13
 #[tokio::test(flavor = "multi_thread")]
 async fn the_status_of_the_command_is_that_of_the_program() {
     let lab = Lab::new().await;

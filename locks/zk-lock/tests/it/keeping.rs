@@ -1,5 +1,7 @@
 //! `--at-least`: a lock that is kept after its command has ended.
 
+// Z7
+
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;

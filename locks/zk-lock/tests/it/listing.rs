@@ -52,6 +52,7 @@ async fn a_mixed_queue_is_printed_in_its_order() {
     end(&lab, running).await;
 }
 
+// C28
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_behind_the_list_is_an_error() {
@@ -130,6 +131,7 @@ async fn an_empty_queue_says_so() {
     assert_eq!(finished.stdout, "[]\n");
 }
 
+// Z16
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_that_cannot_be_written_is_an_error() {

@@ -22,6 +22,7 @@ const STUBBORN: &str = "trap 'echo asked >asked' TERM; echo $$ >pid; while :; do
 /// Goes on until a file is there.
 const UNTIL_GO: &str = "echo $$ >pid; until [ -e go ]; do sleep 0.02; done";
 
+// Z2
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stubborn_command_is_dead_before_another_contender_has_the_lock() {
     for recipe in ["mutex", "semaphore=1", "leader"] {
@@ -46,6 +47,7 @@ async fn a_stubborn_command_is_dead_before_another_contender_has_the_lock() {
     }
 }
 
+// L41
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_whose_session_is_replaced_is_stopped() {
     let faulty = FaultyLab::new().await;
@@ -59,6 +61,7 @@ async fn a_command_whose_session_is_replaced_is_stopped() {
     assert!(finished.stderr.contains("the hold of /locks/a was lost: the session expired"), "{}", finished.stderr);
 }
 
+// Z6
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_whose_node_is_deleted_is_stopped() {
     for recipe in ["leader", "mutex", "handoff", "cohort", "semaphore=1"] {
@@ -104,6 +107,7 @@ async fn a_halted_command_is_stopped_too() {
 }
 
 /// Elsewhere a process that has left the process group is not found.
+// Z2
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_command_has_started_is_stopped_with_it_wherever_it_has_gone() {
@@ -119,6 +123,7 @@ async fn what_the_command_has_started_is_stopped_with_it_wherever_it_has_gone() 
 }
 
 /// A shell that starts a process and then becomes `zk-lock` leaves it a child: `exec > >(tee log)`, for example.
+// Z4
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_child_from_before_the_command_is_left_alone() {
@@ -148,6 +153,7 @@ async fn end_before(holder: &Running, command: Pid, lab: &Lab) {
     holder.signal(Signal::SIGCONT);
 }
 
+// Z5
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_halted_past_its_hold_did_not_succeed() {
     let lab = Lab::new().await;
@@ -165,6 +171,7 @@ async fn a_command_halted_past_its_hold_did_not_succeed() {
 }
 
 /// Our clock shows nothing here, as after a suspension of the machine. Only the server tells of the loss.
+// Z5
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_found_expired_at_the_release_is_a_loss() {
     let faulty = FaultyLab::new().await;
@@ -192,6 +199,7 @@ async fn a_session_found_expired_at_the_release_is_a_loss() {
     next.finish().await.assert_status(0);
 }
 
+// Z5
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_is_only_to_be_warned_goes_on_and_its_success_is_not_believed() {
     for (status, expected) in [(0, 76), (7, 7)] {

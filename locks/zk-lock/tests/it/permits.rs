@@ -1,5 +1,7 @@
 //! Contenders of one semaphore that were given different numbers of permits.
 
+// Z9
+
 use std::fs;
 
 use crate::support::{Lab, PATH, Running};

@@ -29,6 +29,7 @@ fn commands() -> Vec<&'static str> {
     commands
 }
 
+// Z11
 #[tokio::test(flavor = "multi_thread")]
 async fn every_command_in_the_readme_runs() {
     let commands = commands();

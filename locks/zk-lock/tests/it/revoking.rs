@@ -1,5 +1,7 @@
 //! `--revoke`: the holders of a lock are asked to give it back.
 
+// Z8
+
 use std::fs;
 
 use testbed::ProcessConfig;

@@ -115,6 +115,7 @@ async fn a_halted_command_can_be_ended() {
 }
 
 /// Elsewhere nobody tells the command.
+// Z15
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_does_not_outlive_a_killed_program() {

@@ -66,6 +66,7 @@ async fn credentials_that_are_none_are_refused_and_not_shown() {
     );
 }
 
+// Z16
 #[tokio::test(flavor = "multi_thread")]
 async fn a_password_file_that_is_not_utf_8_is_refused() {
     let lab = Lab::new().await;

@@ -16,6 +16,7 @@ async fn holder(lab: &Lab, recipe: &str) -> Running {
     holder
 }
 
+// Z13
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_that_is_not_had_in_time_is_status_75_and_runs_nothing() {
     for (holding, recipe) in [
@@ -93,6 +94,7 @@ async fn waiters_get_the_lock_in_the_order_of_their_arrival() {
     assert_eq!(lab.read("order"), "1\n2\n3\n4");
 }
 
+// Z14
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signal_while_waiting_leaves_the_queue_and_runs_nothing() {
     for recipe in ["mutex", "semaphore=1", "leader"] {
@@ -125,6 +127,7 @@ async fn a_signal_that_is_meant_for_the_command_does_not_end_the_waiting() {
     assert_eq!(finished.stdout, "ran\n");
 }
 
+// L39
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_whose_session_has_expired_says_that_it_has_lost_its_place() {
     let faulty = FaultyLab::new().await;

@@ -40,6 +40,7 @@ fn a_command_runs_with_both_servers_and_its_status_is_passed_on() {
     assert_eq!(testbed.folders(), Vec::<std::path::PathBuf>::new());
 }
 
+// T1
 #[test]
 fn a_killed_testbed_leaves_no_server_no_port_and_no_folder() {
     let mut testbed = Outside::testbed(&["--", "sh", "-c", PRINT_AND_WAIT]);
@@ -52,6 +53,7 @@ fn a_killed_testbed_leaves_no_server_no_port_and_no_folder() {
     eventually("the ports are closed", || !is_listening(&postgres) && !is_listening(&zookeeper));
 }
 
+// T1
 #[test]
 fn a_testbed_killed_while_its_servers_start_leaves_nothing_either() {
     let mut testbed = Outside::testbed(&["--", "cat"]);
@@ -111,6 +113,7 @@ fn a_command_that_does_not_exist_exits_3() {
     assert!(stderr(&output).contains("no-such-program-anywhere"), "{}", stderr(&output));
 }
 
+// T3
 #[test]
 fn variables_for_other_servers_do_not_reach_throwaway_ones() {
     let output = Command::new(env!("CARGO_BIN_EXE_testbed"))
@@ -127,6 +130,7 @@ fn variables_for_other_servers_do_not_reach_throwaway_ones() {
     assert_eq!(output.stdout, b"");
 }
 
+// T5
 #[test]
 fn a_folder_that_a_variable_names_in_vain_is_a_usage_error() {
     let empty = tempfile::tempdir().unwrap();
@@ -143,6 +147,7 @@ fn a_folder_that_a_variable_names_in_vain_is_a_usage_error() {
     }
 }
 
+// T4
 #[test]
 fn a_temporary_folder_may_have_any_letters() {
     let parent = tempfile::tempdir().unwrap();
@@ -161,6 +166,7 @@ fn a_temporary_folder_may_have_any_letters() {
     }
 }
 
+// T2
 #[test]
 fn a_server_that_is_not_installed_is_named_with_the_way_to_install_it() {
     let empty = tempfile::tempdir().unwrap();

@@ -1,5 +1,7 @@
 //! Sequential nodes near the end of their numbers.
 
+// T7
+
 use testbed::{Error, ZooKeeper, ZooKeeperConfig};
 use zookeeper_client::{Acls, Client, CreateMode, CreateOptions, Error as ClientError, MultiWriteResult};
 

@@ -87,6 +87,7 @@ async fn an_ensemble_that_was_stopped_altogether_has_its_nodes_when_it_is_starte
     assert!(client.check_stat("/a").await.unwrap().is_some());
 }
 
+// T6
 #[tokio::test]
 async fn a_server_of_an_ensemble_that_is_started_with_other_limits_grants_another_timeout() {
     let limits = Duration::from_secs(1)..=Duration::from_secs(20);

@@ -51,16 +51,19 @@ async fn an_isolated_leader_is_succeeded(fault: LinkFault) {
     assert_eq!(ensemble.leader().await, Some(leader));
 }
 
+// T9
 #[tokio::test]
 async fn a_leader_in_a_black_hole_is_succeeded_and_follows_when_its_links_are_healed() {
     an_isolated_leader_is_succeeded(LinkFault::Blackhole).await;
 }
 
+// T9
 #[tokio::test]
 async fn a_leader_that_is_cut_off_is_succeeded_and_follows_when_its_links_are_healed() {
     an_isolated_leader_is_succeeded(LinkFault::Cut).await;
 }
 
+// T10
 #[tokio::test]
 async fn a_leader_whose_links_are_half_open_answers_from_the_past_while_its_successor_works() {
     // The old leader goes on for at least nine seconds, and an election takes half of one.
@@ -87,6 +90,7 @@ async fn a_leader_whose_links_are_half_open_answers_from_the_past_while_its_succ
     assert_eq!(client_of(&ensemble.connect_strings()[old]).await.get_data("/a").await.unwrap().0, b"after");
 }
 
+// T11
 #[tokio::test]
 async fn a_link_fails_in_one_direction_only() {
     let ensemble = linked(Duration::from_millis(500)).await;
@@ -190,6 +194,7 @@ mod sockets {
         descriptors.into_iter().any(|link| link.to_str() == Some(&format!("socket:[{}]", socket.inode)))
     }
 
+    // T8
     #[tokio::test]
     async fn no_server_goes_around_the_proxies_and_nothing_of_them_outlives_the_drop() {
         let ensemble = linked(Duration::from_millis(500)).await;

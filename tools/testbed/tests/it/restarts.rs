@@ -84,6 +84,7 @@ async fn a_stop_that_nobody_waited_for_is_finished_by_the_next_start() {
     client_of(&zookeeper).await.check_stat("/").await.unwrap().unwrap();
 }
 
+// T6
 #[tokio::test]
 async fn after_a_start_with_other_limits_a_client_that_connects_anew_is_granted_another_timeout() {
     let tick_time = Duration::from_millis(500);
@@ -104,6 +105,7 @@ async fn after_a_start_with_other_limits_a_client_that_connects_anew_is_granted_
     assert_eq!((returned.session_id(), returned.session_timeout()), (id, SHORT), "the session from before");
 }
 
+// T6
 #[tokio::test]
 async fn other_limits_count_from_the_next_start_on() {
     let (least, most) = (Duration::from_secs(8), Duration::from_secs(16));

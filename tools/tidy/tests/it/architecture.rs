@@ -210,19 +210,6 @@ fn every_recipe_is_under_the_suites_and_has_a_name_in_zk_lock() {
 }
 
 #[test]
-fn every_test_that_the_guarantees_name_exists() {
-    let guarantees = ["docs/GUARANTEES.md", "locks/GUARANTEES.md"].map(read);
-    let named = guarantees.iter().flat_map(|text| text.split('`').skip(1).step_by(2));
-    let named: Vec<&str> = named.filter(|text| text.matches('_').count() >= 3).collect();
-    assert!(named.len() > 300, "the guarantees name {} tests", named.len());
-    let sources: Vec<_> = ["locks", "demo-service", "loadgen", "tools"].into_iter().flat_map(sources).collect();
-    for name in named {
-        let defines = |text: &String| text.contains(&format!("fn {name}("));
-        assert!(sources.iter().any(|(_, text)| defines(text)), "there is no test {name}");
-    }
-}
-
-#[test]
 fn no_test_is_ignored() {
     let attribute = concat!("#[", "ignore");
     for (path, text) in ["locks", "demo-service", "loadgen", "tools", "bench"].into_iter().flat_map(sources) {

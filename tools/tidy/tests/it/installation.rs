@@ -166,6 +166,7 @@ fn without_a_terminal_it_says_what_is_missing_and_runs_it() {
     assert_eq!(machine.installed(), format!("{COMMAND}\n"));
 }
 
+// T5
 #[test]
 fn a_folder_that_a_variable_names_in_vain_is_a_usage_error() {
     let machine = Machine::without_compiler();
@@ -189,6 +190,7 @@ fn on_a_terminal_it_asks_once_and_enter_installs() {
     assert_eq!(machine.installed(), format!("{COMMAND}\n"));
 }
 
+// T12
 #[test]
 fn it_asks_also_if_its_messages_go_elsewhere() {
     let machine = Machine::without_compiler();
@@ -253,6 +255,7 @@ fn what_comes_with_a_service_is_unpacked() {
     assert!(said.contains("\n    ./scripts/apt-unpack.sh prometheus"), "{said}");
 }
 
+// T12
 #[test]
 fn the_commands_that_it_shows_can_be_pasted() {
     let machine = Machine::without_java();

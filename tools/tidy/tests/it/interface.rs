@@ -126,6 +126,7 @@ fn the_table_of_variables_has_every_one_and_no_other() {
     );
 }
 
+// C37
 #[test]
 fn every_image_is_told_what_its_build_reads() {
     let (dockerfile, compose) = (read("Dockerfile"), read("docker-compose.yml"));

@@ -1,4 +1,4 @@
-//! What the repository checks about itself: arrows, circles, prose, documents, the scripts and the workflows.
+//! What the repository checks about itself: arrows, circles, prose, documents, promises, the scripts and the workflows.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -7,6 +7,7 @@ mod benches;
 mod circles;
 mod commands;
 mod documents;
+mod guarantees;
 mod installation;
 mod interface;
 mod names;

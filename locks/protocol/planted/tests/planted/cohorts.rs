@@ -81,6 +81,7 @@ fn lingering(members: usize, faults: Troubles) -> Cohort {
     Cohort::lingering(&vec![Member::Lock; members], faults)
 }
 
+// L73
 #[test]
 fn a_hold_that_lingers_beside_a_rival_for_ever_is_found() {
     let one = lingering(1, Troubles::NONE);
@@ -94,6 +95,7 @@ fn a_hold_that_lingers_beside_a_rival_for_ever_is_found() {
     expect_to_find("a watch that was not set counts for the next hold", &unanswered, cohort::SERVED);
 }
 
+// L76
 #[test]
 fn a_hold_that_lingers_and_is_taken_without_a_look_is_found() {
     expect_to_find("a hold that lingers is taken without a look", &lingering(2, ENDED), cohort::SURE);
@@ -106,6 +108,7 @@ fn a_cohort_that_takes_a_hold_again_without_a_bound_is_found() {
     expect_to_find("a watch replaces the bound of hand-overs", &three, cohort::BOUND);
 }
 
+// L74
 #[test]
 fn a_hold_that_lingers_against_a_request_is_found() {
     let one = lingering(1, Troubles { requests: 1, ..Troubles::NONE });

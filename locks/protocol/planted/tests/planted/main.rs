@@ -69,6 +69,7 @@ fn a_reader_that_watches_the_reader_ahead_is_found_asleep() {
     expect_to_find("a reader watches the reader directly ahead", &three, AWAKE);
 }
 
+// L12
 #[test]
 fn a_reader_that_joins_without_a_look_and_holds_is_found() {
     let three = lab(&[(Write, 1), (Read, 0), (Read, 0)], NONE);
@@ -206,6 +207,7 @@ fn a_search_that_does_not_check_an_adopted_node_is_found() {
 /// One search lists the queue before the node of the other contender exists. Before that search reads the data, somebody overwrites
 /// both nodes. The other contender's search then adopts the only node that the first search has listed. The contender of the first
 /// search creates another node. One node is left without a contender, and the queue stands behind it.
+// L26
 #[test]
 fn searches_of_a_session_that_overlap_are_found() {
     let two = lab(&[(Handoff, 0), (Handoff, 0)], Faults { cuts: 2, overwrites: 2, ..NONE });
@@ -214,6 +216,7 @@ fn searches_of_a_session_that_overlap_are_found() {
 
 /// Somebody deletes the node of a waiter, and then the lock's node, which is created again. Another contender gets the waiter's
 /// number. The waiter gives up before it learns of that, and deletes the node of that name.
+// L27
 #[test]
 fn a_waiter_that_deletes_another_contender_s_node_is_found() {
     let faults = Faults { drops: 1, ..Faults::DELETED };
@@ -221,12 +224,14 @@ fn a_waiter_that_deletes_another_contender_s_node_is_found() {
     expect_to_find("a waiter that gives up deletes a node of its name without a check", &two, GRANTED_IN_TURN);
 }
 
+// L14
 #[test]
 fn a_contender_that_waits_for_a_number_of_its_own_is_found() {
     let two = Lab { first_number: i32::MAX, ..lab(&[(Handoff, 0), (Handoff, 1)], NONE) };
     expect_to_find("a contender goes on waiting although the last number was given twice", &two, SERVED);
 }
 
+// L47
 #[test]
 fn a_throttled_request_that_is_not_repeated_is_found() {
     let two = lab(&[(Lock, 0), (Handoff, 1)], Faults { throttles: 1, ..NONE });
@@ -260,6 +265,7 @@ fn one_permit_too_many_is_found() {
     expect_to_find("one more lease holds than there are permits", &two, permits::COUNTED);
 }
 
+// L60
 #[test]
 fn a_permit_beyond_a_lowered_number_is_found() {
     let two = Semaphore::new(&[Take(1), Take(1)], 2, Ills { lowered: 1, ..Ills::NONE });

@@ -1,3 +1,5 @@
+// L28
+
 use zk_recipes_protocol::names::Sequence;
 use zk_recipes_protocol::number_proof::{Expected, FirstRequests, GrantedNumber, NumberProof};
 use zk_recipes_protocol::stat::ParentCzxid;

@@ -34,6 +34,7 @@ fn the_lowest_number_holds_in_any_order_of_the_listing() {
     assert_eq!(verdict(&queue, &children[0]), Verdict::Behind(children[2].to_string()));
 }
 
+// L24
 #[test]
 fn a_missing_own_node_is_never_a_grant() {
     let children = names([1, 2]);
@@ -144,6 +145,7 @@ proptest! {
 /// Removes contenders in every order. After each removal, only the waiters that watched the removed node decide
 /// again, because the server wakes only those. The first contender in the queue must then know that it holds: no
 /// contender that may hold sleeps for ever.
+// L2
 #[test]
 fn in_every_order_of_departure_the_first_in_the_queue_is_awake() {
     for size in 1..=6 {

@@ -1,5 +1,7 @@
 //! What every test run checks: a few contenders and faults.
 
+// L1
+
 use zk_recipes_protocol::session_queue::Batching;
 
 use super::check::Check;
@@ -23,6 +25,7 @@ fn two_contenders_withstand_faults_of_several_kinds_together() {
 }
 
 /// The machine asks its names only for markers, modes and numbers. So each program has as many states as with the names of a mutex.
+// L79
 #[test]
 fn the_participants_of_an_election_are_a_queue() {
     Lab::new(&[(Lead, 0), (Lead, 1)], Faults::ALL).check(321_747);
@@ -36,6 +39,7 @@ fn three_contenders_withstand_the_end_of_a_connection() {
     Lab::new(&[(Write, 0), (Read, 1), (Read, 1)], Faults::CUT).check(143_314);
 }
 
+// L12
 #[test]
 fn readers_of_one_session_share_reads_and_wait_for_the_writer() {
     let readers = [(Write, 1), (Read, 0), (Read, 0)];
@@ -87,6 +91,7 @@ fn neither_a_foreign_child_nor_a_foreign_note_grants() {
     Lab { has_foreign: true, ..Lab::new(&[(Lock, 0), (Lock, 1)], faults) }.check(3_309);
 }
 
+// L23
 #[test]
 fn a_contender_of_curator_excludes_ours_and_is_served() {
     let beside = |users: &[(Program, usize)], faults| Lab { has_curator: true, ..Lab::new(users, faults) };
@@ -96,6 +101,7 @@ fn a_contender_of_curator_excludes_ours_and_is_served() {
     Lab { holds_before: 3, ..again }.check(432_540);
 }
 
+// L32
 #[test]
 fn contenders_that_join_in_batches_are_all_served() {
     let batching = Batching { waiters_per_contender: 1 };
@@ -105,6 +111,7 @@ fn contenders_that_join_in_batches_are_all_served() {
     batched(&[(Handoff, 0), (Handoff, 0), (Handoff, 0), (Handoff, 0)], Faults::NONE).check(1_085_548);
 }
 
+// L47
 #[test]
 fn contenders_that_a_server_throttles_are_all_served() {
     Lab::new(&[(Lock, 0), (Lock, 1), (Lock, 2)], Faults::THROTTLED).check(44_825);
@@ -167,6 +174,7 @@ fn attempts_hold_no_more_permits_than_exist() {
     Semaphore::new(&[Take(1), Take(1), Take(1)], 2, Ills { turns: 1, expiries: 1, ..Ills::NONE }).check(46_706);
 }
 
+// L60
 #[test]
 fn a_lowered_number_grants_nothing_beyond_it() {
     let lowered = Ills { lowered: 1, ..Ills::NONE };
@@ -204,6 +212,7 @@ fn a_cohort_that_looks_each_time_passes_over_no_process() {
     Process { max_handovers: 0, ..Process::new(&[Member::Lock; 3], Troubles::DROPS) }.check(5_061);
 }
 
+// L72
 #[test]
 fn a_lingering_hold_is_taken_or_given_up_despite_all_faults() {
     let [lock, take] = [Member::Lock, Member::Try];

@@ -7,6 +7,8 @@
 //! follower may stand still, the leader may be deposed, or the connection may be lost. A session that lost its connection
 //! connects to a server that grants less. All clocks run at the same pace, in steps. Every event happens at such a step.
 
+// L36
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 

@@ -133,6 +133,7 @@ fn even_out(error: ClientError, has_parted: bool) -> ClientError {
 mod tests {
     use super::*;
 
+    // L37
     #[test]
     fn a_failed_check_is_a_proof_unless_the_session_has_ended() {
         let failed = |source| Err::<(), _>(MultiWriteError::OperationFailed { index: 0, source });

@@ -142,6 +142,7 @@ mod tests {
         }
     }
 
+    // L44
     #[tokio::test]
     async fn a_name_stands_for_all_of_its_addresses() {
         assert_eq!(addresses("127.0.0.1/shop").await, ["127.0.0.1:2181/shop"]);

@@ -165,6 +165,7 @@ impl std::error::Error for Symptoms {}
 mod tests {
     use super::*;
 
+    // L50
     #[test]
     fn the_last_error_is_told_if_it_says_more() {
         let told = |last| {

@@ -165,6 +165,7 @@ mod tests {
         assert_eq!(message.now_or_never(), Some(None));
     }
 
+    // L44
     #[test]
     fn a_task_that_is_cut_goes_without_another_step() {
         let task_link = Arc::new(TaskLink::default());

@@ -76,6 +76,7 @@ impl Drop for Asking<'_> {
 mod tests {
     use super::*;
 
+    // L11
     #[test]
     fn a_path_has_watches_of_one_kind() {
         let watched = Watched::default();

@@ -1,5 +1,7 @@
 //! How long a cohort keeps the lock from others.
 
+// L68
+
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,7 @@
 //! Contenders that give up, at every moment: the others go on.
 
+// L70
+
 use std::time::Duration;
 
 use futures_util::FutureExt;

@@ -35,6 +35,7 @@ pub(super) async fn watches(server: &ZooKeeper) -> u64 {
     server.metric("zk_watch_count").await.unwrap()
 }
 
+// L72
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lone_process_sends_no_request_after_its_first_release() {
     for way in WAYS {
@@ -64,6 +65,7 @@ async fn a_lone_process_sends_no_request_after_its_first_release() {
 
 /// A rival waits for at most three round trips more than at a free lock. Two of them are its own requests: it watches the node
 /// ahead, and lists the queue again. Between them, our process hears of the rival and deletes its node.
+// L73
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rival_is_granted_after_one_notification_and_one_deletion() {
     for way in WAYS {
@@ -96,6 +98,7 @@ async fn a_rival_is_granted_after_one_notification_and_one_deletion() {
     }
 }
 
+// L73
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_does_not_linger_beside_a_rival_that_already_queues() {
     for cycles in [0, 1, 2] {
@@ -124,6 +127,7 @@ async fn a_rival_s_try_fails_without_a_write_and_the_hold_lingers_on() {
     held.release().await.unwrap();
 }
 
+// L77
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_lingers_for_its_time_and_no_longer() {
     let lab = Lab::open().await;
@@ -145,6 +149,7 @@ async fn a_hold_lingers_for_its_time_and_no_longer() {
     lab.until_children(PATH, 0).await;
 }
 
+// L77
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_lingers_for_the_time_of_its_last_holder() {
     let lab = Lab::open().await;
@@ -155,6 +160,7 @@ async fn a_hold_lingers_for_the_time_of_its_last_holder() {
     lab.until_children(PATH, 0).await;
 }
 
+// L74
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_for_the_lock_ends_and_prevents_lingering() {
     for way in WAYS {
@@ -200,6 +206,7 @@ async fn a_hold_lingers_only_behind_a_release_and_if_it_is_told_to() {
 }
 
 /// Otherwise each of two processes could keep one lock, and every try of both would fail.
+// L75
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_that_is_given_back_unused_does_not_linger() {
     let lab = Lab::open().await;
@@ -214,6 +221,7 @@ async fn a_hold_that_is_given_back_unused_does_not_linger() {
     other.try_acquire().await.unwrap().expect("both locks are free").release().await.unwrap();
 }
 
+// L72
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lone_cohort_whose_hold_lingers_looks_for_others() {
     let lab = Lab::open().await;
@@ -269,6 +277,7 @@ async fn a_release_that_lets_a_hold_linger_may_be_dropped_at_any_poll() {
     }
 }
 
+// L78
 #[tokio::test(flavor = "multi_thread")]
 async fn no_more_holds_of_a_session_linger_than_may() {
     let lab = Lab::open().await;
@@ -289,6 +298,7 @@ async fn no_more_holds_of_a_session_linger_than_may() {
 }
 
 /// Neither an acquire nor a release of the busy task waits. It shares its thread with its own connection.
+// L73
 #[tokio::test]
 async fn a_task_that_takes_a_lingering_hold_again_lets_a_rival_in() {
     let lab = Lab::open().await;

@@ -12,6 +12,7 @@ use super::losses::line;
 use super::{LONG, PATH, WAYS, arrived, cohort};
 use crate::support::{Lab, soon, until};
 
+// L77
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_left_of_a_lingering_hold_once_its_users_are_gone() {
     for is_closed in [true, false] {
@@ -33,6 +34,7 @@ async fn nothing_is_left_of_a_lingering_hold_once_its_users_are_gone() {
 }
 
 /// A session never watches a node and its children by two watches. A queue that is used again and again would watch its node.
+// L10
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_that_lingers_costs_two_watches_each_time() {
     for way in WAYS {
@@ -53,6 +55,7 @@ async fn a_hold_that_lingers_costs_two_watches_each_time() {
     }
 }
 
+// L11
 #[tokio::test(flavor = "multi_thread")]
 async fn a_path_that_is_used_for_two_things_has_watches_of_one_kind() {
     let (server, session) = own_server().await;
@@ -82,6 +85,7 @@ async fn a_hold_whose_guard_outlives_its_lock_does_not_linger() {
     lab.until_children(PATH, 0).await;
 }
 
+// L76
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lingering_hold_whose_node_is_deleted_is_not_taken_again() {
     for way in WAYS {
@@ -106,6 +110,7 @@ async fn a_lingering_hold_whose_node_is_deleted_is_not_taken_again() {
     }
 }
 
+// L76
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lingering_hold_whose_lock_is_deleted_is_not_taken_again() {
     for way in WAYS {
@@ -130,6 +135,7 @@ async fn a_lingering_hold_whose_lock_is_deleted_is_not_taken_again() {
     }
 }
 
+// L73
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plain_mutex_of_the_same_session_ends_the_lingering() {
     let lab = Lab::open().await;
@@ -148,6 +154,7 @@ async fn a_plain_mutex_of_the_same_session_ends_the_lingering() {
     }
 }
 
+// L77
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_closed_during_the_first_look_leaves_nothing() {
     for way in WAYS {
@@ -180,6 +187,7 @@ async fn a_release_before_lingering_reports_a_deleted_node() {
     }
 }
 
+// L76
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lingering_hold_whose_session_expires_goes_to_nobody() {
     let (server, proxy, session) = line(Duration::from_secs(1), Duration::from_millis(500)).await;
@@ -195,6 +203,7 @@ async fn a_lingering_hold_whose_session_expires_goes_to_nobody() {
     rival.release().await.unwrap();
 }
 
+// L76
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lingering_hold_that_silence_loses_goes_to_nobody() {
     let (_server, proxy, session) = line(Duration::from_secs(2), Duration::from_millis(500)).await;
@@ -212,6 +221,7 @@ async fn a_lingering_hold_that_silence_loses_goes_to_nobody() {
     }
 }
 
+// L77
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_whose_connection_ends_while_it_lingers_is_given_up() {
     let (server, proxy, session) = line(Duration::from_secs(20), Duration::from_secs(2)).await;

@@ -43,6 +43,7 @@ async fn contend(lock: AnyLock, contender: usize, ledger: Arc<Ledger>) {
     }
 }
 
+// L69
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn two_cohorts_and_a_plain_mutex_never_overlap_and_all_finish() {
     let lab = Lab::open().await;

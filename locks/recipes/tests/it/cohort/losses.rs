@@ -18,6 +18,7 @@ pub(super) async fn line(timeout: Duration, tick_time: Duration) -> (ZooKeeper, 
     (server, proxy, session)
 }
 
+// L71
 #[tokio::test(flavor = "multi_thread")]
 async fn the_end_of_a_session_is_told_to_its_holder_and_all_waiters() {
     let lab = Lab::open().await;
@@ -79,6 +80,7 @@ async fn the_end_of_the_runtime_is_told_to_waiters_in_another() {
     assert!(matches!(held.release().await, Err(Error::HoldLost { .. })));
 }
 
+// L67
 #[tokio::test(flavor = "multi_thread")]
 async fn a_suspect_hold_is_handed_over_only_once_it_is_certain() {
     let (_server, proxy, session) = line(Duration::from_secs(20), Duration::from_secs(2)).await;
@@ -101,6 +103,7 @@ async fn a_suspect_hold_is_handed_over_only_once_it_is_certain() {
     held.release().await.unwrap();
 }
 
+// L67
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_hold_is_told_at_its_release_and_not_handed_over() {
     let (server, proxy, session) = line(Duration::from_secs(2), Duration::from_millis(500)).await;

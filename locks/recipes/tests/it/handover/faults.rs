@@ -1,5 +1,7 @@
 //! Hand-overs within a session while replies are lost, nodes are deleted by hand, deletions are refused or the session ends.
 
+// L30
+
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
@@ -179,6 +181,7 @@ async fn a_dropped_session_ends_although_a_node_cannot_be_deleted() {
     }
 }
 
+// L31
 #[tokio::test]
 async fn a_passed_on_hold_whose_nodes_were_deleted_is_lost() {
     for kind in KINDS {
@@ -204,6 +207,7 @@ async fn a_passed_on_hold_whose_nodes_were_deleted_is_lost() {
     }
 }
 
+// L31
 #[tokio::test]
 async fn a_hold_passed_on_while_cut_off_and_without_nodes_is_lost() {
     for kind in KINDS {

@@ -1,5 +1,7 @@
 //! A counter without any atomicity of its own, shared by contenders of three languages.
 
+// L23
+
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
@@ -87,6 +89,7 @@ async fn finish(name: &str, begun: Instant, contenders: JoinSet<()>, counter: &P
     eprintln!("{name}: {increments} increments in {:.1} s", begun.elapsed().as_secs_f64());
 }
 
+// L63
 #[tokio::test(flavor = "multi_thread")]
 async fn a_counter_under_one_mutex_of_three_languages_stays_exact() {
     let lab = Lab::open().await;

@@ -21,6 +21,7 @@ fn told(participants: &[Participant]) -> String {
     participants.iter().map(one).collect::<Vec<_>>().join(" ")
 }
 
+// L79
 #[tokio::test(flavor = "multi_thread")]
 async fn one_of_our_leaders_and_curator_s_leads_at_a_time() {
     let lab = Lab::open().await;
@@ -29,6 +30,7 @@ async fn one_of_our_leaders_and_curator_s_leads_at_a_time() {
     pair.assert_exclusion(&lab, &mut curator).await;
 }
 
+// L81
 #[tokio::test(flavor = "multi_thread")]
 async fn both_see_the_same_participants_and_the_same_leader() {
     let lab = Lab::open().await;
@@ -58,6 +60,7 @@ async fn both_see_the_same_participants_and_the_same_leader() {
     second.says("acquired").await;
 }
 
+// L82
 #[tokio::test(flavor = "multi_thread")]
 async fn the_tokens_of_terms_grow_from_ours_to_curator_s_and_back() {
     let lab = Lab::open().await;
@@ -83,6 +86,7 @@ async fn the_tokens_of_terms_grow_from_ours_to_curator_s_and_back() {
     }
 }
 
+// L79
 #[tokio::test(flavor = "multi_thread")]
 async fn our_latch_and_curator_s_follow_a_leader_whose_session_ends() {
     let lab = Lab::open().await;

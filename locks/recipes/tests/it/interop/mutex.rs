@@ -1,5 +1,7 @@
 //! Mutexes.
 
+// L23
+
 use std::time::Duration;
 
 use zk_recipes::{CohortMutex, HandoffMutex, Mutex};
@@ -29,6 +31,7 @@ async fn our_cohort_and_curator_s_mutex_exclude_each_other() {
     pair.assert_exclusion(&lab, &mut curator).await;
 }
 
+// L73
 #[tokio::test(flavor = "multi_thread")]
 async fn curator_s_mutex_gets_the_lock_from_a_lingering_cohort() {
     let lab = Lab::open().await;
@@ -72,6 +75,7 @@ async fn our_mutex_with_the_kazoo_option_excludes_kazoo_s_own_lock() {
     Pair::new(ours, "kazoo-lock", PATH).assert_exclusion(&lab, &mut kazoo).await;
 }
 
+// L63
 #[tokio::test(flavor = "multi_thread")]
 async fn our_handoff_mutex_and_curator_s_mutex_exclude_each_other() {
     let lab = Lab::open().await;

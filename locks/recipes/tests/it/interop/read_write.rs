@@ -2,6 +2,8 @@
 //!
 //! Only our own downgrades are tested: Curator's let a queued writer in before version 5.5.0 (CURATOR-621).
 
+// L23
+
 use zk_recipes::{Owner, ParticipantKind, RwLock};
 
 use super::exclusion::Pair;

@@ -1,5 +1,7 @@
 //! Semaphores, whose permits are counted over both sides, and shared counts. kazoo's semaphores have a layout of their own.
 
+// L23
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;

@@ -1,5 +1,7 @@
 //! The span of an acquire, and the event that ends it.
 
+// L19
+
 use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;

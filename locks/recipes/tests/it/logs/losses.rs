@@ -1,5 +1,7 @@
 //! Losses: one warning each, wherever they are found.
 
+// L20
+
 use std::pin::pin;
 use std::time::Duration;
 

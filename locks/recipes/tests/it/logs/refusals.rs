@@ -7,6 +7,7 @@ use super::Log;
 use crate::acl::hidden_parent;
 use crate::support::Lab;
 
+// L66
 #[tokio::test]
 async fn a_note_that_an_acl_forbids_is_warned_of_once() {
     let (log, _guard) = Log::start();

@@ -1,5 +1,7 @@
 //! What is reported when some of the locks fail or are lost, and what becomes of the others.
 
+// L58
+
 use std::error::Error as _;
 use std::time::{Duration, Instant};
 
@@ -83,6 +85,7 @@ async fn the_cause_is_told_before_the_failures_of_the_other_locks() {
     assert_no_nodes_but(&lab, None).await;
 }
 
+// L57
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_twice_and_no_lock_at_all_are_refused() {
     let lab = Lab::open().await;
@@ -109,6 +112,7 @@ async fn a_lock_twice_and_no_lock_at_all_are_refused() {
     assert!(MultiLock::new([mutex(&session, A), mutex(&other, A)]).is_ok());
 }
 
+// L57
 #[tokio::test(flavor = "multi_thread")]
 async fn locks_whose_nodes_meet_are_refused() {
     let lab = Lab::open().await;

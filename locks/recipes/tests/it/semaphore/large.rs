@@ -62,6 +62,7 @@ async fn thousands_of_permits_are_granted_in_token_order() {
     assert!(requests <= 2 * u64::from(PERMITS) + 10, "{requests}: one to create and one to delete each");
 }
 
+// L56
 #[tokio::test(flavor = "multi_thread")]
 async fn an_attempt_at_thousands_of_permits_ends_in_time() {
     const PERMITS: u32 = 5000;

@@ -9,6 +9,7 @@ use super::{COUNT, LEASES, LOCKS, LONG, PATH, SHORT, Usage, acquiring, semaphore
 use crate::cancel::{Outcome, drop_after};
 use crate::support::{Lab, soon, until};
 
+// L56
 #[tokio::test(flavor = "multi_thread")]
 async fn two_clients_that_want_both_permits_never_deadlock() {
     let lab = Lab::open().await;
@@ -106,6 +107,7 @@ async fn permits_that_can_never_be_had_are_refused_at_once() {
     }
 }
 
+// L59
 #[tokio::test(flavor = "multi_thread")]
 async fn a_raised_count_wakes_who_waits_for_it() {
     let lab = Lab::open().await;
@@ -128,6 +130,7 @@ async fn a_raised_count_wakes_who_waits_for_it() {
     many.release().await.unwrap();
 }
 
+// L59
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lowered_count_evicts_nobody_and_lets_nobody_in_too_early() {
     let lab = Lab::open().await;

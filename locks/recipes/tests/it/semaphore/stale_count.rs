@@ -16,6 +16,7 @@ async fn session(server: &str) -> Session {
     Session::connect(server, SessionConfig::default().with_timeout(Duration::from_secs(40))).await.unwrap()
 }
 
+// L60
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lowered_count_is_obeyed_although_its_server_lags() {
     // A follower goes on answering from the past for five ticks.
@@ -45,6 +46,7 @@ async fn a_lowered_count_is_obeyed_although_its_server_lags() {
     soon("the permit", waiting).await.unwrap().unwrap().release().await.unwrap();
 }
 
+// L61
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deleted_count_grants_nothing_until_it_is_set() {
     let lab = Lab::open().await;

@@ -29,6 +29,7 @@ async fn until_away_for_long(session: &Session) {
     until("two session timeouts have passed", async || since.elapsed() > 2 * session.timeout()).await;
 }
 
+// L39
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_keeps_its_place_while_all_servers_are_away() {
     let mut server = server().await;
@@ -51,6 +52,7 @@ async fn a_waiter_keeps_its_place_while_all_servers_are_away() {
     granted.release().await.unwrap();
 }
 
+// L40
 #[tokio::test(flavor = "multi_thread")]
 async fn without_servers_a_user_can_give_up_at_any_time() {
     let server = server().await;
@@ -79,6 +81,7 @@ async fn without_servers_a_user_can_give_up_at_any_time() {
     assert!(matches!(held.release().await, Err(Error::HoldLost { .. })));
 }
 
+// L40
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_is_dropped_without_servers_ends() {
     let server = server().await;

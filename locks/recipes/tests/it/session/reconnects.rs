@@ -35,6 +35,7 @@ async fn cut(links: usize, timeout: Duration, round_trip: Duration) -> Cut {
     Cut { server, _links: links, session, held }
 }
 
+// L42
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_survives_a_reconnect_over_slow_links() {
     // Most of the time that the hold survives is left for a busy machine.
@@ -55,6 +56,7 @@ async fn a_hold_survives_a_reconnect_over_slow_links() {
     join_all(reconnects).await;
 }
 
+// L42
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_is_lost_if_a_reconnect_takes_too_long() {
     let timeout = Duration::from_secs(8);
@@ -71,6 +73,7 @@ async fn a_hold_is_lost_if_a_reconnect_takes_too_long() {
     soon("the next holder", granted).await.unwrap().release().await.unwrap();
 }
 
+// L44
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_always_fails_does_not_keep_out_a_slow_one() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();

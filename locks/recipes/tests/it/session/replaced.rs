@@ -1,5 +1,7 @@
 //! Servers, and proxies before them, that open another session when a session connects again.
 
+// L41
+
 use std::time::Duration;
 
 use testbed::{Proxy, ZooKeeper, ZooKeeperConfig};

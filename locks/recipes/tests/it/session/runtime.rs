@@ -31,6 +31,7 @@ fn session_in(home: &Runtime, server: &ZooKeeper, timeout: Duration) -> Session 
     home.block_on(Session::connect(&server.connect_string(), config)).unwrap()
 }
 
+// L52
 #[test]
 fn other_runtimes_are_told_when_the_session_s_runtime_ends() {
     let (home, elsewhere) = (runtime(1), runtime(2));
@@ -102,6 +103,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
+// L21
 #[test]
 fn every_lock_is_used_by_an_executor_other_than_tokio() {
     let home = runtime(2);

@@ -1,5 +1,7 @@
 //! Servers that give no session, and what the error says of each.
 
+// L50
+
 use std::net::TcpListener as StdTcpListener;
 use std::time::{Duration, Instant};
 
@@ -95,6 +97,7 @@ async fn a_port_without_tls_is_told_to_an_encrypted_session() {
 }
 
 /// The clock of this test moves on whenever nothing else happens.
+// L51
 #[tokio::test]
 async fn the_look_at_silent_servers_is_part_of_the_time() {
     let silent = StdTcpListener::bind("127.0.0.1:0").unwrap();
@@ -107,6 +110,7 @@ async fn the_look_at_silent_servers_is_part_of_the_time() {
     assert!(asked.elapsed() < within + Duration::from_millis(500), "{:?}", asked.elapsed());
 }
 
+// L51
 #[tokio::test(flavor = "multi_thread")]
 async fn names_that_never_resolve_end_the_attempts_early() {
     let within = Duration::from_secs(24);

@@ -3,8 +3,6 @@
 //! Writes of one stock come one after the other. So each order begins with the units that the order before it left. A
 //! transaction that writes several orders, a batch, writes them one after the other, and numbers them in that order.
 
-// C8
-
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -124,6 +122,7 @@ pub(crate) fn count(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
 }
 
+// C8
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;

@@ -36,7 +36,7 @@ fn shown(source: &str) -> Vec<(&str, Option<&str>)> {
     for (index, line) in lines.iter().enumerate() {
         let Some(ids) = line.strip_prefix("// ").and_then(ids) else { continue };
         let is_above_an_item = lines.get(index + 1).is_some_and(|next| next.starts_with("#["));
-        let item = lines[index..].iter().find(|line| line.starts_with("mod ") || function(line).is_some());
+        let item = lines[index..].iter().find(|line| line.contains("mod tests") || function(line).is_some());
         let test = item.and_then(|item| function(item)).filter(|_| is_above_an_item);
         shown.extend(ids.into_iter().map(|id| (id, test)));
     }
@@ -53,6 +53,7 @@ fn columns(sources: &[(String, String)]) -> BTreeMap<&str, Vec<String>> {
     for (path, source) in sources {
         for (id, test) in shown(source) {
             columns.entry(id).or_default().push(match test {
+                None if tests(source).is_empty() => panic!("{path} shows {id}, and has no test"),
                 None => format!("`{path}`"),
                 Some(test) => match count.get(test) {
                     None => panic!("{path}: {test} shows {id}, and is no test"),

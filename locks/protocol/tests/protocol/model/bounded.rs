@@ -198,6 +198,7 @@ fn a_try_for_a_permit_disturbs_no_waiting_attempt() {
     Semaphore::new(&[Take(2), Try(2)], 2, Ills { turns: 0, ..Ills::ALL }).check(24_595);
 }
 
+// L67
 #[test]
 fn a_cohort_hands_over_its_hold_or_place_despite_all_faults() {
     let [lock, take] = [Member::Lock, Member::Try];
@@ -207,6 +208,7 @@ fn a_cohort_hands_over_its_hold_or_place_despite_all_faults() {
     Process::new(&[lock, lock, lock, lock], Troubles::DROPS).check(68_739);
 }
 
+// L68
 #[test]
 fn a_cohort_that_looks_each_time_passes_over_no_process() {
     Process { max_handovers: 0, ..Process::new(&[Member::Lock; 3], Troubles::DROPS) }.check(5_061);

@@ -17,8 +17,6 @@
 //! A hold may linger. Then its time may end at any moment, a notification arrives at any moment after its cause, and the last
 //! object that stands for the lock is dropped. Somebody may ask for the lock.
 
-// L67
-
 mod process;
 
 use std::time::Duration;

@@ -6,7 +6,7 @@ use zk_recipes::{Session, SessionConfig, Traffic};
 use crate::support::{RECIPES, Recipe, soon, until};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_recipe_has_its_number_of_requests_an_uncontended_cycle() {
+async fn each_recipe_has_a_fixed_cost_of_an_uncontended_cycle() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let session = Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
     // The third time a mutex is watched, so that from the fourth time on nobody need look.

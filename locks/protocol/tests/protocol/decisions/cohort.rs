@@ -132,7 +132,7 @@ fn take_again(cohort: &mut Cohort, bounds: Bounds, at_ms: u64) -> Vec<Ask> {
 }
 
 #[test]
-fn a_lingering_hold_is_taken_again_under_the_next_number() {
+fn a_lingering_hold_is_taken_again_as_often_as_its_bound_says() {
     let (mut cohort, _) = lingering(0);
     assert_eq!(take_again(&mut cohort, LINGERING, 10_000), [Ask::Keep]);
     assert_eq!(take_again(&mut cohort, LINGERING, 20_000), [Ask::Keep]);
@@ -163,7 +163,7 @@ fn a_hold_lingers_until_its_time_its_watch_or_its_session_ends() {
 }
 
 #[test]
-fn a_hold_that_may_not_linger_is_given_up_at_once() {
+fn a_hold_that_may_not_linger_is_given_up() {
     let (cohort, watched_by) = lingering(0);
     let mut held = cohort.clone();
     let id = held.enter(LINGERING);

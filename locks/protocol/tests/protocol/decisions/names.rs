@@ -110,7 +110,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_names_is_total_within_half_the_circle(
+    fn the_order_of_names_is_consistent_within_half_the_circle(
         start in any::<i32>(), near in 1..i32::MAX / 2, far in 1..i32::MAX / 2,
     ) {
         let (a, b) = (Sequence::new(start), Sequence::new(start.wrapping_add(near)));

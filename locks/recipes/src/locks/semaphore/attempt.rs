@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_without_lost_replies_looks_for_nothing() {
+    fn an_attempt_whose_answers_rule_out_a_node_looks_for_none() {
         for (answers, has_unnamed) in [
             (vec![Ok("1"), Ok("2")], false),
             (vec![Err(ClientError::NoNode), Err(ClientError::NoNode)], false),

@@ -41,7 +41,7 @@ async fn after_its_hand_overs_a_cohort_lets_a_waiting_process_in() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cohort_that_is_alone_sends_one_round_trip_a_bound() {
+async fn a_lone_cohort_goes_on_after_a_round_trip_at_its_bound() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let lock = cohort(&session).with_max_handovers(3).with_max_tenure(LONG);

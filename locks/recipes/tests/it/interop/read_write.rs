@@ -29,7 +29,7 @@ async fn writers_of_curator_and_ours_exclude_each_other_and_readers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn our_writers_and_kazoo_s_with_curator_s_names_exclude_others() {
+async fn our_writers_exclude_kazoo_s_with_curator_s_names_and_readers() {
     let lab = Lab::open().await;
     let lock = RwLock::new(&kazoo_session(&lab).await, PATH).unwrap();
     let mut kazoo = Peer::kazoo(&lab).await;
@@ -37,7 +37,7 @@ async fn our_writers_and_kazoo_s_with_curator_s_names_exclude_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn our_writers_with_the_option_and_kazoo_s_exclude_others() {
+async fn our_writers_with_the_option_exclude_kazoo_s_and_readers() {
     let lab = Lab::open().await;
     let lock = RwLock::new(&kazoo_session(&lab).await, PATH).unwrap().with_kazoo();
     let mut kazoo = Peer::kazoo(&lab).await;

@@ -31,7 +31,7 @@ fn main() {
     }
 }
 
-/// Whether a source differs from the revision. From now on, the next commit and every change of a source ask again.
+/// Returns whether a source differs from the revision. From now on, the next commit and every change of a source ask again.
 fn is_changed() -> Option<String> {
     for path in SOURCES {
         println!("cargo:rerun-if-changed={path}");
@@ -44,7 +44,7 @@ fn is_changed() -> Option<String> {
     Some((!changes.is_empty()).to_string())
 }
 
-/// What git says about these sources. `None` outside of a repository.
+/// Returns what git says about these sources, or `None` outside of a repository.
 fn git(arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").args(arguments).output().ok().filter(|output| output.status.success())?;
     Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())

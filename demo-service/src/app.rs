@@ -19,10 +19,10 @@ use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
 use self::memory::Memory;
-pub use self::purchase::Answer;
+pub use self::purchase::PurchaseAnswer;
 use crate::config::Config;
 use crate::failure::{self, Failure};
-use crate::peers::{Address, Batch, Line, Peers, Told};
+use crate::instances::{Address, Batch, BatchReply, Instances, Told};
 use crate::sessions::SessionPool;
 use crate::setup_error::SetupError;
 use crate::shared_reads::SharedReads;
@@ -35,7 +35,7 @@ use crate::strategy::entry::Entry;
 use crate::strategy::owner::{self, until_reachable};
 use crate::strategy::registry::{self, STRATEGIES};
 use crate::telemetry::history::History;
-use crate::telemetry::{Connections, Levels, Metrics};
+use crate::telemetry::{Levels, Metrics, PoolMetrics};
 
 /// The time limit for connecting and migrating at the start. It includes the wait for the migration of another
 /// instance.
@@ -61,7 +61,7 @@ pub struct App {
     strategies: HashMap<&'static str, Box<dyn Strategy>>,
     memory: Memory,
     slots: Arc<Semaphore>,
-    /// Limits the purchases that other instances have handed over.
+    /// One permit for each purchase that other instances have handed over.
     handed: Arc<Semaphore>,
     probes: Arc<SharedReads<(), Option<String>>>,
     renderings: Arc<SharedReads<(), Bytes>>,
@@ -108,7 +108,7 @@ impl App {
                 permits: config.permits,
                 attempts_max: config.attempts_max,
             },
-            hand_over: HandOver { database, address, peers: Peers::default() },
+            hand_over: HandOver { database, address, instances: Instances::default() },
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
         });
@@ -143,22 +143,22 @@ impl App {
         Some(Slot { arrived, _permit: Arc::new(permit) })
     }
 
-    /// Decides a batch that another instance has handed over, as far as `--concurrency-max` allows. Returns the answer to each
+    /// Decides a batch that another instance has handed over, as far as `--concurrency-max` allows. Returns the reply for each
     /// purchase when it is decided, or `None` if nothing of the batch is. Dropped, the stream gives up as
     /// [`Strategy::take_over`] says.
-    pub fn take_over(&self, mut batch: Batch) -> Option<BoxStream<'static, Line>> {
+    pub fn take_over(&self, mut batch: Batch) -> Option<BoxStream<'static, BatchReply>> {
         let count = batch.purchases.len();
         batch.purchases.truncate(self.handed.available_permits());
         let taken = batch.purchases.len();
         if taken == 0 {
             return None;
         }
-        let mut places = Arc::clone(&self.handed).try_acquire_many_owned(u32::try_from(taken).ok()?).ok()?;
-        let told = self.strategy(registry::find(owner::NAME)?).take_over(batch)?;
-        // Each answer frees a place. A dropped stream frees those that are left.
-        let told = told.inspect(move |_| drop(places.split(1)));
-        let no_place = (taken..count).map(|place| Line { place, told: Told::Elsewhere });
-        Some(stream::iter(no_place).chain(told).boxed())
+        let mut permits = Arc::clone(&self.handed).try_acquire_many_owned(u32::try_from(taken).ok()?).ok()?;
+        let replies = self.strategy(registry::find(owner::NAME)?).take_over(batch)?;
+        // Each reply frees a permit. A dropped stream frees those that are left.
+        let replies = replies.inspect(move |_| drop(permits.split(1)));
+        let too_many = (taken..count).map(|index| BatchReply { index, told: Told::Elsewhere });
+        Some(stream::iter(too_many).chain(replies).boxed())
     }
 
     /// Runs for ever: deletes expired idempotency keys, and keeps the memory of the metric samples bounded.
@@ -191,8 +191,8 @@ impl App {
         Ok(())
     }
 
-    /// Takes a lock that guards nothing, and gives it back. Returns what went wrong. Callers that come during a probe share the
-    /// next one.
+    /// Takes a lock that protects nothing, and gives it back. Returns what went wrong. Callers that come during a probe share
+    /// the next one.
     ///
     /// # Cancel safety
     /// Dropped, the lock is released in the background.
@@ -205,7 +205,7 @@ impl App {
     }
 
     /// Returns the [metrics](Self::render_metrics), rendered after the call. Callers that come during a rendering
-    /// share the next one, which begins 50 ms later.
+    /// share the next one, which starts 50 ms later.
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -213,8 +213,8 @@ impl App {
         let render = || {
             let app = Arc::clone(self);
             async move {
-                let begin = *app.next_rendering.lock();
-                sleep_until(begin).await;
+                let earliest = *app.next_rendering.lock();
+                sleep_until(earliest).await;
                 let text = app.render_metrics().into();
                 *app.next_rendering.lock() = Instant::now() + RENDERING_PAUSE;
                 text
@@ -230,7 +230,7 @@ impl App {
         self.metrics.render(&Levels {
             traffic: self.shared.sessions.traffic(),
             sessions: self.shared.sessions.counts(),
-            connections: Connections { in_use, idle },
+            pool: PoolMetrics { in_use, idle },
             in_flight: u32::try_from(in_flight).unwrap_or(u32::MAX),
             history_dropped: self.shared.history.dropped_total(),
         })
@@ -274,7 +274,7 @@ impl Drop for App {
     }
 }
 
-/// Opens sessions with ZooKeeper, all on one ensemble, which it returns.
+/// Opens sessions with ZooKeeper, all on one ensemble. Returns them with the ensemble.
 pub(crate) async fn open_sessions(config: &Config, count: u16) -> Result<(SessionPool, Ensemble), SetupError> {
     let servers = config.zookeeper.as_deref().unwrap_or_default();
     let sessions = SessionPool::open(servers, config.session_config()?, count).await;
@@ -286,7 +286,7 @@ pub(crate) async fn open_sessions(config: &Config, count: u16) -> Result<(Sessio
 
 /// Makes the address of this process, if the other instances can hand over to it.
 async fn address(config: &Config, sessions: &SessionPool, database: &str) -> Result<Address, SetupError> {
-    let reached_at = config.peers_address.clone().unwrap_or_else(|| config.peers_listen.to_string());
+    let reached_at = config.instances_address.clone().unwrap_or_else(|| config.instances_listen.to_string());
     let address = Address::of_this_process(reached_at);
     if config.hands_over() {
         until_reachable(sessions, database, &address, config.zk_session_timeout).await?;

@@ -17,10 +17,10 @@ use program::renamed;
 use zk_recipes::{Acl, Auth, SessionConfig, Tls};
 
 use self::values::{
-    default_instance, instance_name, key_lifetime, peers_address, positive_duration, rate, session_timeout,
+    default_instance, instance_name, key_lifetime, positive_duration, rate, reachable_address, session_timeout,
     strategy_parser,
 };
-use crate::sale::{BusinessTime, LockOrder};
+use crate::sale::{BusinessTime, LockSequence};
 use crate::secrets::{ADMIN_TOKEN, SERVICE_PASSWORD, Secret, ZOOKEEPER_AUTH, ZooKeeperUser};
 use crate::setup_error::SetupError;
 use crate::strategy::entry::Entry;
@@ -28,7 +28,7 @@ use crate::strategy::owner;
 use crate::strategy::registry::STRATEGIES;
 use crate::telemetry::LogFormat;
 
-/// Sells the stock of a flash sale over HTTP, guarded by a strategy of your choice.
+/// Sells the stock of a flash sale over HTTP, decided by a strategy of your choice.
 #[derive(Clone, Parser)]
 #[command(name = "demo-service", version, max_term_width = 100, after_help = help::epilogue().to_string())]
 #[command(mut_args(help::grouped()))]
@@ -41,11 +41,11 @@ pub struct Config {
     pub operators_listen: Option<SocketAddr>,
     /// Address for the other instances, which hand the buyers of zk-owner over to the owner of a SKU. It is open only if zk-owner
     /// is offered. The connections are not encrypted. The default serves instances on one host
-    #[arg(long, env, default_value = "127.0.0.1:0", value_name = "ADDRESS:PORT")]
-    pub peers_listen: SocketAddr,
+    #[arg(long = "peers-listen", env = "PEERS_LISTEN", default_value = "127.0.0.1:0", value_name = "ADDRESS:PORT")]
+    pub instances_listen: SocketAddr,
     /// Address at which the other instances reach --peers-listen [default: the address of --peers-listen]
-    #[arg(long, env, value_name = "HOST:PORT", value_parser = peers_address)]
-    pub peers_address: Option<String>,
+    #[arg(long = "peers-address", env = "PEERS_ADDRESS", value_name = "HOST:PORT", value_parser = reachable_address)]
+    pub instances_address: Option<String>,
     /// Name that this instance writes into its orders [default: the host name and the process id]
     #[arg(
         long,
@@ -91,7 +91,7 @@ pub struct Config {
     /// PEM file with the private key of --zookeeper-cert
     #[arg(long, env, value_name = "FILE", requires = "zookeeper_cert")]
     pub zookeeper_key: Option<PathBuf>,
-    /// ZooKeeper sessions of the instance, which purchases use in turns
+    /// ZooKeeper sessions of the instance, which purchases use alternately
     #[arg(long, env, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub zk_sessions: u16,
     /// Silence after which ZooKeeper ends a session and frees its locks. Also the longest time to open a session
@@ -121,7 +121,7 @@ pub struct Config {
     pub hold: Option<Infallible>,
     /// Order in which a purchase takes the locks of its cart
     #[arg(long, env, default_value = "canonical", value_name = "ORDER")]
-    pub lock_order: LockOrder,
+    pub lock_order: LockSequence,
     /// Permits of zk-semaphore: buyers of one SKU that may be in the database at once
     #[arg(long, env, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub permits: u32,
@@ -152,7 +152,7 @@ pub struct Config {
     /// replaces the one whose last purchase is longest ago
     #[arg(long, env, default_value_t = 4096, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub connections_max: u32,
-    /// Upper bound of the connections of one client. A further one takes the place of another one of the client. A client is
+    /// Upper bound of the connections of one client. A further one replaces another one of the client. A client is
     /// as for --rate-per-client, so do not set it behind a proxy. It does not count for --peers-listen [default: unlimited]
     #[arg(long, env, value_name = "N")]
     pub connections_per_client: Option<NonZeroU32>,
@@ -205,7 +205,7 @@ impl Config {
         config.map_err(|wrong| Self::command().error(ErrorKind::ValueValidation, wrong))
     }
 
-    /// The strategies that requests may name.
+    /// Returns the strategies that requests may name.
     pub fn offered(&self) -> impl Iterator<Item = &'static Entry> {
         let is_offered = |entry: &&Entry| {
             let mut named = self.offer.iter().chain([&self.strategy]);
@@ -265,18 +265,17 @@ impl Config {
         if self.zookeeper.is_none() && !self.migrate_only {
             return Err("give the ZooKeeper servers as --zookeeper HOST:PORT (ZOOKEEPER_CONNECT)".to_owned());
         }
-        self.check_peers()?;
+        self.check_instances()?;
         self.check_times()
     }
 
     /// Refuses an address at which no other instance reaches this one.
-    fn check_peers(&self) -> Result<(), String> {
-        let listen = self.peers_listen;
-        match &self.peers_address {
+    fn check_instances(&self) -> Result<(), String> {
+        let listen = self.instances_listen;
+        match &self.instances_address {
             _ if !self.hands_over() => Ok(()),
             None if listen.ip().is_unspecified() => Err(format!(
-                "--peers-listen {} (PEERS_LISTEN) needs --peers-address HOST:PORT (PEERS_ADDRESS): how the other instances reach it",
-                listen
+                "--peers-listen {listen} (PEERS_LISTEN) needs --peers-address HOST:PORT (PEERS_ADDRESS): how the other instances reach it"
             )),
             Some(address) if listen.port() == 0 => Err(format!(
                 "--peers-address {address} (PEERS_ADDRESS) needs a port in --peers-listen (PEERS_LISTEN): {listen} takes any \

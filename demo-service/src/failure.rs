@@ -47,7 +47,7 @@ pub enum Logged {
 }
 
 impl Kind {
-    /// The last part of the URN.
+    /// Returns the last part of the URN.
     pub fn slug(&self) -> &'static str {
         self.urn.strip_prefix(URN_PREFIX).unwrap_or(self.urn)
     }
@@ -162,44 +162,44 @@ impl Failure {
         Self::new(kind, kind.meaning)
     }
 
-    /// A parameter or a member is out of bounds.
+    /// Makes the failure of a request with a parameter or a member that is out of bounds.
     pub fn invalid_input(detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(&INVALID_INPUT, detail)
     }
 
-    /// There is no such SKU.
+    /// Makes the failure of a request for a SKU that does not exist.
     pub fn unknown_goods(goods_no: impl fmt::Display) -> Self {
         Self::new(&UNKNOWN_GOODS, format!("there is no SKU {goods_no}"))
     }
 
-    /// The stock of this SKU is too low for the whole purchase.
+    /// Makes the failure of a purchase for which the stock of this SKU is too low.
     pub fn sold_out(goods_no: impl fmt::Display) -> Self {
         Self::new(&SOLD_OUT, format!("not enough is left of SKU {goods_no}"))
     }
 
-    /// A later holder of the lock came first.
+    /// Makes the failure of a purchase that a later holder of the lock has overtaken.
     pub fn fenced() -> Self {
         let detail =
             "a later holder of the lock had read the stock before this purchase could write; nothing was written";
         Self::new(&FENCED, detail)
     }
 
-    /// The key has an order already.
+    /// Makes the failure of a purchase whose key has an order already.
     pub fn repeated() -> Self {
         Self::new(&REPEATED, "the key has an order already")
     }
 
-    /// The client hung up before anything was written.
+    /// Makes the failure of a purchase whose client hung up before anything was written.
     pub fn client_gone() -> Self {
         Self::new(&CLIENT_GONE, "the client hung up; nothing was written")
     }
 
-    /// The database did not answer in time, or refused for a temporary reason.
+    /// Makes the failure of a request that the database did not answer in time, or refused for a temporary reason.
     pub fn database_unavailable() -> Self {
         Self::new(&DATABASE_UNAVAILABLE, "the database did not answer in time or refused; nothing was written")
     }
 
-    /// A COMMIT was sent, and its answer was not seen.
+    /// Makes the failure of a purchase whose COMMIT was sent and not answered.
     pub fn outcome_unknown(order_id: Option<i64>) -> Self {
         let detail = match order_id {
             Some(order_id) => Cow::from(format!(
@@ -216,7 +216,7 @@ impl Failure {
         Self { order_id, ..Self::new(&OUTCOME_UNKNOWN, detail) }
     }
 
-    /// Another instance was to decide the purchase, and its answer was not seen.
+    /// Makes the failure of a purchase that another instance was to decide, and whose reply was not seen.
     pub fn outcome_unknown_elsewhere() -> Self {
         let detail = "the instance that owns this SKU was asked to decide the purchase, and its answer was not seen. It may have \
                       sold, and may sell yet. Look before you send the request again. Under an idempotency key, send the same \
@@ -224,7 +224,7 @@ impl Failure {
         Self::new(&OUTCOME_UNKNOWN, detail)
     }
 
-    /// The failure that another instance of the service has told of, by the slug of its kind.
+    /// Makes the failure that another instance of the service has told of, by the slug of its kind.
     pub fn told(slug: &str, detail: String, order_id: Option<i64>) -> Self {
         // A kind that this version does not know: whether anything was written is not known either.
         let kind = ALL.iter().find(|kind| kind.outcome.is_some() && kind.slug() == slug);
@@ -278,7 +278,7 @@ impl Failure {
         self
     }
 
-    /// The row of the table for this failure.
+    /// Returns the row of the table for this failure.
     pub fn kind(&self) -> &'static Kind {
         self.kind
     }
@@ -288,12 +288,12 @@ impl Failure {
         self.kind == kind
     }
 
-    /// What is wrong and what helps. Clients read it.
+    /// Returns what is wrong and what helps. Clients read it.
     pub fn detail(&self) -> &str {
         &self.detail
     }
 
-    /// The order that may have been committed.
+    /// Returns the order that may have been committed.
     pub fn order_id(&self) -> Option<i64> {
         self.order_id
     }
@@ -325,7 +325,7 @@ mod tests {
 
     // S28
     #[test]
-    fn a_broken_connection_is_harmless_before_the_commit_and_unknown_after() {
+    fn a_broken_connection_is_harmless_until_the_commit() {
         assert!(Failure::of_database(broken()).is(&DATABASE_UNAVAILABLE));
         let unknown = Failure::of_commit(broken(), Some(7));
         assert!(unknown.is(&OUTCOME_UNKNOWN) && unknown.order_id() == Some(7));

@@ -3,10 +3,10 @@
 pub mod audience;
 mod connection;
 mod connections;
+mod instances;
 mod limits;
 mod open_files;
 pub mod openapi;
-mod peers;
 pub mod problem;
 mod rates;
 pub mod request_id;

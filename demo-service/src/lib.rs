@@ -2,7 +2,7 @@
 //! [strategy](strategy::registry::STRATEGIES) that deducts its units, and a request may name another one of the same
 //! family. So the strategies can be compared on one schema, one server and one load.
 //!
-//! A purchase passes these parts in turn: [`http::router`] (limits, problem documents), a handler in
+//! A purchase passes these parts one after the other: [`http::router`] (limits, problem documents), a handler in
 //! [`http::routes`], [`app::App::purchase`] (a task of its own, the choice of the strategy), a [`strategy`], and the
 //! statements of [`store`]. [`sale`] is the domain: what is sold, and what may be sold. [`failure`] lists everything
 //! that can go wrong.
@@ -21,7 +21,7 @@ pub mod strategy;
 pub mod failure;
 pub mod sale;
 
-pub mod peers;
+pub mod instances;
 pub mod sessions;
 pub mod store;
 pub mod telemetry;

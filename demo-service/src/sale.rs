@@ -11,4 +11,4 @@ pub use self::batch::{Share, Wish, share_out};
 pub use self::business_time::{BusinessTime, InvalidBusinessTime};
 pub use self::decision::{Fence, Level, Order, OrderLine, Token, remaining_after};
 pub use self::goods::{Goods, GoodsNo, Guard, InvalidGoodsNo, NewStock, Quantity, Stock};
-pub use self::purchase::{Cart, IdempotencyKey, InvalidCart, InvalidKey, Line, LockOrder, Purchase};
+pub use self::purchase::{Cart, IdempotencyKey, InvalidCart, InvalidKey, Line, LockSequence, Purchase};

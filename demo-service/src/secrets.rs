@@ -20,7 +20,7 @@ pub const ZOOKEEPER_AUTH: &str = "ZOOKEEPER_AUTH";
 pub struct Secret(SecretString);
 
 impl Secret {
-    /// A secret, or `None` when `text` is empty: an empty variable is one that is not set.
+    /// Makes a secret, or returns `None` when `text` is empty: an empty variable is one that is not set.
     pub fn new(text: String) -> Option<Self> {
         (!text.is_empty()).then(|| Self(text.into()))
     }
@@ -44,17 +44,17 @@ impl Secret {
     }
 
     fn in_file(file: &Path, option: &str) -> Result<Self, String> {
-        let place = format!("{} of {option}", file.display());
+        let named = format!("{} of {option}", file.display());
         let text = fs::read_to_string(file).map(SecretString::from).map_err(|error| {
-            format!("cannot read {place}: {error}; give a file with text in UTF-8 that the service may read")
+            format!("cannot read {named}: {error}; give a file with text in UTF-8 that the service may read")
         })?;
         let line = text.expose_secret();
         let line = line.strip_suffix('\n').map_or(line, |line| line.strip_suffix('\r').unwrap_or(line));
         Self::new(line.to_owned())
-            .ok_or_else(|| format!("{place} is empty; write the secret into it, or leave {option} out"))
+            .ok_or_else(|| format!("{named} is empty; write the secret into it, or leave {option} out"))
     }
 
-    /// The text itself, for the code that sends or hashes it.
+    /// Returns the text itself, for the code that sends or hashes it.
     pub fn expose(&self) -> &str {
         self.0.expose_secret()
     }
@@ -80,7 +80,8 @@ impl ZooKeeperUser {
     /// # Errors
     /// The form that the text must have. The error does not show the text.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{ZOOKEEPER_AUTH} is not of the form user:password (its value is not shown)");
+        let wrong =
+            || format!("{ZOOKEEPER_AUTH} is not of the form user:password (its value is not shown); give both parts");
         let (name, password) = text.split_once(':').ok_or_else(wrong)?;
         let password = Secret::new(password.to_owned()).filter(|_| !name.is_empty()).ok_or_else(wrong)?;
         Ok(Self { name: name.to_owned(), password })

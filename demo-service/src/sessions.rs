@@ -1,4 +1,4 @@
-//! The ZooKeeper sessions of one instance: opened together, used in turn, replaced when they end.
+//! The ZooKeeper sessions of one instance: opened together, used alternately, replaced when they end.
 //!
 //! All sessions are on one ensemble, because the locks of two ensembles do not exclude each other. A connect string may lead to
 //! two: a server that has lost its data serves alone, or a name leads to another host by now. So each session reads the identity
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tracing::{info, warn};
@@ -23,8 +23,7 @@ pub const ROOT: &str = "/seckill";
 /// The node below [`ROOT`] with the identity of the ensemble and the chroot.
 const IDENTITY: &str = "/seckill/ensemble";
 
-/// Upper bound of the sessions that are opened or closed at the same time. More would queue up in the server's own
-/// backlog.
+/// Upper bound of the sessions that are opened or closed at the same time. More would queue up in the server's backlog.
 const PARALLEL_MAX: usize = 32;
 
 /// The first pause after a failed attempt to replace a session. The pause doubles up to [`BACKOFF_MAX`].
@@ -33,24 +32,24 @@ const BACKOFF_MAX: Duration = Duration::from_secs(5);
 
 /// A fixed number of sessions. A session that has ended is replaced in the background.
 pub struct SessionPool {
-    slots: Arc<Slots>,
+    shared: Arc<PoolShared>,
     next: AtomicUsize,
     keepers: Mutex<JoinSet<()>>,
 }
 
 /// The state that the pool shares with the tasks that replace its sessions.
-struct Slots {
+struct PoolShared {
     connect_string: String,
     config: SessionConfig,
     ensemble: EnsembleId,
-    state: RwLock<State>,
+    sessions: RwLock<PoolSessions>,
     connecting: Semaphore,
     /// Why the last attempt to replace a session failed, until one succeeds.
     trouble: Mutex<Option<String>>,
 }
 
-struct State {
-    sessions: Vec<Session>,
+struct PoolSessions {
+    open: Vec<Session>,
     /// The traffic of the sessions that were replaced.
     retired: Traffic,
 }
@@ -97,38 +96,38 @@ impl SessionPool {
         let ensemble = opened[0].1.clone();
         let sessions = opened.into_iter().map(|(session, theirs)| of_ensemble(session, theirs, &ensemble));
         let sessions = sessions.collect::<Result<Vec<_>, _>>()?;
-        let keep: Vec<(usize, Session)> = sessions.iter().cloned().enumerate().collect();
-        let slots = Arc::new(Slots {
+        let keep = sessions.clone();
+        let shared = Arc::new(PoolShared {
             connect_string: connect_string.to_owned(),
             config,
             ensemble,
-            state: RwLock::new(State { sessions, retired: Traffic::default() }),
+            sessions: RwLock::new(PoolSessions { open: sessions, retired: Traffic::default() }),
             connecting: Semaphore::new(PARALLEL_MAX),
             trouble: Mutex::default(),
         });
         let mut keepers = JoinSet::new();
-        for (slot, session) in keep {
-            keepers.spawn(Arc::clone(&slots).keep(slot, session));
+        for (index, session) in keep.into_iter().enumerate() {
+            keepers.spawn(Arc::clone(&shared).keep(index, session));
         }
-        Ok(Self { slots, next: AtomicUsize::new(0), keepers: Mutex::new(keepers) })
+        Ok(Self { shared, next: AtomicUsize::new(0), keepers: Mutex::new(keepers) })
     }
 
     /// Returns the identity of the ensemble of all sessions.
     pub fn ensemble(&self) -> &EnsembleId {
-        &self.slots.ensemble
+        &self.shared.ensemble
     }
 
-    /// Returns the next connected session in turn, or `None` if no session is connected.
+    /// Returns the next connected session, or `None` if no session is connected.
     pub fn pick(&self) -> Option<Session> {
         self.pick_from(self.next.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Returns a session, connected or not.
     pub fn any(&self) -> Session {
-        self.pick().unwrap_or_else(|| self.slots.read().sessions[0].clone())
+        self.pick().unwrap_or_else(|| self.shared.sessions.read().open[0].clone())
     }
 
-    /// Acquires a lock that guards nothing, and releases it. Success shows that the chroot exists and is writable. If
+    /// Acquires a lock that protects nothing, and releases it. Success shows that the chroot exists and is writable. If
     /// another instance holds the lock, that shows it, too.
     ///
     /// # Errors
@@ -150,19 +149,18 @@ impl SessionPool {
     }
 
     fn pick_from(&self, first: usize) -> Option<Session> {
-        let state = self.slots.read();
-        let count = state.sessions.len();
-        (0..count)
-            .map(|offset| &state.sessions[first.wrapping_add(offset) % count])
+        let open = &self.shared.sessions.read().open;
+        (0..open.len())
+            .map(|offset| &open[first.wrapping_add(offset) % open.len()])
             .find(|session| session.state() == ConnectionState::Connected)
             .cloned()
     }
 
     /// Returns the traffic of all sessions with ZooKeeper. It includes sessions that were replaced.
     pub fn traffic(&self) -> Traffic {
-        let state = self.slots.read();
-        let mut total = state.retired;
-        for session in &state.sessions {
+        let sessions = self.shared.sessions.read();
+        let mut total = sessions.retired;
+        for session in &sessions.open {
             total += session.traffic();
         }
         total
@@ -170,13 +168,13 @@ impl SessionPool {
 
     /// Returns why sessions that have ended cannot be replaced. `None` if they can.
     pub fn trouble(&self) -> Option<String> {
-        self.slots.trouble.lock().clone()
+        self.shared.trouble.lock().clone()
     }
 
-    /// How many sessions are in each state.
+    /// Returns how many sessions are in each state.
     pub fn counts(&self) -> SessionCounts {
         let mut counts = SessionCounts::default();
-        for session in &self.slots.read().sessions {
+        for session in &self.shared.sessions.read().open {
             match session.state() {
                 ConnectionState::Connected => counts.connected += 1,
                 ConnectionState::Suspended => counts.suspended += 1,
@@ -194,7 +192,7 @@ impl SessionPool {
     pub async fn close(&self) {
         let mut keepers = std::mem::take(&mut *self.keepers.lock());
         keepers.shutdown().await;
-        let sessions = self.slots.read().sessions.clone();
+        let sessions = self.shared.sessions.read().open.clone();
         stream::iter(sessions)
             .for_each_concurrent(PARALLEL_MAX, |session| async move {
                 if let Err(error) = session.close().await {
@@ -210,28 +208,24 @@ impl SessionPool {
     }
 }
 
-impl Slots {
-    fn read(&self) -> RwLockReadGuard<'_, State> {
-        self.state.read()
-    }
-
-    /// Replaces the session of one slot each time it has ended. Runs for ever.
-    async fn keep(self: Arc<Self>, slot: usize, mut session: Session) {
+impl PoolShared {
+    /// Replaces one of the sessions each time it has ended. Runs for ever.
+    async fn keep(self: Arc<Self>, index: usize, mut session: Session) {
         loop {
             let mut states = session.states();
             while states.changed().await.is_some() {}
             warn!(
-                slot,
+                index,
                 session = format_args!("{:#x}", session.id()),
                 "a ZooKeeper session has ended, opening another"
             );
-            session = self.connect(slot).await;
-            info!(slot, session = format_args!("{:#x}", session.id()), "a ZooKeeper session was replaced");
-            self.replace(slot, session.clone());
+            session = self.connect(index).await;
+            info!(index, session = format_args!("{:#x}", session.id()), "a ZooKeeper session was replaced");
+            self.replace(index, session.clone());
         }
     }
 
-    async fn connect(&self, slot: usize) -> Session {
+    async fn connect(&self, index: usize) -> Session {
         let mut backoff = BACKOFF_MIN;
         loop {
             let permit = self.connecting.acquire().await;
@@ -241,13 +235,13 @@ impl Slots {
             match opened {
                 Ok(session) => return session,
                 Err(error @ OpenError::TwoEnsembles(_)) => warn!(
-                    slot,
+                    index,
                     %error,
                     "a ZooKeeper session was closed and is not used, trying again; let --zookeeper (ZOOKEEPER_CONNECT) name the \
                      servers of one ensemble only, and look whether a server has lost its data"
                 ),
                 Err(error) => warn!(
-                    slot,
+                    index,
                     error = program::chain(&error),
                     "a ZooKeeper session could not be replaced, trying again"
                 ),
@@ -259,10 +253,10 @@ impl Slots {
     }
 
     /// Swaps the session and adds its traffic under one lock, so that the totals never decrease.
-    fn replace(&self, slot: usize, session: Session) {
-        let mut state = self.state.write();
-        let ended = std::mem::replace(&mut state.sessions[slot], session);
-        state.retired += ended.traffic();
+    fn replace(&self, index: usize, session: Session) {
+        let mut sessions = self.sessions.write();
+        let ended = std::mem::replace(&mut sessions.open[index], session);
+        sessions.retired += ended.traffic();
     }
 }
 

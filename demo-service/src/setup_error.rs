@@ -9,7 +9,7 @@ use zk_recipes::Error::{Connect, CredentialsMissing, CredentialsRefused, Invalid
 
 use crate::sessions::OpenError;
 
-/// The service could not start. Each text is one line that names the thing and the remedy.
+/// The service could not start. Each text is one line: what failed, the cause, then the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
     /// The listening socket could not be opened.
@@ -41,73 +41,73 @@ pub enum SetupError {
     )]
     DatabaseUrl(String),
     /// The database did not answer, or refused.
-    #[error("cannot use the database at {place}: {source}; check --database-url (DATABASE_URL)")]
+    #[error("cannot use the database at {address}: {source}; check --database-url (DATABASE_URL)")]
     Database {
         /// Host, port and database, never the password.
-        place: String,
+        address: String,
         /// What the driver said.
         source: sqlx::Error,
     },
     /// TLS was asked for, but the database does not support it or did not prove its identity.
     #[error(
-        "cannot use the database at {place} over TLS: {source}; check that its certificate is for this host, and that \
+        "cannot use the database at {address} over TLS: {source}; check that its certificate is for this host, and that \
          sslrootcert in --database-url (DATABASE_URL) is a PEM file of the authority that issued it"
     )]
     DatabaseTls {
         /// Host, port and database, never the password.
-        place: String,
+        address: String,
         /// What the driver said.
         source: sqlx::Error,
     },
     /// The database server is too old: it lacks settings that the service needs.
     #[error(
-        "the server of the database at {place} is Postgres {version}; Postgres 14 or newer is needed; upgrade it or \
+        "the server of the database at {address} is too old: it is Postgres {version}, and 14 or newer is needed; upgrade it or \
          point --database-url (DATABASE_URL) at another one"
     )]
     DatabaseTooOld {
         /// Host, port and database.
-        place: String,
+        address: String,
         /// Its major version.
         version: u32,
     },
     /// A pooler gives the statements of a connection to changing server processes.
     #[error(
-        "the database at {place} is behind a pooler that shares server processes among connections, so settings and locks do not \
+        "the database at {address} is behind a pooler that shares server processes among connections, so settings and locks do not \
          last; set pool_mode = session in pgbouncer, or name the server in --database-url (DATABASE_URL)"
     )]
     Pooler {
         /// Host, port and database.
-        place: String,
+        address: String,
     },
     /// The database cannot keep every text.
     #[error(
-        "the database at {place} has the encoding {encoding}, which cannot keep every text; make one with create database NAME \
+        "the database at {address} has the encoding {encoding}, which cannot keep every text; make one with create database NAME \
          encoding 'UTF8' template template0, and name it in --database-url (DATABASE_URL)"
     )]
     Encoding {
         /// Host, port and database.
-        place: String,
+        address: String,
         /// Its encoding.
         encoding: String,
     },
     /// The database has tables of another program.
     #[error(
-        "the database at {place} belongs to another program: {source}; name an empty database in --database-url (DATABASE_URL)"
+        "the database at {address} belongs to another program: {source}; name an empty database in --database-url (DATABASE_URL)"
     )]
     NotEmpty {
         /// Host, port and database.
-        place: String,
+        address: String,
         /// What the database said.
         source: sqlx::Error,
     },
     /// The database did not finish connecting or migrating in time.
     #[error(
-        "the database at {place} was not ready within {within:?}; check --database-url (DATABASE_URL) \
+        "the database at {address} was not ready within {within:?}; check --database-url (DATABASE_URL) \
          and whether another migration is stuck"
     )]
     DatabaseTimeout {
         /// Host, port and database.
-        place: String,
+        address: String,
         /// The time limit.
         within: Duration,
     },
@@ -122,19 +122,19 @@ pub enum SetupError {
     },
     /// The database was migrated by a revision from before the first release.
     #[error(
-        "the database at {place} has migration {version} of a revision before the first release, which is not upgraded; name \
+        "the database at {address} has migration {version} of a revision before the first release, which is not upgraded; name \
          an empty database in --database-url (DATABASE_URL), or drop this one and create it again"
     )]
     SchemaEarlier {
         /// Host, port and database.
-        place: String,
+        address: String,
         /// The first migration that this build does not have any more.
         version: i64,
     },
     /// A migration in the database differs from the migration embedded in this build.
     #[error(
-        "migration {version} was applied to the database with other contents; point --database-url \
-         (DATABASE_URL) at a database that this build migrated"
+        "migration {version} was applied to the database with other contents; point --database-url (DATABASE_URL) at a database \
+         that this build migrated"
     )]
     SchemaDiffers {
         /// The migration that differs.
@@ -142,12 +142,12 @@ pub enum SetupError {
     },
     /// The database lacks a migration, and the role may not apply it.
     #[error(
-        "the database at {place} lacks migration {version}, or keeps it from the role {role}, which may not create \
+        "the database at {address} lacks migration {version}, or keeps it from the role {role}, which may not create \
          tables; run demo-service --migrate-only with the owner's url as --database-url (DATABASE_URL) first"
     )]
     SchemaOlder {
         /// Host, port and database.
-        place: String,
+        address: String,
         /// The role of the database URL.
         role: String,
         /// The first migration that is missing.
@@ -172,8 +172,8 @@ pub enum SetupError {
     TwoEnsembles(#[source] OpenError),
     /// An instance uses the database, so it cannot change hands.
     #[error(
-        "instances of the service are connected to the database (server processes {}); stop every instance first; if one cannot be \
-         reached, end its connections with select pg_terminate_backend(…)",
+        "cannot adopt the ZooKeeper ensemble: instances of the service are connected to the database (server processes {}); stop \
+         every instance first, and end the connections of one that cannot be reached with select pg_terminate_backend(…)",
         .pids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     )]
     InstancesConnected {
@@ -184,20 +184,20 @@ pub enum SetupError {
     #[error("cannot adopt the ZooKeeper ensemble: {0}; run --adopt-zookeeper as the role that owns the tables")]
     Adoption(#[source] sqlx::Error),
     /// A migration failed.
-    #[error("cannot migrate the database at {place}: {source}; the role needs the right to create tables")]
+    #[error("cannot migrate the database at {address}: {source}; the role needs the right to create tables")]
     Migrate {
         /// Host, port and database.
-        place: String,
+        address: String,
         /// What the migrator said.
         source: sqlx::migrate::MigrateError,
     },
     /// No session with ZooKeeper could be opened. The source names the servers.
-    #[error("cannot open a ZooKeeper session, check --zookeeper (ZOOKEEPER_CONNECT): {}", chain(.0))]
+    #[error("cannot open a ZooKeeper session: {}; check --zookeeper (ZOOKEEPER_CONNECT)", chain(.0))]
     ZooKeeper(#[source] zk_recipes::Error),
     /// ZooKeeper closes further connections: it has as many of this host as it allows.
     #[error(
-        "cannot open all ZooKeeper sessions, give fewer --zk-sessions (ZK_SESSIONS) or raise maxClientCnxns of the ZooKeeper servers, \
-         which by default allows 60 connections of one host: {}",
+        "cannot open all ZooKeeper sessions: {}; give fewer --zk-sessions (ZK_SESSIONS) or raise maxClientCnxns of the ZooKeeper \
+         servers, which by default allows 60 connections of one host",
         chain(.0)
     )]
     TooManySessions(#[source] zk_recipes::Error),
@@ -214,8 +214,8 @@ pub enum SetupError {
     /// No ZooKeeper server proves its identity or accepts the certificate of the service. Or a file for TLS is not
     /// valid.
     #[error(
-        "cannot open an encrypted ZooKeeper session, check {authority} of --zookeeper-ca (ZOOKEEPER_CA), --zookeeper-cert \
-         (ZOOKEEPER_CERT) and --zookeeper-key (ZOOKEEPER_KEY): {}",
+        "cannot open an encrypted ZooKeeper session: {}; check {authority} of --zookeeper-ca (ZOOKEEPER_CA), --zookeeper-cert \
+         (ZOOKEEPER_CERT) and --zookeeper-key (ZOOKEEPER_KEY)",
         chain(.source),
         authority = .authority.display()
     )]
@@ -227,8 +227,8 @@ pub enum SetupError {
     },
     /// ZooKeeper answers, but refuses to grant a lock or to keep the identity of the ensemble.
     #[error(
-        "cannot take a lock in ZooKeeper, allow creating and deleting below the chroot of --zookeeper \
-         (ZOOKEEPER_CONNECT) or give the user whose locks they are in ZOOKEEPER_AUTH: {}",
+        "cannot take a lock in ZooKeeper: {}; allow creating and deleting below the chroot of --zookeeper (ZOOKEEPER_CONNECT) or \
+         give the user whose locks they are in ZOOKEEPER_AUTH",
         chain(.0)
     )]
     LockRefused(#[source] zk_recipes::Error),

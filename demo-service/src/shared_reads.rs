@@ -16,9 +16,9 @@ use tokio::task::yield_now;
 pub(crate) struct SharedReads<K, V>(Mutex<HashMap<K, Readers<V>>>);
 
 struct Readers<V> {
-    /// Held by the read that is running.
-    turn: Arc<AsyncMutex<()>>,
-    /// The read that has not begun yet, as long as somebody waits for it.
+    /// Locked by the read that is running.
+    running: Arc<AsyncMutex<()>>,
+    /// The read that has not started yet, as long as somebody waits for it.
     next: Option<WeakShared<BoxFuture<'static, V>>>,
 }
 
@@ -29,7 +29,7 @@ impl<K, V> Default for SharedReads<K, V> {
 }
 
 impl<K: Clone + Eq + Hash + Send + 'static, V: Clone + Send + Sync + 'static> SharedReads<K, V> {
-    /// Returns the result of `read`, or the result of another reader's read that begins after this call. Calls `read`
+    /// Returns the result of `read`, or the result of another reader's read that starts after this call. Calls `read`
     /// only in the first case: most readers of a crowd share a read, and the future of a statement is large.
     pub(crate) async fn read<F>(self: &Arc<Self>, key: K, read: impl FnOnce() -> F) -> V
     where
@@ -43,18 +43,18 @@ impl<K: Clone + Eq + Hash + Send + 'static, V: Clone + Send + Sync + 'static> Sh
         F: Future<Output = V> + Send + 'static,
     {
         let mut keys = self.0.lock();
-        let new = || Readers { turn: Arc::default(), next: None };
+        let new = || Readers { running: Arc::default(), next: None };
         let readers = keys.entry(key.clone()).or_insert_with(new);
         if let Some(next) = readers.next.as_ref().and_then(WeakShared::upgrade) {
             return next;
         }
-        let turn = Arc::clone(&readers.turn);
-        let reader = Reader { reads: Arc::clone(self), key, turn: Some(Arc::clone(&turn)) };
+        let running = Arc::clone(&readers.running);
+        let reader = Reader { reads: Arc::clone(self), key, running: Some(Arc::clone(&running)) };
         let read = read();
-        let in_turn = async move {
+        let alone = async move {
             // Declared first, so dropped last.
             let reader = reader;
-            let _turn = turn.lock_owned().await;
+            let _running = running.lock_owned().await;
             // Lets the tasks run that are ready, so that their readers still join this read.
             yield_now().await;
             if let Some(readers) = reader.reads.0.lock().get_mut(&reader.key) {
@@ -62,7 +62,7 @@ impl<K: Clone + Eq + Hash + Send + 'static, V: Clone + Send + Sync + 'static> Sh
             }
             read.await
         };
-        let next = in_turn.boxed().shared();
+        let next = alone.boxed().shared();
         readers.next = next.downgrade();
         next
     }
@@ -74,15 +74,15 @@ struct Reader<K: Eq + Hash, V> {
     reads: Arc<SharedReads<K, V>>,
     key: K,
     /// `None` only during the drop.
-    turn: Option<Arc<AsyncMutex<()>>>,
+    running: Option<Arc<AsyncMutex<()>>>,
 }
 
 impl<K: Eq + Hash, V> Drop for Reader<K, V> {
     fn drop(&mut self) {
         let mut keys = self.reads.0.lock();
         let next = keys.get(&self.key).and_then(|readers| readers.next.as_ref()?.upgrade());
-        drop(self.turn.take());
-        let is_last = keys.get(&self.key).is_some_and(|readers| Arc::strong_count(&readers.turn) == 1);
+        drop(self.running.take());
+        let is_last = keys.get(&self.key).is_some_and(|readers| Arc::strong_count(&readers.running) == 1);
         if is_last && next.is_none() {
             keys.remove(&self.key);
         }
@@ -109,12 +109,13 @@ mod tests {
         answers: Semaphore,
     }
 
-    struct Lab {
+    /// Shared reads of that value.
+    struct SlowReads {
         slow: Arc<Slow>,
         shared: Arc<SharedReads<u8, u32>>,
     }
 
-    impl Lab {
+    impl SlowReads {
         fn new() -> Self {
             let slow = Slow { value: 0.into(), reads: 0.into(), answers: Semaphore::new(0) };
             Self { slow: Arc::new(slow), shared: Arc::default() }
@@ -131,8 +132,8 @@ mod tests {
             })
         }
 
-        /// Waits until `reads` reads have begun. `reader` is the reader of the last of them.
-        async fn begun(&self, reads: u32, reader: &mut Shared<BoxFuture<'static, u32>>) {
+        /// Waits until `reads` reads have started. `reader` is the reader of the last of them.
+        async fn started(&self, reads: u32, reader: &mut Shared<BoxFuture<'static, u32>>) {
             while self.reads() < reads {
                 assert!(reader.now_or_never().is_none());
                 yield_now().await;
@@ -154,47 +155,48 @@ mod tests {
 
     // S18
     #[tokio::test]
-    async fn readers_who_come_during_a_read_share_the_next_which_sees_what_they_know() {
-        let lab = Lab::new();
-        let mut first = lab.reader(1);
-        lab.begun(1, &mut first).await;
-        lab.write(7);
-        let others: Vec<_> = (0..100).map(|_| lab.reader(1)).collect();
-        lab.answer(2);
+    async fn readers_who_come_during_a_read_share_the_next_one() {
+        let slow = SlowReads::new();
+        let mut first = slow.reader(1);
+        slow.started(1, &mut first).await;
+        slow.write(7);
+        let others: Vec<_> = (0..100).map(|_| slow.reader(1)).collect();
+        slow.answer(2);
         assert_eq!((first.await, join_all(others).await), (0, vec![7; 100]));
-        assert_eq!(lab.reads(), 2);
+        assert_eq!(slow.reads(), 2);
     }
 
     #[tokio::test]
     async fn readers_of_other_keys_do_not_wait() {
-        let lab = Lab::new();
-        let (mut one, mut other) = (lab.reader(1), lab.reader(2));
-        lab.begun(1, &mut one).await;
-        lab.begun(2, &mut other).await;
+        let slow = SlowReads::new();
+        let mut one = slow.reader(1);
+        let mut other = slow.reader(2);
+        slow.started(1, &mut one).await;
+        slow.started(2, &mut other).await;
     }
 
     #[tokio::test]
-    async fn who_shares_a_read_goes_on_when_the_first_of_them_leaves() {
-        let lab = Lab::new();
-        let mut first = lab.reader(1);
+    async fn a_shared_read_goes_on_when_its_first_reader_leaves() {
+        let slow = SlowReads::new();
+        let mut first = slow.reader(1);
         let other = first.clone();
-        lab.begun(1, &mut first).await;
+        slow.started(1, &mut first).await;
         drop(first);
-        lab.answer(1);
-        assert_eq!((other.await, lab.reads()), (0, 1));
+        slow.answer(1);
+        assert_eq!((other.await, slow.reads()), (0, 1));
     }
 
     #[tokio::test]
-    async fn a_read_that_everybody_has_left_holds_nobody_up() {
-        let lab = Lab::new();
-        let mut under_way = lab.reader(1);
-        lab.begun(1, &mut under_way).await;
-        let mut next = lab.reader(1);
+    async fn a_read_that_everybody_has_left_delays_nobody() {
+        let slow = SlowReads::new();
+        let mut under_way = slow.reader(1);
+        slow.started(1, &mut under_way).await;
+        let mut next = slow.reader(1);
         assert!((&mut next).now_or_never().is_none());
         drop((under_way, next));
-        lab.answer(1);
-        assert!(lab.shared.0.lock().is_empty(), "keys that nobody reads are forgotten");
-        assert_eq!((lab.reader(1).await, lab.reads()), (0, 2));
-        assert!(lab.shared.join(1, pending).now_or_never().is_none(), "it was not answered by an old read");
+        slow.answer(1);
+        assert!(slow.shared.0.lock().is_empty(), "keys that nobody reads are forgotten");
+        assert_eq!((slow.reader(1).await, slow.reads()), (0, 2));
+        assert!(slow.shared.join(1, pending).now_or_never().is_none(), "it was not answered by an old read");
     }
 }

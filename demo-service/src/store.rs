@@ -4,12 +4,12 @@
 //! connection with an unanswered statement is closed.
 
 mod batch;
+mod connection_permits;
 mod connections;
 pub mod ensemble;
 mod key_ages;
 mod keys;
 mod one_statement;
-mod places;
 mod sales;
 pub mod schema;
 mod service_role;
@@ -27,15 +27,15 @@ use sqlx::postgres::{PgConnectOptions, PgConnection};
 use tokio::time::timeout;
 use tracing::warn;
 
-pub use self::batch::{BatchLine, BatchWrite};
-use self::connections::{CONNECT_WITHIN, Connection, Connections, LastAnswer, Server};
+pub use self::batch::{BatchOrder, BatchWrite};
+use self::connections::{CONNECT_WITHIN, ConnectionManager, ConnectionPool, LastReply, PooledConnection};
 use self::ensemble::Ensemble;
 pub use self::key_ages::KeyLook;
 pub use self::keys::Remembered;
-pub use self::one_statement::{Sale, SaleOutcome};
+pub use self::one_statement::{SaleOutcome, SellCall};
 pub use self::service_role::SERVICE_ROLE;
-use self::settings::Settings;
-pub use self::transaction::{Isolation, LockWait, NewOrder, Transaction, TransactionId, WrittenOrder};
+use self::settings::ConnectionSettings;
+pub use self::transaction::{Isolation, LockWait, OrderToWrite, Transaction, TransactionId, WrittenOrder};
 use self::waiters::Waiters;
 use crate::failure::Failure;
 use crate::sale::{Goods, GoodsNo, Guard, Order, OrderLine, Token};
@@ -56,14 +56,14 @@ const IDLE_SESSION: Duration = Duration::from_secs(600);
 /// The stock and the orders, in Postgres.
 #[derive(Clone)]
 pub struct Store {
-    connections: Connections,
+    connections: ConnectionPool,
     /// One connection for probes. They must be answered while all other connections wait for locks or commits.
-    probes: Connections,
+    probes: ConnectionPool,
     /// One connection for the question whether a commit is over. Probes must not delay this question, because a lock
     /// is held until the answer.
-    settling: Connections,
+    settling: ConnectionPool,
     waiters: Arc<Waiters>,
-    last_answer: LastAnswer,
+    last_reply: LastReply,
     checks: Arc<SharedReads<(), Result<Health, Failure>>>,
     looks: Arc<SharedReads<GoodsNo, Result<Option<Goods>, Failure>>>,
     within: Duration,
@@ -84,19 +84,20 @@ impl Store {
     /// statement. Each connection joins the instances of `ensemble`. Nothing is connected yet.
     pub fn open(options: PgConnectOptions, ensemble: Ensemble, connections_max: u32, within: Duration) -> Self {
         // Our time limits are shorter than the server's, so that the same failure always has the same kind.
-        let (within_ms, beyond_ms) = (within.as_millis(), (within + BEYOND).as_millis());
+        let within_ms = within.as_millis();
+        let beyond_ms = (within + BEYOND).as_millis();
         let options = options.application_name("demo-service");
-        let settings = Settings::new()
+        let settings = ConnectionSettings::new()
             .with("statement_timeout", beyond_ms)
             .with("lock_timeout", beyond_ms)
             // Ends the transaction of an instance that froze in the middle of a purchase.
             .with("idle_in_transaction_session_timeout", within_ms)
             .with("client_connection_check_interval", CLIENT_CHECK.as_millis());
-        let last_answer = Arc::new(Mutex::new(Instant::now()));
+        let last_reply = Arc::new(Mutex::new(Instant::now()));
         let ensemble = Arc::new(ensemble);
-        let pool = |settings: Settings, max, connect_within| {
-            let server = Server::new(options.clone(), settings, Arc::clone(&ensemble), &last_answer);
-            Connections::new(server, max, within, connect_within)
+        let pool = |settings: ConnectionSettings, max, connect_within| {
+            let manager = ConnectionManager::new(options.clone(), settings, Arc::clone(&ensemble), &last_reply);
+            ConnectionPool::new(manager, max, within, connect_within)
         };
         // The server never ends the session of this connection, because it may refuse a new one. The connect may take
         // as long as `within`: a slow connect is better than none.
@@ -108,7 +109,7 @@ impl Store {
             probes: pool(settings, 1, connect_within),
             settling,
             waiters: Arc::new(Waiters::new(connections_max)),
-            last_answer,
+            last_reply,
             checks: Arc::default(),
             looks: Arc::default(),
             within,
@@ -139,9 +140,9 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the time since the last answer of the database, on any connection. An SQL error is an answer.
+    /// Returns the time since the last reply of the database, on any connection. An SQL error is a reply.
     pub fn silent_for(&self) -> Duration {
-        self.last_answer.lock().elapsed()
+        self.last_reply.lock().elapsed()
     }
 
     /// Returns the number of connections in use, and of idle connections.
@@ -158,7 +159,7 @@ impl Store {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn check(&self) -> Result<Health, Failure> {
-        let check = async |probes: Connections| {
+        let check = async |probes: ConnectionPool| {
             let mut connection = probes.get().await?;
             // A standby reports `transaction_read_only`, too.
             let read_only =
@@ -177,15 +178,15 @@ impl Store {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn goods(&self, goods_no: GoodsNo) -> Result<Option<Goods>, Failure> {
-        self.finish(move |mut connection: Connection| async move {
+        self.finish(move |mut connection: PooledConnection| async move {
             let goods = goods(connection.ask(), goods_no).await;
             connection.heard(goods)
         })
         .await
     }
 
-    /// As [`goods`](Self::goods), but concurrent callers for the same SKU share one statement. The answer has
-    /// everything that was committed before the call.
+    /// Reads one SKU as [`goods`](Self::goods) does, but concurrent callers for the same SKU share one statement. It
+    /// sees everything that was committed before the call.
     ///
     /// # Errors
     /// As [`Failure::of_database`], for every buyer that shares the statement.
@@ -208,7 +209,7 @@ impl Store {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn order(&self, order_id: i64) -> Result<Option<Order>, Failure> {
-        self.finish(move |mut connection: Connection| async move {
+        self.finish(move |mut connection: PooledConnection| async move {
             let order = order(connection.ask(), order_id).await;
             connection.heard(order)
         })
@@ -233,7 +234,7 @@ impl Store {
     /// Takes a connection, and runs a short read on it in a task of its own. The read runs to its end even if the
     /// caller is dropped. Otherwise each dropped caller would close its connection, and a crowd that hangs up would
     /// close all of them, again and again.
-    async fn finish<T: Send + 'static, F>(&self, read: impl FnOnce(Connection) -> F) -> Result<T, Failure>
+    async fn finish<T: Send + 'static, F>(&self, read: impl FnOnce(PooledConnection) -> F) -> Result<T, Failure>
     where
         F: Future<Output = Result<T, Failure>> + Send + 'static,
     {
@@ -260,7 +261,7 @@ impl Store {
     }
 }
 
-async fn is_over(connections: &Connections, transaction: &TransactionId) -> Result<bool, Failure> {
+async fn is_over(connections: &ConnectionPool, transaction: &TransactionId) -> Result<bool, Failure> {
     let mut connection = connections.get().await?;
     let over = sqlx::query_scalar!(
         r#"select pg_xact_status($1::text::xid8) is distinct from 'in progress' as "over!""#,

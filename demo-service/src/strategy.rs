@@ -25,7 +25,7 @@ use futures_util::stream::BoxStream;
 
 use self::call::Call;
 use crate::failure::Failure;
-use crate::peers::{Batch, Line};
+use crate::instances::{Batch, BatchReply};
 use crate::sale::{Goods, GoodsNo, Order};
 
 /// The result of a purchase. Unless it failed with [`OUTCOME_UNKNOWN`](crate::failure::OUTCOME_UNKNOWN), a failure wrote
@@ -40,8 +40,8 @@ pub trait Strategy: Send + Sync {
     /// Decides a purchase: takes the units and writes the order in one transaction, or does neither.
     fn purchase<'a>(&'a self, call: &'a Call) -> Boxed<'a, Decided<'a>>;
 
-    /// Looks at the stock of a SKU under a lock, or finds that there is no such SKU. `None`: the strategy looks without a
-    /// lock.
+    /// Looks at the stock of a SKU under a lock, or finds that there is no such SKU. Returns `None` if the strategy looks
+    /// without a lock.
     fn look_locked<'a>(
         &'a self,
         _goods_no: GoodsNo,
@@ -50,9 +50,9 @@ pub trait Strategy: Send + Sync {
         None
     }
 
-    /// Takes in a batch that another instance has handed over. Returns the answer to each purchase when it is decided, or
+    /// Takes in a batch that another instance has handed over. Returns the reply for each purchase when it is decided, or
     /// `None` if nothing of the batch is.
-    fn take_over(&self, _batch: Batch) -> Option<BoxStream<'static, Line>> {
+    fn take_over(&self, _batch: Batch) -> Option<BoxStream<'static, BatchReply>> {
         None
     }
 }
@@ -68,7 +68,7 @@ pub struct Decided<'a> {
 }
 
 impl From<Decision> for Decided<'_> {
-    /// A decision without work left after the answer.
+    /// Makes a decision without work left after the answer.
     fn from(decision: Decision) -> Self {
         Self { decision, release: None }
     }

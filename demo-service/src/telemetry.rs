@@ -9,7 +9,7 @@ mod process;
 mod seldom;
 
 pub use locks::{LockMetrics, Waiting, in_acquire_span};
-pub use metrics::{Connections, Levels, Metrics, Outcomes, RateLimited};
+pub use metrics::{Levels, Metrics, Outcomes, PoolMetrics, RateLimited};
 
 use std::io::IsTerminal;
 use std::time::Instant;

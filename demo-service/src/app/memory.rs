@@ -27,7 +27,7 @@ impl Memory {
     pub(super) fn remember(&self, seen: &[Goods]) {
         let mut sales = self.sales.write();
         for goods in seen {
-            // A look that began before a restart may end after it. It must not replace the newer sale.
+            // A look that was sent before a restart may be answered after it. It must not replace the newer sale.
             if sales.get(&goods.goods_no).is_none_or(|known| known.sale <= goods.sale) {
                 sales.insert(goods.goods_no, goods.clone());
             }
@@ -68,7 +68,8 @@ mod tests {
     // S6
     #[test]
     fn a_look_that_ends_late_does_not_bring_an_earlier_sale_back() {
-        let (memory, cart) = (Memory::default(), Cart::of_one("7".parse().unwrap(), Quantity::ONE));
+        let memory = Memory::default();
+        let cart = Cart::of_one("7".parse().unwrap(), Quantity::ONE);
         assert_eq!(memory.sales(&cart), None);
         memory.remember(&[goods(2)]);
         memory.remember(&[goods(1)]);

@@ -30,7 +30,7 @@ const REPEATED: &str = "repeated";
 
 /// The answer to a purchase that sold.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct PurchaseAnswer {
     /// The order.
     pub order: Order,
     /// Whether an earlier request with the same key made the order.
@@ -41,21 +41,21 @@ pub struct Answer {
 struct Served<'a> {
     /// The strategy whose metrics count the purchase.
     entry: &'static Entry,
-    result: Result<Answer, Failure>,
+    result: Result<PurchaseAnswer, Failure>,
     /// The work that is left after the answer.
     release: Option<Boxed<'a, ()>>,
 }
 
 impl<'a> Served<'a> {
-    /// A decided purchase without work left after the answer.
-    fn at_once(entry: &'static Entry, result: Result<Answer, Failure>) -> Self {
+    /// Returns a decided purchase without work left after the answer.
+    fn at_once(entry: &'static Entry, result: Result<PurchaseAnswer, Failure>) -> Self {
         Self { entry, result, release: None }
     }
 }
 
 impl App {
     /// Buys in a task of its own: if the client hangs up or the request times out, the purchase must not stop half
-    /// done. Answers as soon as the outcome is known, at most `--db-timeout` after the request arrived. The lock is
+    /// done. Returns as soon as the outcome is known, at most `--db-timeout` after the request arrived. The lock is
     /// released after the answer.
     ///
     /// # Errors
@@ -71,10 +71,11 @@ impl App {
         purchase: Purchase,
         named: Option<&'static Entry>,
         slot: Slot,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<PurchaseAnswer, Failure> {
         let client = self.shared.closing.child_token();
         let _hang_up = client.clone().drop_guard();
-        let (app, call) = (Arc::clone(self), Call::new(purchase, slot.arrived, self.config.db_timeout, client));
+        let call = Call::new(purchase, slot.arrived, self.config.db_timeout, client);
+        let app = Arc::clone(self);
         let (answer, answered) = oneshot::channel();
         let goods_no = call.purchase.cart.numbers();
         // A spawned task has no span, so this span joins the task to the request. Its level is `warn`, because
@@ -95,7 +96,7 @@ impl App {
         call: &Call,
         named: Option<&'static Entry>,
         slot: Slot,
-        answer: oneshot::Sender<Result<Answer, Failure>>,
+        answer: oneshot::Sender<Result<PurchaseAnswer, Failure>>,
     ) {
         let Served { entry, result, release } = self.decide(call, named).await;
         let result = result.map_err(|failure| self.explain(failure));
@@ -203,11 +204,11 @@ impl App {
     }
 
     /// Returns the order under the key of a purchase. Returns `None` without a key or an order.
-    async fn recall(&self, call: &Call) -> Result<Option<Answer>, Failure> {
+    async fn recall(&self, call: &Call) -> Result<Option<PurchaseAnswer>, Failure> {
         let Purchase { cart, key: Some(key) } = &call.purchase else { return Ok(None) };
         match call.wait(call.in_time(Box::pin(self.shared.store.recall(key, cart)))).await?? {
             None => Ok(None),
-            Some(Remembered::Order(order)) => Ok(Some(Answer { order, is_replay: true })),
+            Some(Remembered::Order(order)) => Ok(Some(PurchaseAnswer { order, is_replay: true })),
             Some(Remembered::OtherCart) => {
                 let detail = "another cart was bought under this idempotency key; choose another key";
                 Err(Failure::new(&failure::KEY_REUSED, detail))
@@ -217,9 +218,9 @@ impl App {
 
     /// Makes the answer to a decision. If another purchase under the same key came first, the answer is its order,
     /// even if that order took the last unit.
-    async fn replay(&self, call: &Call, decision: Result<Order, Failure>) -> Result<Answer, Failure> {
+    async fn replay(&self, call: &Call, decision: Result<Order, Failure>) -> Result<PurchaseAnswer, Failure> {
         let failure = match decision {
-            Ok(order) => return Ok(Answer { order, is_replay: false }),
+            Ok(order) => return Ok(PurchaseAnswer { order, is_replay: false }),
             Err(failure) => failure,
         };
         if failure.is(&failure::SOLD_OUT) && self.config.remember_sold_out {
@@ -258,17 +259,17 @@ impl App {
 
     /// Counts and logs a purchase. This happens once for each purchase, when its result is known. The span names the
     /// purchase.
-    fn record(&self, entry: &Entry, result: &Result<Answer, Failure>, call: &Call) {
+    fn record(&self, entry: &Entry, result: &Result<PurchaseAnswer, Failure>, call: &Call) {
         let label = match result {
-            Ok(Answer { is_replay: false, .. }) => SOLD,
-            Ok(Answer { is_replay: true, .. }) => REPEATED,
+            Ok(PurchaseAnswer { is_replay: false, .. }) => SOLD,
+            Ok(PurchaseAnswer { is_replay: true, .. }) => REPEATED,
             // Every kind of failure that can end a purchase has a label. A kind without a label is a defect and
             // counts as one.
             Err(failure) => failure.kind().outcome.or(failure::INTERNAL.outcome).unwrap_or_default(),
         };
-        self.metrics.outcomes(entry.name).record(label, call.began.elapsed());
+        self.metrics.outcomes(entry.name).record(label, call.arrived.elapsed());
         match result {
-            Ok(Answer { order, is_replay }) => {
+            Ok(PurchaseAnswer { order, is_replay }) => {
                 Span::current().record("order_id", order.order_id);
                 debug!(is_replay, "sold");
             }
@@ -277,7 +278,7 @@ impl App {
     }
 }
 
-/// The failure if another purchase under the same key has sold, but its order could not be read.
+/// Returns the failure if another purchase under the same key has sold, but its order could not be read.
 fn twin_sold(cause: Failure) -> Failure {
     let detail = "another request under this idempotency key has bought, and its order could not be read: send the same request \
                   again with the same key";

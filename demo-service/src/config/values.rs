@@ -55,7 +55,7 @@ pub(super) fn key_lifetime(text: &str) -> Result<Duration, &'static str> {
     }
 }
 
-pub(super) fn peers_address(text: &str) -> Result<String, &'static str> {
+pub(super) fn reachable_address(text: &str) -> Result<String, &'static str> {
     let is_address = |authority: &Authority| {
         let host = authority.host().trim_start_matches('[').trim_end_matches(']');
         let is_unspecified = host.parse().is_ok_and(|address: IpAddr| address.is_unspecified());

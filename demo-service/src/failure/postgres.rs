@@ -25,7 +25,7 @@ pub fn has_stale_plan(error: &sqlx::Error) -> bool {
 /// proves nothing.
 ///
 /// 25P03 (idle in transaction for too long) proves it, too. The server ends such a session only while it waits for the next
-/// statement, so it has not begun the commit. The message was sent before the commit, and is read as its answer.
+/// statement, so no commit is under way. The message was sent before the commit, and is read as its answer.
 pub(super) fn refuses_commit(sqlstate: &str) -> bool {
     sqlstate == "25P03" || sqlstate.starts_with("23") || (sqlstate.starts_with("40") && sqlstate != "40003")
 }

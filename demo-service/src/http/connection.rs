@@ -26,9 +26,9 @@ pub(super) enum Phase {
     Working,
     /// The service waits for the body of a request.
     Body,
-    /// The service asks whether its servers answer. Its client gets a refusal if another client needs the place.
+    /// The service asks whether its servers answer. Its client gets a refusal if another client needs the room.
     Asking,
-    /// The answer has begun, and more of it will come.
+    /// A part of the answer was sent, and more of it will come.
     Answering,
 }
 
@@ -49,14 +49,14 @@ enum Ending {
     /// When the client does, or a time limit.
     Open,
     /// As soon as no request is under way.
-    AfterRequest,
-    /// As soon as it waits for its client, because another client needs the place.
+    AfterOpenRequest,
+    /// As soon as it waits for its client, because another client needs the room.
     Now,
 }
 
 /// What can be known of a connection at one instant.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct State {
+pub(super) struct Snapshot {
     pub(super) phase: Phase,
     /// Whether bytes of an answer wait until the client reads.
     pub(super) is_unread: bool,
@@ -68,32 +68,32 @@ pub(super) struct State {
     ending: Ending,
 }
 
-impl State {
-    /// Whether the connection waits for its client.
+impl Snapshot {
+    /// Returns whether the connection waits for its client.
     fn waits(&self) -> bool {
         self.is_unread || matches!(self.phase, Phase::Idle(_) | Phase::Head(_) | Phase::Body)
     }
 
-    /// Whether another client may have the place.
+    /// Returns whether another connection may replace this one.
     fn gives_way(&self) -> bool {
         self.waits() || self.phase == Phase::Asking
     }
 
-    /// Whether an interim answer may be sent. Clients of HTTP/1.0 do not know them.
+    /// Returns whether an interim answer may be sent. Clients of HTTP/1.0 do not know them.
     pub(super) fn takes_interim_answers(&self) -> bool {
         self.is_modern && matches!(self.phase, Phase::Working | Phase::Body | Phase::Asking)
     }
 
-    /// Whether the client has not got all of an answer yet.
+    /// Returns whether the client has not got all of an answer yet.
     pub(super) fn owes_answer(&self) -> bool {
         self.is_unread || matches!(self.phase, Phase::Working | Phase::Body | Phase::Asking | Phase::Answering)
     }
 
-    /// Whether the connection has to end without another byte from its client.
+    /// Returns whether the connection has to end without another byte from its client.
     pub(super) fn is_over(&self) -> bool {
         match self.ending {
             Ending::Open => false,
-            Ending::AfterRequest => !self.is_unread && matches!(self.phase, Phase::Idle(_)),
+            Ending::AfterOpenRequest => !self.is_unread && matches!(self.phase, Phase::Idle(_)),
             Ending::Now => self.waits(),
         }
     }
@@ -104,19 +104,19 @@ impl State {
 pub(super) struct Connection {
     /// The address of the client.
     pub(super) client: IpAddr,
-    state: Mutex<State>,
+    state: Mutex<Snapshot>,
     /// The task that serves the connection.
     task: AtomicWaker,
     /// The request that waits for news of the connection.
     request: AtomicWaker,
-    /// Told whenever a connection of the listener begins to give way.
+    /// Told whenever a connection of the listener starts to give way.
     gives_way: Arc<Notify>,
 }
 
 impl Connection {
     pub(super) fn new(client: IpAddr, gives_way: Arc<Notify>) -> Self {
         let now = Instant::now();
-        let state = State {
+        let state = Snapshot {
             phase: Phase::Idle(now),
             is_unread: false,
             has_ended: false,
@@ -133,11 +133,11 @@ impl Connection {
     }
 
     /// Notes that the service waits for a body, until the guard is dropped.
-    pub(super) fn receive(&self) -> Waiting<'_> {
+    pub(super) fn receive(&self) -> BackToWorking<'_> {
         self.wait_in(Phase::Body)
     }
 
-    /// Notes that the service asks its servers, until another client needs the place.
+    /// Notes that the service asks its servers, until another client needs the room.
     pub(super) async fn ask(&self) {
         let _asking = self.wait_in(Phase::Asking);
         self.until(|state| state.ending == Ending::Now).await;
@@ -148,12 +148,12 @@ impl Connection {
         self.until(|state| state.has_ended).await;
     }
 
-    fn wait_in(&self, phase: Phase) -> Waiting<'_> {
+    fn wait_in(&self, phase: Phase) -> BackToWorking<'_> {
         self.enter(phase);
-        Waiting(self)
+        BackToWorking(self)
     }
 
-    async fn until(&self, has_come: impl Fn(&State) -> bool) {
+    async fn until(&self, has_come: impl Fn(&Snapshot) -> bool) {
         let look = poll_fn(|cx| {
             self.request.register(cx.waker());
             if has_come(&self.state.lock()) { Poll::Ready(()) } else { Poll::Pending }
@@ -165,7 +165,7 @@ impl Connection {
         self.update(|state| state.phase = phase);
     }
 
-    fn update(&self, change: impl FnOnce(&mut State)) {
+    fn update(&self, change: impl FnOnce(&mut Snapshot)) {
         let gives_way = {
             let mut state = self.state.lock();
             change(&mut state);
@@ -177,7 +177,7 @@ impl Connection {
     }
 }
 
-/// What the socket tells and asks.
+/// What the socket says and asks.
 impl Connection {
     /// Notes that bytes have come.
     pub(super) fn hear(&self) {
@@ -202,7 +202,7 @@ impl Connection {
     }
 
     /// Returns the state. The task is woken when the service decides to end the connection after this.
-    pub(super) fn watch(&self, task: &Waker) -> State {
+    pub(super) fn watch(&self, task: &Waker) -> Snapshot {
         self.task.register(task);
         *self.state.lock()
     }
@@ -210,7 +210,7 @@ impl Connection {
 
 /// What the acceptor asks and wants.
 impl Connection {
-    /// Returns the use of the connection if its place may be taken back. A new client may be about to send its request, so it
+    /// Returns the use of the connection if another one may replace it. A new client may be about to send its request, so it
     /// counts as if it had sent something. Otherwise the next connection would always replace it.
     pub(super) fn worth(&self, now: Instant) -> Option<Use> {
         let state = self.state.lock();
@@ -221,7 +221,7 @@ impl Connection {
         (state.ending == Ending::Open && state.gives_way()).then_some(worth)
     }
 
-    /// Whether the connection is about to end.
+    /// Returns whether the connection is about to end.
     pub(super) fn is_over(&self) -> bool {
         let state = self.state.lock();
         state.is_over() || (state.ending == Ending::Now && state.gives_way())
@@ -229,7 +229,7 @@ impl Connection {
 
     /// Ends the connection as soon as no request is under way.
     pub(super) fn end(&self) {
-        self.end_by(Ending::AfterRequest);
+        self.end_by(Ending::AfterOpenRequest);
     }
 
     /// Ends the connection as soon as it gives way.
@@ -248,20 +248,20 @@ impl Connection {
 }
 
 /// Sets the phase back after a wait.
-pub(super) struct Waiting<'a>(&'a Connection);
+pub(super) struct BackToWorking<'a>(&'a Connection);
 
-impl Drop for Waiting<'_> {
+impl Drop for BackToWorking<'_> {
     fn drop(&mut self) {
         self.0.enter(Phase::Working);
     }
 }
 
 /// A request that is being answered. Dropped when its answer has been handed to the socket, or when nobody wants it any more.
-pub(super) struct Request(Arc<Connection>);
+pub(super) struct OpenRequest(Arc<Connection>);
 
-impl Request {
-    /// Begins the work on a request.
-    pub(super) fn begin(connection: &Arc<Connection>, version: Version) -> Self {
+impl OpenRequest {
+    /// Starts the work on a request.
+    pub(super) fn start(connection: &Arc<Connection>, version: Version) -> Self {
         let mut state = connection.state.lock();
         state.phase = Phase::Working;
         state.is_modern = version >= Version::HTTP_11;
@@ -269,7 +269,7 @@ impl Request {
         Self(Arc::clone(connection))
     }
 
-    /// Begins the answer. Returns whether it is the last one of the connection.
+    /// Starts the answer. Returns whether it is the last one of the connection.
     pub(super) fn answer(&self) -> bool {
         let mut state = self.0.state.lock();
         state.phase = Phase::Answering;
@@ -277,7 +277,7 @@ impl Request {
     }
 }
 
-impl Drop for Request {
+impl Drop for OpenRequest {
     fn drop(&mut self) {
         self.0.enter(Phase::Idle(Instant::now()));
     }
@@ -291,7 +291,7 @@ mod tests {
 
     // S66
     #[test]
-    fn a_new_client_keeps_its_place_for_a_moment() {
+    fn a_new_client_is_not_replaced_for_a_moment() {
         let connection = || Connection::new(Ipv4Addr::LOCALHOST.into(), Arc::default());
         let speaking = connection();
         let new = connection();

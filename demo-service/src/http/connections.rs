@@ -1,5 +1,5 @@
-//! The connections of one listener. While all places are taken, a new connection replaces the one that is worth least
-//! to its client.
+//! The connections of one listener. While as many are open as there may be, a new one replaces the one that is worth
+//! least to its client.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -25,7 +25,7 @@ use tokio::time::Instant;
 use tower::Service;
 use tracing::{debug, warn};
 
-use super::connection::{Connection, Request};
+use super::connection::{Connection, OpenRequest};
 use super::rates::client;
 use super::wire::{HEAD_WITHIN, IDLE_WITHIN, Wire};
 use crate::config::Config;
@@ -47,13 +47,13 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    /// Makes the places for the connections of buyers and operators.
+    /// Makes room for the connections of buyers and operators.
     pub(super) fn of_clients(router: Router, config: &Config) -> Self {
         let per_client_max = config.connections_per_client.map(|max| max.get() as usize);
         Self { per_client_max, ..Self::at_most(config.connections_max, router) }
     }
 
-    /// Makes places that one address may have all of.
+    /// Makes room for `max` connections, which may all come from one address.
     pub(super) fn at_most(max: u32, router: Router) -> Self {
         Self {
             router,
@@ -68,18 +68,18 @@ impl Connections {
     /// Accepts connections for ever.
     pub(super) async fn accept_all(&mut self, listener: &TcpListener) {
         loop {
-            let (stream, peer) = accept(listener).await;
-            self.admit(stream, peer).await;
+            let (stream, address) = accept(listener).await;
+            self.admit(stream, address).await;
         }
     }
 
-    /// Accepts the connections that wait, as far as there are places, and closes the listener. Closed before, it would reset
+    /// Accepts the connections that wait, as far as there is room, and closes the listener. Closed before, it would reset
     /// them, and a request may be on its way on each of them.
     pub(super) fn accept_waiting(&mut self, listener: TcpListener) -> io::Result<()> {
         // Tokio's own `accept` knows only of those that were there when it asked the system last.
         let listener = listener.into_std()?;
         loop {
-            let (stream, peer) = match listener.accept() {
+            let (stream, address) = match listener.accept() {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if is_the_clients(&error) => continue,
@@ -89,14 +89,14 @@ impl Connections {
             if self.open.len() >= self.max {
                 return Ok(());
             }
-            self.serve(TcpStream::from_std(stream)?, peer);
+            self.serve(TcpStream::from_std(stream)?, address);
         }
     }
 
-    /// Serves a connection as soon as there is a place for it.
-    pub(super) async fn admit(&mut self, stream: TcpStream, peer: SocketAddr) {
+    /// Serves a connection as soon as there is room for it.
+    pub(super) async fn admit(&mut self, stream: TcpStream, address: SocketAddr) {
         self.forget_ended();
-        let client = client(peer.ip());
+        let client = client(address.ip());
         let of_client = |connection: &Connection| connection.client == client && !connection.is_over();
         if let Some(max) = self.per_client_max
             && self.open.values().filter(|connection| of_client(connection)).count() >= max
@@ -114,7 +114,7 @@ impl Connections {
                 () = self.gives_way.notified() => {}
             }
         }
-        self.serve(stream, peer);
+        self.serve(stream, address);
     }
 
     /// Ends the connection that is worth least among some of those that give way. Returns whether there is one.
@@ -126,14 +126,14 @@ impl Connections {
         least.inspect(|(_, connection)| connection.take_back()).is_some()
     }
 
-    fn serve(&mut self, stream: TcpStream, peer: SocketAddr) {
-        let connection = Arc::new(Connection::new(client(peer.ip()), Arc::clone(&self.gives_way)));
+    fn serve(&mut self, stream: TcpStream, address: SocketAddr) {
+        let connection = Arc::new(Connection::new(client(address.ip()), Arc::clone(&self.gives_way)));
         let wire = Wire::new(stream, Arc::clone(&connection));
         let router = self.router.clone();
         let of_requests = Arc::clone(&connection);
         let service = service_fn(move |mut request: hyper::Request<Incoming>| {
-            let working = Request::begin(&of_requests, request.version());
-            request.extensions_mut().insert(ConnectInfo(peer));
+            let working = OpenRequest::start(&of_requests, request.version());
+            request.extensions_mut().insert(ConnectInfo(address));
             request.extensions_mut().insert(Arc::clone(&of_requests));
             answer(router.clone(), request, working)
         });
@@ -194,7 +194,7 @@ pub(super) async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
 async fn answer(
     mut router: Router,
     request: hyper::Request<Incoming>,
-    working: Request,
+    working: OpenRequest,
 ) -> Result<Response<impl HttpBody<Data = Bytes, Error = axum::Error>>, Infallible> {
     let mut response = router.call(request).await?;
     if working.answer() {
@@ -289,7 +289,7 @@ mod tests {
         }
     }
 
-    /// Goal: an answer that its client does not read does not keep the connection for good. Method: nobody needs the place.
+    /// Goal: an answer that its client does not read does not keep the connection for good. Method: nobody needs the room.
     // S64
     #[tokio::test]
     async fn a_client_that_never_reads_is_cut_off() {

@@ -1,4 +1,4 @@
-//! The limits of a request before its handler: its rate, its slot or place, and the size and time of its body.
+//! The limits of a request before its handler: its rate, its slot or permit, and the size and time of its body.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl Arrived {
 
 /// The state that the requests of buyers share.
 #[derive(Clone)]
-pub(super) struct Slots {
+pub(super) struct BuyerLimits {
     pub(super) app: Arc<App>,
     /// Whether the requests are purchases.
     pub(super) is_buying: bool,
@@ -52,7 +52,7 @@ pub(super) struct Slots {
 
 /// Checks the rates, receives the whole body, then takes a slot.
 pub(super) async fn take_slot(
-    State(Slots { app, is_buying, rates }): State<Slots>,
+    State(BuyerLimits { app, is_buying, rates }): State<BuyerLimits>,
     request: Request,
     next: Next,
 ) -> Result<Response, Failure> {
@@ -76,35 +76,36 @@ pub(super) async fn take_slot(
     Ok(response)
 }
 
-/// Whether an answer with this status is one to a purchase that could have sold. A SKU that is sold out has its own status.
+/// Returns whether an answer with this status is one to a purchase that could have sold. A SKU that is sold out has its own
+/// status.
 fn is_a_buyers(status: StatusCode) -> bool {
     !status.is_client_error() || status == failure::SOLD_OUT.status
 }
 
 /// The state that the requests of operators for one thing share.
 #[derive(Clone)]
-pub(super) struct Desk {
+pub(super) struct OperatorLimit {
     app: Arc<App>,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
-impl Desk {
+impl OperatorLimit {
     pub(super) fn new(app: &Arc<App>) -> Self {
-        Self { app: Arc::clone(app), places: Arc::new(Semaphore::new(OPERATION_MAX)) }
+        Self { app: Arc::clone(app), permits: Arc::new(Semaphore::new(OPERATION_MAX)) }
     }
 }
 
-/// Takes one of the places of a desk.
-pub(super) async fn take_place(
-    State(Desk { app, places }): State<Desk>,
+/// Takes a permit for the request of an operator, or refuses the request.
+pub(super) async fn admit_operator(
+    State(OperatorLimit { app, permits }): State<OperatorLimit>,
     request: Request,
     next: Next,
 ) -> Result<Response, Failure> {
-    let Ok(_place) = places.try_acquire() else { return Err(shed(&app)) };
+    let Ok(_permit) = permits.try_acquire() else { return Err(shed(&app)) };
     Ok(next.run(request).await)
 }
 
-/// Answers a question to the servers, unless another client needs the place of the connection meanwhile.
+/// Answers a question to the servers, unless another client needs the room of the connection meanwhile.
 pub(super) async fn give_way(State(app): State<Arc<App>>, request: Request, next: Next) -> Result<Response, Failure> {
     let Some(connection) = connection(&request).cloned() else { return Ok(next.run(request).await) };
     tokio::select! {
@@ -133,7 +134,8 @@ async fn receive(request: Request, http_timeout: Duration) -> Result<Request, Fa
     if request.body().is_end_stream() {
         return Ok(request);
     }
-    let (arrived, within) = (Arrived::of(&request), BODY_WITHIN.min(http_timeout));
+    let within = BODY_WITHIN.min(http_timeout);
+    let until = Arrived::of(&request) + within;
     let connection = connection(&request).cloned();
     let _receiving = connection.as_deref().map(Connection::receive);
     let ended = async {
@@ -143,9 +145,8 @@ async fn receive(request: Request, http_timeout: Duration) -> Result<Request, Fa
         }
     };
     let (head, body) = request.into_parts();
-    let oversized = || Failure::of(&failure::OVERSIZED_BODY);
     if body.size_hint().lower() > BODY_BYTES_MAX as u64 {
-        return Err(oversized());
+        return Err(Failure::of(&failure::OVERSIZED_BODY));
     }
     let received = async {
         tokio::select! {
@@ -156,14 +157,14 @@ async fn receive(request: Request, http_timeout: Duration) -> Result<Request, Fa
     };
     // The deadline of the answer may be the same instant. The inner timer is polled first, so the failure is
     // `BODY_TIMEOUT`.
-    let received = timeout_at(arrived + within, received).await;
+    let received = timeout_at(until, received).await;
     let received = received.map_err(|_| {
         let detail = format!("the body did not arrive whole within {within:?}; nothing was written");
         Failure::new(&failure::BODY_TIMEOUT, detail)
     })?;
     let bytes = received.map_err(|error| {
         if error.is::<LengthLimitError>() {
-            oversized()
+            Failure::of(&failure::OVERSIZED_BODY)
         } else {
             Failure::new(&failure::MALFORMED_BODY, "the body could not be read to its end; nothing was written")
         }
@@ -171,11 +172,7 @@ async fn receive(request: Request, http_timeout: Duration) -> Result<Request, Fa
     Ok(Request::from_parts(head, Body::from(bytes.to_bytes())))
 }
 
-fn overloaded() -> Failure {
-    Failure::of(&failure::OVERLOADED)
-}
-
 fn shed(app: &App) -> Failure {
     app.metrics.count_shed();
-    overloaded()
+    Failure::of(&failure::OVERLOADED)
 }

@@ -3,17 +3,16 @@
 use program::raise_file_limit;
 use tracing::warn;
 
-use super::peers::strangers::STRANGERS_MAX;
+use super::instances::strangers::STRANGERS_MAX;
 use crate::config::Config;
-use crate::peers;
+use crate::instances;
 use crate::setup_error::SetupError;
 
 /// Connections of the store beyond `--db-connections`: one for probes, and one for the question whether a commit is
 /// over.
 const DB_CONNECTIONS_ASIDE: u64 = 2;
 
-/// Open files for everything else: standard streams, the runtime, listeners, a connection that waits for its place,
-/// reconnects.
+/// Open files for everything else: standard streams, the runtime, listeners, a connection that waits for room, reconnects.
 const SPARE: u64 = 64;
 
 /// The fewest client connections of a listener that are worth a start, unless fewer were asked for.
@@ -50,7 +49,7 @@ fn listeners(config: &Config) -> u64 {
 
 /// Returns how many open files the service needs beside those of its client connections.
 fn others(config: &Config) -> u64 {
-    let with_instances = if config.hands_over() { STRANGERS_MAX + peers::CONNECTIONS_MAX } else { 0 };
+    let with_instances = if config.hands_over() { STRANGERS_MAX + instances::CONNECTIONS_MAX } else { 0 };
     let with_servers = u64::from(config.db_connections) + DB_CONNECTIONS_ASIDE + u64::from(config.zk_sessions);
     with_servers + with_instances as u64 + SPARE
 }
@@ -64,7 +63,7 @@ fn connections_within(limit: u64, asked: u32, listeners: u64, others: u64) -> Re
     if used < fewest { Err(others + listeners * u64::from(fewest)) } else { Ok(used) }
 }
 
-/// Returns how many connections of a listener buyers at work may have. No place is taken back from them.
+/// Returns how many connections of a listener buyers at work may have. No other connection replaces these.
 fn at_work_max(connections_max: u32) -> u32 {
     (connections_max - LEFT_TO_OTHERS.min(connections_max.div_ceil(4))).max(1)
 }

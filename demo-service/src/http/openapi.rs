@@ -32,7 +32,7 @@ first. An unknown path is answered with 404, and a method that is not listed her
 
 Every answer has an `x-request-id`: the value in the request if it has 1 to 128 visible ASCII characters, else a new UUID.";
 
-/// A document without operations.
+/// Returns a document without operations.
 pub fn base() -> OpenApi {
     let tags = [
         ("goods", "What is sold, and how."),
@@ -55,7 +55,9 @@ pub fn base() -> OpenApi {
 /// has administration, adds its security scheme. Removes links to operations that the listener does not have, unused
 /// tags, and refusals for a rate if there is none.
 pub fn complete(mut document: OpenApi, config: &Config) -> OpenApi {
-    let (mut ids, mut tags, mut is_administered) = (BTreeSet::new(), BTreeSet::new(), false);
+    let mut ids = BTreeSet::new();
+    let mut tags = BTreeSet::new();
+    let mut is_administered = false;
     for operation in document.paths.paths.values_mut().flat_map(operations) {
         ids.extend(operation.operation_id.clone());
         tags.extend(operation.tags.clone().unwrap_or_default());

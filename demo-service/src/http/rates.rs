@@ -37,9 +37,9 @@ impl Rates {
     /// client only.
     pub(super) fn check(&self, request: &Request) -> Result<(), Failure> {
         if let Some(rate) = &self.per_client {
-            let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
-            let ConnectInfo(peer) = peer.expect("BUG: a connection has the address of its client");
-            rate.check(&client(peer.ip()), "--rate-per-client", "client")?;
+            let address = request.extensions().get::<ConnectInfo<SocketAddr>>();
+            let ConnectInfo(address) = address.expect("BUG: a connection has the address of its client");
+            rate.check(&client(address.ip()), "--rate-per-client", "client")?;
         }
         if let Some(rate) = &self.per_key
             && let Ok(key) = orders::key_of(request.headers())
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_network_of_ipv6_is_one_client_and_a_mapped_address_is_that_of_ipv4() {
+    fn a_network_of_ipv6_is_one_client_and_so_is_a_mapped_address() {
         let client = |text: &str| client(text.parse().unwrap());
         assert_eq!(client("2001:db8::1"), client("2001:db8::ffff:0:0:2"));
         assert_ne!(client("2001:db8::1"), client("2001:db8:0:1::1"));

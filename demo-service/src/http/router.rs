@@ -19,7 +19,7 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouterExt};
 use utoipa_axum::routes;
 
 use super::audience::Audience;
-use super::limits::{Arrived, Desk, Slots, give_way, receive_body, take_place, take_slot};
+use super::limits::{Arrived, BuyerLimits, OperatorLimit, admit_operator, give_way, receive_body, take_slot};
 use super::openapi;
 use super::problem;
 use super::rates::Rates;
@@ -33,16 +33,17 @@ use crate::sale::IdempotencyKey;
 /// Makes the routes of one instance for an audience.
 pub fn router(app: Arc<App>, audience: Audience) -> Router {
     // A request over the limit is refused before it waits for a lock or a connection. Probes stay answered.
-    let slots = |is_buying, rates| from_fn_with_state(Slots { app: Arc::clone(&app), is_buying, rates }, take_slot);
+    let slots =
+        |is_buying, rates| from_fn_with_state(BuyerLimits { app: Arc::clone(&app), is_buying, rates }, take_slot);
     let rates = Rates::of(&app.config, app.metrics.rate_limited()).map(Arc::new);
     let buying = slots(true, rates);
     let looking = slots(false, None);
     let administration = ServiceBuilder::new()
         .layer(from_fn_with_state(Arc::clone(&app), admin::authorize))
-        .layer(from_fn_with_state(Desk::new(&app), take_place))
+        .layer(from_fn_with_state(OperatorLimit::new(&app), admit_operator))
         .layer(from_fn_with_state(Arc::clone(&app), receive_body));
-    // Metrics need no body. A client that does not send its body would keep a place.
-    let metrics = from_fn_with_state(Desk::new(&app), take_place);
+    // Metrics need no body. A client that does not send its body would keep a permit.
+    let metrics = from_fn_with_state(OperatorLimit::new(&app), admit_operator);
     let asking = from_fn_with_state(Arc::clone(&app), give_way);
     let enclosed = |group: Group, handlers: Handlers| match group {
         Group::Buying => handlers.route_layer(buying.clone()),
@@ -54,9 +55,9 @@ pub fn router(app: Arc<App>, audience: Audience) -> Router {
     let operations = operations(audience, app.config.admin_token.is_some(), enclosed);
     let (routes, document) = operations.split_for_parts();
     let contract = Contract(openapi::to_json(&openapi::complete(document, &app.config)).into());
-    let within = app.config.http_timeout;
+    let http_timeout = app.config.http_timeout;
     let routes = if audience == Audience::Operators { routes } else { routes.merge(contract::page()) };
-    enclose(routes.with_state(app), audience, contract, within)
+    enclose(routes.with_state(app), audience, contract, http_timeout)
 }
 
 /// Puts the layers around every route, from the outermost to the innermost. The layers are one stack: if they were
@@ -87,9 +88,9 @@ enum Group {
     Buying,
     /// Looks, limited by slots.
     Looking,
-    /// Administration, limited by places of its own. It needs the token.
+    /// Administration, limited by permits of its own. It needs the token.
     Administration,
-    /// Metrics, limited by places of their own.
+    /// Metrics, limited by permits of their own.
     Metrics,
     /// The probe that asks the servers. Its connection gives way to others.
     Asking,
@@ -141,7 +142,7 @@ async fn check_host(request: Request, next: Next) -> Result<Response, Failure> {
     Ok(next.run(request).await)
 }
 
-/// Gives the inner layers the id and the arrival of the request. Waits for their answer, at most `within`.
+/// Tells the inner layers the id and the arrival of the request. Waits for their answer, at most `within`.
 async fn answer_in_time(State(within): State<Duration>, mut request: Request, next: Next) -> Response {
     let arrived = Instant::now();
     request.extensions_mut().insert(Arrived(arrived));
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_that_takes_too_long_is_answered_with_a_way_to_repeat_it() {
+    async fn a_request_that_takes_too_long_is_told_how_to_ask_again() {
         let routes = Router::new().route("/", get(pending::<()>));
         let (status, problem) = refusal(routes, Duration::from_millis(10)).await;
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
@@ -228,7 +229,7 @@ mod tests {
         assert!(detail.contains("within 10ms") && detail.contains("Idempotency-Key, a-key"), "{detail}");
     }
 
-    /// The document of a listener of a service with these options.
+    /// Returns the document of a listener of a service with these options.
     fn document(audience: Audience, is_administered: bool, options: &[&str]) -> Value {
         let words = ["demo-service", "--database-url", "postgres://localhost/lab", "--zookeeper", "localhost:2181"];
         let config = Config::parse_from_env(words.iter().chain(options).map(OsString::from)).unwrap();

@@ -46,7 +46,7 @@ impl IntoParams for GoodsNoInPath {
     }
 }
 
-/// A parameter of a path that is a positive number.
+/// Describes a parameter of a path that is a positive number.
 fn number_in_path(name: &str, description: &str) -> Parameter {
     let schema = ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1)).maximum(Some(i64::MAX));
     Parameter::builder()

@@ -18,7 +18,7 @@ use tracing::{debug, info, warn};
 use super::audience::Audience;
 use super::connections::Connections;
 use super::router::router;
-use super::{open_files, peers};
+use super::{instances, open_files};
 use crate::app::App;
 use crate::config::Config;
 use crate::setup_error::SetupError;
@@ -39,7 +39,7 @@ const BACKLOG: u32 = 65_535;
 pub struct Server {
     main: Listener,
     operators: Option<Listener>,
-    peers: Option<Listener>,
+    instances: Option<Listener>,
     app: Arc<App>,
 }
 
@@ -64,17 +64,18 @@ impl Server {
         let operators = config.operators_listen;
         let operators = operators.map(|address| Listener::bind(address, "--operators-listen (OPERATORS_LISTEN)"));
         let operators = operators.transpose()?;
-        let peers = config.hands_over().then(|| Listener::bind(config.peers_listen, "--peers-listen (PEERS_LISTEN)"));
-        let peers = peers.transpose()?;
-        if let Some(listener) = &peers {
-            config.peers_address.get_or_insert_with(|| listener.address.to_string());
+        let instances =
+            config.hands_over().then(|| Listener::bind(config.instances_listen, "--peers-listen (PEERS_LISTEN)"));
+        let instances = instances.transpose()?;
+        if let Some(listener) = &instances {
+            config.instances_address.get_or_insert_with(|| listener.address.to_string());
         }
         let app = Arc::new(App::open(config).await?);
         let Config { instance, strategy, zk_sessions, .. } = &app.config;
         let operators_address = operators.as_ref().map(|listener| listener.address);
-        let peers_address = peers.as_ref().map(|_| &app.shared.hand_over.address.at);
+        let peers_address = instances.as_ref().map(|_| &app.shared.hand_over.address.at);
         info!(address = %main.address, ?operators_address, peers_address, instance, strategy = strategy.name, zk_sessions, "ready");
-        Ok(Self { main, operators, peers, app })
+        Ok(Self { main, operators, instances, app })
     }
 
     /// Returns the address of the main listener. If port 0 was asked for, it has the real port.
@@ -98,15 +99,15 @@ impl Server {
     /// # Cancel safety
     /// Dropped, connections are cut. Purchases in progress run to their end.
     pub async fn serve(self, shutdown: impl Future<Output = ()>) {
-        let Self { main, operators, peers, app } = self;
+        let Self { main, operators, instances, app } = self;
         let ended = CancellationToken::new();
         // The others are served to the very end. While this instance shuts down, they learn that it owns nothing any more.
-        let of_peers = peers.map(|listener| {
-            AbortOnDropHandle::new(tokio::spawn(peers::serve(listener.socket, Arc::clone(&app), ended.clone())))
+        let of_instances = instances.map(|listener| {
+            AbortOnDropHandle::new(tokio::spawn(instances::serve(listener.socket, Arc::clone(&app), ended.clone())))
         });
         if serve_clients(main, operators, app, shutdown).await {
             ended.cancel();
-            if let Some(Err(error)) = OptionFuture::from(of_peers).await {
+            if let Some(Err(error)) = OptionFuture::from(of_instances).await {
                 warn!(%error, "the listener for the other instances failed");
             }
             info!("stopped");
@@ -114,8 +115,8 @@ impl Server {
     }
 }
 
-/// Serves buyers and operators until `shutdown` resolves. Then it finishes what has begun, and closes the ZooKeeper sessions
-/// and the database connections. Returns `false` if a purchase is still under way: then it closes neither.
+/// Serves buyers and operators until `shutdown` resolves. Then it finishes the purchases in progress, and closes the ZooKeeper
+/// sessions and the database connections. Returns `false` if a purchase is still under way: then it closes neither.
 async fn serve_clients(
     main: Listener,
     operators: Option<Listener>,
@@ -191,8 +192,8 @@ mod tests {
 
     use super::*;
 
-    /// The number of clients that come at the same instant in the classic demo. If the system lets fewer wait, that
-    /// number.
+    /// Returns the number of clients that come at the same instant in the classic demo. If the system lets fewer wait, returns
+    /// that number.
     fn crowd() -> usize {
         let allowed = std::fs::read_to_string("/proc/sys/net/core/somaxconn").ok();
         allowed.and_then(|allowed| allowed.trim().parse().ok()).unwrap_or(128).min(1500)
@@ -206,8 +207,9 @@ mod tests {
         let mut connected = Vec::new();
         for number in 0..crowd() {
             // A handshake that is dropped would be repeated after a second, and dropped again.
-            let stream = timeout(Duration::from_secs(30), TcpStream::connect(address)).await;
-            let stream = stream.unwrap_or_else(|_| panic!("connection {number} has no place in the queue"));
+            let connected_in_time = timeout(Duration::from_secs(30), TcpStream::connect(address)).await;
+            let stream =
+                connected_in_time.unwrap_or_else(|_| panic!("connection {number} is not accepted by the system"));
             connected.push(stream.unwrap());
         }
         for _ in &connected {

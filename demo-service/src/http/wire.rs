@@ -18,7 +18,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::{Sleep, sleep};
 use tokio_io_timeout::TimeoutWriter;
 
-use super::connection::{Connection, Phase, State};
+use super::connection::{Connection, Phase, Snapshot};
 
 /// The time limit for the head of a request, from its first byte on.
 pub(super) const HEAD_WITHIN: Duration = Duration::from_secs(10);
@@ -26,7 +26,7 @@ pub(super) const HEAD_WITHIN: Duration = Duration::from_secs(10);
 /// How long a connection is kept without a request. A request that is on its way when the service closes the connection is not
 /// answered, so the client should be the one that closes it. Usual clients and proxies close it after 5 to 350 s: reqwest and Go
 /// after 90 s, nginx and AWS after 60 s, JMeter at the latest after 60 s. Google's load balancers close it after 600 s, and
-/// Google asks for 620 s behind them. A longer time costs no buyer a place: idle connections give way to new ones.
+/// Google asks for 620 s behind them. A longer time keeps no buyer out: idle connections give way to new ones.
 pub(super) const IDLE_WITHIN: Duration = Duration::from_secs(620);
 
 /// How long a client may leave bytes of its answer unread.
@@ -65,14 +65,16 @@ impl Wire {
         }
     }
 
-    /// Called when the client ends its side. Returns an end if that ends the connection.
+    /// Notes that the client has ended its side. Returns an end if that ends the connection.
     fn hear_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.connection.hear_end();
         let state = self.connection.watch(cx.waker());
         if state.takes_interim_answers() {
             match self.writer.get_ref().as_ref().try_write(INTERIM_ANSWER) {
                 Ok(length) if length == INTERIM_ANSWER.len() => {}
+                // The client has not read what was sent before, so the system will find out whether it is gone.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                // No answer can follow a part of an interim one.
                 Ok(_) | Err(_) => return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
             }
         } else if !state.is_unread {
@@ -85,7 +87,7 @@ impl Wire {
         self.poll_end(cx)
     }
 
-    /// Called when there is nothing to read. Returns an end or an error if the connection is over.
+    /// Waits while there is nothing to read. Returns an end or an error if the connection is over.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let state = self.connection.watch(cx.waker());
         if state.is_over() {
@@ -111,7 +113,7 @@ impl Wire {
     }
 
     /// Ends the connection, unless a request has come that the runtime has not reported yet. It will, and wake the task.
-    fn poll_last_look(&self, state: &State) -> Poll<io::Result<()>> {
+    fn poll_last_look(&self, state: &Snapshot) -> Poll<io::Result<()>> {
         let has_input = |reader: &OwnedReadHalf| {
             let again = reader.as_ref().as_fd().try_clone_to_owned().map(net::TcpStream::from);
             again.and_then(|stream| stream.peek(&mut [0])).is_ok_and(|length| length > 0)
@@ -120,7 +122,7 @@ impl Wire {
         if is_idle && self.reader.as_ref().is_some_and(has_input) { Poll::Pending } else { Poll::Ready(Ok(())) }
     }
 
-    /// Notes whether the client reads. Ends the connection if its place is needed and the client does not read.
+    /// Notes whether the client reads. Ends the connection if its room is needed and the client does not read.
     fn note_write<T>(&mut self, task: &Waker, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if self.is_unread != written.is_pending() {
             self.is_unread = written.is_pending();

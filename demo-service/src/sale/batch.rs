@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn two_equal_keys_in_one_batch_are_one_sale_and_a_refusal_uses_no_key() {
+    fn equal_keys_in_a_batch_sell_once_and_a_refusal_uses_no_key() {
         let keys: Vec<IdempotencyKey> = ["a", "b", "old"].map(|key| key.parse().unwrap()).into();
         let [a, b, old] = [Some(&keys[0]), Some(&keys[1]), Some(&keys[2])];
         let wishes = [wish(2, a), wish(2, a), wish(9, b), wish(1, b), wish(1, old), wish(1, None)];
@@ -91,7 +91,7 @@ mod tests {
     proptest! {
         // S37
         #[test]
-        fn a_batch_sells_what_its_purchases_would_have_bought_one_by_one(
+        fn a_batch_sells_what_its_purchases_would_buy_one_by_one(
             stock in 0..200_i64,
             wanted in prop::collection::vec(1..20_i64, 0..100),
         ) {

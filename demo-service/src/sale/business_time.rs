@@ -44,7 +44,8 @@ impl FromStr for BusinessTime {
         match text.split_once("..") {
             None => duration(text).map(|fixed| Self { min: fixed, max: fixed }),
             Some((min, max)) => {
-                let (min, max) = (duration(min)?, duration(max)?);
+                let min = duration(min)?;
+                let max = duration(max)?;
                 if min > max { Err(InvalidBusinessTime::Reversed { min, max }) } else { Ok(Self { min, max }) }
             }
         }

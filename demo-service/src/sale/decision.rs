@@ -18,7 +18,7 @@ pub struct Level {
 }
 
 impl Level {
-    /// The level after a write that leaves `on_hand` units.
+    /// Returns the level after a write that leaves `on_hand` units.
     pub fn after(self, on_hand: i64) -> Self {
         Self { on_hand, ..self }
     }
@@ -113,7 +113,8 @@ mod tests {
             stock in 0..200_i64,
             buyers in prop::collection::vec(1..20_i64, 0..100),
         ) {
-            let (mut on_hand, mut sold) = (stock, 0);
+            let mut on_hand = stock;
+            let mut sold = 0;
             for units in buyers {
                 if let Some(remaining) = remaining_after(on_hand, Quantity::new(units).unwrap()) {
                     sold += units;

@@ -59,7 +59,7 @@ impl Quantity {
         (units > 0).then_some(Self(units))
     }
 
-    /// The number of units.
+    /// Returns the number of units.
     pub fn get(self) -> i64 {
         self.0
     }
@@ -75,7 +75,7 @@ impl Stock {
         (units >= 0).then_some(Self(units))
     }
 
-    /// The number of units.
+    /// Returns the number of units.
     pub fn get(self) -> i64 {
         self.0
     }

@@ -22,7 +22,7 @@ pub struct Cart {
 
 /// The order in which the locks of a cart are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum LockOrder {
+pub enum LockSequence {
     /// By SKU number, so that no two carts can wait for each other.
     Canonical,
     /// As the buyer gave them: carts that cross wait for each other until the deadline for the lock.
@@ -33,12 +33,12 @@ impl Cart {
     /// Upper bound of the lines of a cart. Each line may need a lock, for which other buyers wait meanwhile.
     pub const LINES_MAX: usize = 20;
 
-    /// A cart of one SKU.
+    /// Makes a cart of one SKU.
     pub fn of_one(goods_no: GoodsNo, quantity: Quantity) -> Self {
         Self { lines: Box::new([Line { goods_no, quantity }]) }
     }
 
-    /// A cart of these lines.
+    /// Makes a cart of these lines.
     ///
     /// # Errors
     /// An [`InvalidCart`] if there is no line, if there are too many lines, or if two lines have the same SKU.
@@ -47,34 +47,34 @@ impl Cart {
             return Err(InvalidCart::Lines(lines.len()));
         }
         let cart = Self { lines: lines.into() };
-        let sorted = cart.in_order(LockOrder::Canonical);
+        let sorted = cart.in_order(LockSequence::Canonical);
         match sorted.windows(2).find(|pair| pair[0].goods_no == pair[1].goods_no) {
             Some(pair) => Err(InvalidCart::Repeated(pair[0].goods_no)),
             None => Ok(cart),
         }
     }
 
-    /// The lines, as they were given.
+    /// Returns the lines, as they were given.
     pub fn lines(&self) -> &[Line] {
         &self.lines
     }
 
-    /// The SKUs, as they were given.
+    /// Returns the SKUs, as they were given.
     pub fn numbers(&self) -> Vec<i64> {
         self.lines.iter().map(|line| line.goods_no.get()).collect()
     }
 
     /// Returns the lines in this order.
-    pub fn in_order(&self, order: LockOrder) -> Vec<Line> {
+    pub fn in_order(&self, order: LockSequence) -> Vec<Line> {
         let mut lines = self.lines.to_vec();
-        if order == LockOrder::Canonical {
+        if order == LockSequence::Canonical {
             lines.sort_unstable_by_key(|line| line.goods_no);
         }
         lines
     }
 
-    /// The SKUs, in that order.
-    pub fn goods_in_order(&self, order: LockOrder) -> Vec<GoodsNo> {
+    /// Returns the SKUs, in that order.
+    pub fn goods_in_order(&self, order: LockSequence) -> Vec<GoodsNo> {
         self.in_order(order).into_iter().map(|line| line.goods_no).collect()
     }
 }
@@ -101,7 +101,7 @@ impl IdempotencyKey {
     /// The regular expression of a header with a key: the key, with or without quotes.
     pub const PATTERN: &str = r#"^("[!#-~]{1,255}"|[!#-~]{1,255})$"#;
 
-    /// The key as it was given.
+    /// Returns the key as it was given.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -141,7 +141,7 @@ pub struct Purchase {
 }
 
 impl Purchase {
-    /// A purchase of one SKU, without a key.
+    /// Makes a purchase of one SKU, without a key.
     pub fn of_one(goods_no: GoodsNo, quantity: Quantity) -> Self {
         Self { cart: Cart::of_one(goods_no, quantity), key: None }
     }
@@ -169,8 +169,8 @@ mod tests {
     fn the_canonical_order_is_that_of_the_numbers() {
         let given = vec![line("10", 1), line("9", 2), line("100", 3)];
         let cart = Cart::new(given.clone()).unwrap();
-        assert_eq!(cart.in_order(LockOrder::Given), given);
-        assert_eq!(cart.in_order(LockOrder::Canonical), [line("9", 2), line("10", 1), line("100", 3)]);
+        assert_eq!(cart.in_order(LockSequence::Given), given);
+        assert_eq!(cart.in_order(LockSequence::Canonical), [line("9", 2), line("10", 1), line("100", 3)]);
         assert_eq!(cart.lines(), given);
     }
 

@@ -39,14 +39,14 @@ pub struct BatchWrite<'a> {
     /// The fence of the batch, if it has one. Then the row is written only if it still has this fence.
     pub fence: Option<Fence>,
     /// What was sold, in the order of the decisions.
-    pub lines: &'a [BatchLine<'a>],
+    pub orders: &'a [BatchOrder<'a>],
     /// The deadline of the wait for the row. The wait for a key has a short limit of its own.
     pub until: Instant,
 }
 
 /// One order of a batch.
 #[derive(Debug, Clone, Copy)]
-pub struct BatchLine<'a> {
+pub struct BatchOrder<'a> {
     /// How many units were sold.
     pub quantity: i64,
     /// Units left after it.
@@ -71,8 +71,8 @@ impl Transaction {
         Ok(self.heard(known)?.into_iter().collect())
     }
 
-    /// Takes the units of all lines from the stock, and writes their orders and keys. Returns the orders in the order of
-    /// the lines, of which there is at least one. The caller has locked the row, or read it under the fence. A stock that
+    /// Takes the units of all orders from the stock, and writes the orders and keys. Returns the orders as they were given.
+    /// There is at least one. The caller has locked the row, or read it under the fence. A stock that
     /// was read under the fence may be wrong by now, if the database was restored or somebody has changed the row by hand.
     ///
     /// # Errors
@@ -81,14 +81,14 @@ impl Transaction {
     /// [`FENCED`](failure::FENCED) if a later holder came first, and [`SALE_RESTARTED`](failure::SALE_RESTARTED) if the
     /// row has another sale or stock. In all of these cases the caller must roll back. Otherwise as [`Failure::of_database`].
     pub async fn write_batch(&mut self, batch: BatchWrite<'_>) -> Result<Vec<WrittenOrder>, Failure> {
-        fn column<'a, T>(batch: BatchWrite<'a>, value: impl Fn(&BatchLine<'a>) -> T) -> Vec<T> {
-            batch.lines.iter().map(value).collect()
+        fn column<'a, T>(batch: BatchWrite<'a>, value: impl Fn(&BatchOrder<'a>) -> T) -> Vec<T> {
+            batch.orders.iter().map(value).collect()
         }
         // The row is taken first, under its own time limit. All that follows reads from it, so the row is locked when the
         // limit for the keys is set. Identity values grow in the order of the rows of an `insert ... select ... order by`.
-        // That joins the orders to the lines. The keys are written in their own order, so that two batches cannot wait for
+        // That joins the orders to their lines. The keys are written in their own order, so that two batches cannot wait for
         // each other's.
-        let key_wait_ms = if batch.lines.len() > 1 { SHARED_KEY_WAIT_MS } else { KEY_WAIT_MS };
+        let key_wait_ms = if batch.orders.len() > 1 { SHARED_KEY_WAIT_MS } else { KEY_WAIT_MS };
         let rows = sqlx::query!(
             r#"with bounded as materialized (
                    select set_config('lock_timeout', $15::integer::text, true),
@@ -121,10 +121,10 @@ impl Transaction {
             batch.sale,
             batch.strategy,
             batch.instance,
-            &column(batch, |line| line.quantity),
-            &column(batch, |line| line.remaining),
-            &column(batch, |line| line.key.map(IdempotencyKey::as_str)) as _,
-            &column(batch, |line| line.key.map(|_| cart_json(line.cart))) as _,
+            &column(batch, |order| order.quantity),
+            &column(batch, |order| order.remaining),
+            &column(batch, |order| order.key.map(IdempotencyKey::as_str)) as _,
+            &column(batch, |order| order.key.map(|_| cart_json(order.cart))) as _,
             key_wait_ms,
             batch.guard,
             batch.fence.map(|fence| fence.token.number),
@@ -132,7 +132,7 @@ impl Transaction {
             IDLE_MS,
             batch.fence.map(|fence| fence.hold),
             left_ms(batch.until).max(KEY_WAIT_MS),
-            batch.lines.last().map(|line| line.remaining),
+            batch.orders.last().map(|order| order.remaining),
             batch.on_hand,
         );
         let rows = rows.fetch_all(self.connection()).await;
@@ -144,8 +144,8 @@ impl Transaction {
             let is_fenced = self.is_fenced(batch).await?;
             return Err(if is_fenced { Failure::fenced() } else { Failure::of(&failure::SALE_RESTARTED) });
         }
-        let order = |(order_id, transaction)| WrittenOrder { order_id, transaction: TransactionId::new(transaction) };
-        Ok(rows.into_iter().map(|row| order((row.order_id, row.transaction))).collect())
+        let order = |order_id, number| WrittenOrder { order_id, transaction: TransactionId::new(number) };
+        Ok(rows.into_iter().map(|row| order(row.order_id, row.transaction)).collect())
     }
 
     /// Returns whether the sale of a batch goes on under another fence.

@@ -1,4 +1,4 @@
-//! Connections to Postgres.
+//! ConnectionPool to Postgres.
 //!
 //! A network may fail silently: packets vanish, and nobody gets an error. So a connection is used again only if every
 //! statement on it was answered. If a statement is given up, because the client hung up or a time limit was over, its
@@ -7,9 +7,9 @@
 //! The same network has most likely failed them, too.
 //!
 //! If the server has no connection left, the pool does not grow, and its callers share the connections that it has
-//! ([`places`](super::places)).
+//! ([`connection_permits`](super::connection_permits)).
 //!
-//! The pools of a store share the time of the last answer, because one answer on any connection shows that the
+//! The pools of a store share the time of the last reply, because one reply on any connection shows that the
 //! database is alive.
 
 use std::sync::Arc;
@@ -23,9 +23,9 @@ use sqlx::postgres::{PgConnectOptions, PgConnection};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{timeout, timeout_at};
 
+use super::connection_permits::ConnectionPermits;
 use super::ensemble::{self, Ensemble};
-use super::places::Places;
-use super::settings::Settings;
+use super::settings::ConnectionSettings;
 use crate::failure::{Failure, has_stale_plan, is_full};
 
 /// A connection that was silent for this long is pinged before it is used. A ping before every use would add a round
@@ -38,22 +38,22 @@ const PING_WITHIN: Duration = Duration::from_secs(1);
 /// The time limit for a connect of a purchase. A handshake that takes longer is most likely lost.
 pub(super) const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 
-/// When the database last answered, on any connection. An SQL error is an answer.
-pub(super) type LastAnswer = Arc<Mutex<Instant>>;
+/// When the database last replied, on any connection. An SQL error is a reply.
+pub(super) type LastReply = Arc<Mutex<Instant>>;
 
 /// A pool of connections.
 #[derive(Clone)]
-pub(super) struct Connections {
-    pool: Pool<Server>,
-    places: Arc<Places>,
+pub(super) struct ConnectionPool {
+    pool: Pool<ConnectionManager>,
+    permits: Arc<ConnectionPermits>,
     /// The time limit of the wait for a connection.
     within: Duration,
     doubts: Arc<Mutex<Doubts>>,
 }
 
 /// One connection of a pool. Its drop gives it back to the pool, or closes it if a statement on it was not answered.
-pub(super) struct Connection {
-    link: Option<Object<Server>>,
+pub(super) struct PooledConnection {
+    link: Option<Object<ConnectionManager>>,
     is_settled: bool,
     /// Whether the last statement has no answer yet.
     is_asked: bool,
@@ -61,16 +61,16 @@ pub(super) struct Connection {
     is_spent: bool,
     doubts: Arc<Mutex<Doubts>>,
     // Dropped after the link is back in the pool.
-    _place: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 /// Opens the connections of a pool, and checks them before they are used again.
-pub(super) struct Server {
+pub(super) struct ConnectionManager {
     options: PgConnectOptions,
-    settings: Settings,
+    settings: ConnectionSettings,
     ensemble: Arc<Ensemble>,
     doubts: Arc<Mutex<Doubts>>,
-    last_answer: LastAnswer,
+    last_reply: LastReply,
 }
 
 /// An open connection.
@@ -78,7 +78,7 @@ pub(super) struct Link {
     connection: PgConnection,
     /// When the last answer came.
     heard: Instant,
-    last_answer: LastAnswer,
+    last_reply: LastReply,
 }
 
 impl Link {
@@ -86,7 +86,7 @@ impl Link {
     fn note<T>(&mut self, answer: &Result<T, sqlx::Error>) {
         if is_from_server(answer) {
             self.heard = Instant::now();
-            *self.last_answer.lock() = self.heard;
+            *self.last_reply.lock() = self.heard;
         }
     }
 }
@@ -94,9 +94,9 @@ impl Link {
 /// The latest signs that the network has failed.
 #[derive(Debug, Default)]
 struct Doubts {
-    /// When a statement was last given up. Connections that have not answered since are pinged.
+    /// When a statement was last given up. ConnectionPool that have not answered since are pinged.
     given_up: Option<Instant>,
-    /// When a ping was last not answered. Connections that have not answered since are closed.
+    /// When a ping was last not answered. ConnectionPool that have not answered since are closed.
     silent: Option<Instant>,
 }
 
@@ -121,19 +121,19 @@ impl Doubts {
     }
 }
 
-impl Server {
+impl ConnectionManager {
     /// Opens connections that have these settings and join the instances of `ensemble`.
     pub(super) fn new(
         options: PgConnectOptions,
-        settings: Settings,
+        settings: ConnectionSettings,
         ensemble: Arc<Ensemble>,
-        last_answer: &LastAnswer,
+        last_reply: &LastReply,
     ) -> Self {
-        Self { options, settings, ensemble, doubts: Arc::default(), last_answer: Arc::clone(last_answer) }
+        Self { options, settings, ensemble, doubts: Arc::default(), last_reply: Arc::clone(last_reply) }
     }
 }
 
-impl Manager for Server {
+impl Manager for ConnectionManager {
     type Type = Link;
     type Error = sqlx::Error;
 
@@ -147,9 +147,9 @@ impl Manager for Server {
         });
         let connected = connected.await;
         if is_from_server(&connected) {
-            *self.last_answer.lock() = Instant::now();
+            *self.last_reply.lock() = Instant::now();
         }
-        Ok(Link { connection: connected?, heard: Instant::now(), last_answer: Arc::clone(&self.last_answer) })
+        Ok(Link { connection: connected?, heard: Instant::now(), last_reply: Arc::clone(&self.last_reply) })
     }
 
     async fn recycle(&self, link: &mut Link, _: &Metrics) -> RecycleResult<sqlx::Error> {
@@ -171,12 +171,12 @@ impl Manager for Server {
     }
 }
 
-impl Connections {
+impl ConnectionPool {
     /// Makes a pool of at most `max` connections to the server. A caller waits at most `within` for a free connection, and at
     /// most `connect_within` for a new one. Nothing is connected yet.
-    pub(super) fn new(server: Server, max: u32, within: Duration, connect_within: Duration) -> Self {
-        let doubts = Arc::clone(&server.doubts);
-        let pool = Pool::builder(server)
+    pub(super) fn new(manager: ConnectionManager, max: u32, within: Duration, connect_within: Duration) -> Self {
+        let doubts = Arc::clone(&manager.doubts);
+        let pool = Pool::builder(manager)
             .runtime(Runtime::Tokio1)
             .max_size(max as usize)
             // The connection that was used last is the least likely to need a ping.
@@ -184,23 +184,23 @@ impl Connections {
             .create_timeout(Some(connect_within))
             .build()
             .expect("BUG: a pool with timeouts has a runtime");
-        Self { pool, places: Arc::new(Places::new(max as usize)), within, doubts }
+        Self { pool, permits: Arc::new(ConnectionPermits::new(max as usize)), within, doubts }
     }
 
     /// Waits for a free connection, or opens a new one. If the server has none left, waits for one that is open.
-    pub(super) async fn get(&self) -> Result<Connection, Failure> {
+    pub(super) async fn get(&self) -> Result<PooledConnection, Failure> {
         let until = tokio::time::Instant::now() + self.within;
         let mut refusal = sqlx::Error::PoolTimedOut;
         loop {
-            let Ok(place) = timeout_at(until, self.places.take()).await else {
+            let Ok(permit) = timeout_at(until, self.permits.take()).await else {
                 return Err(Failure::of_database(refusal));
             };
-            let place = place.map_err(|_| Failure::of_database(sqlx::Error::PoolClosed))?;
+            let permit = permit.map_err(|_| Failure::of_database(sqlx::Error::PoolClosed))?;
             match self.pool.get().await {
-                Ok(link) => return Ok(self.connection(link, place)),
+                Ok(link) => return Ok(self.connection(link, permit)),
                 Err(PoolError::Backend(error)) if is_full(&error) => {
                     refusal = error;
-                    self.places.refused(place).await;
+                    self.permits.refused(permit).await;
                 }
                 Err(PoolError::Backend(error)) => return Err(ensemble::refusal(error)),
                 Err(PoolError::Closed) => return Err(Failure::of_database(sqlx::Error::PoolClosed)),
@@ -209,12 +209,19 @@ impl Connections {
         }
     }
 
-    fn connection(&self, link: Object<Server>, place: OwnedSemaphorePermit) -> Connection {
+    fn connection(&self, link: Object<ConnectionManager>, permit: OwnedSemaphorePermit) -> PooledConnection {
         if Object::metrics(&link).recycled.is_none() {
-            self.places.accepted();
+            self.permits.accepted();
         }
         let doubts = Arc::clone(&self.doubts);
-        Connection { link: Some(link), is_settled: true, is_asked: false, is_spent: false, doubts, _place: place }
+        PooledConnection {
+            link: Some(link),
+            is_settled: true,
+            is_asked: false,
+            is_spent: false,
+            doubts,
+            _permit: permit,
+        }
     }
 
     /// Returns the number of connections in use, and of idle connections.
@@ -230,16 +237,17 @@ impl Connections {
     }
 
     pub(super) fn close(&self) {
-        self.places.close();
+        self.permits.close();
         self.pool.close();
     }
 }
 
-impl Connection {
+impl PooledConnection {
     /// Returns the connection for the next statement. Until the answer is [`heard`](Self::heard), a drop closes the
     /// connection.
     pub(super) fn ask(&mut self) -> &mut PgConnection {
-        (self.is_settled, self.is_asked) = (false, true);
+        self.is_settled = false;
+        self.is_asked = true;
         &mut self.link_mut().connection
     }
 
@@ -275,7 +283,7 @@ impl Connection {
     }
 }
 
-impl Drop for Connection {
+impl Drop for PooledConnection {
     fn drop(&mut self) {
         if !self.is_settled {
             self.doubts.lock().given_up = Some(Instant::now());
@@ -310,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connection_that_the_server_ends_or_keeps_in_a_failed_transaction_is_not_used_again() {
+    fn a_connection_that_the_server_ends_is_not_used_again() {
         for (sqlstate, ends) in [
             ("57P01", true),
             ("08006", true),

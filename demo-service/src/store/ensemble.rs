@@ -1,4 +1,4 @@
-//! The ZooKeeper ensemble whose locks guard the sales of a database.
+//! The ZooKeeper ensemble whose locks protect the sales of a database.
 //!
 //! The locks of two ensembles do not exclude each other. So a database belongs to one ensemble, whose identity is in the table
 //! `lock_service`. An open connection of an instance has a shared advisory lock, and is closed at once if the database belongs
@@ -60,7 +60,7 @@ impl Ensemble {
         Err(sqlx::Error::Configuration(Box::new(OtherEnsemble { theirs, ours: self.clone() })))
     }
 
-    /// Makes this the ensemble of a database. The fences of all sales begin anew, because its tokens may be lower. Returns the
+    /// Makes this the ensemble of a database. The fences of all sales start again, because its tokens may be lower. Returns the
     /// ensemble before, or `None` if it was this one or none. `within` limits all of this.
     ///
     /// # Errors
@@ -91,9 +91,9 @@ impl Ensemble {
         );
         adopt.execute(&mut *connection).await?;
         if before.is_some() {
-            let begin_anew =
+            let reset_fences =
                 sqlx::query!("update goods set fence = 0, fence_handover = 0, fence_hold = null where fence <> 0");
-            begin_anew.execute(connection).await?;
+            reset_fences.execute(connection).await?;
         }
         Ok(before)
     }

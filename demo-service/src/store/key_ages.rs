@@ -24,7 +24,7 @@ pub struct KeyLook {
     pub expired: Option<i64>,
     /// The greatest order with a key, at this look or at an earlier one whose transactions were not over yet.
     last_order: Option<i64>,
-    /// Greater than every transaction that had begun to write at that look. A purchase has a transaction number as soon as it has
+    /// Greater than every transaction that was writing at that look. A purchase has a transaction number as soon as it has
     /// an order number. So when all earlier transactions are over, no more keys of orders up to `last_order` come.
     transaction: i64,
 }

@@ -6,9 +6,9 @@
 use sqlx::types::Json;
 
 use super::Store;
-use super::connections::Connection;
+use super::connections::PooledConnection;
 use crate::failure::Failure;
-use crate::sale::{Cart, IdempotencyKey, LockOrder, Order};
+use crate::sale::{Cart, IdempotencyKey, LockSequence, Order};
 
 /// What was bought under a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub enum Remembered {
 /// Returns the stored form of a cart. Its lines are sorted by SKU number, because the order of the lines does not
 /// matter.
 pub(super) fn cart_json(cart: &Cart) -> Json<Vec<(i64, i64)>> {
-    let lines = cart.in_order(LockOrder::Canonical);
+    let lines = cart.in_order(LockSequence::Canonical);
     Json(lines.iter().map(|line| (line.goods_no.get(), line.quantity.get())).collect())
 }
 
@@ -35,8 +35,9 @@ impl Store {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn recall(&self, key: &IdempotencyKey, cart: &Cart) -> Result<Option<Remembered>, Failure> {
-        let (key, cart) = (key.clone(), cart_json(cart));
-        self.finish(move |mut connection: Connection| async move {
+        let key = key.clone();
+        let cart = cart_json(cart);
+        self.finish(move |mut connection: PooledConnection| async move {
             let row = sqlx::query!(
                 r#"select cart = $2 as "is_same!", order_id from idempotency_keys where key = $1"#,
                 key.as_str(),

@@ -9,7 +9,7 @@ use crate::sale::{Cart, GoodsNo, IdempotencyKey, Line};
 
 /// A purchase for the function `sell`.
 #[derive(Debug, Clone, Copy)]
-pub struct Sale<'a> {
+pub struct SellCall<'a> {
     /// The family of the strategy. Only a sale that this family guards is written.
     pub guard: &'a str,
     /// The strategy that decides the purchase.
@@ -58,21 +58,21 @@ impl Store {
     ///
     /// # Cancel safety
     /// Dropped after `sent`, the purchase may have been committed or not. Dropped before, nothing was written.
-    pub async fn sell(&self, sale: Sale<'_>, until: Instant, sent: impl FnOnce()) -> Result<SaleOutcome, Failure> {
-        let goods: Vec<_> = sale.lines.iter().map(|(line, _)| line.goods_no).collect();
+    pub async fn sell(&self, call: SellCall<'_>, until: Instant, sent: impl FnOnce()) -> Result<SaleOutcome, Failure> {
+        let goods: Vec<_> = call.lines.iter().map(|(line, _)| line.goods_no).collect();
         let _waiter = self.wait_for(&LockWait { goods: goods.clone(), until }).await?;
         let mut connection = self.connections.get().await?;
         let left = until.saturating_duration_since(Instant::now()).as_millis().max(1);
         let row = sqlx::query!(
             r#"select outcome as "outcome!", line, order_id, remaining from sell($1, $2, $3, $4, $5, $6, $7, $8, $9)"#,
             &goods.iter().map(|goods_no| goods_no.get()).collect::<Vec<_>>(),
-            &sale.lines.iter().map(|(_, sale)| *sale).collect::<Vec<_>>(),
-            &sale.lines.iter().map(|(line, _)| line.quantity.get()).collect::<Vec<_>>(),
-            sale.guard,
-            sale.strategy,
-            sale.instance,
-            sale.key.map(IdempotencyKey::as_str),
-            sale.key.map(|_| cart_json(sale.cart)) as _,
+            &call.lines.iter().map(|(_, sale)| *sale).collect::<Vec<_>>(),
+            &call.lines.iter().map(|(line, _)| line.quantity.get()).collect::<Vec<_>>(),
+            call.guard,
+            call.strategy,
+            call.instance,
+            call.key.map(IdempotencyKey::as_str),
+            call.key.map(|_| cart_json(call.cart)) as _,
             i64::try_from(left).unwrap_or(i64::MAX),
         );
         sent();
@@ -97,7 +97,8 @@ impl Store {
 /// Reads a refusal of `sell`.
 fn refused(error: sqlx::Error, goods: &[GoodsNo]) -> Result<SaleOutcome, Failure> {
     let refusal = error.as_database_error();
-    let (code, line) = (refusal.and_then(|refusal| refusal.code()), refusal.map(|refusal| refusal.message().parse()));
+    let code = refusal.and_then(|refusal| refusal.code());
+    let line = refusal.map(|refusal| refusal.message().parse());
     match (code.as_deref(), line) {
         (Some(SOLD_OUT), Some(Ok(line))) => Ok(SaleOutcome::SoldOut(line_of(goods, line))),
         (Some(RESTARTED), Some(Ok(line))) => Ok(SaleOutcome::Restarted(line_of(goods, line))),
@@ -108,6 +109,6 @@ fn refused(error: sqlx::Error, goods: &[GoodsNo]) -> Result<SaleOutcome, Failure
 
 /// Returns the SKU of a line, by its number from 1.
 fn line_of(goods: &[GoodsNo], line: i32) -> GoodsNo {
-    let place = usize::try_from(line - 1).unwrap_or_default();
-    goods[place.min(goods.len() - 1)]
+    let index = usize::try_from(line - 1).unwrap_or_default();
+    goods[index.min(goods.len() - 1)]
 }

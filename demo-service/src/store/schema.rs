@@ -10,7 +10,7 @@ use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{ConnectOptions, Connection};
 
 use super::service_role;
-use super::settings::{Settings, refuse_encoding, refuse_shared_process};
+use super::settings::{ConnectionSettings, refuse_encoding, refuse_shared_process};
 use crate::secrets::Secret;
 use crate::setup_error::SetupError;
 
@@ -40,13 +40,13 @@ pub fn options(url: &str) -> Result<PgConnectOptions, SetupError> {
 }
 
 /// Connects once and makes sure that the schema is the one of this build. A role that may create tables migrates. Any
-/// other role only compares. Instances that start together take turns. `within` limits all of this.
+/// other role only compares. Instances that start together migrate one after the other. `within` limits all of this.
 ///
 /// # Errors
 /// A [`SetupError`] that names the database, without its password, or the migration that does not fit.
 ///
 /// # Cancel safety
-/// Dropped, a migration that had begun is rolled back.
+/// Dropped, a migration in progress is rolled back.
 pub async fn prepare(options: &PgConnectOptions, within: Duration) -> Result<(), SetupError> {
     connected(options, within, async |connection| {
         if may_create_tables(connection).await.map_err(|source| unusable(options, source))? {
@@ -65,7 +65,7 @@ pub async fn prepare(options: &PgConnectOptions, within: Duration) -> Result<(),
 /// A [`SetupError`] that names the database, without its password, and what is refused.
 ///
 /// # Cancel safety
-/// Dropped, a migration that had begun is rolled back, and the role may have its rights and password or not.
+/// Dropped, a migration in progress is rolled back, and the role may have its rights and password or not.
 pub async fn migrate_only(
     options: &PgConnectOptions,
     password: Option<&Secret>,
@@ -86,13 +86,15 @@ pub(super) async fn connected<T>(
 ) -> Result<T, SetupError> {
     // The migrator creates its own table if it does not exist. If the table exists, the server sends a notice every
     // time, which the first setting suppresses. `within` limits the waits, and nothing else.
-    let settings =
-        Settings::new().with("client_min_messages", "warning").with("lock_timeout", 0).with("statement_timeout", 0);
+    let settings = ConnectionSettings::new()
+        .with("client_min_messages", "warning")
+        .with("lock_timeout", 0)
+        .with("statement_timeout", 0);
     let quiet = options.clone().disable_statement_logging();
     let done = tokio::time::timeout(within, async {
         let mut connection: PgConnection = quiet.connect().await.map_err(|source| unusable(options, source))?;
         if let Some(version) = too_old(connection.server_version_num()) {
-            return Err(SetupError::DatabaseTooOld { place: place(options), version });
+            return Err(SetupError::DatabaseTooOld { address: address(options), version });
         }
         refuse_shared_process(&quiet, &mut connection).await?;
         settings.apply(&mut connection).await.map_err(|source| unusable(options, source))?;
@@ -101,7 +103,7 @@ pub(super) async fn connected<T>(
         connection.close().await.map_err(|source| unusable(options, source))?;
         Ok(done)
     });
-    done.await.unwrap_or_else(|_| Err(SetupError::DatabaseTimeout { place: place(options), within }))
+    done.await.unwrap_or_else(|_| Err(SetupError::DatabaseTimeout { address: address(options), within }))
 }
 
 /// Returns the major version of a server if it is too old. A server reports 13.14 as 130014.
@@ -117,7 +119,7 @@ async fn may_create_tables(connection: &mut PgConnection) -> Result<bool, sqlx::
 }
 
 async fn migrate(connection: &mut PgConnection, options: &PgConnectOptions) -> Result<(), SetupError> {
-    MIGRATIONS.run(connection).await.map_err(|error| refusal(error, place(options)))
+    MIGRATIONS.run(connection).await.map_err(|error| refusal(error, address(options)))
 }
 
 /// Compares the applied migrations with the embedded ones, while no other instance migrates.
@@ -130,10 +132,10 @@ async fn verify(connection: &mut PgConnection, options: &PgConnectOptions) -> Re
     };
     let applied = match applied.await {
         Err(MigrateError::Execute(error)) if is_no_table(&error) => Vec::new(),
-        applied => applied.map_err(|error| refusal(error, place(options)))?,
+        applied => applied.map_err(|error| refusal(error, address(options)))?,
     };
     let applied: BTreeMap<_, _> = applied.iter().map(|one| (one.version, &one.checksum)).collect();
-    compare(&applied).map_err(|mismatch| mismatch.into_error(place(options), options.get_username()))
+    compare(&applied).map_err(|mismatch| mismatch.into_error(address(options), options.get_username()))
 }
 
 /// How the migrations of a database differ from those that are embedded in this build.
@@ -156,19 +158,19 @@ fn compare(applied: &BTreeMap<i64, &Cow<'static, [u8]>>) -> Result<(), Mismatch>
 }
 
 impl Mismatch {
-    fn into_error(self, place: String, role: &str) -> SetupError {
+    fn into_error(self, address: String, role: &str) -> SetupError {
         match self {
-            Self::Unknown(version) => unknown(version, place),
+            Self::Unknown(version) => unknown(version, address),
             Self::Changed(version) => SetupError::SchemaDiffers { version },
-            Self::Missing(version) => SetupError::SchemaOlder { place, role: role.to_owned(), version },
+            Self::Missing(version) => SetupError::SchemaOlder { address, role: role.to_owned(), version },
         }
     }
 }
 
 /// Returns the error for a migration that this build does not have. The first one of this build has the whole schema.
-fn unknown(version: i64, place: String) -> SetupError {
+fn unknown(version: i64, address: String) -> SetupError {
     let is_earlier = MIGRATIONS.iter().next().is_some_and(|first| version < first.version);
-    if is_earlier { SetupError::SchemaEarlier { place, version } } else { SetupError::SchemaNewer { version } }
+    if is_earlier { SetupError::SchemaEarlier { address, version } } else { SetupError::SchemaNewer { version } }
 }
 
 /// Returns whether the table of the migrations does not exist, or the role may not read it. Then no migration counts
@@ -179,7 +181,7 @@ fn is_no_table(error: &sqlx::Error) -> bool {
 }
 
 pub(super) fn unusable(options: &PgConnectOptions, source: sqlx::Error) -> SetupError {
-    let place = place(options);
+    let address = address(options);
     let is_tls = match &source {
         sqlx::Error::Tls(_) => true,
         // The handshake failed (`InvalidData`), or a certificate was not found (`NotFound`): a connection to a port
@@ -189,7 +191,7 @@ pub(super) fn unusable(options: &PgConnectOptions, source: sqlx::Error) -> Setup
         }
         _ => false,
     };
-    if is_tls { SetupError::DatabaseTls { place, source } } else { SetupError::Database { place, source } }
+    if is_tls { SetupError::DatabaseTls { address, source } } else { SetupError::Database { address, source } }
 }
 
 /// Returns whether the server is reached by a socket in the file system.
@@ -197,14 +199,14 @@ fn is_local(options: &PgConnectOptions) -> bool {
     options.get_socket().is_some() || options.get_host().starts_with('/')
 }
 
-fn refusal(error: MigrateError, place: String) -> SetupError {
+fn refusal(error: MigrateError, address: String) -> SetupError {
     match error {
-        MigrateError::VersionMissing(version) => unknown(version, place),
+        MigrateError::VersionMissing(version) => unknown(version, address),
         MigrateError::VersionMismatch(version) => SetupError::SchemaDiffers { version },
         MigrateError::Execute(source) | MigrateError::ExecuteMigration(source, _) if is_taken_name(&source) => {
-            SetupError::NotEmpty { place, source }
+            SetupError::NotEmpty { address, source }
         }
-        source => SetupError::Migrate { place, source },
+        source => SetupError::Migrate { address, source },
     }
 }
 
@@ -214,7 +216,8 @@ fn is_taken_name(error: &sqlx::Error) -> bool {
     matches!(code.as_deref(), Some("42P07" | "42710" | "42723"))
 }
 
-pub(super) fn place(options: &PgConnectOptions) -> String {
+/// Returns host, port and name of a database, and never its password.
+pub(super) fn address(options: &PgConnectOptions) -> String {
     let database = options.get_database().unwrap_or_else(|| options.get_username());
     match options.get_socket() {
         Some(socket) => format!("{}/{database}", socket.display()),
@@ -241,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_fits_when_it_has_every_embedded_migration_as_it_is_and_no_other() {
+    fn a_schema_fits_if_it_has_exactly_the_embedded_migrations() {
         let all: BTreeMap<_, _> = MIGRATIONS.iter().map(|one| (one.version, &one.checksum)).collect();
         assert_eq!(compare(&all), Ok(()));
         assert_eq!(compare(&BTreeMap::new()), Err(Mismatch::Missing(10)));

@@ -5,16 +5,16 @@ use std::fmt::{Display, Write};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, Row};
 
-use super::schema::{place, unusable};
+use super::schema::{address, unusable};
 use crate::setup_error::SetupError;
 
 /// The settings of a connection. They are statements and no startup parameters, because a pooler refuses startup parameters that
 /// it does not know, or drops them.
 #[derive(Debug, Clone)]
-pub(super) struct Settings(String);
+pub(super) struct ConnectionSettings(String);
 
-impl Settings {
-    /// What every statement of the service relies on. A transaction that names no isolation level is to see what others have
+impl ConnectionSettings {
+    /// Makes the settings that every statement of the service relies on. A transaction that names no isolation level is to see what others have
     /// committed before each of its statements.
     pub(super) fn new() -> Self {
         Self("set default_transaction_isolation = 'read committed'".to_owned())
@@ -49,7 +49,7 @@ pub(super) async fn refuse_shared_process(
     let again = process(first).await.map_err(failed)?;
     let other = process(&mut second).await.map_err(failed)?;
     second.close().await.map_err(failed)?;
-    if one == again && one != other { Ok(()) } else { Err(SetupError::Pooler { place: place(options) }) }
+    if one == again && one != other { Ok(()) } else { Err(SetupError::Pooler { address: address(options) }) }
 }
 
 /// Returns the server process that answers. No statement is prepared, because such a pooler would leave it with the process.
@@ -70,7 +70,7 @@ pub(super) async fn refuse_encoding(
     if ["UTF8", "SQL_ASCII"].contains(&&*encoding) {
         Ok(())
     } else {
-        Err(SetupError::Encoding { place: place(options), encoding })
+        Err(SetupError::Encoding { address: address(options), encoding })
     }
 }
 

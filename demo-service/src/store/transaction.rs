@@ -7,7 +7,7 @@ use sqlx::{AssertSqlSafe, Executor};
 use tokio::time::{Instant, timeout};
 
 use super::Store;
-use super::connections::{Connection, is_usable_after};
+use super::connections::{PooledConnection, is_usable_after};
 use super::keys::cart_json;
 use super::waiters::Waiter;
 use crate::failure::{Failure, OUTCOME_UNKNOWN};
@@ -28,7 +28,7 @@ pub enum Isolation {
 
 /// What an order records about its purchase.
 #[derive(Debug, Clone, Copy)]
-pub struct NewOrder<'a> {
+pub struct OrderToWrite<'a> {
     /// The strategy that decided it.
     pub strategy: &'a str,
     /// The instance of the service that writes it.
@@ -66,7 +66,7 @@ impl TransactionId {
 
 /// One transaction. If it is dropped before it is over, its connection is closed, and the server rolls back.
 pub struct Transaction {
-    connection: Connection,
+    connection: PooledConnection,
     // Dropped after the connection.
     _waiter: Option<Waiter>,
 }
@@ -94,7 +94,7 @@ impl Store {
     /// As [`Failure::of_database`], also if no connection was free in time.
     ///
     /// # Cancel safety
-    /// Dropped, a transaction that had begun is rolled back.
+    /// Dropped, the transaction is rolled back.
     pub async fn begin(&self, isolation: Isolation, lock_wait: Option<LockWait>) -> Result<Transaction, Failure> {
         let begin = match isolation {
             Isolation::ReadCommitted => "begin isolation level read committed",
@@ -192,7 +192,7 @@ impl Transaction {
     /// As [`Failure::of_database`].
     ///
     /// # Cancel safety
-    /// Dropped, the transaction can only be rolled back. The same holds for every statement below.
+    /// Dropped, the transaction can only be rolled back. The same is true of every statement below.
     pub async fn read(&mut self, goods_no: GoodsNo) -> Result<Option<Level>, Failure> {
         let level = sqlx::query_as!(
             Level,
@@ -203,7 +203,7 @@ impl Transaction {
         self.heard(level)
     }
 
-    /// As [`read`](Self::read), but waits for the lock on the row, and keeps it until the end of the transaction.
+    /// Reads as [`read`](Self::read) does, but waits for the lock on the row, and keeps it until the end of the transaction.
     ///
     /// # Errors
     /// As [`Failure::of_database`].
@@ -251,8 +251,8 @@ impl Transaction {
         Ok(self.heard(written)?.rows_affected() == 1)
     }
 
-    /// As [`overwrite`](Self::overwrite), but writes only if the row still has this fence. Then no other holder has
-    /// read the row since.
+    /// Overwrites as [`overwrite`](Self::overwrite) does, but only if the row still has this fence. Then no other holder
+    /// has read the row since.
     ///
     /// # Errors
     /// As [`Failure::of_database`].
@@ -272,7 +272,7 @@ impl Transaction {
         Ok(self.heard(written)?.rows_affected() == 1)
     }
 
-    /// As [`overwrite`](Self::overwrite), but writes only if the row still has this version. Increments the version.
+    /// Overwrites as [`overwrite`](Self::overwrite) does, but only if the row still has this version. Increments the version.
     ///
     /// # Errors
     /// As [`Failure::of_database`].
@@ -321,7 +321,7 @@ impl Transaction {
     ///
     /// # Errors
     /// As [`Failure::of_database`].
-    pub async fn insert_order(&mut self, order: NewOrder<'_>) -> Result<Option<WrittenOrder>, Failure> {
+    pub async fn insert_order(&mut self, order: OrderToWrite<'_>) -> Result<Option<WrittenOrder>, Failure> {
         fn column<T>(lines: &[OrderLine], value: impl Fn(&OrderLine) -> T) -> Vec<T> {
             lines.iter().map(value).collect()
         }

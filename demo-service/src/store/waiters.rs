@@ -77,7 +77,7 @@ mod tests {
 
     // S92
     #[test]
-    fn waiters_leave_a_quarter_of_the_connections_free_and_those_of_one_sku_half() {
+    fn waiters_leave_a_quarter_free_and_those_of_one_sku_half() {
         for (connections, expected) in
             [(1, (1, 1)), (2, (1, 1)), (3, (2, 2)), (4, (3, 2)), (5, (3, 3)), (8, (6, 4)), (20, (15, 10))]
         {
@@ -87,7 +87,7 @@ mod tests {
 
     // S92
     #[test]
-    fn the_buyers_of_one_sku_do_not_keep_those_of_another_from_waiting() {
+    fn buyers_of_one_sku_let_those_of_another_one_wait() {
         let waiters = Waiters::new(20);
         let [hot, other] = ["1", "2"].map(|number| number.parse::<GoodsNo>().unwrap());
         let of_hot: Vec<_> = (0..20).filter_map(|_| waiters.acquire(&[hot]).now_or_never()).collect();

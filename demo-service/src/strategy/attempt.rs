@@ -10,8 +10,8 @@ use super::call::{Call, Sent};
 use super::context::Context;
 use super::{Boxed, Decision};
 use crate::failure::{self, Failure};
-use crate::sale::{Fence, GoodsNo, Level, Line, LockOrder, Order, OrderLine, Token, remaining_after};
-use crate::store::{Isolation, LockWait, NewOrder, Transaction, WrittenOrder};
+use crate::sale::{Fence, GoodsNo, Level, Line, LockSequence, Order, OrderLine, Token, remaining_after};
+use crate::store::{Isolation, LockWait, OrderToWrite, Transaction, WrittenOrder};
 use crate::telemetry::clock::Moment;
 use crate::telemetry::history::Visit;
 
@@ -73,9 +73,9 @@ pub(super) fn overwrite_alone<'a>(context: &'a Context, call: &'a Call, fences: 
     })
 }
 
-/// Looks at the stock, and then does the business of a purchase, before its transaction begins. Does nothing if no
-/// business time is set. If the SKU is sold out, the purchase fails before its business time. No connection is kept
-/// during the business time. Returns how long the business took.
+/// Looks at the stock, and then does the business of a purchase, before its transaction begins. Does nothing without a
+/// business time. If the SKU is sold out, the purchase fails before its business time. No connection is kept during the
+/// business time. Returns how long the business took.
 pub(super) async fn do_business_first(context: &Context, call: &Call) -> Result<Duration, Failure> {
     if context.shared.settings.business_time.is_none() {
         return Ok(Duration::ZERO);
@@ -88,9 +88,9 @@ pub(super) async fn do_business_first(context: &Context, call: &Call) -> Result<
         remaining_after(goods.on_hand, line.quantity).ok_or_else(|| Failure::sold_out(goods_no))?;
     }
     call.has_decided.store(true, Ordering::Relaxed);
-    let began = Instant::now();
+    let start = Instant::now();
     context.shared.settings.business_time.pass().await;
-    Ok(began.elapsed())
+    Ok(start.elapsed())
 }
 
 impl<'a> Attempt<'a> {
@@ -109,9 +109,10 @@ impl<'a> Attempt<'a> {
         isolation: Isolation,
         until: Instant,
     ) -> Result<Self, Failure> {
-        let goods = call.purchase.cart.goods_in_order(LockOrder::Canonical);
+        let goods = call.purchase.cart.goods_in_order(LockSequence::Canonical);
         let begin = context.shared.store.begin(isolation, Some(LockWait { goods, until }));
         let begun = call.wait(timeout_at(until, begin)).await?;
+        // If both deadlines are one, the lock is not to blame.
         let too_late = || if until < call.until { context.lock_timeout() } else { Failure::database_unavailable() };
         let transaction = begun.unwrap_or_else(|_| Err(too_late()))?;
         Ok(Self { locks_until: Some(until), ..Self::of(context, call, transaction) })
@@ -123,11 +124,11 @@ impl<'a> Attempt<'a> {
     }
 
     fn of(context: &'a Context, call: &'a Call, transaction: Transaction) -> Self {
-        let lines = call.purchase.cart.in_order(LockOrder::Canonical);
+        let lines = call.purchase.cart.in_order(LockSequence::Canonical);
         Self { context, call, lines, fences: Fences::default(), locks_until: None, visit: None, transaction }
     }
 
-    /// Notes in the history that the critical section begins, and that it was asked for at `asked`. Before each later
+    /// Notes in the history that the purchase enters its critical section, and that it asked at `asked`. Before each later
     /// write, the history notes that the section lasted until then. The database may end the section at that
     /// statement: by a commit, or because the statement fails.
     pub(super) fn enter(&mut self, asked: Moment) {
@@ -237,8 +238,13 @@ impl<'a> Attempt<'a> {
 
     fn sold(&self, line: Line, sale: i64, remaining: i64) -> OrderLine {
         let token = self.fences.token_of(line.goods_no);
-        let (goods_no, quantity) = (line.goods_no.get(), line.quantity.get());
-        OrderLine { goods_no, sale, quantity, remaining: Some(remaining), token }
+        OrderLine {
+            goods_no: line.goods_no.get(),
+            sale,
+            quantity: line.quantity.get(),
+            remaining: Some(remaining),
+            token,
+        }
     }
 
     /// Writes the order and commits. If `sold` is a failure or the order cannot be written, rolls back and returns
@@ -263,8 +269,9 @@ impl<'a> Attempt<'a> {
         self.about_to_write();
         let strategy = self.context.strategy;
         let instance = &*self.context.shared.instance;
-        let (cart, key) = (&self.call.purchase.cart, self.call.purchase.key.as_ref());
-        let insert = self.transaction.insert_order(NewOrder { strategy, instance, key, cart, lines: &sold });
+        let cart = &self.call.purchase.cart;
+        let key = self.call.purchase.key.as_ref();
+        let insert = self.transaction.insert_order(OrderToWrite { strategy, instance, key, cart, lines: &sold });
         // With a key, the insert may wait for another purchase under the same key. Without one, it waits for nobody.
         let transaction = if key.is_some() { self.call.wait(insert).await?? } else { insert.await? };
         let transaction = transaction.ok_or_else(Failure::repeated)?;
@@ -312,10 +319,10 @@ pub(super) fn note_order(visit: &mut Visit, decision: &Decision) {
     }
 }
 
-/// Begins a visit of the critical sections of these lines.
+/// Starts a visit of the critical sections of these lines.
 pub(super) fn visit(context: &Context, lines: &[Line], fences: &Fences, asked: Moment) -> Visit {
-    let places = lines.iter().map(|line| (line.goods_no, fences.token_of(line.goods_no))).collect();
-    Arc::clone(&context.shared.history).enter(context.strategy, places, asked)
+    let goods = lines.iter().map(|line| (line.goods_no, fences.token_of(line.goods_no))).collect();
+    Arc::clone(&context.shared.history).enter(context.strategy, goods, asked)
 }
 
 /// Returns the level of a SKU. Fails if its sale is not the one to which the purchase was admitted, or if another
@@ -336,7 +343,7 @@ pub(super) async fn within_grace<T>(
     timeout_at(until + LOCK_GRACE, statement).await.unwrap_or_else(|_| Err(context.lock_timeout()))
 }
 
-/// As [`within_grace`], until the client hangs up. Without `until`, there is no limit.
+/// Waits as [`within_grace`] does, until the client hangs up. Without `until`, there is no limit.
 async fn locked<T>(
     context: &Context,
     call: &Call,
@@ -349,13 +356,13 @@ async fn locked<T>(
     }
 }
 
-/// The failure if another sale of the SKU has started since the purchase was admitted. The purchase may be admitted
-/// again, unless it has decided already.
+/// Returns the failure if another sale of the SKU has started since the purchase was admitted. The purchase may be
+/// admitted again, unless it has decided already.
 pub(super) fn restarted(call: &Call, goods_no: GoodsNo) -> Failure {
     restarted_if(call.has_decided(), goods_no)
 }
 
-/// The same for a purchase that has decided, or has not.
+/// Returns the same failure for a purchase that has decided, or has not.
 pub(super) fn restarted_if(has_decided: bool, goods_no: GoodsNo) -> Failure {
     if has_decided {
         return Failure::of(&failure::SALE_RESTARTED);

@@ -1,7 +1,7 @@
 //! Batches: one transaction for all buyers of a SKU who arrived during the last one.
 //!
 //! Each SKU for which anybody waits has a queue and a worker. The worker waits for the right to write the SKU. It takes
-//! the buyers that wait by then, decides them together, answers each, and begins again. It ends when nobody waits.
+//! the buyers that wait by then, decides them together, answers each, and starts again. It ends when nobody waits.
 //!
 //! Techniques differ in that right: it is the lock of a row (`pg-merge`), a lock in ZooKeeper with a fence in the row
 //! (`zk-merge`), or a term with that fence (`zk-owner`).
@@ -22,7 +22,7 @@ use tokio::time::timeout_at;
 
 pub(super) use self::begun::{Begun, level_under_fence};
 use self::buyer::refuse_all;
-pub(super) use self::buyer::{Buyer, Pending, Request};
+pub(super) use self::buyer::{BatchRequest, Buyer, Pending};
 use self::queue::Queues;
 pub(super) use self::queue::Worker;
 pub(super) use self::sell::sell;
@@ -56,11 +56,11 @@ impl<T: Technique> Batches<T> {
         &self.context
     }
 
-    /// Puts purchases of one SKU in its queue, and starts its worker if none runs. `wait` begins the wait of each.
+    /// Puts purchases of one SKU in its queue, and starts its worker if none runs. `wait` starts the wait of each.
     pub(super) fn join(
         self: &Arc<Self>,
         goods_no: GoodsNo,
-        requests: Vec<Request>,
+        requests: Vec<BatchRequest>,
         wait: fn(&LockMetrics) -> Waiting,
     ) -> Vec<Pending> {
         let (pending, is_first) = queue::join(&self.queues, goods_no, requests, || wait(&self.context.metrics));
@@ -88,14 +88,14 @@ impl<T: Technique> Batches<T> {
 
     /// Decides a purchase of one SKU in the next batch. The business is done first.
     ///
-    /// The buyer may give up until the batch has begun: by hanging up, or at the deadline for the lock. After that the buyer
-    /// gives up at the deadline for the database only. Once the commit was sent, the outcome is unknown then.
+    /// The buyer may give up until the worker takes the batch: by hanging up, or at the deadline for the lock. After that the
+    /// buyer gives up at the deadline for the database only. Once the commit was sent, the outcome is unknown then.
     async fn decide(self: &Arc<Self>, call: &Call) -> Decision {
         let business = call.in_time(do_business_first(&self.context, call)).await?;
         call.wait(ready(())).await?;
         let until = self.context.lock_until(call) + business;
         let goods_no = call.purchase.cart.lines()[0].goods_no;
-        let request = Request {
+        let request = BatchRequest {
             purchase: call.purchase.clone(),
             sale: call.sale_of(goods_no),
             has_decided: call.has_decided(),

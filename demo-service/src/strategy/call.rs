@@ -18,7 +18,7 @@ pub struct Call {
     /// What the buyer asks for.
     pub purchase: Purchase,
     /// When the request arrived. The deadlines for the lock and for the database count from then.
-    pub began: Instant,
+    pub arrived: Instant,
     /// Cancelled when the client hangs up or the service shuts down. That ends waits. All other work runs to its end.
     pub client: CancellationToken,
     /// The deadline for the database.
@@ -103,11 +103,12 @@ impl Commit {
 }
 
 impl Call {
-    /// Makes a call for a request that arrived at `began`. Its deadline is `within` after that.
-    pub fn new(purchase: Purchase, began: Instant, within: Duration, client: CancellationToken) -> Self {
-        let until = began + within;
-        let (sales, has_decided, commit) = (Mutex::default(), AtomicBool::new(false), Commit::default());
-        Self { purchase, began, client, until, sales, has_decided, commit }
+    /// Makes a call for a request that arrived at `arrived`. Its deadline is `within` after that.
+    pub fn new(purchase: Purchase, arrived: Instant, within: Duration, client: CancellationToken) -> Self {
+        let until = arrived + within;
+        let sales = Mutex::default();
+        let has_decided = AtomicBool::new(false);
+        Self { purchase, arrived, client, until, sales, has_decided, commit: Commit::default() }
     }
 
     /// Admits the purchase to these sales, and to no others.
@@ -139,8 +140,8 @@ impl Call {
     }
 
     /// Runs a part of the call until the deadline for the database. The server limits the time of each statement,
-    /// too. This deadline also holds if the server does not answer at all. Box a part with many statements: its
-    /// future is large, and each wrapper around it would take as much of the stack again.
+    /// too. This deadline counts also if the server does not answer at all. Box a part with many statements: its future
+    /// is large, and each wrapper around it would take as much of the stack again.
     ///
     /// # Errors
     /// Those of the part. At the deadline, [`OUTCOME_UNKNOWN`](failure::OUTCOME_UNKNOWN) if a commit is in flight,

@@ -9,8 +9,8 @@ use tokio_util::task::TaskTracker;
 
 use super::call::Call;
 use crate::failure::{self, Failure};
-use crate::peers::{Address, Peers};
-use crate::sale::{BusinessTime, LockOrder};
+use crate::instances::{Address, Instances};
+use crate::sale::{BusinessTime, LockSequence};
 use crate::sessions::SessionPool;
 use crate::store::Store;
 use crate::telemetry::LockMetrics;
@@ -58,7 +58,7 @@ pub struct Settings {
     /// The deadline for the database, counted from the arrival of the request.
     pub db_timeout: Duration,
     /// The order in which the locks of a cart are taken.
-    pub lock_order: LockOrder,
+    pub lock_order: LockSequence,
     /// Permits of the semaphore of a SKU.
     pub permits: u32,
     /// Upper bound of the attempts of a purchase that other purchases overtake.
@@ -72,13 +72,13 @@ pub struct HandOver {
     /// How the other instances reach this one.
     pub address: Arc<Address>,
     /// The connections to the other instances.
-    pub peers: Peers,
+    pub instances: Instances,
 }
 
 impl Context {
     /// Returns the deadline for the lock.
     pub(super) fn lock_until(&self, call: &Call) -> Instant {
-        call.began + self.shared.settings.lock_wait
+        call.arrived + self.shared.settings.lock_wait
     }
 
     /// Returns the deadline for the database of a purchase whose deadline for the lock is `lock_until`.

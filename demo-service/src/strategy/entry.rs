@@ -51,7 +51,8 @@ pub enum Wakes {
 /// Which critical sections of one SKU may overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Sections {
+#[schema(as = Sections)]
+pub enum Overlap {
     /// None, as long as the promise holds.
     Exclusive,
     /// At most one per permit.
@@ -60,7 +61,7 @@ pub enum Sections {
     Overlapping,
 }
 
-impl Sections {
+impl Overlap {
     /// Returns the most purchases that may be inside at once, if a semaphore has `configured` permits. `None` means
     /// no limit.
     pub fn permits(self, configured: u32) -> Option<u32> {
@@ -87,7 +88,7 @@ pub struct Entry {
     /// How many waiters one release wakes through ZooKeeper.
     pub wakes: Wakes,
     /// Which critical sections of one SKU may overlap.
-    pub sections: Sections,
+    pub sections: Overlap,
     /// Whether it can sell several SKUs together.
     pub carts: bool,
     /// Whether `loadgen compare` runs it by default.

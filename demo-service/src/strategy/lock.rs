@@ -42,7 +42,7 @@ const RELEASE_WITHIN: Duration = Duration::from_secs(2);
 /// least recently used lock is dropped first.
 const KEPT_MAX: usize = 1024;
 
-/// Tells whether ZooKeeper answered, and an operator must do something: change an ACL, a quota, or the nodes.
+/// Returns whether ZooKeeper answered, and an operator must do something: change an ACL, a quota, or the nodes.
 fn is_refusal(error: &zk_recipes::Error) -> bool {
     use zk_recipes::Error as E;
     let refuses = |error: &E| matches!(error, E::NotAuthorized { .. } | E::Refused { .. } | E::NumbersExhausted { .. });
@@ -70,13 +70,13 @@ pub(super) struct Locks {
 }
 
 /// Sells under the locks of a cart.
-pub(super) type Sell = for<'a> fn(&'a Context, &'a Call, Fences) -> Boxed<'a, Decision>;
+pub(super) type SellUnderLocks = for<'a> fn(&'a Context, &'a Call, Fences) -> Boxed<'a, Decision>;
 
 /// A strategy with locks in ZooKeeper around the purchase. Unless `sell` checks more than the locks, only they keep two
 /// purchases apart: then it is safe only as long as the ZooKeeper session lives.
 pub(super) struct ZkLock {
     locks: Locks,
-    sell: Sell,
+    sell: SellUnderLocks,
 }
 
 /// The session of one purchase.
@@ -102,10 +102,9 @@ pub(super) struct Held<'a> {
 
 impl Locks {
     pub(super) fn new(context: Context, folder: &'static str, make: MakeLock) -> Self {
-        let (kept, latest) = (LruCache::new(KEPT_MAX), LruCache::new(KEPT_MAX));
-        let (is_by_goods, is_wait_counted) = (false, true);
-        let (kept, latest) = (Mutex::new(kept), Mutex::new(latest));
-        Self { context, folder, make, is_by_goods, is_wait_counted, kept, latest }
+        let kept = Mutex::new(LruCache::new(KEPT_MAX));
+        let latest = Mutex::new(LruCache::new(KEPT_MAX));
+        Self { context, folder, make, is_by_goods: false, is_wait_counted: true, kept, latest }
     }
 
     /// Makes all buyers of a SKU use the same session.
@@ -113,13 +112,19 @@ impl Locks {
         Self { is_by_goods: true, ..self }
     }
 
-    /// Does not count the waits for locks that nobody waits for alone. Each buyer's own wait is counted elsewhere.
+    /// Leaves the waits for locks uncounted that nobody waits for alone. Each buyer's own wait is counted elsewhere.
     pub(super) fn uncounted(self) -> Self {
         Self { is_wait_counted: false, ..self }
     }
 
     pub(super) fn context(&self) -> &Context {
         &self.context
+    }
+
+    /// Waits for the locks of the cart of a call, all or none, until the deadline for the lock.
+    pub(super) async fn acquire_for(&self, call: &Call) -> Result<Held<'_>, Failure> {
+        let goods = call.purchase.cart.goods_in_order(self.context.shared.settings.lock_order);
+        self.acquire(&goods, self.context.lock_until(call), &call.client).await
     }
 
     /// Waits for the locks of these SKUs, all or none, until `until` or until `client` is cancelled.
@@ -132,7 +137,7 @@ impl Locks {
         self.acquire_by(goods, |session, goods_no| self.lock(session, goods_no), until, client).await
     }
 
-    /// As [`acquire`](Self::acquire), but with locks that `make` makes.
+    /// Acquires as [`acquire`](Self::acquire) does, but locks that `make` makes.
     pub(super) async fn acquire_by(
         &self,
         goods: &[GoodsNo],
@@ -162,19 +167,28 @@ impl Locks {
         record_tokens(&Span::current(), &guard);
         let fences = guard.guards().iter().map(|guard| fence(guard.token()));
         let fences = goods.iter().copied().zip(fences).collect();
-        let (granted, is_loss_counted) = (Instant::now(), AtomicBool::new(false));
-        Ok(Held { guard, fences, asked, granted, seat, is_loss_counted, context })
+        Ok(Held {
+            guard,
+            fences,
+            asked,
+            granted: Instant::now(),
+            seat,
+            is_loss_counted: AtomicBool::new(false),
+            context,
+        })
     }
 
     /// Chooses the session for the locks of a purchase, by its first SKU. If no other purchase of the SKU is in
-    /// progress, that is the session of the last one. Otherwise it is the next session in turn.
+    /// progress, that is the session of the last one. Otherwise it is the next session of the pool.
     fn seat(&self, goods_no: GoodsNo) -> Result<Seat, Failure> {
-        let (sessions, none) = (&self.context.shared.sessions, || Failure::of(&failure::LOCK_SERVICE_UNAVAILABLE));
+        let sessions = &self.context.shared.sessions;
+        let none = || Failure::of(&failure::LOCK_SERVICE_UNAVAILABLE);
         if self.is_by_goods {
             let session = sessions.pick_for(goods_no).ok_or_else(none)?;
             return Ok(Seat { session, buyers: Arc::default() });
         }
         let mut latest = self.latest.lock();
+        // A count of one is the table's own: no other purchase of the SKU is in progress.
         let buyers = match latest.get(&goods_no) {
             Some(last) if Arc::strong_count(&last.buyers) == 1 && last.is_connected() => return Ok(last.clone()),
             Some(last) => Arc::clone(&last.buyers),
@@ -204,7 +218,7 @@ impl Locks {
 }
 
 impl ZkLock {
-    pub(super) fn new(locks: Locks, sell: Sell) -> Self {
+    pub(super) fn new(locks: Locks, sell: SellUnderLocks) -> Self {
         Self { locks, sell }
     }
 }
@@ -212,13 +226,11 @@ impl ZkLock {
 impl Strategy for ZkLock {
     fn purchase<'a>(&'a self, call: &'a Call) -> Boxed<'a, Decided<'a>> {
         Box::pin(async move {
-            let context = self.locks.context();
-            let goods = call.purchase.cart.goods_in_order(context.shared.settings.lock_order);
-            let held = match self.locks.acquire(&goods, context.lock_until(call), &call.client).await {
+            let held = match self.locks.acquire_for(call).await {
                 Ok(held) => held,
                 Err(failure) => return Err(failure).into(),
             };
-            let decision = held.run(call, (self.sell)(context, call, held.fences())).await;
+            let decision = held.run(call, (self.sell)(self.locks.context(), call, held.fences())).await;
             held.release_after_answer(call, decision)
         })
     }
@@ -231,7 +243,7 @@ impl Seat {
 }
 
 impl<'a> Held<'a> {
-    /// The fences, one for each SKU.
+    /// Returns the fences, one for each SKU.
     pub(super) fn fences(&self) -> Fences {
         self.fences.clone()
     }
@@ -249,7 +261,7 @@ impl<'a> Held<'a> {
     }
 
     /// Runs a part that commits nothing under the locks, until `until`. A lost hold stops it at once.
-    pub(super) async fn guard<T>(
+    pub(super) async fn run_part<T>(
         &self,
         until: Instant,
         part: impl Future<Output = Result<T, Failure>>,
@@ -265,7 +277,7 @@ impl<'a> Held<'a> {
         loss(self.guard.watch())
     }
 
-    /// Notes in the history that the critical section begins.
+    /// Notes in the history that the purchase enters its critical section.
     pub(super) fn visit(&self, call: &Call) -> Visit {
         visit(self.context, call.purchase.cart.lines(), &self.fences, self.asked)
     }

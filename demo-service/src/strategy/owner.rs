@@ -25,7 +25,7 @@ use super::call::Call;
 use super::context::Context;
 use super::{Boxed, Decided, Strategy};
 use crate::failure::{self, Failure};
-use crate::peers::{Batch, Line};
+use crate::instances::{Batch, BatchReply};
 use crate::sale::GoodsNo;
 use crate::store::Isolation;
 
@@ -48,7 +48,7 @@ impl Strategy for ZkOwner {
         self.batches.purchase(call)
     }
 
-    fn take_over(&self, batch: Batch) -> Option<BoxStream<'static, Line>> {
+    fn take_over(&self, batch: Batch) -> Option<BoxStream<'static, BatchReply>> {
         take_over::take_over(&self.batches, batch)
     }
 }
@@ -75,7 +75,7 @@ impl Technique for Arc<Elections> {
     }
 }
 
-/// Begins a batch of a term, which does not end before the batch. Waits for the row until `until`.
+/// Begins the transaction of a batch of a term, which does not end before the batch. Waits for the row until `until`.
 async fn begin(
     context: &Context,
     term: &Term,
@@ -83,7 +83,7 @@ async fn begin(
     sale: i64,
     until: Instant,
 ) -> Result<(OwnedRwLockReadGuard<()>, Begun), Failure> {
-    let in_progress = term.begin_batch().await;
+    let in_progress = term.join_batch().await;
     let begun = async {
         let level = match term.take_level(goods_no).filter(|level| level.sale >= sale) {
             Some(level) => level,

@@ -9,7 +9,7 @@ use super::attempt::overwrite_alone;
 use super::batch::Batches;
 use super::batch::pg_merge::PgMerge;
 use super::batch::zk_merge::ZkMerge;
-use super::entry::{Entry, Mechanism, Promise, Sections, Wakes};
+use super::entry::{Entry, Mechanism, Overlap, Promise, Wakes};
 use super::lock::early_release::ZkEarlyRelease;
 use super::lock::local_mutex::LocalMutex;
 use super::lock::read_write::ZkReadWriteLock;
@@ -44,7 +44,7 @@ pub static STRATEGIES: &[Entry] = &[
         mechanism: Mechanism::None,
         family: "unguarded",
         wakes: Wakes::None,
-        sections: Sections::Overlapping,
+        sections: Overlap::Overlapping,
         carts: true,
         headline: true,
         summary: "the control: read, decide and overwrite in one transaction without any lock, so that concurrent \
@@ -57,7 +57,7 @@ pub static STRATEGIES: &[Entry] = &[
         mechanism: Mechanism::Process,
         family: "local-mutex",
         wakes: Wakes::None,
-        sections: Sections::Overlapping,
+        sections: Overlap::Overlapping,
         carts: true,
         headline: true,
         summary: "the same transaction under a mutex in the memory of the instance, which other instances know \
@@ -70,7 +70,7 @@ pub static STRATEGIES: &[Entry] = &[
         mechanism: Mechanism::Zookeeper,
         family: "zk-mutex-early-release",
         wakes: Wakes::One,
-        sections: Sections::Overlapping,
+        sections: Overlap::Overlapping,
         carts: false,
         headline: false,
         summary: "a second control, and the mistake of many a tutorial: the mutex is released before the commit, \
@@ -83,7 +83,7 @@ pub static STRATEGIES: &[Entry] = &[
         mechanism: Mechanism::Zookeeper,
         family: "zk-naive",
         wakes: Wakes::All,
-        sections: Sections::Exclusive,
+        sections: Overlap::Exclusive,
         carts: false,
         headline: true,
         summary: "the same transaction under one fixed ephemeral node that every waiter watches; each release \
@@ -96,7 +96,7 @@ pub static STRATEGIES: &[Entry] = &[
         mechanism: Mechanism::Zookeeper,
         family: ZK_QUEUE,
         wakes: Wakes::One,
-        sections: Sections::Exclusive,
+        sections: Overlap::Exclusive,
         carts: false,
         headline: true,
         summary: "the same transaction under a queue of ephemeral sequential nodes, each waiter watching the one \
@@ -109,7 +109,7 @@ pub static STRATEGIES: &[Entry] = &[
         mechanism: Mechanism::Zookeeper,
         family: "zk-semaphore-mutex",
         wakes: Wakes::One,
-        sections: Sections::Exclusive,
+        sections: Overlap::Exclusive,
         carts: false,
         headline: false,
         summary: "the same transaction under a semaphore of one permit, which any task may give back",
@@ -123,7 +123,7 @@ pub static STRATEGIES: &[Entry] = &[
         mechanism: Mechanism::Zookeeper,
         family: "zk-rwlock",
         wakes: Wakes::One,
-        sections: Sections::Exclusive,
+        sections: Overlap::Exclusive,
         carts: false,
         headline: false,
         summary: "the same transaction under a write lock; who looks at the stock by this strategy does so under \
@@ -136,7 +136,7 @@ pub static STRATEGIES: &[Entry] = &[
         mechanism: Mechanism::Zookeeper,
         family: ZK_QUEUE,
         wakes: Wakes::One,
-        sections: Sections::Exclusive,
+        sections: Overlap::Exclusive,
         carts: true,
         headline: false,
         summary: "a mutex for each SKU of a cart, taken in the order of the SKUs, all or none, within one deadline",
@@ -148,7 +148,7 @@ pub static STRATEGIES: &[Entry] = &[
         mechanism: Mechanism::Zookeeper,
         family: ZK_QUEUE,
         wakes: Wakes::One,
-        sections: Sections::Exclusive,
+        sections: Overlap::Exclusive,
         carts: false,
         headline: true,
         summary: "the mutex whose hand-over costs the same however many wait: a release says who held, and nobody \
@@ -161,7 +161,7 @@ pub static STRATEGIES: &[Entry] = &[
         mechanism: Mechanism::Zookeeper,
         family: ZK_QUEUE,
         wakes: Wakes::One,
-        sections: Sections::Exclusive,
+        sections: Overlap::Exclusive,
         carts: false,
         headline: true,
         summary: "the mutex that an instance hands over in memory: its buyers of one SKU queue behind one node, up \
@@ -174,7 +174,7 @@ pub static STRATEGIES: &[Entry] = &[
         mechanism: Mechanism::Zookeeper,
         family: ZK_QUEUE,
         wakes: Wakes::One,
-        sections: Sections::Exclusive,
+        sections: Overlap::Exclusive,
         carts: false,
         headline: false,
         summary: "zk-cohort whose lock stays with the instance for up to 1 s after a purchase: its next buyer asks \
@@ -189,7 +189,7 @@ pub static STRATEGIES: &[Entry] = &[
         mechanism: Mechanism::Zookeeper,
         family: ZK_QUEUE_FENCED,
         wakes: Wakes::One,
-        sections: Sections::Exclusive,
+        sections: Overlap::Exclusive,
         carts: false,
         headline: false,
         summary: "zk-mutex with a fence in the row, raised by the read and checked by the write, so that a holder \
@@ -202,7 +202,7 @@ pub static STRATEGIES: &[Entry] = &[
         mechanism: Mechanism::Zookeeper,
         family: ZK_QUEUE_FENCED,
         wakes: Wakes::One,
-        sections: Sections::Exclusive,
+        sections: Overlap::Exclusive,
         carts: false,
         headline: false,
         summary: "zk-handoff with that fence",
@@ -214,7 +214,7 @@ pub static STRATEGIES: &[Entry] = &[
         mechanism: Mechanism::Zookeeper,
         family: ZK_QUEUE_FENCED,
         wakes: Wakes::One,
-        sections: Sections::Exclusive,
+        sections: Overlap::Exclusive,
         carts: false,
         headline: false,
         summary: "zk-cohort with that fence, which has two parts",
@@ -226,7 +226,7 @@ pub static STRATEGIES: &[Entry] = &[
         mechanism: Mechanism::Zookeeper,
         family: ZK_QUEUE_FENCED,
         wakes: Wakes::One,
-        sections: Sections::Overlapping,
+        sections: Overlap::Overlapping,
         carts: false,
         headline: false,
         summary: "one lock and one transaction for all buyers who arrived at an instance during the last one, with that \
@@ -239,7 +239,7 @@ pub static STRATEGIES: &[Entry] = &[
         mechanism: Mechanism::Zookeeper,
         family: owner::NAME,
         wakes: Wakes::One,
-        sections: Sections::Overlapping,
+        sections: Overlap::Overlapping,
         carts: false,
         headline: false,
         summary: "one instance at a time owns a SKU, by an election in ZooKeeper; it remembers the stock and sells in batches, \
@@ -252,7 +252,7 @@ pub static STRATEGIES: &[Entry] = &[
         mechanism: Mechanism::Zookeeper,
         family: PG_ROW,
         wakes: Wakes::One,
-        sections: Sections::Permits,
+        sections: Overlap::Permits,
         carts: false,
         headline: false,
         summary: "pg-conditional behind a semaphore, whose permits bound how many buyers of one SKU are in the \
@@ -265,7 +265,7 @@ pub static STRATEGIES: &[Entry] = &[
         mechanism: Mechanism::Postgres,
         family: PG_ROW,
         wakes: Wakes::None,
-        sections: Sections::Exclusive,
+        sections: Overlap::Exclusive,
         carts: true,
         headline: true,
         summary: "no lock but the row's own: one update that takes the units only where enough are left, after the \
@@ -278,7 +278,7 @@ pub static STRATEGIES: &[Entry] = &[
         mechanism: Mechanism::Postgres,
         family: PG_ROW,
         wakes: Wakes::None,
-        sections: Sections::Overlapping,
+        sections: Overlap::Overlapping,
         carts: true,
         headline: false,
         summary: "pg-conditional in one statement: a function of the database takes the units, writes the order and \
@@ -291,7 +291,7 @@ pub static STRATEGIES: &[Entry] = &[
         mechanism: Mechanism::Postgres,
         family: PG_ROW,
         wakes: Wakes::None,
-        sections: Sections::Overlapping,
+        sections: Overlap::Overlapping,
         carts: false,
         headline: false,
         summary: "one transaction for all buyers who arrived at an instance during the last one: the more wait, the \
@@ -304,7 +304,7 @@ pub static STRATEGIES: &[Entry] = &[
         mechanism: Mechanism::Postgres,
         family: PG_ROW,
         wakes: Wakes::None,
-        sections: Sections::Exclusive,
+        sections: Overlap::Exclusive,
         carts: true,
         headline: false,
         summary: "the same transaction with the row locked by the read (select for no key update)",
@@ -316,7 +316,7 @@ pub static STRATEGIES: &[Entry] = &[
         mechanism: Mechanism::Postgres,
         family: PG_ROW,
         wakes: Wakes::None,
-        sections: Sections::Overlapping,
+        sections: Overlap::Overlapping,
         carts: true,
         headline: false,
         summary: "no lock: the write checks that the version of the row is the one that was read, and who was \
@@ -329,7 +329,7 @@ pub static STRATEGIES: &[Entry] = &[
         mechanism: Mechanism::Postgres,
         family: "pg-advisory",
         wakes: Wakes::None,
-        sections: Sections::Exclusive,
+        sections: Overlap::Exclusive,
         carts: true,
         headline: false,
         summary: "the same transaction under an advisory lock of the database, which ends with the transaction",
@@ -341,7 +341,7 @@ pub static STRATEGIES: &[Entry] = &[
         mechanism: Mechanism::Postgres,
         family: PG_ROW,
         wakes: Wakes::None,
-        sections: Sections::Overlapping,
+        sections: Overlap::Overlapping,
         carts: true,
         headline: false,
         summary: "the same transaction at isolation level serializable, tried again when the database finds a \

@@ -12,16 +12,16 @@ use super::context::Context;
 use super::{Boxed, Decided, Decision, Strategy};
 
 /// Sells in the database alone.
-pub(super) type Sell = for<'a> fn(&'a Context, &'a Call) -> Boxed<'a, Decision>;
+pub(super) type SellInDatabase = for<'a> fn(&'a Context, &'a Call) -> Boxed<'a, Decision>;
 
 /// A strategy whose purchases are in the database alone.
 pub(super) struct InDatabase {
     context: Context,
-    sell: Sell,
+    sell: SellInDatabase,
 }
 
 impl InDatabase {
-    pub(super) fn new(context: Context, sell: Sell) -> Self {
+    pub(super) fn new(context: Context, sell: SellInDatabase) -> Self {
         Self { context, sell }
     }
 }

@@ -25,21 +25,21 @@ const TIME_NAMESPACE_INITIAL: u64 = 0xEFFF_FFFA;
 pub struct Moment(u64);
 
 impl Moment {
-    /// This instant.
+    /// Returns this instant.
     pub fn now() -> Self {
         // Every system that this runs on has the clock.
         let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map(Duration::from).unwrap_or_default();
         Self(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Nanoseconds since the start of the clock, for example since the boot of the host.
+    /// Returns the nanoseconds since the start of the clock, for example since the boot of the host.
     pub fn ns(self) -> u64 {
         self.0
     }
 }
 
-/// Identifies the clock: processes that get the same text have the same clock. Returns `None` if the system does not
-/// tell.
+/// Returns a name for the clock: processes that get the same text have the same clock. Returns `None` if the system
+/// does not tell.
 ///
 /// On Linux the text is the id of the boot, and the time namespace unless it is the initial one. One exception:
 /// virtual machines that were resumed from one snapshot have the same text, but their clocks may differ.
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_is_known_by_the_boot_and_by_a_time_namespace_that_is_not_the_initial_one() {
+    fn a_clock_is_known_by_its_boot_and_its_time_namespace() {
         let boot_id = "3f1c8f0e-8a0e-4d0e-9a55-0d6c3d7b8a11\n";
         assert_eq!(linux_id(boot_id, 4_026_531_834).as_deref(), Some("linux:3f1c8f0e-8a0e-4d0e-9a55-0d6c3d7b8a11"));
         assert_eq!(

@@ -96,7 +96,8 @@ pub struct Page {
 pub struct Visit {
     history: Arc<History>,
     strategy: &'static str,
-    places: Vec<(GoodsNo, Option<Token>)>,
+    /// The SKUs, each with the fencing token of its hold.
+    goods: Vec<(GoodsNo, Option<Token>)>,
     asked: Moment,
     entered: Moment,
     /// When the purchase was last seen inside. `None` if it is inside until the drop.
@@ -114,15 +115,14 @@ impl History {
     pub fn enter(
         self: Arc<Self>,
         strategy: &'static str,
-        places: Vec<(GoodsNo, Option<Token>)>,
+        goods: Vec<(GoodsNo, Option<Token>)>,
         asked: Moment,
     ) -> Visit {
         let entered = Moment::now().max(asked);
-        Visit { history: self, strategy, places, asked, entered, left: None, order_id: None }
+        Visit { history: self, strategy, goods, asked, entered, left: None, order_id: None }
     }
 
-    /// Returns at most `limit` records from number `from` on. If that record is no longer kept, begins with the
-    /// oldest.
+    /// Returns at most `limit` records from number `from` on. If that record is no longer kept, starts with the oldest.
     pub fn page(&self, from: u64, limit: usize) -> Page {
         let records = self.records.lock();
         let recorded_total = records.first + records.kept.len() as u64;
@@ -141,7 +141,7 @@ impl History {
     fn record(&self, visit: &Visit) {
         let left = visit.left.unwrap_or_else(Moment::now).max(visit.entered);
         let mut records = self.records.lock();
-        for (goods_no, token) in &visit.places {
+        for (goods_no, token) in &visit.goods {
             let seq = records.first + records.kept.len() as u64;
             records.kept.push_back(Record {
                 seq,
@@ -194,8 +194,8 @@ mod tests {
     }
 
     fn visit(history: &Arc<History>, number: i64) {
-        let places = vec![(goods(number), Some(Token { number: 7, handover: 1 }))];
-        drop(Arc::clone(history).enter("zk-mutex", places, Moment::now()));
+        let goods = vec![(goods(number), Some(Token { number: 7, handover: 1 }))];
+        drop(Arc::clone(history).enter("zk-mutex", goods, Moment::now()));
     }
 
     #[test]
@@ -241,7 +241,8 @@ mod tests {
     fn pages_follow_each_other_without_a_gap() {
         let history = history(10);
         (1..=5).for_each(|number| visit(&history, number));
-        let (mut from, mut seen) = (0, Vec::new());
+        let mut from = 0;
+        let mut seen = Vec::new();
         loop {
             let page = history.page(from, 2);
             if page.records.is_empty() {

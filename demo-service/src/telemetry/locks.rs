@@ -58,14 +58,14 @@ impl LockMetrics {
         in_acquire_span(Some(self.wait()), acquire).await
     }
 
-    /// Begins a wait that is counted until it is dropped.
+    /// Starts a wait that is counted until it is dropped.
     pub fn wait(&self) -> Waiting {
         let mut waiting = self.wait_on();
         waiting.wait_seconds = Some(self.wait_seconds.clone());
         waiting
     }
 
-    /// Begins a further wait of a purchase that has waited before, here or at another instance. It is counted until it is
+    /// Starts a further wait of a purchase that has waited before, here or at another instance. It is counted until it is
     /// dropped. Its duration is not recorded: a purchase records one duration.
     pub fn wait_on(&self) -> Waiting {
         self.queue_depth.increment(1.0);
@@ -132,7 +132,7 @@ mod tests {
     use crate::telemetry::{Levels, Metrics};
 
     #[test]
-    fn each_loss_is_counted_under_its_reason_and_nothing_else_is() {
+    fn each_loss_is_counted_under_its_reason_only() {
         let metrics = Metrics::new(["zk-multi"].into_iter());
         let locks = metrics.locks("zk-multi");
         locks.count_lost(&Error::NoLocks);

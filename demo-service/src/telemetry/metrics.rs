@@ -24,7 +24,7 @@ const BUCKETS_SECONDS: [f64; 16] =
 /// How often samples are moved into the histograms if nobody reads the metrics.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 
-/// The values of the label `outcome`: those of the failures that can end a purchase, and `sold` and `repeated`.
+/// Returns the values of the label `outcome`: those of the failures that can end a purchase, and `sold` and `repeated`.
 fn outcomes() -> BTreeSet<&'static str> {
     failure::ALL.iter().filter_map(|kind| kind.outcome).chain(["sold", "repeated"]).collect()
 }
@@ -56,7 +56,7 @@ pub struct Levels {
     /// The ZooKeeper sessions by state.
     pub sessions: SessionCounts,
     /// How the database connections are used.
-    pub connections: Connections,
+    pub pool: PoolMetrics,
     /// How many requests are being worked on.
     pub in_flight: u32,
     /// The total of the records of the history that were replaced by newer ones.
@@ -74,7 +74,7 @@ pub struct RateLimited {
 
 /// How the connections to the database are used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Connections {
+pub struct PoolMetrics {
     /// In use.
     pub in_use: u32,
     /// Open and not in use.
@@ -159,10 +159,10 @@ impl Metrics {
 
     /// Returns the text for Prometheus, with these levels and the metrics of the process.
     pub fn render(&self, levels: &Levels) -> String {
-        let Levels { traffic, sessions, connections, in_flight, history_dropped } = *levels;
+        let Levels { traffic, sessions, pool, in_flight, history_dropped } = *levels;
         self.in_flight.set(f64::from(in_flight));
-        self.connections_in_use.set(f64::from(connections.in_use));
-        self.connections_idle.set(f64::from(connections.idle));
+        self.connections_in_use.set(f64::from(pool.in_use));
+        self.connections_idle.set(f64::from(pool.idle));
         self.history_dropped.absolute(history_dropped);
         self.requests.absolute(traffic.requests);
         self.notifications.absolute(traffic.notifications);
@@ -259,7 +259,8 @@ mod tests {
 
     #[test]
     fn instances_count_apart() {
-        let (first, second) = (metrics(), metrics());
+        let first = metrics();
+        let second = metrics();
         first.count_shed();
         let render = |metrics: &Metrics| metrics.render(&Levels::default());
         assert!(render(&first).contains("seckill_requests_shed_total 1"));

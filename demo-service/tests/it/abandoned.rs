@@ -7,7 +7,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use zk_recipes::{Mutex, Session, SessionConfig};
 
-use crate::lab::{Lab, lock_path, wait_until};
+use crate::lab::{ENDLESS, Lab, lock_path, wait_until};
 use crate::program::Program;
 
 /// Their queues are in ZooKeeper: one node a buyer, the same with other requests, and one node for all of them.
@@ -49,19 +49,18 @@ impl Footprint {
     }
 }
 
-/// A crowd of buyers queues for a lock that is held, and hangs up together.
+/// Lets a crowd of buyers queue for a lock that is held, and hang up together.
 async fn wave(program: &Program, strategy: &str, goods_no: i64, mutex: &Mutex) {
     let head = format!("GET /goods-stock/{goods_no}?strategy={strategy} HTTP/1.1\r\nhost: lab\r\n\r\n");
-    let waiting = format!(r#"seckill_queue_depth{{strategy="{strategy}"}}"#);
     let mut buyers = Vec::new();
     for _ in 0..WAVE {
         let mut buyer = TcpStream::connect(program.address).await.unwrap();
         buyer.write_all(head.as_bytes()).await.unwrap();
         buyers.push(buyer);
     }
-    wait_until(async || program.metric(&waiting).await == Some(f64::from(WAVE))).await;
+    program.wait_for_waiting(strategy, WAVE as usize).await;
     drop(buyers);
-    wait_until(async || program.metric(&waiting).await == Some(0.0)).await;
+    program.wait_for_waiting(strategy, 0).await;
     wait_until(async || mutex.participants().await.unwrap().len() == 1).await;
 }
 
@@ -70,13 +69,14 @@ async fn wave(program: &Program, strategy: &str, goods_no: i64, mutex: &Mutex) {
 /// state after the first few.
 // S35
 #[tokio::test]
-async fn ten_thousand_buyers_who_hang_up_in_the_queue_leave_nothing_behind() {
+async fn ten_thousand_buyers_who_hang_up_leave_nothing_behind() {
     let zookeeper = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let lab = Lab::on_zookeeper(zookeeper.connect_string()).await;
-    let times = ["--lock-wait", "5m", "--db-timeout", "6m", "--http-timeout", "7m", "--zk-sessions", "4"];
-    let program = Program::start(&lab, StopSignal::Terminate, &times, &FRUGAL).await;
+    let arguments = [&ENDLESS[..], &["--zk-sessions", "4"]].concat();
+    let program = Program::start(&lab, StopSignal::Terminate, &arguments, &FRUGAL).await;
     let session = Session::connect(&lab.zookeeper, SessionConfig::default()).await.unwrap();
-    let (mut mutexes, mut holds) = (Vec::new(), Vec::new());
+    let mut mutexes = Vec::new();
+    let mut holds = Vec::new();
     for (goods_no, strategy) in (1..).zip(STRATEGIES) {
         program.put_on_sale(goods_no, 5, strategy).await.assert_ok();
         let mutex = Mutex::new(&session, &lock_path(strategy, goods_no)).unwrap();
@@ -84,9 +84,9 @@ async fn ten_thousand_buyers_who_hang_up_in_the_queue_leave_nothing_behind() {
         mutexes.push((goods_no, strategy, mutex));
     }
 
-    let mut turns = mutexes.iter().cycle();
+    let mut each = mutexes.iter().cycle();
     let mut waves = async |count: u32| {
-        for (goods_no, strategy, mutex) in turns.by_ref().take(count as usize) {
+        for (goods_no, strategy, mutex) in each.by_ref().take(count as usize) {
             wave(&program, strategy, *goods_no, mutex).await;
         }
     };
@@ -111,8 +111,7 @@ async fn ten_thousand_buyers_who_hang_up_in_the_queue_leave_nothing_behind() {
         holds.remove(0).release().await.unwrap();
         program.buy(*goods_no, strategy).await.assert_ok();
         assert_eq!(lab.units_ordered(*goods_no, 1).await, 1, "{strategy}: who hung up has bought nothing");
-        let series = format!(r#"seckill_deductions_total{{strategy="{strategy}",outcome="client_gone"}}"#);
-        gone += program.metric(&series).await.unwrap();
+        gone += program.outcomes(strategy, "client_gone").await.unwrap();
     }
     assert_eq!(gone, f64::from(WARM_UP_WAVES * WAVE + BUYERS));
 }

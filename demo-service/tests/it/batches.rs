@@ -6,33 +6,17 @@ use std::time::Duration;
 
 use demo_service::telemetry::clock::Moment;
 use futures_util::future::join_all;
-use sqlx::{Connection, Executor, PgConnection, Postgres, Transaction};
+use sqlx::Executor;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use crate::commits::Gate;
+use crate::database::END_SESSIONS;
 use crate::history::sections;
-use crate::lab::{Answer, Instance, Lab, Shop, wait_until};
+use crate::lab::{Answer, Instance, Lab, PATIENT, wait_until};
 
 /// The strategies that sell in batches.
 const STRATEGIES: [&str; 3] = ["pg-merge", "zk-merge", "zk-owner"];
-
-/// Nobody gives up while a test looks at the waiting buyers.
-const PATIENT: [&str; 6] = ["--lock-wait", "50s", "--db-timeout", "55s", "--http-timeout", "60s"];
-
-/// Ends the sessions of the service.
-pub(crate) const END_SESSIONS: &str = "select pg_terminate_backend(pid) from pg_stat_activity
-                            where datname = current_database() and application_name like 'demo-service%'";
-
-/// Writes a purchase of SKU 9 under a key, and does not commit it.
-pub(crate) async fn write_key_elsewhere<'a>(connection: &'a mut PgConnection, key: &str) -> Transaction<'a, Postgres> {
-    let mut elsewhere = connection.begin().await.unwrap();
-    let write = "with header as (insert into orders (strategy, instance) values ('x', 'x') returning order_id)
-                 insert into idempotency_keys (key, cart, goods_no, sale, order_id)
-                 select $1, '[]', 9, sale, order_id from header, goods where goods_no = 9";
-    sqlx::query(write).bind(key).execute(&mut *elsewhere).await.unwrap();
-    elsewhere
-}
 
 /// Puts a SKU on sale by each of the strategies.
 async fn on_sale(instance: &Instance, stock: i64) -> impl Iterator<Item = (i64, &'static str)> {
@@ -42,20 +26,13 @@ async fn on_sale(instance: &Instance, stock: i64) -> impl Iterator<Item = (i64, 
     (1..).zip(STRATEGIES)
 }
 
-/// The purchases of an instance that wait for a batch.
-async fn wait_for_waiting(instance: &Instance, strategy: &str, count: usize) {
-    let series = format!("seckill_queue_depth{{strategy=\"{strategy}\"}}");
-    let count = f64::from(u32::try_from(count).unwrap());
-    wait_until(async || instance.metric(&series).await == Some(count)).await;
-}
-
-/// How many orders of a SKU each transaction has written, the first transaction first.
+/// Returns how many orders of a SKU each transaction has written, the first transaction first.
 async fn batch_sizes(lab: &Lab, goods_no: i64) -> Vec<i64> {
     let sql = "select count(*) from order_lines where goods_no = $1 group by xmin order by min(order_id)";
     sqlx::query_scalar(sql).bind(goods_no).fetch_all(&mut lab.connect().await).await.unwrap()
 }
 
-/// The orders of the buyers of a SKU, in the order in which the history says that they arrived.
+/// Returns the orders of the buyers of a SKU, in the order in which the history says that they arrived.
 async fn orders_by_arrival(instance: &Instance, goods_no: i64) -> Vec<Option<i64>> {
     let history = instance.admin_get("/admin/history").await;
     history.assert_ok();
@@ -65,7 +42,7 @@ async fn orders_by_arrival(instance: &Instance, goods_no: i64) -> Vec<Option<i64
     orders.into_iter().map(|(_, order_id)| order_id).collect()
 }
 
-/// A first buyer whose commit waits at the gate, and `count` buyers who wait for the next batch.
+/// Starts a first buyer whose commit waits at the gate, and `count` buyers who wait for the next batch.
 async fn crowd_behind_a_commit(
     lab: &Lab,
     instance: &Instance,
@@ -75,16 +52,16 @@ async fn crowd_behind_a_commit(
     let first = instance.spawn_buy(goods_no, strategy);
     lab.wait_for_statement("active", "commit").await;
     let mut buyers = vec![first];
-    for place in 1..=count {
+    for waiting in 1..=count {
         buyers.push(instance.spawn_buy(goods_no, strategy));
-        wait_for_waiting(instance, strategy, place).await;
+        instance.wait_for_waiting(strategy, waiting).await;
     }
     buyers
 }
 
 // C6, S38
 #[tokio::test]
-async fn those_who_come_during_a_commit_are_sold_by_the_next_one_in_the_order_of_their_arrival() {
+async fn buyers_who_come_during_a_commit_are_sold_by_the_next_one() {
     let lab = Lab::new().await;
     let instance = lab.start(&PATIENT).await;
     Gate::before_commits(&lab, "orders", "insert").await;
@@ -94,9 +71,9 @@ async fn those_who_come_during_a_commit_are_sold_by_the_next_one_in_the_order_of
         gate.open().await;
         let answers: Vec<Answer> = join_all(buyers).await.into_iter().map(Result::unwrap).collect();
         let (bought, refused) = answers.split_at(10);
-        for (place, answer) in bought.iter().enumerate() {
+        for (index, answer) in bought.iter().enumerate() {
             answer.assert_ok();
-            assert_eq!(answer.body["remaining"], 9 - place, "{answer:?}");
+            assert_eq!(answer.body["remaining"], 9 - index, "in the order of arrival: {answer:?}");
         }
         refused.iter().for_each(|answer| answer.assert_problem(409, "sold-out"));
         assert_eq!(batch_sizes(&lab, goods_no).await, [1, 9]);
@@ -116,10 +93,10 @@ async fn two_equal_keys_in_one_batch_are_one_sale() {
         let gate = Gate::close(&lab).await;
         let first = crowd_behind_a_commit(&lab, &instance, (goods_no, strategy), 0).await;
         let waiting = async {
-            wait_for_waiting(&instance, strategy, 3).await;
+            instance.wait_for_waiting(strategy, 3).await;
             gate.open().await;
         };
-        let (same, other) = (format!("{strategy}-same"), format!("{strategy}-other"));
+        let [same, other] = ["same", "other"].map(|key| format!("{strategy}-{key}"));
         let order = |key| instance.order(goods_no, 2, strategy, key);
         let (one, twin, other, ()) = tokio::join!(order(&same), order(&same), order(&other), waiting);
         for answer in [&one, &twin, &other] {
@@ -135,20 +112,19 @@ async fn two_equal_keys_in_one_batch_are_one_sale() {
 
 // S40
 #[tokio::test]
-async fn a_key_that_is_in_use_elsewhere_concerns_nobody_else_in_its_batch() {
+async fn a_busy_key_concerns_nobody_else_in_its_batch() {
     let lab = Lab::new().await;
     let instance = lab.start(&PATIENT).await;
     for (goods_no, strategy) in on_sale(&instance, 10).await {
         instance.put_on_sale(9, 10, "pg-conditional").await.assert_ok();
         let keys = ["a", "busy", "b"].map(|key| format!("{strategy}-{key}"));
-        let mut connection = lab.connect().await;
-        let elsewhere = write_key_elsewhere(&mut connection, &keys[1]).await;
+        let busy = lab.lock_key(&keys[1]).await;
         let orders = keys.iter().map(|key| instance.order(goods_no, 1, strategy, key));
         let answers = join_all(orders).await;
         answers[0].assert_created();
         answers[1].assert_problem(503, "lock-timeout");
         answers[2].assert_created();
-        elsewhere.rollback().await.unwrap();
+        busy.release().await;
         instance.order(goods_no, 1, strategy, &keys[1]).await.assert_created();
         assert_eq!(lab.assert_adds_up(goods_no, "a busy key").await, 3);
     }
@@ -163,7 +139,7 @@ async fn a_buyer_who_hangs_up_before_the_batch_begins_buys_nothing() {
         let gate = Gate::close(&lab).await;
         let mut buyers = crowd_behind_a_commit(&lab, &instance, (goods_no, strategy), 3).await;
         buyers.remove(2).abort();
-        wait_for_waiting(&instance, strategy, 2).await;
+        instance.wait_for_waiting(strategy, 2).await;
         gate.open().await;
         join_all(buyers).await.into_iter().for_each(|answer| answer.unwrap().assert_ok());
         assert_eq!(lab.assert_adds_up(goods_no, "one has hung up").await, 3);
@@ -171,39 +147,35 @@ async fn a_buyer_who_hangs_up_before_the_batch_begins_buys_nothing() {
 }
 
 #[tokio::test]
-async fn a_buyer_who_has_waited_too_long_is_refused_and_the_others_go_on() {
+async fn a_buyer_who_waited_too_long_is_refused_alone() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--lock-wait", "2s"]).await;
     for (goods_no, strategy) in on_sale(&instance, 10).await {
-        let mut connection = lab.connect().await;
-        let mut row = connection.begin().await.unwrap();
-        row.execute("select from goods for update").await.unwrap();
+        let row = lab.lock_rows().await;
         let early = [(); 5].map(|()| instance.buy(goods_no, strategy));
         join_all(early).await.iter().for_each(|answer| answer.assert_problem(503, "lock-timeout"));
         let late = instance.spawn_buy(goods_no, strategy);
         lab.wait_for_lock().await;
-        row.rollback().await.unwrap();
+        row.release().await;
         late.await.unwrap().assert_ok();
         assert_eq!(lab.assert_adds_up(goods_no, "a locked row").await, 1);
     }
 }
 
 #[tokio::test]
-async fn a_batch_that_the_database_ends_is_refused_whole_and_the_next_one_sells() {
+async fn a_batch_that_the_database_ends_is_refused_whole() {
     let lab = Lab::new().await;
     let instance = lab.start(&PATIENT).await;
     for (goods_no, strategy) in on_sale(&instance, 10).await {
-        let mut connection = lab.connect().await;
-        let mut row = connection.begin().await.unwrap();
-        row.execute("select from goods for update").await.unwrap();
+        let row = lab.lock_rows().await;
         let buyers: Vec<_> = (0..3).map(|_| instance.spawn_buy(goods_no, strategy)).collect();
-        wait_for_waiting(&instance, strategy, 3).await;
+        instance.wait_for_waiting(strategy, 3).await;
         lab.wait_for_lock().await;
-        row.execute(END_SESSIONS).await.unwrap();
+        lab.connect().await.execute(END_SESSIONS).await.unwrap();
         for answer in join_all(buyers).await {
             answer.unwrap().assert_problem(503, "database-unavailable");
         }
-        row.rollback().await.unwrap();
+        row.release().await;
         instance.buy(goods_no, strategy).await.assert_ok();
         assert_eq!(lab.assert_adds_up(goods_no, "a batch was ended").await, 1);
     }
@@ -215,14 +187,12 @@ async fn a_batch_that_was_overtaken_writes_nothing() {
     let instance = lab.start(&PATIENT).await;
     for (goods_no, strategy) in [(1, "zk-merge"), (2, "zk-owner")] {
         instance.put_on_sale(goods_no, 10, strategy).await.assert_ok();
-        let mut connection = lab.connect().await;
-        let mut elsewhere = connection.begin().await.unwrap();
-        elsewhere.execute("lock table orders in share mode").await.unwrap();
+        let orders = lab.lock_orders().await;
         let buyers: Vec<_> = (0..3).map(|_| instance.spawn_buy(goods_no, strategy)).collect();
         // A batch has read the stock, and waits for the table. A later holder reads the stock, too.
         lab.wait_for_lock().await;
         lab.connect().await.execute("update goods set fence = fence + 1").await.unwrap();
-        elsewhere.rollback().await.unwrap();
+        orders.release().await;
         let answers: Vec<Answer> = join_all(buyers).await.into_iter().map(Result::unwrap).collect();
         let (bought, fenced): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer.problem().is_none());
         assert!(!fenced.is_empty(), "{answers:?}");
@@ -232,30 +202,29 @@ async fn a_batch_that_was_overtaken_writes_nothing() {
 }
 
 #[tokio::test]
-async fn a_crowd_around_a_key_that_is_in_use_elsewhere_is_sold_by_few_transactions() {
+async fn a_crowd_around_a_busy_key_is_sold_by_few_transactions() {
     let lab = Lab::new().await;
     let instance = lab.start(&PATIENT).await;
     Gate::before_commits(&lab, "orders", "insert").await;
     for (goods_no, strategy) in on_sale(&instance, 100).await {
         instance.put_on_sale(9, 10, "pg-conditional").await.assert_ok();
         let keys: Vec<_> = (0..64).map(|number| format!("{strategy}-{number}")).collect();
-        let mut connection = lab.connect().await;
-        let elsewhere = write_key_elsewhere(&mut connection, &keys[40]).await;
+        let busy = lab.lock_key(&keys[40]).await;
         let gate = Gate::close(&lab).await;
         let first = crowd_behind_a_commit(&lab, &instance, (goods_no, strategy), 0).await;
         let waiting = async {
-            wait_for_waiting(&instance, strategy, keys.len()).await;
+            instance.wait_for_waiting(strategy, keys.len()).await;
             gate.open().await;
         };
         let orders = join_all(keys.iter().map(|key| instance.order(goods_no, 1, strategy, key)));
         let (answers, ()) = tokio::join!(orders, waiting);
-        for (place, answer) in answers.iter().enumerate() {
-            match place {
+        for (index, answer) in answers.iter().enumerate() {
+            match index {
                 40 => answer.assert_problem(503, "lock-timeout"),
                 _ => answer.assert_created(),
             }
         }
-        elsewhere.rollback().await.unwrap();
+        busy.release().await;
         join_all(first).await.into_iter().for_each(|answer| answer.unwrap().assert_ok());
         let sizes = batch_sizes(&lab, goods_no).await;
         // The first buyer, and one half less after each refusal.
@@ -270,16 +239,14 @@ async fn the_section_of_a_batch_ends_before_the_statement_that_fails() {
     let lab = Lab::new().await;
     let instance = lab.start(&PATIENT).await;
     for (goods_no, strategy) in on_sale(&instance, 10).await {
-        let mut connection = lab.connect().await;
-        let mut elsewhere = connection.begin().await.unwrap();
-        elsewhere.execute("lock table orders in share mode").await.unwrap();
+        let orders = lab.lock_orders().await;
         let buyer = instance.spawn_buy(goods_no, strategy);
         // The batch is about to write. Its transaction and so the lock of its row may end with this statement.
         lab.wait_for_lock().await;
         let written = Moment::now().ns();
-        elsewhere.execute(END_SESSIONS).await.unwrap();
+        lab.connect().await.execute(END_SESSIONS).await.unwrap();
         buyer.await.unwrap().assert_problem(503, "database-unavailable");
-        elsewhere.rollback().await.unwrap();
+        orders.release().await;
         let sections = sections(&instance, goods_no).await;
         let [section] = sections[..] else { panic!("{strategy}: {sections:?}") };
         assert!(section.left < written, "{strategy}: {section:?}, {written}");
@@ -303,25 +270,23 @@ async fn the_wait_of_a_worker_for_its_lock_is_counted_for_nobody() {
 }
 
 #[tokio::test]
-async fn a_batch_whose_sale_is_restarted_before_it_writes_buys_of_the_next_sale() {
+async fn a_batch_whose_sale_is_restarted_buys_of_the_next_sale() {
     let lab = Lab::new().await;
     let instance = lab.start(&PATIENT).await;
     instance.put_on_sale(1, 10, "zk-merge").await.assert_ok();
-    let mut connection = lab.connect().await;
-    let mut elsewhere = connection.begin().await.unwrap();
-    elsewhere.execute("lock table orders in share mode").await.unwrap();
+    let orders = lab.lock_orders().await;
     let buyer = instance.spawn_buy(1, "zk-merge");
     // The batch has read the stock, and waits for the table.
     lab.wait_for_lock().await;
     instance.put_on_sale(1, 5, "zk-merge").await.assert_ok();
-    elsewhere.rollback().await.unwrap();
+    orders.release().await;
     buyer.await.unwrap().assert_ok();
     assert_eq!((lab.units_ordered(1, 1).await, lab.units_ordered(1, 2).await), (0, 1));
     assert_eq!(lab.assert_adds_up(1, "restarted").await, 1);
 }
 
 #[tokio::test]
-async fn a_buyer_of_the_next_sale_waits_for_a_turn_of_that_sale() {
+async fn a_buyer_of_the_next_sale_waits_for_a_batch_of_that_sale() {
     let lab = Lab::new().await;
     let instance = lab.start(&[&PATIENT[..], &["--business-time", "1ms"]].concat()).await;
     instance.put_on_sale(1, 10, "zk-merge").await.assert_ok();
@@ -330,7 +295,7 @@ async fn a_buyer_of_the_next_sale_waits_for_a_turn_of_that_sale() {
     lab.wait_for_queue("zk-merge", 1, 2).await;
     instance.put_on_sale(1, 5, "zk-merge").await.assert_ok();
     let late = instance.spawn_buy(1, "zk-merge");
-    wait_for_waiting(&instance, "zk-merge", 2).await;
+    instance.wait_for_waiting("zk-merge", 2).await;
     held.release().await.unwrap();
     early.await.unwrap().assert_problem(503, "sale-restarted");
     late.await.unwrap().assert_ok();
@@ -340,7 +305,7 @@ async fn a_buyer_of_the_next_sale_waits_for_a_turn_of_that_sale() {
 /// Goal: a buyer whose deadline comes before the commit is sold nothing, and the others of the batch are. Method: the write
 /// of a batch waits until the deadline of its first buyer.
 #[tokio::test]
-async fn a_buyer_whose_deadline_comes_before_the_commit_buys_nothing_and_the_others_go_on() {
+async fn a_buyer_whose_deadline_precedes_the_commit_buys_nothing() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--lock-wait", "4s", "--db-timeout", "6s", "--http-timeout", "20s"]).await;
     Gate::before_commits(&lab, "orders", "insert").await;
@@ -349,40 +314,33 @@ async fn a_buyer_whose_deadline_comes_before_the_commit_buys_nothing_and_the_oth
     let mut buyers = crowd_behind_a_commit(&lab, &instance, (1, "zk-merge"), 1).await;
     sleep(Duration::from_secs(3)).await;
     buyers.push(instance.spawn_buy(1, "zk-merge"));
-    wait_for_waiting(&instance, "zk-merge", 2).await;
-    let mut connection = lab.connect().await;
-    let mut elsewhere = connection.begin().await.unwrap();
-    let lock = async { elsewhere.execute("lock table orders in share mode").await.unwrap() };
+    instance.wait_for_waiting("zk-merge", 2).await;
     let open = async {
-        // The lock is next in line. Until the gate opens, the first buyer has the table.
+        // The lock is the next one. Until the gate opens, the first buyer has the table.
         wait_until(async || lab.lock_waits().await == 2).await;
         gate.open().await;
     };
-    tokio::join!(lock, open);
+    let (orders, ()) = tokio::join!(lab.lock_orders(), open);
     let [first, early, late] = buyers.try_into().unwrap();
     first.await.unwrap().assert_ok();
     early.await.unwrap().assert_problem(503, "database-unavailable");
-    elsewhere.rollback().await.unwrap();
+    orders.release().await;
     late.await.unwrap().assert_ok();
     assert_eq!(lab.assert_adds_up(1, "a deadline").await, 2);
 }
 
-/// Goal: a shutdown waits for no turn of a part of a batch. Method: the lock is held elsewhere when the batch is divided.
+/// Goal: a shutdown waits for no part of a divided batch. Method: the lock is held elsewhere when the batch is divided.
 // S80
 #[tokio::test]
-async fn a_shutdown_refuses_the_parts_of_a_divided_batch_that_wait_for_their_turn() {
+async fn a_shutdown_refuses_the_parts_of_a_divided_batch_that_wait() {
     let lab = Lab::new().await;
     let instance = lab.start(&PATIENT).await;
     instance.put_on_sale(1, 10, "zk-merge").await.assert_ok();
     instance.put_on_sale(9, 10, "pg-conditional").await.assert_ok();
-    let mut connection = lab.connect().await;
-    let elsewhere = write_key_elsewhere(&mut connection, "busy").await;
+    let busy = lab.lock_key("busy").await;
     let held = lab.hold_locks("zk-merge", &[1]).await;
-    let buyers = ["a", "busy"].map(|key| {
-        let shop = Shop::at(instance.address);
-        tokio::spawn(async move { shop.order(1, 1, "zk-merge", key).await })
-    });
-    wait_for_waiting(&instance, "zk-merge", 2).await;
+    let buyers = ["a", "busy"].map(|key| instance.spawn_order(1, 1, "zk-merge", key));
+    instance.wait_for_waiting("zk-merge", 2).await;
     lab.wait_for_queue("zk-merge", 1, 2).await;
     let (held_again, ()) = tokio::join!(lab.hold_locks("zk-merge", &[1]), async {
         lab.wait_for_queue("zk-merge", 1, 3).await;
@@ -395,5 +353,5 @@ async fn a_shutdown_refuses_the_parts_of_a_divided_batch_that_wait_for_their_tur
     }
     stopped.await.unwrap();
     held_again.release().await.unwrap();
-    elsewhere.rollback().await.unwrap();
+    busy.release().await;
 }

@@ -8,14 +8,15 @@ use serde_json::json;
 use crate::lab::{Lab, wait_until};
 
 #[tokio::test]
-async fn a_purchase_takes_one_unit_and_writes_its_order_by_every_strategy() {
+async fn every_strategy_takes_one_unit_and_writes_its_order() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--instance", "till-1"]).await;
     for (goods_no, entry) in (1..).zip(STRATEGIES) {
         instance.put_on_sale(goods_no, 3, entry.name).await.assert_ok();
         let answer = instance.buy(goods_no, entry.name).await;
         answer.assert_ok();
-        let (order_id, token) = (answer.body["order_id"].as_i64(), answer.body["token"].as_i64());
+        let order_id = answer.body["order_id"].as_i64();
+        let token = answer.body["token"].as_i64();
         assert_eq!(token.is_some(), entry.mechanism == Mechanism::Zookeeper, "{answer:?}");
         assert_eq!(
             answer.body,
@@ -48,9 +49,10 @@ async fn fencing_tokens_grow_from_one_purchase_to_the_next() {
     }
 }
 
-/// Each release is sent after the answer, so it may count for the next purchase. Signs of life of a session count, too.
+/// Goal: a lone buyer sends few requests. Each release is sent after the answer, so it may count for the next purchase. Signs of
+/// life of a session count, too.
 #[tokio::test]
-async fn a_lone_buyer_pays_two_requests_for_the_lock_and_none_if_the_lock_lingers() {
+async fn a_lone_buyer_pays_two_requests_and_none_if_the_lock_lingers() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--zk-sessions", "4"]).await;
     let requests = async || instance.metric("zookeeper_requests_total").await.unwrap();
@@ -80,9 +82,10 @@ async fn the_last_unit_is_sold_and_no_more_by_every_strategy() {
 }
 
 #[tokio::test]
-async fn a_purchase_that_names_no_strategy_is_served_by_that_of_the_sale() {
+async fn a_purchase_that_names_no_strategy_gets_that_of_the_sale() {
     let lab = Lab::new().await;
-    let (here, there) = (lab.start(&["--strategy", "pg-conditional"]).await, lab.start(&[]).await);
+    let here = lab.start(&["--strategy", "pg-conditional"]).await;
+    let there = lab.start(&[]).await;
     let own = STRATEGIES.iter().map(|entry| (entry.name, entry.name));
     for (goods_no, (named, expected)) in (1..).zip(own.chain([("", "pg-conditional")])) {
         here.put_on_sale(goods_no, 4, named).await.assert_ok();

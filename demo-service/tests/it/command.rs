@@ -168,7 +168,7 @@ fn several_hosts_in_the_database_url_are_refused() {
     }
 }
 
-/// The service in a process of its own, once it says where it listens, and that line.
+/// Starts the service in a process of its own. Returns it with the line that says where it listens.
 async fn serving(lab: &Lab, program: &str, arguments: &[&str]) -> (Process, String) {
     let mut service = Process::spawn(ProcessConfig {
         stdout: Stdout::Lines,

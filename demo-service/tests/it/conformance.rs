@@ -7,7 +7,7 @@ use demo_service::strategy::registry::STRATEGIES;
 use futures_util::future::join_all;
 use reqwest::StatusCode;
 
-use crate::lab::{Instance, Lab};
+use crate::lab::{Instance, Lab, PATIENT};
 
 const STOCK: i64 = 20;
 const BUYERS: usize = 90;
@@ -15,21 +15,8 @@ const BUYERS: usize = 90;
 /// Sales of a control, of which one must sell too much. How wide its mistake is open depends on the machine's load.
 const CONTROL_SALES: i64 = 10;
 
-/// Long enough that buyers meet in their critical sections, with waits that no buyer outlasts.
-const LOAD: [&str; 12] = [
-    "--business-time",
-    "5ms",
-    "--zk-sessions",
-    "4",
-    "--db-connections",
-    "12",
-    "--lock-wait",
-    "50s",
-    "--db-timeout",
-    "55s",
-    "--http-timeout",
-    "60s",
-];
+/// Long enough that buyers meet in their critical sections.
+const LOAD: [&str; 6] = ["--business-time", "5ms", "--zk-sessions", "4", "--db-connections", "12"];
 
 /// Sells one SKU to more buyers than there are units, all at once, and returns how many units were ordered.
 async fn units_sold(lab: &Lab, instances: &[Instance], goods_no: i64, entry: &Entry) -> i64 {
@@ -61,7 +48,7 @@ async fn assert_oversells(lab: &Lab, instances: &[Instance], goods_no: i64, entr
     panic!("{} sold {STOCK} in each of {CONTROL_SALES} sales", entry.name);
 }
 
-/// The most critical sections of a SKU that were under way at one time, over all instances.
+/// Returns the most critical sections of a SKU that were under way at one time, over all instances.
 async fn most_sections_at_once(instances: &[Instance], goods_no: i64) -> i64 {
     let mut steps = Vec::new();
     for instance in instances {
@@ -99,7 +86,8 @@ async fn assert_sections(instances: &[Instance], goods_no: i64, entry: &Entry) {
 async fn every_strategy_keeps_its_promise_on_three_instances() {
     let lab = Lab::new().await;
     // All at once, so that they also meet in the migration of the empty database.
-    let instances = join_all((0..3).map(|_| lab.start(&LOAD))).await;
+    let arguments = [PATIENT, LOAD].concat();
+    let instances = join_all((0..3).map(|_| lab.start(&arguments))).await;
     for (goods_no, entry) in (1..).zip(STRATEGIES) {
         match entry.promise {
             Promise::Oversells | Promise::OversellsOnManyInstances => {
@@ -119,7 +107,7 @@ async fn every_strategy_keeps_its_promise_on_three_instances() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_strategy_but_the_control_is_right_on_one_instance() {
     let lab = Lab::new().await;
-    let instances = [lab.start(&LOAD).await];
+    let instances = [lab.start(&[PATIENT, LOAD].concat()).await];
     for (goods_no, entry) in (1..).zip(STRATEGIES) {
         if entry.promise == Promise::Oversells {
             assert_oversells(&lab, &instances, goods_no, entry).await;

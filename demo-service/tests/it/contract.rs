@@ -16,7 +16,7 @@ use crate::lab::{Answer, Instance, Lab, TOKEN};
 /// Much longer than schemathesis takes.
 const RUN_WITHIN: Duration = Duration::from_secs(300);
 
-/// Every operation of a document, with its path and method.
+/// Returns every operation of a document, with its path and method.
 fn operations(document: &Value) -> Vec<(String, String, &Value)> {
     let paths = document["paths"].as_object().unwrap();
     let operations = paths.iter().flat_map(|(path, methods)| {
@@ -76,7 +76,8 @@ async fn the_document_lists_every_strategy_and_every_bound() {
     let mut choices = 0;
     for (path, method, operation) in operations(&document) {
         for parameter in operation["parameters"].as_array().into_iter().flatten() {
-            let (name, schema) = (parameter["name"].as_str().unwrap(), &parameter["schema"]);
+            let name = parameter["name"].as_str().unwrap();
+            let schema = &parameter["schema"];
             assert!(parameter["description"].is_string(), "{name} of {method} {path}: {parameter}");
             match name {
                 "strategy" => {
@@ -239,7 +240,7 @@ async fn the_service_keeps_to_its_document_whatever_it_is_asked() {
     }
 }
 
-/// The sales, as SKU and number, whose orders and remaining units are together not what they began with.
+/// Returns the sales, as SKU and number, whose orders and remaining units are together not what they started with.
 async fn sales_that_do_not_add_up(lab: &Lab) -> Vec<(i64, i64)> {
     let sql = "select sales.goods_no, sales.sale from sales join goods on goods.goods_no = sales.goods_no
                where sales.stock_initial <> coalesce(sales.on_hand_final, goods.on_hand) + (

@@ -38,8 +38,9 @@ async fn a_purchase_is_encrypted_to_servers_that_prove_who_they_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_that_does_not_prove_who_it_is_is_refused_at_start() {
-    let (authority, other) = (Authority::create().unwrap(), Authority::create().unwrap());
+async fn a_database_that_does_not_prove_who_it_is_is_refused() {
+    let authority = Authority::create().unwrap();
+    let other = Authority::create().unwrap();
     for (host, trusted, reason) in
         [("127.0.0.1", &other, "UnknownIssuer"), ("postgres.example", &authority, "not valid for name")]
     {
@@ -53,7 +54,7 @@ async fn a_database_that_does_not_prove_who_it_is_is_refused_at_start() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_without_tls_and_an_authority_without_a_file_are_refused_at_start() {
+async fn a_database_without_tls_or_a_missing_authority_is_refused() {
     let authority = Authority::create().unwrap();
     let postgres = Postgres::start(PostgresConfig::default()).await.unwrap();
     let plain = postgres.url("postgres").replace("=disable", "=verify-full&sslrootcert=");
@@ -71,7 +72,7 @@ async fn a_database_without_tls_and_an_authority_without_a_file_are_refused_at_s
     }
 }
 
-/// A ZooKeeper whose server proves itself with a certificate for `host`, and asks clients for one of the same authority.
+/// Starts a ZooKeeper whose server proves itself with a certificate for `host`, and asks clients for one of the same authority.
 async fn zookeeper_for(host: &str, authority: &Authority) -> (ZooKeeper, Lab) {
     let client_authority = authority.certificate().to_owned();
     let tls = Some(ZooKeeperTls { identity: authority.issue(host).unwrap(), client_authority });
@@ -100,8 +101,9 @@ async fn every_strategy_sells_under_locks_that_are_taken_over_tls() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_zookeeper_that_does_not_prove_who_it_is_is_refused_at_start() {
-    let (authority, other) = (Authority::create().unwrap(), Authority::create().unwrap());
+async fn a_zookeeper_that_does_not_prove_who_it_is_is_refused() {
+    let authority = Authority::create().unwrap();
+    let other = Authority::create().unwrap();
     let client = authority.issue("shop.example").unwrap();
     for (host, trusted, reason) in
         [("127.0.0.1", &other, "UnknownIssuer"), ("zookeeper.example", &authority, "not valid for name")]
@@ -116,8 +118,9 @@ async fn a_zookeeper_that_does_not_prove_who_it_is_is_refused_at_start() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_that_does_not_prove_to_zookeeper_who_it_is_does_not_start() {
-    let (authority, other) = (Authority::create().unwrap(), Authority::create().unwrap());
+async fn a_service_that_zookeeper_does_not_trust_does_not_start() {
+    let authority = Authority::create().unwrap();
+    let other = Authority::create().unwrap();
     let (_zookeeper, lab) = zookeeper_for("127.0.0.1", &authority).await;
     let stranger = other.issue("shop.example").unwrap();
     let flags = flags(authority.certificate(), &stranger);

@@ -15,7 +15,7 @@ use sqlx::Executor;
 use testbed::{Proxy, ZooKeeper, ZooKeeperConfig};
 use zookeeper_client::Client;
 
-use crate::batches::END_SESSIONS;
+use crate::database::END_SESSIONS;
 use crate::lab::{Instance, Lab, Shop, wait_until};
 use crate::program::PROGRAM;
 
@@ -28,11 +28,15 @@ const REFUSALS_MAX: usize = 40;
 
 /// Buys until the sale is sold out, or the fence is above the tokens of the instance's ensemble. Returns the units bought.
 async fn buy_out(shop: &Shop, goods_no: i64, strategy: &str) -> i64 {
-    let (mut bought, mut refusals) = (0, 0);
+    let mut bought = 0;
+    let mut refusals = 0;
     while refusals < REFUSALS_MAX {
         let answer = shop.buy(goods_no, strategy).await;
         match (answer.status.as_u16(), answer.problem()) {
-            (200, _) => (bought, refusals) = (bought + 1, 0),
+            (200, _) => {
+                bought += 1;
+                refusals = 0;
+            }
             (409, Some("sold-out")) => break,
             (503, Some("fenced" | "hold-lost" | "overtaken")) => refusals += 1,
             _ => panic!("{strategy}: {answer:?}"),
@@ -64,7 +68,7 @@ async fn instances_on_copies_of_an_ensemble_never_oversell() {
     }
 }
 
-/// A store that knows a sale of ten units of SKU 1.
+/// Opens a store that knows a sale of ten units of SKU 1.
 async fn store_with_a_sale(lab: &Lab) -> Store {
     let options = schema::options(&lab.database_url).unwrap();
     schema::prepare(&options, Duration::from_secs(60)).await.unwrap();
@@ -156,7 +160,8 @@ async fn a_rebuilt_ensemble_is_refused_until_it_is_adopted() {
 // S10
 #[tokio::test(flavor = "multi_thread")]
 async fn another_chroot_is_another_ensemble() {
-    let (lab, other) = (Lab::new().await, Lab::new().await);
+    let lab = Lab::new().await;
+    let other = Lab::new().await;
     let _instance = lab.start(&[]).await;
     let refused = refusal(&Lab::at(lab.database_url.clone(), other.zookeeper.clone())).await;
     assert!(refused.contains("whose locks do not exclude the others"), "{refused}");
@@ -208,7 +213,7 @@ async fn servers_of_two_ensembles_are_refused_at_the_start() {
     assert!(refused.contains("--zookeeper (ZOOKEEPER_CONNECT)"), "{refused}");
 }
 
-/// The identity that a server keeps, if it keeps one.
+/// Returns the identity that a server keeps, if it keeps one.
 async fn identity(server: &ZooKeeper) -> Option<String> {
     let client = Client::connect(&server.connect_string()).await.ok()?;
     let (identity, _) = client.get_data("/seckill/ensemble").await.ok()?;

@@ -10,7 +10,7 @@ use crate::lab::{Answer, Instance, Lab, lock_path, wait_until};
 /// Longer than the purchase of the buyer that overtakes.
 const BUSINESS: &str = "2s";
 
-/// Lets one buyer read, deletes its place in the queue by hand, and lets another one buy meanwhile.
+/// Lets one buyer read, deletes its node in the queue by hand, and lets another one buy meanwhile.
 async fn overtake(lab: &Lab, slow: &Instance, quick: &Instance, goods_no: i64, strategy: &str) -> Answer {
     slow.put_on_sale(goods_no, 5, strategy).await.assert_ok();
     let overtaken = slow.spawn_buy(goods_no, strategy);
@@ -26,8 +26,8 @@ async fn overtake(lab: &Lab, slow: &Instance, quick: &Instance, goods_no: i64, s
     .await;
     let client = Client::connect(&lab.zookeeper).await.unwrap();
     let folder = lock_path(strategy, goods_no);
-    for place in client.list_children(&folder).await.unwrap() {
-        client.delete(&format!("{folder}/{place}"), None).await.unwrap();
+    for node in client.list_children(&folder).await.unwrap() {
+        client.delete(&format!("{folder}/{node}"), None).await.unwrap();
     }
     let bought = quick.buy(goods_no, strategy).await;
     bought.assert_ok();
@@ -36,26 +36,27 @@ async fn overtake(lab: &Lab, slow: &Instance, quick: &Instance, goods_no: i64, s
 }
 
 #[tokio::test]
-async fn a_holder_that_was_overtaken_overwrites_the_sale_of_the_next_one_without_a_fence_and_cannot_with_one() {
+async fn only_a_fence_keeps_an_overtaken_holder_from_overwriting() {
     let lab = Lab::new().await;
-    let (slow, quick) = (lab.start(&["--business-time", BUSINESS]).await, lab.start(&[]).await);
+    let slow = lab.start(&["--business-time", BUSINESS]).await;
+    let quick = lab.start(&[]).await;
     for (goods_no, unfenced) in (1..).step_by(2).zip(["zk-mutex", "zk-handoff", "zk-cohort"]) {
         overtake(&lab, &slow, &quick, goods_no, unfenced).await.assert_ok();
         let on_hand = quick.get(&format!("/goods/{goods_no}")).await.body["on_hand"].as_i64();
         assert_eq!((on_hand, lab.units_ordered(goods_no, 1).await), (Some(4), 2), "{unfenced} loses an update");
 
-        let (goods_no, fenced) = (goods_no + 1, format!("{unfenced}-fenced"));
+        let goods_no = goods_no + 1;
+        let fenced = format!("{unfenced}-fenced");
         assert!(registry::find(&fenced).is_some());
         overtake(&lab, &slow, &quick, goods_no, &fenced).await.assert_problem(503, "fenced");
         let on_hand = quick.get(&format!("/goods/{goods_no}")).await.body["on_hand"].as_i64();
         assert_eq!((on_hand, lab.units_ordered(goods_no, 1).await), (Some(4), 1), "{fenced}");
-        let series = format!(r#"seckill_deductions_total{{strategy="{fenced}",outcome="fenced"}}"#);
-        assert_eq!(slow.metric(&series).await, Some(1.0));
+        assert_eq!(slow.outcomes(&fenced, "fenced").await, Some(1.0));
     }
 }
 
 #[tokio::test]
-async fn the_hand_overs_of_a_cohort_are_fenced_by_the_second_part_of_the_token() {
+async fn the_second_part_of_the_token_fences_local_hand_overs() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--business-time", "2ms"]).await;
     instance.put_on_sale(1, 30, "zk-cohort-fenced").await.assert_ok();

@@ -1,11 +1,10 @@
 //! `GET /admin/history`: what the times of a record promise to an auditor.
 
-use demo_service::strategy::entry::{Entry, Mechanism, Sections};
+use demo_service::strategy::entry::{Entry, Mechanism, Overlap};
 use demo_service::strategy::registry::STRATEGIES;
 use demo_service::telemetry::clock::{self, Moment};
 use reqwest::Method;
 use serde_json::{Value, json};
-use sqlx::{Connection, Executor};
 use testbed::StopSignal;
 
 use crate::commits::Gate;
@@ -29,7 +28,7 @@ impl Times {
     }
 }
 
-/// The sections of a SKU, in the order in which they were asked for.
+/// Returns the sections of a SKU, in the order in which they were asked for.
 pub(crate) async fn sections(shop: &Shop, goods_no: i64) -> Vec<Times> {
     let history = shop.admin_get("/admin/history").await;
     history.assert_ok();
@@ -39,18 +38,18 @@ pub(crate) async fn sections(shop: &Shop, goods_no: i64) -> Vec<Times> {
     sections
 }
 
-/// Whether the buyers of an instance wait for their next batch.
+/// Returns whether the buyers of an instance wait for their next batch.
 fn sells_in_batches(entry: &Entry) -> bool {
     ["pg-merge", "zk-merge", "zk-owner"].contains(&entry.name)
 }
 
-/// Whether buyers of a SKU are in a critical section. Without a lock, only the database keeps them apart, by the row's version
-/// or by one statement.
+/// Returns whether buyers of a SKU are in a critical section. Without a lock, only the database keeps them apart, by the row's
+/// version or by one statement.
 fn has_sections(entry: &Entry) -> bool {
-    entry.mechanism != Mechanism::Postgres || entry.sections != Sections::Overlapping || sells_in_batches(entry)
+    entry.mechanism != Mechanism::Postgres || entry.sections != Overlap::Overlapping || sells_in_batches(entry)
 }
 
-/// Whether the second of two buyers waits for the first one in the database, or before it.
+/// Returns whether the second of two buyers waits for the first one in the database, or before it.
 fn waits_in_database(entry: &Entry) -> bool {
     let is_mechanism = matches!(entry.mechanism, Mechanism::None | Mechanism::Postgres);
     (is_mechanism && !sells_in_batches(entry)) || entry.name == "zk-mutex-early-release"
@@ -100,7 +99,7 @@ async fn a_section_is_within_its_hold_and_the_wait_for_it_before() {
         let [first, second] = sections[..] else { panic!("{context}") };
         assert!(first.entered < both_wait && second.asked < both_wait, "{context}");
         let is_apart =
-            entry.sections != Sections::Overlapping || entry.mechanism == Mechanism::Process || sells_in_batches(entry);
+            entry.sections != Overlap::Overlapping || entry.mechanism == Mechanism::Process || sells_in_batches(entry);
         if is_apart {
             assert!(first.left <= second.entered && both_wait < second.entered, "{context}");
         } else {
@@ -125,10 +124,7 @@ async fn a_cart_asks_before_the_first_lock_and_enters_after_the_last() {
             instance.put_on_sale(goods_no, 5, strategy).await.assert_ok();
         }
         let other = lab.hold_locks(strategy, &[second]).await;
-        let mut connection = lab.connect().await;
-        let mut row = connection.begin().await.unwrap();
-        let lock = sqlx::query("select from goods where goods_no = $1 for update").bind(second);
-        row.execute(lock).await.unwrap();
+        let row = lab.lock_row(second).await;
         let request = instance.request(Method::POST, &format!("/orders?strategy={strategy}"));
         let request = request.header("idempotency-key", strategy).json(&cart(&[(second, 1), (first, 1)]));
         let buyer = tokio::spawn(async move { Answer::of(request.send().await.unwrap()).await });
@@ -138,10 +134,11 @@ async fn a_cart_asks_before_the_first_lock_and_enters_after_the_last() {
             lab.wait_for_lock().await;
         }
         let waiting = Moment::now().ns();
-        row.rollback().await.unwrap();
+        row.release().await;
         other.release().await.unwrap();
         assert_eq!(buyer.await.unwrap().status.as_u16(), 201, "{strategy}");
-        let (first, second) = (sections(&instance, first).await[0], sections(&instance, second).await[0]);
+        let first = sections(&instance, first).await[0];
+        let second = sections(&instance, second).await[0];
         assert_eq!(first, second, "{strategy}");
         assert!(first.asked < waiting && waiting < first.entered, "{strategy}: {first:?}, {waiting}");
     }
@@ -167,9 +164,11 @@ async fn a_section_names_the_order_that_it_wrote() {
 #[tokio::test]
 async fn every_instance_has_a_history_of_its_own() {
     let lab = Lab::new().await;
-    let (one, other) = (lab.start(&["--instance", "twin"]).await, lab.start(&["--instance", "twin"]).await);
+    let one = lab.start(&["--instance", "twin"]).await;
+    let other = lab.start(&["--instance", "twin"]).await;
     let id = async |instance: &Instance| instance.admin_get("/admin/history").await.body["history_id"].clone();
-    let (first, second) = (id(&one).await, id(&other).await);
+    let first = id(&one).await;
+    let second = id(&other).await;
     assert!(first.as_str().is_some_and(|id| id.len() == 32) && first != second, "{first} {second}");
     assert_eq!(id(&one).await, first);
 }

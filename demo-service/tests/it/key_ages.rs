@@ -20,7 +20,7 @@ const SHORT_LIFE: Duration = Duration::from_secs(4);
 
 const WITHIN: Duration = Duration::from_secs(30);
 
-/// A lab on a server of its own. On a shared one, transactions of other tests keep orders unsettled.
+/// Makes a lab on a server of its own. On a shared one, transactions of other tests keep orders unsettled.
 async fn lab() -> (Postgres, Lab) {
     let postgres = Postgres::start(PostgresConfig::default()).await.unwrap();
     let lab = Lab::on_postgres(postgres.url("postgres")).await;
@@ -178,7 +178,8 @@ async fn a_restored_database_is_marked_anew() {
 #[tokio::test]
 async fn the_clock_of_the_keys_never_runs_ahead_of_time() {
     let (_postgres, lab) = lab().await;
-    let (mut one, mut other) = (Sweeper::start(&lab).await, Sweeper::start(&lab).await);
+    let mut one = Sweeper::start(&lab).await;
+    let mut other = Sweeper::start(&lab).await;
     order(&mut lab.connect().await).await;
     for sweeper in [&mut one, &mut other] {
         sweeper.look(0).await;

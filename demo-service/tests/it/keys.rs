@@ -10,38 +10,19 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use reqwest::Method;
 use serde_json::json;
-use sqlx::{Connection, Executor};
+use sqlx::Executor;
 use testbed::StopSignal;
 use tokio::time::sleep;
 
-use crate::batches::write_key_elsewhere;
 use crate::commits::Gate;
-use crate::lab::{Answer, Lab, SHORT_LIVED_KEYS, Shop, cart, wait_until};
+use crate::lab::{Answer, Lab, PATIENT, SHORT_LIVED_KEYS, cart, wait_until};
 use crate::program::Program;
 
-/// Waits that no buyer outlasts, and room for purchases that meet.
-const LOAD: [&str; 10] = [
-    "--lock-wait",
-    "50s",
-    "--db-timeout",
-    "55s",
-    "--http-timeout",
-    "60s",
-    "--zk-sessions",
-    "4",
-    "--db-connections",
-    "12",
-];
-
-impl Shop {
-    /// How many purchases of a strategy ended like that.
-    async fn outcomes(&self, strategy: &str, outcome: &str) -> Option<f64> {
-        self.metric(&format!(r#"seckill_deductions_total{{strategy="{strategy}",outcome="{outcome}"}}"#)).await
-    }
-}
+/// Room for purchases that meet.
+const LOAD: [&str; 4] = ["--zk-sessions", "4", "--db-connections", "12"];
 
 #[tokio::test]
-async fn the_same_key_replays_the_order_and_sells_once_by_every_strategy() {
+async fn the_same_key_sells_once_by_every_strategy() {
     let lab = Lab::new().await;
     let instance = lab.start(&[]).await;
     for (goods_no, entry) in (1..).zip(STRATEGIES) {
@@ -126,13 +107,14 @@ fn assert_one_purchase(answers: &[Answer]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_purchases_under_one_key_at_the_same_time_are_one_order_by_every_strategy() {
+async fn two_purchases_under_one_key_at_once_are_one_order() {
     let lab = Lab::new().await;
-    let instances = join_all((0..2).map(|_| lab.start(&LOAD))).await;
+    let arguments = [&PATIENT[..], &LOAD].concat();
+    let instances = join_all((0..2).map(|_| lab.start(&arguments))).await;
     for (goods_no, entry) in (1..).zip(STRATEGIES) {
         instances[0].put_on_sale(goods_no, 100, entry.name).await.assert_ok();
-        for turn in 0..5 {
-            let key = format!("{}-{turn}", entry.name);
+        for number in 0..5 {
+            let key = format!("{}-{number}", entry.name);
             let buyers = instances.iter().map(|instance| instance.order(goods_no, 2, entry.name, &key));
             assert_one_purchase(&join_all(buyers).await);
         }
@@ -141,9 +123,9 @@ async fn two_purchases_under_one_key_at_the_same_time_are_one_order_by_every_str
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crowd_under_one_key_gets_the_last_unit_once_by_every_strategy() {
+async fn a_crowd_under_one_key_gets_the_last_unit_once() {
     let lab = Lab::new().await;
-    let arguments = [&LOAD[..], &["--business-time", "5ms"]].concat();
+    let arguments = [&PATIENT[..], &LOAD, &["--business-time", "5ms"]].concat();
     let instances = join_all((0..3).map(|_| lab.start(&arguments))).await;
     for (goods_no, entry) in (1..).zip(STRATEGIES) {
         instances[0].put_on_sale(goods_no, 1, entry.name).await.assert_ok();
@@ -158,20 +140,15 @@ async fn a_crowd_under_one_key_gets_the_last_unit_once_by_every_strategy() {
 #[tokio::test]
 async fn a_key_whose_twin_took_the_last_unit_replays_the_order() {
     let lab = Lab::new().await;
-    let instance = lab.start(&["--lock-wait", "50s", "--db-timeout", "55s", "--http-timeout", "60s"]).await;
+    let instance = lab.start(&PATIENT).await;
     Gate::before_commits(&lab, "orders", "insert").await;
     let strategies = ["zk-mutex", "zk-mutex-fenced", "pg-conditional", "pg-row-lock", "pg-optimistic", "pg-advisory"];
     for (goods_no, strategy) in (1..).zip(strategies) {
         instance.put_on_sale(goods_no, 1, strategy).await.assert_ok();
         let gate = Gate::close(&lab).await;
-        let buy = || {
-            let request = instance.request(Method::POST, &format!("/goods/{goods_no}/orders?strategy={strategy}"));
-            let request = request.header("idempotency-key", strategy).json(&json!({ "quantity": 1 })).send();
-            tokio::spawn(async move { Answer::of(request.await.unwrap()).await })
-        };
-        let twin = buy();
+        let twin = instance.spawn_order(goods_no, 1, strategy, strategy);
         lab.wait_for_statement("active", "commit").await;
-        let second = buy();
+        let second = instance.spawn_order(goods_no, 1, strategy, strategy);
         if strategy.starts_with("zk-") {
             lab.wait_for_queue(strategy, goods_no, 2).await;
         } else {
@@ -191,20 +168,15 @@ async fn a_key_whose_twin_took_the_last_unit_replays_the_order() {
 #[tokio::test]
 async fn a_key_that_another_cart_takes_at_the_same_time_is_refused() {
     let lab = Lab::new().await;
-    let instance = lab.start(&["--lock-wait", "50s", "--db-timeout", "55s", "--http-timeout", "60s"]).await;
+    let instance = lab.start(&PATIENT).await;
     Gate::before_commits(&lab, "orders", "insert").await;
     for goods_no in [1, 2] {
         instance.put_on_sale(goods_no, 5, "pg-conditional").await.assert_ok();
     }
     let gate = Gate::close(&lab).await;
-    let buy = |goods_no: i64| {
-        let request = instance.request(Method::POST, &format!("/goods/{goods_no}/orders"));
-        let request = request.header("idempotency-key", "key").json(&json!({ "quantity": 1 })).send();
-        tokio::spawn(async move { Answer::of(request.await.unwrap()).await })
-    };
-    let first = buy(1);
+    let first = instance.spawn_order(1, 1, "", "key");
     lab.wait_for_statement("active", "commit").await;
-    let second = buy(2);
+    let second = instance.spawn_order(2, 1, "", "key");
     wait_until(async || lab.lock_waits().await == 2).await;
     gate.open().await;
     first.await.unwrap().assert_created();
@@ -215,7 +187,7 @@ async fn a_key_that_another_cart_takes_at_the_same_time_is_refused() {
 /// Goal: a crash between the commit and the answer costs neither the sale nor the answer. Method: the process is killed
 /// while the database commits, and another instance is asked under the same key.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_answer_that_a_killed_instance_did_not_give_is_given_by_another_one() {
+async fn another_instance_gives_the_answer_of_a_killed_one() {
     let lab = Lab::new().await;
     let killed = Program::start(&lab, StopSignal::Terminate, &[], &[]).await;
     killed.put_on_sale(1, 5, "zk-mutex").await.assert_ok();
@@ -332,28 +304,20 @@ async fn keys_that_have_expired_are_deleted_however_many_they_are() {
 /// does not.
 // S31
 #[tokio::test]
-async fn a_purchase_by_one_statement_waits_no_longer_for_all_of_its_locks_than_for_one() {
+async fn one_statement_waits_for_all_of_its_locks_within_one_deadline() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--lock-wait", "2s", "--db-timeout", "2500ms", "--http-timeout", "20s"]).await;
     for goods_no in [1, 2] {
         instance.put_on_sale(goods_no, 5, "pg-function").await.assert_ok();
     }
     instance.put_on_sale(9, 5, "pg-conditional").await.assert_ok();
-    let lock_row = async |goods_no: i64| {
-        let mut connection = lab.connect().await;
-        connection.execute("begin").await.unwrap();
-        let lock = sqlx::query("select from goods where goods_no = $1 for update").bind(goods_no);
-        lock.execute(&mut connection).await.unwrap();
-        connection
-    };
-    let mut connection = lab.connect().await;
-    let key = write_key_elsewhere(&mut connection, "busy").await;
-    let last = lock_row(2).await;
-    let first = lock_row(1).await;
+    let busy = lab.lock_key("busy").await;
+    let last = lab.lock_row(2).await;
+    let first = lab.lock_row(1).await;
     let release = async {
         wait_until(async || lab.lock_waits().await == 2).await;
         sleep(Duration::from_millis(1200)).await;
-        first.close().await.unwrap();
+        first.release().await;
     };
     let lines = cart(&[(1, 1), (2, 1)]);
     let buyers = async {
@@ -365,8 +329,8 @@ async fn a_purchase_by_one_statement_waits_no_longer_for_all_of_its_locks_than_f
     let ((one, cart), ()) = tokio::join!(buyers, release);
     one.assert_problem(503, "lock-timeout");
     cart.assert_problem(503, "lock-timeout");
-    key.rollback().await.unwrap();
-    last.close().await.unwrap();
+    busy.release().await;
+    last.release().await;
     for goods_no in [1, 2] {
         assert_eq!(lab.assert_adds_up(goods_no, "locks that came late").await, 0);
     }

@@ -11,7 +11,7 @@ use demo_service::secrets::Secret;
 use demo_service::strategy::registry;
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
-use sqlx::{Connection, Executor, PgConnection};
+use sqlx::{Connection, PgConnection};
 use testbed::{Postgres, PostgresConfig, Proxy, TestChroot, TestDatabase};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -22,6 +22,12 @@ pub(crate) const TOKEN: &str = "the token of these tests";
 /// Keys that a test can wait for the end of, and times that go with them.
 pub(crate) const SHORT_LIVED_KEYS: [&str; 8] =
     ["--lock-wait", "1s", "--db-timeout", "2s", "--http-timeout", "2500ms", "--key-lifetime", "5100ms"];
+
+/// Waits that no buyer outlasts.
+pub(crate) const PATIENT: [&str; 6] = ["--lock-wait", "50s", "--db-timeout", "55s", "--http-timeout", "60s"];
+
+/// Waits that outlast every test.
+pub(crate) const ENDLESS: [&str; 6] = ["--lock-wait", "5m", "--db-timeout", "6m", "--http-timeout", "7m"];
 
 /// A condition that has not come true by then never will.
 const CONDITION_WITHIN: Duration = Duration::from_secs(120);
@@ -40,33 +46,40 @@ pub(crate) struct Lab {
 impl Lab {
     pub(crate) async fn new() -> Self {
         let (database, chroot) = tokio::try_join!(TestDatabase::create(), TestChroot::create()).unwrap();
-        let (database_url, zookeeper) = (database.url().to_owned(), chroot.connect_string().to_owned());
-        Self { _database: Some(database), _chroot: Some(chroot), ..Self::at(database_url, zookeeper) }
+        let lab = Self::at(database.url().to_owned(), chroot.connect_string().to_owned());
+        Self { _database: Some(database), _chroot: Some(chroot), ..lab }
     }
 
-    /// A lab on a Postgres server of the test's own.
+    /// Makes a lab on a Postgres server of the test's own.
     pub(crate) async fn on_postgres(database_url: String) -> Self {
         let chroot = TestChroot::create().await.unwrap();
-        let zookeeper = chroot.connect_string().to_owned();
-        Self { _chroot: Some(chroot), ..Self::at(database_url, zookeeper) }
+        let lab = Self::at(database_url, chroot.connect_string().to_owned());
+        Self { _chroot: Some(chroot), ..lab }
     }
 
-    /// A lab on a ZooKeeper server of the test's own.
+    /// Makes a lab on a ZooKeeper server of the test's own.
     pub(crate) async fn on_zookeeper(zookeeper: String) -> Self {
         let database = TestDatabase::create().await.unwrap();
-        let database_url = database.url().to_owned();
-        Self { _database: Some(database), ..Self::at(database_url, zookeeper) }
+        let lab = Self::at(database.url().to_owned(), zookeeper);
+        Self { _database: Some(database), ..lab }
     }
 
-    /// A lab on a Postgres server of its own. The service reaches the server through the proxy, the test directly.
+    /// Makes a lab on a Postgres server of its own. The service reaches the server through the proxy, the test directly.
     pub(crate) async fn behind_proxy() -> (Self, Proxy) {
         let postgres = Postgres::start(PostgresConfig::default()).await.unwrap();
-        let lab = Self::on_postgres(postgres.url("postgres")).await;
-        let (_, place) = lab.database_url.split_once('@').unwrap();
-        let (server, _) = place.split_once('/').unwrap();
+        let url = postgres.url("postgres");
+        let mut lab = Self { _postgres: Some(postgres), ..Self::on_postgres(url).await };
+        let proxy = lab.put_proxy_before_postgres().await;
+        (lab, proxy)
+    }
+
+    /// Lets instances that start from now on reach Postgres through a proxy.
+    pub(crate) async fn put_proxy_before_postgres(&mut self) -> Proxy {
+        let (_, behind_user) = self.database_url.split_once('@').unwrap();
+        let (server, _) = behind_user.split_once('/').unwrap();
         let proxy = Proxy::start(server).await.unwrap();
-        let service_database_url = lab.database_url.replace(server, &proxy.connect_string());
-        (Self { service_database_url, _postgres: Some(postgres), ..lab }, proxy)
+        self.service_database_url = self.database_url.replace(server, &proxy.connect_string());
+        proxy
     }
 
     pub(crate) fn at(database_url: String, zookeeper: String) -> Self {
@@ -75,10 +88,10 @@ impl Lab {
     }
 
     pub(crate) fn config(&self, arguments: &[&str]) -> Config {
-        let places = ["demo-service", "--database-url", &self.service_database_url, "--zookeeper", &self.zookeeper];
+        let servers = ["demo-service", "--database-url", &self.service_database_url, "--zookeeper", &self.zookeeper];
         let defaults = [["--listen", "127.0.0.1:0"], ["--db-connections", "5"], ["--instance", "it"]];
         let defaults = defaults.iter().filter(|[flag, _]| !arguments.contains(flag)).flatten();
-        let words = places.iter().chain(defaults).chain(arguments).map(OsString::from);
+        let words = servers.iter().chain(defaults).chain(arguments).map(OsString::from);
         let admin_token = Secret::new(TOKEN.to_owned());
         Config { admin_token, ..Config::parse_from_env(words).unwrap() }
     }
@@ -101,7 +114,7 @@ impl Lab {
         sqlx::query_scalar("select count(*) from orders").fetch_one(&mut self.connect().await).await.unwrap()
     }
 
-    /// How many idempotency keys are remembered.
+    /// Returns how many idempotency keys are remembered.
     pub(crate) async fn keys(&self) -> i64 {
         sqlx::query_scalar("select count(*) from idempotency_keys").fetch_one(&mut self.connect().await).await.unwrap()
     }
@@ -123,18 +136,6 @@ impl Lab {
         let sql = "insert into goods (goods_no, sale, stock_initial, on_hand) values ($1, 1, $2, $2)";
         sqlx::query(sql).bind(goods_no).bind(stock).execute(&mut self.connect().await).await.unwrap();
     }
-
-    /// Waits until a session of the database is in that state, with that as the beginning of its latest statement.
-    pub(crate) async fn wait_for_statement(&self, state: &str, beginning: &str) {
-        let mut connection = self.connect().await;
-        wait_until(async || {
-            let sql = "select count(*) from pg_stat_activity
-                       where datname = current_database() and state = $1 and starts_with(lower(query), $2)";
-            let query = sqlx::query_scalar::<_, i64>(sql).bind(state).bind(beginning);
-            query.fetch_one(&mut connection).await.unwrap() > 0
-        })
-        .await;
-    }
 }
 
 impl Lab {
@@ -151,41 +152,15 @@ impl Lab {
         let mutex = Mutex::new(&session, &lock_path(strategy, goods_no)).unwrap();
         wait_until(async || mutex.participants().await.unwrap().len() == length).await;
     }
-
-    /// Waits until a session of the database waits for a lock of it.
-    pub(crate) async fn wait_for_lock(&self) {
-        wait_until(async || self.lock_waits().await > 0).await;
-    }
-
-    /// How many sessions of the database wait for a lock of it.
-    pub(crate) async fn lock_waits(&self) -> i64 {
-        let sql = "select count(*) from pg_stat_activity
-                   where datname = current_database() and wait_event_type = 'Lock'";
-        sqlx::query_scalar(sql).fetch_one(&mut self.connect().await).await.unwrap()
-    }
-
-    /// How many sessions of the database wait for their clients within a transaction.
-    pub(crate) async fn idle_transactions(&self) -> i64 {
-        let sql = "select count(*) from pg_stat_activity
-                   where datname = current_database() and state = 'idle in transaction'";
-        sqlx::query_scalar(sql).fetch_one(&mut self.connect().await).await.unwrap()
-    }
-
-    /// How many sessions of the database are of the service.
-    pub(crate) async fn service_connections(&self) -> i64 {
-        let sql = "select count(*) from pg_stat_activity
-                   where datname = current_database() and application_name like 'demo-service%'";
-        sqlx::query_scalar(sql).fetch_one(&mut self.connect().await).await.unwrap()
-    }
 }
 
-/// The path in ZooKeeper where a strategy locks a SKU.
+/// Returns the path in ZooKeeper where a strategy locks a SKU.
 pub(crate) fn lock_path(strategy: &str, goods_no: i64) -> String {
     format!("{}/{goods_no}", lock_folder(strategy))
 }
 
-/// The folder of a strategy's locks in ZooKeeper. It has the name of the family. The folder of `zk-semaphore` has the name of
-/// the strategy, because the semaphore guards nothing.
+/// Returns the folder of a strategy's locks in ZooKeeper. It has the name of the family. The folder of `zk-semaphore` has the
+/// name of the strategy, because the semaphore protects nothing.
 pub(crate) fn lock_folder(strategy: &str) -> String {
     let folder = if strategy == "zk-semaphore" { strategy } else { registry::find(strategy).unwrap().family };
     format!("/seckill/{folder}")
@@ -227,7 +202,8 @@ impl Deref for Instance {
 impl Instance {
     pub(crate) async fn start(config: Config) -> Self {
         let server = Server::start(config).await.unwrap();
-        let (shop, operators) = (Shop::at(server.address()), server.operators_address().map(Shop::at));
+        let shop = Shop::at(server.address());
+        let operators = server.operators_address().map(Shop::at);
         let (stop, stopped) = oneshot::channel::<()>();
         // Dropping the sender stops the instance, too.
         let task = tokio::spawn(server.serve(async { stopped.await.unwrap_or(()) }));
@@ -246,7 +222,7 @@ impl Shop {
         Self { address, client: reqwest::Client::new() }
     }
 
-    /// The same, with a connection of its own for every request.
+    /// Makes a client that has a connection of its own for every request.
     pub(crate) fn without_keep_alive(address: SocketAddr) -> Self {
         Self { address, client: reqwest::Client::builder().pool_max_idle_per_host(0).build().unwrap() }
     }
@@ -296,22 +272,42 @@ impl Shop {
         self.post(&path, Some(key), &json!({ "quantity": quantity })).await
     }
 
-    /// A purchase that runs beside the test.
+    /// Starts a purchase that runs beside the test.
     pub(crate) fn spawn_buy(&self, goods_no: i64, strategy: &str) -> JoinHandle<Answer> {
         let path = format!("/goods-stock/{goods_no}?strategy={strategy}");
         let request = self.request(Method::GET, &path);
         tokio::spawn(async move { Answer::of(request.send().await.unwrap()).await })
     }
 
-    /// The value of one series of `/metrics`, given as it is written there.
+    /// Starts an order that runs beside the test.
+    pub(crate) fn spawn_order(&self, goods_no: i64, quantity: i64, strategy: &str, key: &str) -> JoinHandle<Answer> {
+        let shop = Self::at(self.address);
+        let strategy = strategy.to_owned();
+        let key = key.to_owned();
+        tokio::spawn(async move { shop.order(goods_no, quantity, &strategy, &key).await })
+    }
+
+    /// Returns the value of one series of `/metrics`, given as it is written there.
     pub(crate) async fn metric(&self, series: &str) -> Option<f64> {
         let text = self.request(Method::GET, "/metrics").send().await.unwrap().text().await.unwrap();
         let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '))?;
         Some(line.parse().unwrap())
     }
+
+    /// Returns how many purchases of a strategy ended like that.
+    pub(crate) async fn outcomes(&self, strategy: &str, outcome: &str) -> Option<f64> {
+        self.metric(&format!(r#"seckill_deductions_total{{strategy="{strategy}",outcome="{outcome}"}}"#)).await
+    }
+
+    /// Waits until `count` purchases of a strategy wait for a lock or a batch.
+    pub(crate) async fn wait_for_waiting(&self, strategy: &str, count: usize) {
+        let series = format!(r#"seckill_queue_depth{{strategy="{strategy}"}}"#);
+        let count = f64::from(u32::try_from(count).unwrap());
+        wait_until(async || self.metric(&series).await == Some(count)).await;
+    }
 }
 
-/// The body of a purchase of several SKUs, given by their numbers and quantities.
+/// Makes the body of a purchase of several SKUs, given by their numbers and quantities.
 pub(crate) fn cart(lines: &[(i64, i64)]) -> Value {
     let line = |(goods_no, quantity): &(i64, i64)| json!({ "goods_no": goods_no, "quantity": quantity });
     let lines: Vec<_> = lines.iter().map(line).collect();
@@ -328,7 +324,8 @@ pub(crate) struct Answer {
 
 impl Answer {
     pub(crate) async fn of(response: Response) -> Self {
-        let (status, headers) = (response.status(), response.headers().clone());
+        let status = response.status();
+        let headers = response.headers().clone();
         let text = response.text().await.unwrap();
         let body = if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap() };
         Self { status, headers, body }
@@ -338,7 +335,7 @@ impl Answer {
         self.headers.get(name).map(|value| value.to_str().unwrap())
     }
 
-    /// The last part of the type of a problem of our own.
+    /// Returns the last part of the type of a problem of our own.
     pub(crate) fn problem(&self) -> Option<&str> {
         self.body["type"].as_str()?.strip_prefix("urn:seckill-lab:problem:")
     }
@@ -385,11 +382,4 @@ impl Answer {
         assert_eq!(self.status, StatusCode::OK, "{self:?}");
         assert_eq!(self.header("cache-control"), Some("no-store"), "{self:?}");
     }
-}
-
-/// A transaction of the test's own that locks the row of every SKU until it is rolled back.
-pub(crate) async fn lock_rows(connection: &mut PgConnection) -> sqlx::Transaction<'_, sqlx::Postgres> {
-    let mut transaction = connection.begin().await.unwrap();
-    transaction.execute("select from goods for update").await.unwrap();
-    transaction
 }

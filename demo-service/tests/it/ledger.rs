@@ -5,7 +5,7 @@
 use futures_util::future::join_all;
 use sqlx::Executor;
 
-use crate::lab::{Instance, Lab, wait_until};
+use crate::lab::{Instance, Lab, PATIENT, wait_until};
 
 /// A row of the ledger, and what the orders of the sale took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::FromRow)]
@@ -35,7 +35,7 @@ fn on(sale: i64, stock_initial: i64) -> Sale {
 }
 
 #[tokio::test]
-async fn a_sale_is_noted_with_what_it_began_with_and_when_it_is_over_with_what_was_left() {
+async fn the_ledger_has_what_a_sale_began_with_and_what_was_left() {
     let lab = Lab::new().await;
     let instance = lab.start(&[]).await;
     instance.put_on_sale(1, 3, "").await.assert_ok();
@@ -82,9 +82,8 @@ async fn sales_that_are_started_at_once_start_one_after_the_other() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sale_that_ended_under_its_buyers_adds_up() {
     let lab = Lab::new().await;
-    let times = ["--lock-wait", "50s", "--db-timeout", "55s", "--http-timeout", "60s"];
-    let others = ["--business-time", "1ms..3ms", "--db-connections", "20", "--zk-sessions", "2"];
-    let instance = lab.start(&[&times[..], &others].concat()).await;
+    let load = ["--business-time", "1ms..3ms", "--db-connections", "20", "--zk-sessions", "2"];
+    let instance = lab.start(&[PATIENT, load].concat()).await;
     let strategies = ["zk-cohort-fenced", "zk-semaphore", "pg-conditional", "pg-row-lock", "pg-optimistic"];
     join_all((1..).zip(strategies).map(|(goods_no, strategy)| sell_and_end(&lab, &instance, goods_no, strategy))).await;
 }

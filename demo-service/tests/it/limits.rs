@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::json;
-use sqlx::{Connection, Executor};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::lab::{Lab, TOKEN, lock_rows, wait_until};
+use crate::lab::{ENDLESS, Lab, PATIENT, TOKEN, wait_until};
 
 /// Longer than anything here takes when it does happen.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -24,11 +23,9 @@ const HALF_A_REQUEST: &str = "POST /goods/1/orders HTTP/1.1\r\nhost: lab\r\nidem
 #[tokio::test]
 async fn above_the_limit_requests_are_shed_and_probes_still_answered() {
     let lab = Lab::new().await;
-    let patient = ["--lock-wait", "50s", "--db-timeout", "55s", "--http-timeout", "60s"];
-    let instance = lab.start(&[&["--concurrency-max", "1"][..], &patient].concat()).await;
+    let instance = lab.start(&[&["--concurrency-max", "1"][..], &PATIENT].concat()).await;
     instance.put_on_sale(1, 5, "pg-conditional").await.assert_ok();
-    let mut connection = lab.connect().await;
-    let row = lock_rows(&mut connection).await;
+    let row = lab.lock_rows().await;
     let slow = instance.spawn_buy(1, "pg-conditional");
     lab.wait_for_statement("active", "update goods").await;
 
@@ -42,7 +39,7 @@ async fn above_the_limit_requests_are_shed_and_probes_still_answered() {
     instance.admin_get("/admin/history").await.assert_ok();
     assert_eq!(instance.metric("seckill_requests_shed_total").await, Some(2.0));
 
-    row.rollback().await.unwrap();
+    row.release().await;
     slow.await.unwrap().assert_ok();
     instance.get("/goods/1").await.assert_ok();
 }
@@ -53,8 +50,7 @@ async fn a_buyer_who_leaves_does_not_stop_the_purchase() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--concurrency-max", "1"]).await;
     instance.put_on_sale(1, 5, "zk-mutex").await.assert_ok();
-    let mut connection = lab.connect().await;
-    let row = lock_rows(&mut connection).await;
+    let row = lab.lock_rows().await;
     let buyer = instance.spawn_buy(1, "zk-mutex");
     lab.wait_for_statement("active", "update goods").await;
     buyer.abort();
@@ -62,28 +58,26 @@ async fn a_buyer_who_leaves_does_not_stop_the_purchase() {
     // The purchase keeps its slot, so buyers who come and go cannot pile up work.
     instance.get("/goods/1").await.assert_problem(503, "overloaded");
 
-    row.rollback().await.unwrap();
+    row.release().await;
     wait_until(async || lab.units_ordered(1, 1).await == 1).await;
     wait_until(async || instance.get("/goods/1").await.body["on_hand"] == 4).await;
 }
 
 // S34
 #[tokio::test]
-async fn a_buyer_who_leaves_while_waiting_frees_the_place_in_the_queue() {
+async fn a_buyer_who_leaves_while_waiting_leaves_the_queue() {
     let lab = Lab::new().await;
-    let instance = lab.start(&["--lock-wait", "50s", "--db-timeout", "55s", "--http-timeout", "60s"]).await;
+    let instance = lab.start(&PATIENT).await;
     for (goods_no, strategy) in (1..).zip(["zk-mutex", "zk-handoff", "zk-cohort", "zk-multi"]) {
         instance.put_on_sale(goods_no, 5, strategy).await.assert_ok();
         let held = lab.hold_locks(strategy, &[goods_no]).await;
         let buyers: Vec<_> = (0..5).map(|_| instance.spawn_buy(goods_no, strategy)).collect();
-        let waiting = format!(r#"seckill_queue_depth{{strategy="{strategy}"}}"#);
-        wait_until(async || instance.metric(&waiting).await == Some(5.0)).await;
+        instance.wait_for_waiting(strategy, 5).await;
         buyers.iter().for_each(JoinHandle::abort);
-        wait_until(async || instance.metric(&waiting).await == Some(0.0)).await;
+        instance.wait_for_waiting(strategy, 0).await;
         lab.wait_for_queue(strategy, goods_no, 1).await;
         held.release().await.unwrap();
-        let gone = format!(r#"seckill_deductions_total{{strategy="{strategy}",outcome="client_gone"}}"#);
-        wait_until(async || instance.metric(&gone).await == Some(5.0)).await;
+        wait_until(async || instance.outcomes(strategy, "client_gone").await == Some(5.0)).await;
         assert_eq!(lab.units_ordered(goods_no, 1).await, 0, "{strategy}");
     }
 }
@@ -92,11 +86,9 @@ async fn a_buyer_who_leaves_while_waiting_frees_the_place_in_the_queue() {
 /// Method: the test has the locks for longer than anybody waits, and more buyers come than there are connections.
 // S34, S92
 #[tokio::test]
-async fn a_buyer_who_leaves_while_waiting_for_the_database_frees_its_connection() {
+async fn a_buyer_who_leaves_the_wait_for_the_database_frees_it() {
     let lab = Lab::new().await;
-    let times = ["--lock-wait", "5m", "--db-timeout", "6m", "--http-timeout", "7m", "--db-connections", "3"];
-    let instance = lab.start(&times).await;
-    let mut connection = lab.connect().await;
+    let instance = lab.start(&[&ENDLESS[..], &["--db-connections", "3"]].concat()).await;
     // A waiting buyer leaves a connection free.
     let waits = [
         ("pg-row-lock", None, 2),
@@ -109,9 +101,8 @@ async fn a_buyer_who_leaves_while_waiting_for_the_database_frees_its_connection(
         for goods_no in [wanted, other] {
             instance.put_on_sale(goods_no, 5, strategy).await.assert_ok();
         }
-        let mut held = connection.begin().await.unwrap();
-        let hold = if key.is_some() { HOLD_KEY } else { HOLD_LOCKS };
-        held.execute(sqlx::query(hold).bind(wanted)).await.unwrap();
+        let locks = if key.is_some() { KEY } else { LOCKS };
+        let locked = lab.lock(&locks.replace("$1", &wanted.to_string())).await;
         let buy = || match key {
             None => instance.request(Method::GET, &format!("/goods-stock/{wanted}?strategy={strategy}")),
             Some(key) => {
@@ -125,24 +116,23 @@ async fn a_buyer_who_leaves_while_waiting_for_the_database_frees_its_connection(
         instance.get("/readyz").await.assert_ok();
         buyers.iter().for_each(JoinHandle::abort);
         wait_until(async || lab.lock_waits().await == 0).await;
-        let gone = format!(r#"seckill_deductions_total{{strategy="{strategy}",outcome="client_gone"}}"#);
-        wait_until(async || instance.metric(&gone).await == Some(4.0)).await;
+        wait_until(async || instance.outcomes(strategy, "client_gone").await == Some(4.0)).await;
         instance.buy(other, strategy).await.assert_ok();
         // The pool, and the two aside.
         wait_until(async || lab.service_connections().await <= 5).await;
-        held.rollback().await.unwrap();
+        locked.release().await;
         assert_eq!((lab.units_ordered(wanted, 1).await, lab.units_ordered(other, 1).await), (0, 1), "{strategy}");
     }
 }
 
 /// Takes the locks of a SKU that purchases wait for in the database.
-const HOLD_LOCKS: &str = "select pg_advisory_xact_lock(hashtext('seckill/goods'), hashint8(goods_no))
-                          from goods where goods_no = $1 for update";
+const LOCKS: &str = "select pg_advisory_xact_lock(hashtext('seckill/goods'), hashint8(goods_no))
+                     from goods where goods_no = $1 for update";
 
 /// Writes an order under a key. It does not keep others from writing the row of the SKU.
-const HOLD_KEY: &str = "with header as (insert into orders (strategy, instance) values ('', '') returning order_id)
-                        insert into idempotency_keys (key, cart, goods_no, sale, order_id)
-                        select 'a-key', '[]'::jsonb, $1::bigint, 1, order_id from header";
+const KEY: &str = "with header as (insert into orders (strategy, instance) values ('', '') returning order_id)
+                   insert into idempotency_keys (key, cart, goods_no, sale, order_id)
+                   select 'a-key', '[]'::jsonb, $1::bigint, 1, order_id from header";
 
 /// Goal: an instance at its limit refuses the rest at once. When the crowd is gone, it serves the next buyer, and no
 /// leftovers of the crowd. Method: the lock is held throughout, so nothing but a refusal can answer.
@@ -150,8 +140,7 @@ const HOLD_KEY: &str = "with header as (insert into orders (strategy, instance) 
 #[tokio::test]
 async fn an_overloaded_instance_refuses_at_once_and_recovers_at_once() {
     let lab = Lab::new().await;
-    let times = ["--lock-wait", "5m", "--db-timeout", "6m", "--http-timeout", "7m", "--concurrency-max", "8"];
-    let instance = lab.start(&times).await;
+    let instance = lab.start(&[&ENDLESS[..], &["--concurrency-max", "8"]].concat()).await;
     instance.put_on_sale(1, 5, "zk-mutex").await.assert_ok();
     let held = lab.hold_locks("zk-mutex", &[1]).await;
     let queued: Vec<_> = (0..8).map(|_| instance.spawn_buy(1, "zk-mutex")).collect();
@@ -200,7 +189,7 @@ async fn a_head_that_never_ends_is_refused_and_not_collected() {
     assert!(answer.starts_with("HTTP/1.1 431"), "{answer}");
 }
 
-/// The time for a body is five seconds, and never longer than that for an answer.
+/// Goal: the time for a body is five seconds, and never longer than that for an answer.
 // S72
 #[tokio::test]
 async fn a_refused_body_is_told_the_time_that_it_had() {
@@ -214,7 +203,7 @@ async fn a_refused_body_is_told_the_time_that_it_had() {
     }
 }
 
-/// The head of a reset of SKU 1, without the body that it announces.
+/// Returns the head of a reset of SKU 1, without the body that it announces.
 fn half_a_reset(authorization: &str) -> String {
     format!(
         "PUT /admin/goods/1 HTTP/1.1\r\nhost: lab\r\nauthorization: {authorization}\r\n\
@@ -224,7 +213,7 @@ fn half_a_reset(authorization: &str) -> String {
 
 // S77
 #[tokio::test]
-async fn a_request_without_the_token_is_refused_before_its_body_is_received() {
+async fn a_request_without_the_token_is_refused_before_its_body() {
     let lab = Lab::new().await;
     let instance = lab.start(&[]).await;
     for authorization in ["Bearer wrong".to_owned(), format!("Basic {TOKEN}"), TOKEN.to_owned()] {
@@ -240,7 +229,7 @@ async fn a_request_without_the_token_is_refused_before_its_body_is_received() {
 /// request, which is waited for, until the next one is refused.
 // S76
 #[tokio::test]
-async fn administrators_have_places_of_their_own() {
+async fn administrators_have_permits_of_their_own() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--concurrency-max", "1"]).await;
     instance.put_on_sale(1, 5, "pg-conditional").await.assert_ok();

@@ -4,8 +4,8 @@ use serde_json::Value;
 use sqlx::Executor;
 use testbed::StopSignal;
 
-use crate::batches::END_SESSIONS;
 use crate::commits::Gate;
+use crate::database::END_SESSIONS;
 use crate::lab::{Lab, wait_until};
 use crate::program::Program;
 
@@ -14,13 +14,13 @@ fn lines(program: &Program) -> Vec<Value> {
     program.process.log_tail().lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-/// The fields of a span around a line.
+/// Returns the fields of a span around a line.
 fn span<'a>(line: &'a Value, name: &str) -> &'a Value {
     line["spans"].as_array().unwrap().iter().find(|span| span["name"] == name).unwrap_or_else(|| panic!("{line}"))
 }
 
 #[tokio::test]
-async fn a_purchase_can_be_followed_through_the_log_by_its_lock_its_token_and_its_order() {
+async fn the_log_names_the_lock_token_and_order_of_a_purchase() {
     let lab = Lab::new().await;
     let envs = [("LOG_FORMAT", "json"), ("RUST_LOG", "info,demo_service=debug")];
     let program = Program::start(&lab, StopSignal::Terminate, &[], &envs).await;
@@ -47,7 +47,7 @@ async fn a_purchase_can_be_followed_through_the_log_by_its_lock_its_token_and_it
 }
 
 #[tokio::test]
-async fn purchases_that_go_as_they_should_are_not_logged_unless_asked_for() {
+async fn ordinary_purchases_are_logged_only_when_asked_for() {
     let lab = Lab::new().await;
     let mut program =
         Program::start(&lab, StopSignal::Terminate, &[], &[("LOG_FORMAT", "json"), ("RUST_LOG", "")]).await;

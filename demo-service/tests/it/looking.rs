@@ -49,8 +49,9 @@ async fn a_crowd_that_looks_at_once_takes_one_connection() {
 #[tokio::test]
 async fn whoever_looks_under_the_read_lock_waits_for_whoever_sells() {
     let lab = Lab::new().await;
+    let instance = lab.start(&[]).await;
     // Only one that must not get the lock is impatient: on a busy machine a lock that is free may take longer.
-    let (instance, impatient) = (lab.start(&[]).await, lab.start(&["--lock-wait", "500ms"]).await);
+    let impatient = lab.start(&["--lock-wait", "500ms"]).await;
     instance.put_on_sale(1, 100, "zk-rwlock").await.assert_ok();
     let session = Session::connect(&lab.zookeeper, SessionConfig::default()).await.unwrap();
     let lock = RwLock::new(&session, "/seckill/zk-rwlock/1").unwrap();

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, wherever it does")]
 
 mod commits;
+mod database;
 mod lab;
 mod program;
 

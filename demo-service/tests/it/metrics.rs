@@ -20,21 +20,16 @@ async fn deductions_are_counted_by_strategy_and_outcome() {
     let lab = Lab::new().await;
     let instance = lab.start(&[]).await;
     for name in registry::names() {
-        let series = format!(r#"seckill_deductions_total{{strategy="{name}",outcome="sold"}}"#);
-        assert_eq!(instance.metric(&series).await, Some(0.0), "every series is there from the start");
+        assert_eq!(instance.outcomes(name, "sold").await, Some(0.0), "every series is there from the start");
     }
     instance.put_on_sale(1, 1, "zk-mutex").await.assert_ok();
     for _ in 0..3 {
         instance.buy(1, "zk-mutex").await;
     }
     instance.buy(2, "unguarded").await;
-    let count = async |strategy: &str, outcome: &str| {
-        let series = format!(r#"seckill_deductions_total{{strategy="{strategy}",outcome="{outcome}"}}"#);
-        instance.metric(&series).await
-    };
-    assert_eq!(count("zk-mutex", "sold").await, Some(1.0));
-    assert_eq!(count("zk-mutex", "sold_out").await, Some(2.0));
-    assert_eq!(count("unguarded", "unknown_goods").await, Some(1.0));
+    assert_eq!(instance.outcomes("zk-mutex", "sold").await, Some(1.0));
+    assert_eq!(instance.outcomes("zk-mutex", "sold_out").await, Some(2.0));
+    assert_eq!(instance.outcomes("unguarded", "unknown_goods").await, Some(1.0));
     for histogram in ["seckill_deduction_seconds", "seckill_lock_wait_seconds"] {
         assert_eq!(instance.metric(&format!(r#"{histogram}_count{{strategy="zk-mutex"}}"#)).await, Some(3.0));
         assert_eq!(
@@ -45,7 +40,7 @@ async fn deductions_are_counted_by_strategy_and_outcome() {
 }
 
 #[tokio::test]
-async fn traffic_with_zookeeper_is_counted_for_strategies_that_use_it_only() {
+async fn only_strategies_that_use_zookeeper_have_traffic_with_it() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--zk-sessions", "3"]).await;
     let strategies = ["unguarded", "local-mutex", "pg-conditional", "zk-mutex"];
@@ -72,7 +67,7 @@ async fn traffic_with_zookeeper_is_counted_for_strategies_that_use_it_only() {
     assert!(instance.metric("zookeeper_notifications_total").await.is_some());
 }
 
-/// The series of every instance that nothing has happened to, and how many of each there are: one a label value.
+/// Goal: an instance to which nothing has happened has one series for each label value.
 #[tokio::test]
 async fn every_series_is_there_from_the_start() {
     let lab = Lab::new().await;
@@ -188,13 +183,13 @@ async fn metrics_are_rendered_for_many_at_once() {
         .collect();
     for bought in 1..=20 {
         instance.buy(1, "pg-conditional").await.assert_ok();
-        let sold = instance.metric(r#"seckill_deductions_total{strategy="pg-conditional",outcome="sold"}"#).await;
+        let sold = instance.outcomes("pg-conditional", "sold").await;
         assert_eq!(sold, Some(f64::from(bought)), "no text is older than the request for it");
     }
     drop::<JoinSet<()>>(asking);
 }
 
-/// Goal: clients that do not send their bodies keep no metrics from others. Method: there are more of them than places.
+/// Goal: clients that do not send their bodies keep no metrics from others. Method: there are more of them than permits.
 // S75
 #[tokio::test]
 async fn half_a_body_keeps_no_metrics_from_others() {
@@ -210,7 +205,7 @@ async fn half_a_body_keeps_no_metrics_from_others() {
     }
 }
 
-/// The program that checks metrics as Prometheus would read them.
+/// Returns the program that checks metrics as Prometheus would read them.
 fn promtool() -> PathBuf {
     let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("target/servers/bin/promtool");
     if unpacked.exists() { unpacked } else { "promtool".into() }

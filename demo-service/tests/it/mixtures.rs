@@ -14,26 +14,14 @@ use rand::{RngExt, SeedableRng};
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 
-use crate::lab::{Answer, Instance, Lab, Shop, cart};
+use crate::lab::{Answer, Instance, Lab, PATIENT, Shop, cart};
 
-/// Waits that no buyer outlasts, and purchases that meet.
-const LOAD: [&str; 12] = [
-    "--business-time",
-    "0ms..2ms",
-    "--zk-sessions",
-    "2",
-    "--db-connections",
-    "12",
-    "--lock-wait",
-    "50s",
-    "--db-timeout",
-    "55s",
-    "--http-timeout",
-    "60s",
-];
+/// Purchases that meet.
+const LOAD: [&str; 6] = ["--business-time", "0ms..2ms", "--zk-sessions", "2", "--db-connections", "12"];
 
 async fn two_instances(lab: &Lab) -> [Instance; 2] {
-    [lab.start(&LOAD).await, lab.start(&LOAD).await]
+    let arguments = [PATIENT, LOAD].concat();
+    [lab.start(&arguments).await, lab.start(&arguments).await]
 }
 
 /// How a buyer asks.
@@ -62,7 +50,7 @@ const STOCK: i64 = 100;
 const BUYERS: usize = 8;
 
 impl Way {
-    /// The strategy of a sale for such buyers.
+    /// Returns the strategy of a sale for such buyers.
     fn strategy(self) -> &'static str {
         match self {
             Self::Get(strategy) => strategy,
@@ -143,7 +131,7 @@ impl Request {
         Answer::of(request.send().await.unwrap()).await
     }
 
-    /// The units that it asks for.
+    /// Returns the units that it asks for.
     fn units(&self) -> i64 {
         self.order.as_ref().map_or(1, |(_, lines)| lines.iter().map(|(_, quantity)| quantity).sum())
     }
@@ -159,13 +147,13 @@ const REQUESTS: usize = 12;
 /// Few enough to sell out within a round, and enough to sell until then.
 const MIXED_STOCK: std::ops::Range<i64> = 10..80;
 
-/// How long each family is tried, in seconds. `MIXTURE_SECONDS` in the environment sets it, for a long run.
+/// Returns how long each family is tried. `MIXTURE_SECONDS` in the environment sets it, for a long run.
 fn mixture_time() -> Duration {
     let seconds = env::var("MIXTURE_SECONDS").map_or(2, |seconds| seconds.parse().unwrap());
     Duration::from_secs(seconds)
 }
 
-/// Some of these.
+/// Chooses one of these.
 fn choose<T: Copy>(random: &mut StdRng, from: &[T]) -> T {
     from[random.random_range(0..from.len())]
 }
@@ -182,7 +170,7 @@ struct Round<'a> {
 
 /// What buyers were answered: the requests that made each order, and the orders of which the outcome is unknown.
 #[derive(Default)]
-struct Answered {
+struct AnsweredRequests {
     orders: BTreeMap<i64, Request>,
     unknown: BTreeSet<i64>,
 }
@@ -192,7 +180,7 @@ impl Round<'_> {
         format!("family {}, SKUs from {} on, seed {}", self.family[0].family, self.first, self.seed)
     }
 
-    /// Any request of this round.
+    /// Makes any request of this round.
     fn request(&self, random: &mut StdRng, key: String) -> Request {
         let strategy = match random.random_range(0..3) {
             0 => "",
@@ -230,10 +218,10 @@ impl Round<'_> {
                 Some(earlier) => sent[earlier].0.clone(),
                 None => self.request(&mut random, format!("{}-{}-{buyer}-{number}", self.first, self.seed)),
             };
-            let turn = random.random_range(0..2_usize);
-            let (first, second) = (&self.instances[turn], &self.instances[1 - turn]);
+            let index = random.random_range(0..2_usize);
+            let first = &self.instances[index];
             if random.random_bool(0.2) {
-                let (one, other) = tokio::join!(request.send(first), request.send(second));
+                let (one, other) = tokio::join!(request.send(first), request.send(&self.instances[1 - index]));
                 sent.extend([(request.clone(), one), (request, other)]);
             } else {
                 let answer = request.send(first).await;
@@ -244,8 +232,9 @@ impl Round<'_> {
     }
 
     /// Sorts the answers, and asserts that each is one of those that are allowed, and that a key has one order.
-    fn sort(&self, sent: Vec<(Request, Answer)>) -> Answered {
-        let (mut answered, mut keys) = (Answered::default(), BTreeMap::new());
+    fn sort(&self, sent: Vec<(Request, Answer)>) -> AnsweredRequests {
+        let mut answered = AnsweredRequests::default();
+        let mut keys = BTreeMap::new();
         for (request, answer) in sent {
             match (answer.status, answer.problem()) {
                 (StatusCode::OK | StatusCode::CREATED, _) => {
@@ -272,7 +261,7 @@ impl Round<'_> {
     }
 
     /// Compares the answers with the database: each order was answered, and each answer has its order.
-    async fn compare(&self, answered: &Answered) {
+    async fn compare(&self, answered: &AnsweredRequests) {
         let context = self.context();
         let sql = "select order_id, sum(quantity)::bigint, count(distinct key) from order_lines
                    left join idempotency_keys using (order_id)
@@ -300,7 +289,8 @@ impl Round<'_> {
     async fn play(&self) -> usize {
         let mut random = StdRng::seed_from_u64(self.seed);
         for goods_no in (self.first..).take(SKUS) {
-            let (stock, own) = (random.random_range(MIXED_STOCK), choose(&mut random, self.family));
+            let stock = random.random_range(MIXED_STOCK);
+            let own = choose(&mut random, self.family);
             self.instances[0].put_on_sale(goods_no, stock, own.name).await.assert_ok();
         }
         let sent = join_all((0..MIXED_BUYERS).map(|buyer| self.buy(buyer))).await;
@@ -310,7 +300,7 @@ impl Round<'_> {
     }
 }
 
-/// The families that promise not to oversell.
+/// Returns the families that promise not to oversell.
 fn safe_families() -> Vec<Vec<&'static Entry>> {
     let is_safe = |entry: &&Entry| matches!(entry.promise, Promise::SafeWhileSessionLives | Promise::NeverOversells);
     let mut families: BTreeMap<_, Vec<_>> = BTreeMap::new();
@@ -328,8 +318,9 @@ async fn a_mixture_of_everything_never_oversells() {
     let instances = two_instances(&lab).await;
     let mut seeds = 1..;
     for family in safe_families() {
-        let (began, mut sold) = (Instant::now(), 0);
-        while began.elapsed() < mixture_time() || sold == 0 {
+        let start = Instant::now();
+        let mut sold = 0;
+        while start.elapsed() < mixture_time() || sold == 0 {
             let seed = seeds.next().unwrap();
             let first = i64::try_from(seed).unwrap() * 10;
             let round = Round { lab: &lab, instances: &instances, family: &family, first, seed };

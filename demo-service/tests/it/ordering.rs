@@ -5,10 +5,10 @@ use futures_util::future::join_all;
 use reqwest::StatusCode;
 use serde_json::json;
 
-use crate::lab::{Answer, Lab, cart};
+use crate::lab::{Answer, Lab, PATIENT, cart};
 
 #[tokio::test]
-async fn an_order_takes_its_units_and_can_be_looked_at_by_every_strategy() {
+async fn every_strategy_writes_an_order_that_can_be_looked_at() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--instance", "till-1"]).await;
     for (goods_no, entry) in (1..).zip(STRATEGIES) {
@@ -59,7 +59,7 @@ async fn malformed_orders_are_refused_and_use_no_key() {
 
 // S15
 #[tokio::test]
-async fn a_cart_is_sold_whole_or_not_at_all_by_every_strategy_that_sells_carts() {
+async fn every_strategy_sells_a_cart_whole_or_not_at_all() {
     let lab = Lab::new().await;
     let instance = lab.start(&[]).await;
     for (first, entry) in (1..).step_by(2).zip(STRATEGIES) {
@@ -92,8 +92,7 @@ async fn a_cart_is_sold_whole_or_not_at_all_by_every_strategy_that_sells_carts()
 #[tokio::test(flavor = "multi_thread")]
 async fn carts_that_cross_are_all_sold_in_the_canonical_order() {
     let lab = Lab::new().await;
-    let times = ["--lock-wait", "50s", "--db-timeout", "55s", "--http-timeout", "60s"];
-    let arguments = [&times[..], &["--business-time", "5ms", "--zk-sessions", "4"]].concat();
+    let arguments = [&PATIENT[..], &["--business-time", "5ms", "--zk-sessions", "4"]].concat();
     let instances = join_all((0..2).map(|_| lab.start(&arguments))).await;
     let rows =
         STRATEGIES.iter().filter(|entry| entry.carts && entry.name.starts_with("pg-") || entry.name == "zk-multi");
@@ -104,9 +103,10 @@ async fn carts_that_cross_are_all_sold_in_the_canonical_order() {
         let path = format!("/orders?strategy={}", entry.name);
         let carts = [cart(&[(first, 1), (first + 1, 1)]), cart(&[(first + 1, 1), (first, 1)])];
         let answers = join_all((0..20).map(|buyer: usize| {
-            let (path, carts) = (&path, &carts);
             let instance = &instances[buyer % 2];
-            async move { instance.post(path, Some(&format!("{first}-{buyer}")), &carts[buyer / 2 % 2]).await }
+            let path = &path;
+            let cart = &carts[buyer / 2 % 2];
+            async move { instance.post(path, Some(&format!("{first}-{buyer}")), cart).await }
         }));
         answers.await.iter().for_each(Answer::assert_created);
         assert_eq!(
@@ -121,14 +121,14 @@ async fn carts_that_cross_are_all_sold_in_the_canonical_order() {
 /// Goal: carts that are locked in the order in which they were given wait for each other, and the deadline ends that.
 /// Method: two buyers, and each has the lock that the other wants. The test held both locks until the buyers queued.
 #[tokio::test]
-async fn carts_that_cross_in_the_given_order_end_by_their_deadline_and_sell_nothing_half() {
+async fn carts_that_cross_in_the_given_order_sell_nothing_half() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--lock-order", "given", "--lock-wait", "2s", "--zk-sessions", "2"]).await;
     for goods_no in [1, 2] {
         instance.put_on_sale(goods_no, 5, "zk-multi").await.assert_ok();
     }
     let held = lab.hold_locks("zk-multi", &[1, 2]).await;
-    let (one, other) = (cart(&[(1, 1), (2, 1)]), cart(&[(2, 1), (1, 1)]));
+    let [one, other] = [[(1, 1), (2, 1)], [(2, 1), (1, 1)]].map(|lines| cart(&lines));
     let buyers =
         async { tokio::join!(instance.post("/orders", Some("a"), &one), instance.post("/orders", Some("b"), &other)) };
     let release = async {

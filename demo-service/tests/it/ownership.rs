@@ -3,10 +3,10 @@
 
 mod answers;
 mod crowd;
+mod instances;
 mod leaders;
 mod networks;
-mod peers;
-mod places;
+mod permits;
 mod port;
 mod rows;
 
@@ -18,8 +18,8 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 use testbed::{Proxy, StopSignal};
 
-use self::crowd::{Bought, Crowd};
-use self::peers::{Leader, election};
+use self::crowd::{Crowd, Heard};
+use self::instances::{ElectedOwner, election};
 use crate::commits::Gate;
 use crate::lab::{Answer, Instance, Lab, Shop, wait_until};
 use crate::program::Program;
@@ -32,6 +32,11 @@ const TIMES: [&str; 8] =
 
 async fn named(lab: &Lab, instance: &str) -> Instance {
     lab.start(&[&TIMES[..], &["--instance", instance]].concat()).await
+}
+
+/// Starts the instances `owner` and `other`.
+async fn owner_and_other(lab: &Lab) -> [Instance; 2] {
+    [named(lab, "owner").await, named(lab, "other").await]
 }
 
 async fn program(lab: &Lab, instance: &str) -> Program {
@@ -54,20 +59,16 @@ impl Detour {
     }
 
     async fn to_postgres(lab: &Lab) -> Self {
-        let (_, place) = lab.database_url.split_once('@').unwrap();
-        let (server, _) = place.split_once('/').unwrap();
-        let proxy = Proxy::start(server).await.unwrap();
-        let service_database_url = lab.database_url.replace(server, &proxy.connect_string());
         let mut lab = Lab::at(lab.database_url.clone(), lab.zookeeper.clone());
-        lab.service_database_url = service_database_url;
+        let proxy = lab.put_proxy_before_postgres().await;
         Self { lab, proxy }
     }
 }
 
 /// Puts SKU 1 on sale and lets an instance buy first. So it is the owner.
-async fn make_owner(owner: &Shop) -> Bought {
+async fn make_owner(owner: &Shop) -> Heard {
     owner.put_on_sale(1, 1_000_000, STRATEGY).await.assert_ok();
-    let mut bought = Bought::default();
+    let mut bought = Heard::default();
     bought.note(&owner.buy(1, STRATEGY).await);
     assert_eq!(bought.confirmed.len(), 1, "{bought:?}");
     bought
@@ -90,14 +91,14 @@ async fn wait_for_orders(lab: &Lab, count: i64) {
 
 // S55
 #[tokio::test(flavor = "multi_thread")]
-async fn three_instances_sell_out_together_and_one_of_them_writes_all_orders() {
+async fn three_instances_sell_out_and_one_of_them_writes_all_orders() {
     let lab = Lab::new().await;
     let instances = [named(&lab, "a").await, named(&lab, "b").await, named(&lab, "c").await];
     instances[0].put_on_sale(1, 200, STRATEGY).await.assert_ok();
     let first = instances[1].buy(1, STRATEGY).await;
     let buyers = instances.iter().cycle().take(219).map(|instance| instance.spawn_buy(1, STRATEGY));
     let answers = join_all(buyers).await.into_iter().map(Result::unwrap).chain([first]);
-    let mut bought = Bought::default();
+    let mut bought = Heard::default();
     for answer in answers {
         bought.note(&answer);
         // The buyer learns who has sold.
@@ -119,7 +120,8 @@ async fn three_instances_sell_out_together_and_one_of_them_writes_all_orders() {
 async fn two_databases_on_one_ensemble_sell_their_own_stock() {
     let lab = Lab::new().await;
     let other_lab = Lab::on_zookeeper(lab.zookeeper.clone()).await;
-    let (owner, other) = (named(&lab, "owner").await, named(&other_lab, "other").await);
+    let owner = named(&lab, "owner").await;
+    let other = named(&other_lab, "other").await;
     make_owner(&owner).await;
     other.put_on_sale(1, 10, STRATEGY).await.assert_ok();
     let bought = other.buy(1, STRATEGY).await;
@@ -132,7 +134,7 @@ async fn two_databases_on_one_ensemble_sell_their_own_stock() {
 #[tokio::test]
 async fn equal_keys_through_two_instances_are_one_sale() {
     let lab = Lab::new().await;
-    let (owner, other) = (named(&lab, "owner").await, named(&lab, "other").await);
+    let [owner, other] = owner_and_other(&lab).await;
     owner.put_on_sale(1, 10, STRATEGY).await.assert_ok();
     owner.buy(1, STRATEGY).await.assert_ok();
     let orders = [&owner, &other, &owner, &other].map(|instance| instance.order(1, 2, STRATEGY, "same"));
@@ -147,7 +149,7 @@ async fn equal_keys_through_two_instances_are_one_sale() {
 
 // S41, S61
 #[tokio::test(flavor = "multi_thread")]
-async fn an_owner_that_is_told_to_stop_leaves_its_buyers_to_the_next_one() {
+async fn an_owner_that_stops_leaves_its_buyers_to_the_next_one() {
     let lab = Lab::new().await;
     // No session may end, even if a process gets no processor for seconds.
     let patient = [&["--zk-session-timeout", "30s"], &TIMES[2..]].concat();
@@ -168,7 +170,8 @@ async fn an_owner_that_is_told_to_stop_leaves_its_buyers_to_the_next_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_owner_that_is_killed_is_followed_by_another_instance() {
     let lab = Lab::new().await;
-    let (owner, other) = (program(&lab, "owner").await, program(&lab, "other").await);
+    let owner = program(&lab, "owner").await;
+    let other = program(&lab, "other").await;
     let first = make_owner(&owner).await;
     let crowds = [Crowd::through(&owner), Crowd::through(&other)];
     wait_for_orders(&lab, 50).await;
@@ -186,7 +189,8 @@ async fn an_owner_that_is_killed_is_followed_by_another_instance() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_owner_that_was_paused_sells_nothing_after_the_next_owner() {
     let lab = Lab::new().await;
-    let (owner, other) = (program(&lab, "owner").await, program(&lab, "other").await);
+    let owner = program(&lab, "owner").await;
+    let other = program(&lab, "other").await;
     let first = make_owner(&owner).await;
     let crowds = [Crowd::through(&owner), Crowd::through(&other)];
     wait_for_orders(&lab, 50).await;
@@ -204,7 +208,7 @@ async fn an_owner_that_was_paused_sells_nothing_after_the_next_owner() {
 /// batch waits at a gate behind its statement, and the owner is paused before the gate opens. So it never commits.
 // S41
 #[tokio::test(flavor = "multi_thread")]
-async fn an_owner_that_freezes_before_its_commit_does_not_keep_the_row() {
+async fn an_owner_that_freezes_before_its_commit_frees_the_row() {
     let lab = Lab::new().await;
     let times = ["--zk-session-timeout", "3s", "--lock-wait", "10m", "--db-timeout", "11m", "--http-timeout", "12m"];
     let owner = Program::start(&lab, StopSignal::Terminate, &times, &[]).await;
@@ -233,10 +237,11 @@ async fn an_owner_that_freezes_before_its_commit_does_not_keep_the_row() {
 
 // S41
 #[tokio::test(flavor = "multi_thread")]
-async fn an_owner_that_is_cut_off_from_zookeeper_is_followed_by_another_instance() {
+async fn an_owner_without_zookeeper_is_followed_by_another_instance() {
     let lab = Lab::new().await;
     let detour = Detour::to_zookeeper(&lab).await;
-    let (owner, other) = (named(&detour.lab, "owner").await, named(&lab, "other").await);
+    let owner = named(&detour.lab, "owner").await;
+    let other = named(&lab, "other").await;
     let first = make_owner(&owner).await;
     let crowds = [Crowd::through(&owner), Crowd::through(&other)];
     wait_for_orders(&lab, 50).await;
@@ -258,11 +263,12 @@ async fn an_owner_that_is_cut_off_from_zookeeper_is_followed_by_another_instance
 
 // S41
 #[tokio::test(flavor = "multi_thread")]
-async fn an_owner_that_is_cut_off_from_postgres_leaves_its_skus_to_another_instance() {
+async fn an_owner_without_postgres_leaves_its_skus_to_another() {
     let lab = Lab::new().await;
     let detour = Detour::to_postgres(&lab).await;
     let times = ["--lock-wait", "20s", "--db-timeout", "21s", "--http-timeout", "22s"];
-    let (owner, other) = (detour.lab.start(&times).await, lab.start(&times).await);
+    let owner = detour.lab.start(&times).await;
+    let other = lab.start(&times).await;
     let first = make_owner(&owner).await;
     let crowd = Crowd::through(&other);
     wait_for_orders(&lab, 50).await;
@@ -277,7 +283,7 @@ async fn an_owner_that_is_cut_off_from_postgres_leaves_its_skus_to_another_insta
 
 /// Goal: an owner that does not know the outcome of a batch reads the stock anew. Method: the batch commits after its deadline.
 #[tokio::test]
-async fn an_owner_forgets_the_stock_when_the_outcome_of_a_batch_is_unknown() {
+async fn an_unknown_outcome_makes_an_owner_forget_the_stock() {
     let lab = Lab::new().await;
     let owner = lab.start(&["--lock-wait", "1s", "--db-timeout", "2s", "--http-timeout", "20s"]).await;
     make_owner(&owner).await;
@@ -292,21 +298,21 @@ async fn an_owner_forgets_the_stock_when_the_outcome_of_a_batch_is_unknown() {
 
 // S55
 #[tokio::test]
-async fn a_batch_is_taken_only_from_those_who_know_the_secret_of_the_process() {
+async fn a_batch_is_taken_only_from_those_who_know_the_secret() {
     let lab = Lab::new().await;
     let owner = named(&lab, "owner").await;
     owner.put_on_sale(1, 10, STRATEGY).await.assert_ok();
     owner.buy(1, STRATEGY).await.assert_ok();
-    let leader = Leader::of(&lab).await;
+    let leader = ElectedOwner::of(&lab).await;
     let batch = json!({ "goods_no": 1, "nonce": 1, "purchases": [
         { "sale": 1, "has_decided": false, "quantity": 2, "key": null, "within_ms": 5000 },
     ] });
-    let guess = Leader { secret: "guessed".to_owned(), at: leader.at.clone() };
+    let guess = ElectedOwner { secret: "guessed".to_owned(), at: leader.at.clone() };
     assert_eq!(guess.post(&batch).await.status(), StatusCode::UNAUTHORIZED);
     assert_eq!(leader.post(&json!({})).await.status(), StatusCode::UNPROCESSABLE_ENTITY);
     assert_eq!(lab.assert_adds_up(1, "refused batches").await, 1);
-    let line: Value = leader.post(&batch).await.json().await.unwrap();
-    assert_eq!((&line["place"], &line["told"]["sold"]["lines"][0]["remaining"]), (&json!(0), &json!(7)), "{line}");
+    let reply: Value = leader.post(&batch).await.json().await.unwrap();
+    assert_eq!((&reply["index"], &reply["told"]["sold"]["lines"][0]["remaining"]), (&json!(0), &json!(7)), "{reply}");
     assert_eq!(lab.assert_adds_up(1, "a batch").await, 3);
 }
 
@@ -315,7 +321,7 @@ async fn a_batch_is_taken_only_from_those_who_know_the_secret_of_the_process() {
 #[tokio::test]
 async fn an_instance_that_does_not_own_a_sku_hands_nothing_on() {
     let lab = Lab::new().await;
-    let (owner, other) = (named(&lab, "owner").await, named(&lab, "other").await);
+    let [owner, other] = owner_and_other(&lab).await;
     owner.put_on_sale(1, 10, STRATEGY).await.assert_ok();
     owner.buy(1, STRATEGY).await.assert_ok();
     other.buy(1, STRATEGY).await.assert_ok();
@@ -327,6 +333,6 @@ async fn an_instance_that_does_not_own_a_sku_hands_nothing_on() {
     ] });
     let request = reqwest::Client::new().post(format!("http://{}/purchases", address["at"].as_str().unwrap()));
     let answers = request.bearer_auth(address["secret"].as_str().unwrap()).json(&batch).send().await.unwrap();
-    assert_eq!(answers.json::<Value>().await.unwrap(), json!({ "place": 0, "told": "elsewhere" }));
+    assert_eq!(answers.json::<Value>().await.unwrap(), json!({ "index": 0, "told": "elsewhere" }));
     assert_eq!(lab.assert_adds_up(1, "one hop").await, 2);
 }

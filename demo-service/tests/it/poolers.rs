@@ -9,7 +9,7 @@ use crate::program::Program;
 /// What people write so that drivers can connect whose startup parameters the pooler does not know.
 const IGNORE: &str = "ignore_startup_parameters = extra_float_digits,options";
 
-/// A lab whose service reaches Postgres through a pooler.
+/// Makes a lab whose service reaches Postgres through a pooler.
 async fn behind_pooler(settings: &str) -> (Lab, PgBouncer) {
     let mut lab = Lab::new().await;
     let pooler = PgBouncer::start(&lab.database_url, settings).await.unwrap();

@@ -5,8 +5,8 @@ use futures_util::future::join_all;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use testbed::{Postgres, PostgresConfig, StopSignal};
 
-use crate::batches::END_SESSIONS;
-use crate::lab::{Lab, Shop, lock_rows, wait_until};
+use crate::database::END_SESSIONS;
+use crate::lab::{Lab, PATIENT, Shop, wait_until};
 use crate::program::Program;
 
 /// Changes a default of the database, for connections that begin from now on.
@@ -45,12 +45,10 @@ async fn a_short_default_lock_timeout_fails_no_start() {
     let lab = Lab::new().await;
     lab.start(&[]).await.request_stop().await.unwrap();
     set_default(&lab, "lock_timeout", "1ms").await;
-    let mut other = lab.connect().await;
-    let mut migration = other.begin().await.unwrap();
-    migration.execute("lock table _sqlx_migrations in access exclusive mode").await.unwrap();
+    let migration = lab.lock("lock table _sqlx_migrations in access exclusive mode").await;
     let until_waiting = async {
         lab.wait_for_lock().await;
-        migration.rollback().await.unwrap();
+        migration.release().await;
     };
     let (instance, ()) = tokio::join!(lab.start(&[]), until_waiting);
     instance.get("/readyz").await.assert_ok();
@@ -88,14 +86,12 @@ async fn a_postgres_with_too_little_room_is_warned_of() {
 async fn a_pool_grows_when_postgres_has_room_again() {
     let postgres = Postgres::start(PostgresConfig { connections_max: 8, ..PostgresConfig::default() }).await.unwrap();
     let lab = Lab::on_postgres(postgres.url("postgres")).await;
-    let patient = ["--db-connections", "4", "--lock-wait", "50s", "--db-timeout", "55s", "--http-timeout", "60s"];
-    let instance = lab.start(&patient).await;
+    let instance = lab.start(&[&["--db-connections", "4"][..], &PATIENT].concat()).await;
     lab.put_on_sale_unguarded(1, 200).await;
     let mut control = lab.connect().await;
-    let mut locking = lab.connect().await;
     // The first sweep of expired keys has opened a connection, and the next sweep comes a minute later.
     wait_until(async || instance.metric(r#"postgres_connections{state="idle"}"#).await == Some(1.0)).await;
-    let rows = lock_rows(&mut locking).await;
+    let rows = lab.lock_rows().await;
     let first = instance.spawn_buy(1, "pg-conditional");
     lab.wait_for_lock().await;
     let mut others = Vec::new();
@@ -106,7 +102,7 @@ async fn a_pool_grows_when_postgres_has_room_again() {
     })
     .await;
     first.await.unwrap().assert_problem(503, "database-unavailable");
-    rows.rollback().await.unwrap();
+    rows.release().await;
 
     let buyer = instance.spawn_buy(1, "pg-conditional");
     wait_until(async || instance.metric("seckill_requests_in_flight").await == Some(1.0)).await;

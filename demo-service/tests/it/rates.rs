@@ -82,7 +82,7 @@ async fn a_key_over_its_rate_is_refused_and_others_are_served() {
 /// Goal: a rate is checked before the body is received and before a slot is taken. Method: each body is too large, which is told
 /// only when it is received.
 #[tokio::test]
-async fn a_client_over_its_rate_is_refused_before_its_body_is_received() {
+async fn a_client_over_its_rate_is_refused_before_its_body() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--rate-per-client", "1"]).await;
     let large = "x".repeat(5000);

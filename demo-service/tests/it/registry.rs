@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use demo_service::strategy::entry::{Mechanism, Promise, Sections, Wakes};
+use demo_service::strategy::entry::{Mechanism, Overlap, Promise, Wakes};
 use demo_service::strategy::registry::{STRATEGIES, find};
 
 #[test]
@@ -25,7 +25,7 @@ fn only_a_semaphore_lets_in_as_many_as_it_is_told() {
     for entry in STRATEGIES {
         let expected = match entry.name {
             "zk-semaphore" => Some(7),
-            _ if entry.sections == Sections::Overlapping => None,
+            _ if entry.sections == Overlap::Overlapping => None,
             _ => Some(1),
         };
         assert_eq!(entry.sections.permits(7), expected, "{}", entry.name);
@@ -53,14 +53,14 @@ fn summaries_are_one_line_of_text() {
     }
 }
 
-/// The cells of the rows of a table under a heading.
+/// Returns the cells of the rows of a table under a heading.
 fn table<'a>(document: &'a str, heading: &str) -> Vec<Vec<&'a str>> {
-    let (_, section) = document.split_once(heading).unwrap();
-    let lines = section.lines().skip_while(|line| !line.starts_with("| ")).take_while(|line| line.starts_with('|'));
+    let (_, below) = document.split_once(heading).unwrap();
+    let lines = below.lines().skip_while(|line| !line.starts_with("| ")).take_while(|line| line.starts_with('|'));
     lines.skip(2).map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect()).collect()
 }
 
-/// The names in backticks.
+/// Returns the names in backticks.
 fn names(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }
@@ -75,7 +75,7 @@ fn words(promise: Promise) -> &'static str {
 }
 
 #[test]
-fn the_document_of_the_service_lists_every_strategy_in_its_order_with_its_promise() {
+fn the_document_lists_every_strategy_with_its_promise() {
     let rows = table(include_str!("../../../docs/service.md"), "## Strategies\n");
     let listed: Vec<_> = rows.iter().flat_map(|row| names(row[0]).map(|name| (name, row[1]))).collect();
     let listed_names: Vec<_> = listed.iter().map(|(name, _)| *name).collect();

@@ -7,9 +7,10 @@ use crate::lab::Lab;
 const WAITS: &str = r#"seckill_lock_wait_seconds_count{strategy="zk-mutex"}"#;
 
 #[tokio::test]
-async fn a_buyer_of_what_is_remembered_as_sold_out_waits_for_no_lock_until_units_come_back() {
+async fn a_buyer_of_a_sku_seen_sold_out_waits_for_no_lock() {
     let lab = Lab::new().await;
-    let (here, there) = (lab.start(&["--remember-sold-out"]).await, lab.start(&[]).await);
+    let here = lab.start(&["--remember-sold-out"]).await;
+    let there = lab.start(&[]).await;
     there.put_on_sale(1, 2, "zk-mutex").await.assert_ok();
     here.order(1, 1, "zk-mutex", "first").await.assert_created();
     here.buy(1, "zk-mutex").await.assert_ok();
@@ -29,7 +30,7 @@ async fn a_buyer_of_what_is_remembered_as_sold_out_waits_for_no_lock_until_units
 }
 
 #[tokio::test]
-async fn a_large_quantity_that_is_refused_keeps_no_smaller_one_from_buying() {
+async fn a_refused_large_quantity_keeps_no_smaller_one_from_buying() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--remember-sold-out"]).await;
     instance.put_on_sale(1, 5, "zk-mutex").await.assert_ok();

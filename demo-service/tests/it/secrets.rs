@@ -19,7 +19,7 @@ const SECRETS: [[&str; 2]; 3] = [
     ["ZOOKEEPER_AUTH", "--zookeeper-auth-file"],
 ];
 
-/// The program with these options and without secrets in its environment.
+/// Makes a command of the program with these options and without secrets in its environment.
 fn program(options: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
     command.args(["--database-url", "postgres://localhost/lab", "--zookeeper", "localhost"]).args(options);

@@ -17,7 +17,7 @@ use crate::lab::{Lab, SHORT_LIVED_KEYS, cart, wait_until};
 const PASSWORD: &str = "it's a \"secret\"";
 const WITHIN: Duration = Duration::from_secs(30);
 
-/// The program as the owner of a database runs it once.
+/// Runs the program once, as the owner of a database does.
 fn migrate(database_url: &str, password: Option<&str>) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_demo-service"));
     command.args(["--migrate-only", "--database-url", database_url]).env("RUST_LOG", "trace");
@@ -37,7 +37,7 @@ async fn server() -> Postgres {
     Postgres::start(PostgresConfig::default()).await.unwrap()
 }
 
-/// The same database as another role, on a server that trusts every client.
+/// Returns the URL of the same database for another role, on a server that trusts every client.
 fn url_as(role: &str, url: &str) -> String {
     url.replace("//postgres@", &format!("//{role}@"))
 }
@@ -141,7 +141,7 @@ async fn the_role_of_the_service_can_do_nothing_that_it_need_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_role_of_the_service_logs_in_with_the_latest_password_that_it_was_given() {
+async fn the_role_of_the_service_logs_in_with_its_latest_password() {
     let postgres = server().await;
     let owner = postgres.url("postgres");
     assert_migrates(&owner, None);

@@ -7,17 +7,16 @@ use std::os::unix::process::ExitStatusExt;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use reqwest::Method;
-use sqlx::{Connection, Executor};
 use testbed::{StopSignal, ZooKeeper, ZooKeeperConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::spawn_blocking;
 
 use crate::commits::slow_down_commits;
-use crate::lab::{Lab, wait_until};
+use crate::lab::{ENDLESS, Lab, PATIENT, wait_until};
 use crate::program::Program;
 
-/// How many clients are connected to a ZooKeeper server, the asking one not counted.
+/// Returns how many clients are connected to a ZooKeeper server, the asking one not counted.
 async fn zookeeper_clients(address: &str) -> u32 {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(b"mntr").await.unwrap();
@@ -37,9 +36,7 @@ async fn requests_in_flight_are_finished_and_the_sessions_closed() {
     instance.put_on_sale(1, 5, "zk-mutex").await.assert_ok();
     instance.put_on_sale(2, 5, "unguarded").await.assert_ok();
     assert_eq!(zookeeper_clients(&lab.zookeeper).await, 3);
-    let mut connection = lab.connect().await;
-    let mut row = connection.begin().await.unwrap();
-    row.execute("select from goods for update").await.unwrap();
+    let row = lab.lock_rows().await;
     let answered = instance.spawn_buy(1, "zk-mutex");
     lab.wait_for_statement("active", "update goods").await;
     let abandoned = instance.spawn_buy(2, "unguarded");
@@ -57,7 +54,7 @@ async fn requests_in_flight_are_finished_and_the_sessions_closed() {
     })
     .await;
     assert!(!stopped.is_finished(), "it waits for the requests in flight");
-    row.rollback().await.unwrap();
+    row.release().await;
     answered.await.unwrap().assert_ok();
     stopped.await.unwrap();
     let ordered = (lab.units_ordered(1, 1).await, lab.units_ordered(2, 1).await);
@@ -116,7 +113,7 @@ async fn a_commit_that_outlasts_the_shutdown_keeps_its_lock() {
     let lab = Lab::new().await;
     let times = ["--lock-wait", "1s", "--db-timeout", "1500ms", "--http-timeout", "1600ms"];
     let stopping = lab.start(&times).await;
-    let staying = lab.start(&["--lock-wait", "50s", "--db-timeout", "55s", "--http-timeout", "60s"]).await;
+    let staying = lab.start(&PATIENT).await;
     stopping.put_on_sale(1, 1, "zk-mutex").await.assert_ok();
     slow_down_commits(&lab, 8.0).await;
     stopping.buy(1, "zk-mutex").await.assert_problem(503, "outcome-unknown");
@@ -127,22 +124,19 @@ async fn a_commit_that_outlasts_the_shutdown_keeps_its_lock() {
     assert_eq!(lab.units_ordered(1, 1).await, 1);
 }
 
-/// Goal: a shutdown begins nothing and drops nothing that has begun. Method: one buyer waits for a lock of ZooKeeper and
-/// one for a row, both for longer than the test lasts. A third one has the lock and is about to write.
+/// Goal: a shutdown starts nothing and drops nothing in progress. Method: one buyer waits for a lock of ZooKeeper and one
+/// for a row, both for longer than the test lasts. A third one has the lock and is about to write.
 // S80
 #[tokio::test]
-async fn told_to_stop_it_refuses_at_once_who_waits_and_finishes_what_has_begun() {
+async fn told_to_stop_it_refuses_who_waits_and_finishes_the_rest() {
     let lab = Lab::new().await;
-    let times = ["--lock-wait", "5m", "--db-timeout", "6m", "--http-timeout", "7m"];
     for (sale, stop_signal) in [(1, StopSignal::Interrupt), (2, StopSignal::Terminate)] {
-        let mut program = Program::start(&lab, stop_signal, &times, &[]).await;
+        let mut program = Program::start(&lab, stop_signal, &ENDLESS, &[]).await;
         for (goods_no, strategy) in (1..).zip(["zk-mutex", "pg-row-lock", "zk-handoff"]) {
             program.put_on_sale(goods_no, 5, strategy).await.assert_ok();
         }
         let held = lab.hold_locks("zk-mutex", &[1]).await;
-        let mut connection = lab.connect().await;
-        let mut rows = connection.begin().await.unwrap();
-        rows.execute("select from goods where goods_no in (2, 3) for update").await.unwrap();
+        let rows = lab.lock("select from goods where goods_no in (2, 3) for update").await;
         let waiting = [program.spawn_buy(1, "zk-mutex"), program.spawn_buy(2, "pg-row-lock")];
         let begun = program.spawn_buy(3, "zk-handoff");
         lab.wait_for_queue("zk-mutex", 1, 2).await;
@@ -153,7 +147,7 @@ async fn told_to_stop_it_refuses_at_once_who_waits_and_finishes_what_has_begun()
             refused.await.unwrap().assert_problem(503, "shutting-down");
         }
         assert!(program.process.try_wait().unwrap().is_none(), "it finishes what has begun");
-        rows.rollback().await.unwrap();
+        rows.release().await;
         begun.await.unwrap().assert_ok();
         assert_eq!(program.process.wait().await.unwrap().code(), Some(0), "{}", program.process.log_tail());
         for (goods_no, sold) in [(1, 0), (2, 0), (3, 1)] {
@@ -171,9 +165,7 @@ async fn told_to_stop_twice_it_stops_at_once_and_nothing_is_sold() {
     let lab = Lab::new().await;
     let mut program = Program::start(&lab, StopSignal::Terminate, &[], &[]).await;
     program.put_on_sale(1, 5, "zk-mutex").await.assert_ok();
-    let mut connection = lab.connect().await;
-    let mut row = connection.begin().await.unwrap();
-    row.execute("select from goods for update").await.unwrap();
+    let row = lab.lock_rows().await;
     let buyer = tokio::spawn(program.request(Method::GET, "/goods-stock/1").send());
     lab.wait_for_lock().await;
 
@@ -187,19 +179,17 @@ async fn told_to_stop_twice_it_stops_at_once_and_nothing_is_sold() {
     let signal = program.process.wait().await.unwrap().signal();
     assert_eq!(signal, Some(Signal::SIGTERM as i32), "{}", program.process.log_tail());
     assert!(buyer.await.unwrap().is_err(), "nobody answers");
-    row.rollback().await.unwrap();
+    row.release().await;
     lab.wait_for_queue("zk-mutex", 1, 0).await;
     assert_eq!(lab.units_ordered(1, 1).await, 0);
 }
 
 #[tokio::test]
-async fn a_terminal_that_closes_is_one_request_to_stop_though_it_is_told_twice() {
+async fn two_signals_of_a_closing_terminal_are_one_request_to_stop() {
     let lab = Lab::new().await;
     let mut program = Program::start(&lab, StopSignal::Terminate, &[], &[]).await;
     program.put_on_sale(1, 5, "zk-mutex").await.assert_ok();
-    let mut connection = lab.connect().await;
-    let mut row = connection.begin().await.unwrap();
-    row.execute("select from goods for update").await.unwrap();
+    let row = lab.lock_rows().await;
     let buyer = tokio::spawn(program.request(Method::GET, "/goods-stock/1").send());
     lab.wait_for_lock().await;
 
@@ -207,35 +197,32 @@ async fn a_terminal_that_closes_is_one_request_to_stop_though_it_is_told_twice()
     hang_up();
     wait_until(async || TcpStream::connect(program.address).await.is_err()).await;
     hang_up();
-    row.rollback().await.unwrap();
+    row.release().await;
     assert!(buyer.await.unwrap().unwrap().status().is_success(), "the purchase in progress is completed");
     assert_eq!(program.process.wait().await.unwrap().code(), Some(0), "{}", program.process.log_tail());
     assert_eq!(lab.units_ordered(1, 1).await, 1);
 }
 
-/// Goal: a batch that has begun is finished with its lock, and a turn that is waited for is not. Method: one SKU has its
-/// batch written, and the lock of the other one is held elsewhere for longer than the test lasts.
+/// Goal: a batch in progress is finished with its lock, and a wait for a lock is not. Method: one SKU has its batch written,
+/// and the lock of the other one is held elsewhere for longer than the test lasts.
 // S80
 #[tokio::test]
-async fn told_to_stop_it_finishes_the_batch_that_has_begun_and_frees_its_lock() {
+async fn told_to_stop_it_finishes_its_batch_and_frees_the_lock() {
     let lab = Lab::new().await;
-    let times = ["--lock-wait", "5m", "--db-timeout", "6m", "--http-timeout", "7m"];
-    let mut program = Program::start(&lab, StopSignal::Terminate, &times, &[]).await;
+    let mut program = Program::start(&lab, StopSignal::Terminate, &ENDLESS, &[]).await;
     for goods_no in [1, 2] {
         program.put_on_sale(goods_no, 5, "zk-merge").await.assert_ok();
     }
     let held = lab.hold_locks("zk-merge", &[1]).await;
     let waiting = program.spawn_buy(1, "zk-merge");
     lab.wait_for_queue("zk-merge", 1, 2).await;
-    let mut connection = lab.connect().await;
-    let mut row = connection.begin().await.unwrap();
-    row.execute("lock table orders in share mode").await.unwrap();
+    let row = lab.lock_orders().await;
     let begun = program.spawn_buy(2, "zk-merge");
     lab.wait_for_lock().await;
 
     program.process.request_stop();
     waiting.await.unwrap().assert_problem(503, "shutting-down");
-    row.rollback().await.unwrap();
+    row.release().await;
     begun.await.unwrap().assert_ok();
     assert_eq!(program.process.wait().await.unwrap().code(), Some(0), "{}", program.process.log_tail());
     let log = program.process.log_tail();

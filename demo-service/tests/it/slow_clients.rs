@@ -24,7 +24,7 @@ async fn talk(address: SocketAddr, bytes: &str) -> String {
     answer
 }
 
-/// The largest file of the page of the document.
+/// Returns the largest file of the page of the document.
 async fn largest_file(shop: &Shop) -> String {
     let page = shop.request(Method::GET, "/docs/").send().await.unwrap().text().await.unwrap();
     let files = page.split('"').filter(|part| part.ends_with(".js") || part.ends_with(".css"));
@@ -38,7 +38,7 @@ async fn largest_file(shop: &Shop) -> String {
     largest.1
 }
 
-/// A client that asks for a file many times and reads nothing. Its system keeps little for it.
+/// Starts a client that asks for a file many times and reads nothing. Its system keeps little for it.
 async fn ask_and_never_read(address: SocketAddr, path: &str) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
@@ -48,10 +48,11 @@ async fn ask_and_never_read(address: SocketAddr, path: &str) -> TcpStream {
     stream
 }
 
-/// Goal: clients that never read their answers shut out neither buyers nor probes. Method: there are more of them than places.
+/// Goal: clients that never read their answers shut out neither buyers nor probes. Method: there are more of them than may be
+/// connected.
 // S64
 #[tokio::test(flavor = "multi_thread")]
-async fn clients_that_never_read_keep_no_place_from_a_buyer() {
+async fn clients_that_never_read_shut_out_no_buyer() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--connections-max", "30"]).await;
     let shop = Shop::without_keep_alive(instance.address);
@@ -67,7 +68,7 @@ async fn clients_that_never_read_keep_no_place_from_a_buyer() {
     }
 }
 
-/// A buyer whose body comes byte by byte, one every second. Returns the answer.
+/// Sends the body of a buyer byte by byte, one every second. Returns the answer.
 async fn order_slowly(address: SocketAddr) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let body = r#"{"quantity":1}"#;
@@ -100,7 +101,7 @@ async fn order_slowly(address: SocketAddr) -> String {
 /// them are answered.
 // S64
 #[tokio::test(flavor = "multi_thread")]
-async fn clients_that_send_their_bodies_byte_by_byte_do_not_shut_out_a_buyer() {
+async fn clients_with_slow_bodies_do_not_shut_out_a_buyer() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--concurrency-max", "5"]).await;
     instance.put_on_sale(1, 1_000_000, "pg-conditional").await.assert_ok();

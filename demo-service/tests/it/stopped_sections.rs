@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use demo_service::app::App;
-use demo_service::failure;
+use demo_service::app::{App, PurchaseAnswer};
+use demo_service::failure::{self, Failure};
 use demo_service::sale::{GoodsNo, NewStock, Purchase, Quantity, Stock};
 use demo_service::strategy::entry::{Entry, Mechanism, Promise};
 use demo_service::strategy::registry::{self, STRATEGIES};
-use sqlx::{Connection, Executor};
+use sqlx::Executor;
 use testbed::{StopSignal, ZooKeeper, ZooKeeperConfig};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use zk_recipes::{Mutex, Session, SessionConfig};
 
@@ -24,18 +25,18 @@ fn one_unit(goods_no: i64) -> Purchase {
     Purchase::of_one(goods(goods_no), Quantity::ONE)
 }
 
-/// Whether the hold outlives the commit.
+/// Returns whether the hold outlives the commit.
 fn is_guarded_to_the_end(entry: &Entry) -> bool {
     entry.mechanism == Mechanism::Zookeeper && entry.promise != Promise::Oversells
 }
 
-/// How many holds of a strategy were lost because their session was closed.
+/// Returns how many holds of a strategy were lost because their session was closed.
 fn losses(app: &App, entry: &Entry) -> u32 {
     let series = format!(r#"seckill_lock_lost_total{{strategy="{}",reason="closed"}} "#, entry.name);
     app.render_metrics().lines().find_map(|line| line.strip_prefix(&series)).unwrap().parse().unwrap()
 }
 
-/// An app with a sale for each strategy.
+/// Opens an app with a sale for each strategy.
 async fn open_app(lab: &Lab, arguments: &[&str]) -> Arc<App> {
     let app = Arc::new(App::open(lab.config(arguments)).await.unwrap());
     for (goods_no, entry) in (1..).zip(STRATEGIES) {
@@ -49,26 +50,30 @@ async fn start_sale(app: &App, goods_no: i64, entry: &'static Entry) {
     app.start_sale(goods(goods_no), stock, Some(entry)).await.unwrap();
 }
 
+/// Starts a purchase of one unit that runs beside the test.
+fn spawn_purchase(app: &Arc<App>, goods_no: i64, entry: &'static Entry) -> JoinHandle<Result<PurchaseAnswer, Failure>> {
+    let app = Arc::clone(app);
+    let slot = app.try_slot(Instant::now()).unwrap();
+    tokio::spawn(async move { app.purchase(one_unit(goods_no), Some(entry), slot).await })
+}
+
 // S27, S101
 #[tokio::test]
-async fn a_hold_lost_before_the_commit_stops_the_section_and_nothing_is_written() {
+async fn a_hold_lost_before_the_commit_writes_nothing() {
     let lab = Lab::new().await;
     let app = open_app(&lab, &[]).await;
     let guarded = (1..).zip(STRATEGIES).filter(|(_, entry)| entry.mechanism == Mechanism::Zookeeper);
     for (goods_no, entry) in guarded {
         wait_until(async || app.shared.sessions.pick().is_some()).await;
-        let mut connection = lab.connect().await;
-        let mut row = connection.begin().await.unwrap();
-        row.execute("select from goods for update").await.unwrap();
-        let (buyer, slot) = (Arc::clone(&app), app.try_slot(Instant::now()).unwrap());
-        let purchase = tokio::spawn(async move { buyer.purchase(one_unit(goods_no), Some(entry), slot).await });
+        let row = lab.lock_rows().await;
+        let purchase = spawn_purchase(&app, goods_no, entry);
         lab.wait_for_lock().await;
 
         app.shared.sessions.pick().unwrap().close().await.unwrap();
         let failed = purchase.await.unwrap().unwrap_err();
         assert!(failed.is(&failure::HOLD_LOST), "{}: {failed:?}", entry.name);
         assert_eq!(losses(&app, entry), 1, "{}", entry.name);
-        row.rollback().await.unwrap();
+        row.release().await;
         // The statement that was under way gets its row now, and is rolled back.
         let goods = app.shared.store.goods(goods(goods_no)).await.unwrap().unwrap();
         assert_eq!((goods.on_hand, lab.units_ordered(goods_no, 1).await), (5, 0), "{}", entry.name);
@@ -84,8 +89,7 @@ async fn a_hold_lost_during_the_commit_leaves_the_outcome_unknown() {
     let guarded = (1..).zip(STRATEGIES).filter(|(_, entry)| is_guarded_to_the_end(entry));
     for (goods_no, entry) in guarded {
         wait_until(async || app.shared.sessions.pick().is_some()).await;
-        let (buyer, slot) = (Arc::clone(&app), app.try_slot(Instant::now()).unwrap());
-        let purchase = tokio::spawn(async move { buyer.purchase(one_unit(goods_no), Some(entry), slot).await });
+        let purchase = spawn_purchase(&app, goods_no, entry);
         lab.wait_for_statement("active", "commit").await;
 
         app.shared.sessions.pick().unwrap().close().await.unwrap();
@@ -126,7 +130,7 @@ async fn a_hold_lost_after_the_answer_is_counted() {
 /// has not survived all the same, it is tried again.
 // S30
 #[tokio::test]
-async fn a_hold_lost_by_our_own_clock_keeps_the_lock_until_the_commit_is_over() {
+async fn a_hold_lost_by_our_clock_keeps_the_lock_until_the_commit() {
     let zookeeper = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let lab = Lab::on_zookeeper(zookeeper.connect_string()).await;
     let app = open_app(&lab, &["--zk-session-timeout", "4s"]).await;
@@ -136,8 +140,7 @@ async fn a_hold_lost_by_our_own_clock_keeps_the_lock_until_the_commit_is_over() 
         start_sale(&app, goods_no, entry).await;
         wait_until(async || app.shared.sessions.pick().is_some()).await;
         let session = app.shared.sessions.pick().unwrap();
-        let (buyer, slot) = (Arc::clone(&app), app.try_slot(Instant::now()).unwrap());
-        let purchase = tokio::spawn(async move { buyer.purchase(one_unit(goods_no), Some(entry), slot).await });
+        let purchase = spawn_purchase(&app, goods_no, entry);
         lab.wait_for_statement("active", "commit").await;
         zookeeper.pause().unwrap();
         let failed = purchase.await.unwrap().unwrap_err();
@@ -179,8 +182,7 @@ async fn a_commit_that_is_not_answered_keeps_its_lock() {
     let mut next = Vec::new();
     for (goods_no, entry, buyer) in buyers {
         buyer.await.unwrap().assert_problem(503, "outcome-unknown");
-        let series = format!(r#"seckill_deductions_total{{strategy="{}",outcome="unknown"}}"#, entry.name);
-        assert_eq!(instance.metric(&series).await, Some(1.0));
+        assert_eq!(instance.outcomes(entry.name, "unknown").await, Some(1.0));
         assert_eq!(lab.units_ordered(goods_no, 1).await, 0, "{}: the commit is still under way", entry.name);
         if entry.mechanism == Mechanism::Process || is_guarded_to_the_end(entry) {
             next.push((goods_no, entry, instance.spawn_buy(goods_no, entry.name)));
@@ -219,7 +221,7 @@ async fn a_refusal_that_waiting_does_not_cure_is_an_internal_error() {
 /// at a gate behind its statement, and the process is paused before the gate opens. It goes on when its session is gone.
 // S27
 #[tokio::test]
-async fn a_transaction_that_the_server_ended_before_its_commit_has_sold_nothing() {
+async fn a_transaction_that_the_server_has_ended_sold_nothing() {
     let lab = Lab::new().await;
     let times = ["--lock-wait", "10m", "--db-timeout", "11m", "--http-timeout", "12m"];
     let program = Program::start(&lab, StopSignal::Terminate, &times, &[]).await;

@@ -109,7 +109,7 @@ impl Visitor<'_> for StockOrWord {
     }
 }
 
-/// `PUT`: starts the next sale of a SKU, which is created if it is new.
+/// Starts the next sale of a SKU, which is created if it is new (`PUT`).
 ///
 /// # Errors
 /// 404 for an unknown strategy, or for an unknown SKU with the stock `remaining`; 4xx for a malformed body; 503 if
@@ -178,7 +178,7 @@ pub struct HistoryView {
     page: Page,
 }
 
-/// `GET /admin/history`: which purchase was in which critical section, and when, on this instance.
+/// Returns which purchase was in which critical section, and when, on this instance (`GET /admin/history`).
 ///
 /// # Errors
 /// 422 for a malformed query.

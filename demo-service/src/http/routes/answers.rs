@@ -26,7 +26,7 @@ pub fn header(name: &str) -> RefOr<Header> {
     RefOr::Ref(Ref::new(format!("#/components/headers/{name}")))
 }
 
-type Answers = BTreeMap<String, RefOr<Response>>;
+type Responses = BTreeMap<String, RefOr<Response>>;
 
 /// What can happen to any request.
 const ANY: &[&Kind] = &[&failure::INVALID_HOST, &failure::REQUEST_TIMEOUT, &failure::INTERNAL];
@@ -80,7 +80,7 @@ macro_rules! refusals {
             pub struct $name;
 
             impl IntoResponses for $name {
-                fn responses() -> Answers {
+                fn responses() -> Responses {
                     refusals(&[$($kinds),+])
                 }
             }
@@ -121,7 +121,7 @@ refusals! {
 }
 
 /// Returns the answers of these kinds, by status.
-fn refusals(sets: &[&[&'static Kind]]) -> Answers {
+fn refusals(sets: &[&[&'static Kind]]) -> Responses {
     let mut by_status: BTreeMap<StatusCode, Vec<&Kind>> = BTreeMap::new();
     for kind in sets.iter().copied().flatten() {
         let kinds = by_status.entry(kind.status).or_default();
@@ -170,7 +170,7 @@ fn refusal(status: StatusCode, kinds: &[&Kind]) -> Response {
 pub struct BoughtOne;
 
 impl IntoResponses for BoughtOne {
-    fn responses() -> Answers {
+    fn responses() -> Responses {
         let response = ResponseBuilder::new()
             .description("Sold.")
             .content("application/json", content::<Bought>())
@@ -184,7 +184,7 @@ impl IntoResponses for BoughtOne {
 pub struct Placed;
 
 impl IntoResponses for Placed {
-    fn responses() -> Answers {
+    fn responses() -> Responses {
         let mut response = ResponseBuilder::new()
             .description("Sold, now or when it was first asked for under this key.")
             .content("application/json", content::<OrderView>())
@@ -201,7 +201,7 @@ impl IntoResponses for Placed {
 pub struct Shown;
 
 impl IntoResponses for Shown {
-    fn responses() -> Answers {
+    fn responses() -> Responses {
         let goods = LinkBuilder::new()
             .operation_id("showGoods")
             .parameter("goods_no", "$response.body#/lines/0/goods_no")
@@ -216,10 +216,10 @@ impl IntoResponses for Shown {
 
 /// A SKU that is looked at.
 #[derive(Debug)]
-pub struct Stock;
+pub struct GoodsAnswer;
 
-impl IntoResponses for Stock {
-    fn responses() -> Answers {
+impl IntoResponses for GoodsAnswer {
+    fn responses() -> Responses {
         let response = ResponseBuilder::new().description("The stock as it stands.");
         let response = links_of_goods(response.content("application/json", content::<GoodsView>()));
         let response = response.link("restart", goods_link("startSale", "The next sale."));
@@ -232,7 +232,7 @@ impl IntoResponses for Stock {
 pub struct Reset;
 
 impl IntoResponses for Reset {
-    fn responses() -> Answers {
+    fn responses() -> Responses {
         let response = ResponseBuilder::new().description("The sale has started.");
         let response = links_of_goods(response.content("application/json", content::<GoodsView>()));
         let response = response.link("goods", goods_link("showGoods", "What is left."));

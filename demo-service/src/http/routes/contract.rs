@@ -20,7 +20,7 @@ const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'sel
 #[derive(Debug, Clone)]
 pub struct Contract(pub Bytes);
 
-/// `GET /openapi.json`: the document of the interface.
+/// Returns the document of the interface (`GET /openapi.json`).
 #[utoipa::path(
     get,
     path = "/openapi.json",
@@ -34,7 +34,7 @@ pub async fn show(Extension(Contract(json)): Extension<Contract>) -> impl IntoRe
     ([(CONTENT_TYPE, "application/json")], json)
 }
 
-/// `GET /docs`: a page that shows the document and can try its operations. Its files are part of the program.
+/// Serves a page that shows the document and can try its operations (`GET /docs`). Its files are part of the program.
 pub fn page<S: Clone + Send + Sync + 'static>() -> Router<S> {
     // A relative path, so that the page also finds the document behind a proxy that serves this service under some
     // path.
@@ -50,7 +50,7 @@ pub fn page<S: Clone + Send + Sync + 'static>() -> Router<S> {
     page.route("/", get(lead_to_page))
 }
 
-/// `GET /`: leads a browser to the page. To every other client there is nothing here.
+/// Leads a browser to the page (`GET /`). To every other client there is nothing here.
 async fn lead_to_page(headers: HeaderMap) -> Response {
     let wants_page = |accepted: &HeaderValue| accepted.to_str().is_ok_and(|types| types.contains("text/html"));
     if headers.get_all(ACCEPT).iter().any(wants_page) {

@@ -6,13 +6,13 @@ use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 
-use super::answers::{Looking, Stock};
+use super::answers::{GoodsAnswer, Looking};
 use super::views::GoodsView;
 use super::{ChosenStrategy, GoodsNoInPath};
 use crate::app::App;
 use crate::failure::Failure;
 
-/// `GET`: looks at the stock with the named strategy, or with the sale's own.
+/// Looks at the stock with the named strategy, or with the sale's own (`GET`).
 ///
 /// # Errors
 /// 404 for an unknown SKU or strategy, 422 for a malformed number or a strategy of another family, 503 if the
@@ -28,7 +28,7 @@ use crate::failure::Failure;
     summary = "Look at the stock of a SKU",
     description = "Reads as the strategy does: `zk-rwlock` under its read lock, so that it waits for purchases under way.",
     params(GoodsNoInPath, ChosenStrategy),
-    responses(Stock, Looking)
+    responses(GoodsAnswer, Looking)
 )]
 pub async fn show(
     State(app): State<Arc<App>>,

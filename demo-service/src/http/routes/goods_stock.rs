@@ -16,7 +16,7 @@ use crate::app::{App, Slot};
 use crate::failure::Failure;
 use crate::sale::{Purchase, Quantity};
 
-/// `GET`: buys one unit.
+/// Buys one unit (`GET`).
 ///
 /// # Errors
 /// 404 for an unknown SKU or strategy, 409 if sold out, 422 for a malformed request or a strategy of another family,

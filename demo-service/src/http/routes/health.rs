@@ -25,7 +25,7 @@ pub struct Healthy {
     status: &'static str,
 }
 
-/// `GET /healthz`: the process answers.
+/// Says that the process answers (`GET /healthz`).
 #[utoipa::path(
     get,
     path = "/healthz",
@@ -39,7 +39,7 @@ pub async fn alive() -> Json<Healthy> {
     Json(Healthy { status: "alive" })
 }
 
-/// `GET /readyz`: Postgres and ZooKeeper answered just now, Postgres accepts writes, and ZooKeeper grants locks.
+/// Says whether Postgres and ZooKeeper answered just now, Postgres accepts writes, and ZooKeeper grants locks (`GET /readyz`).
 ///
 /// # Errors
 /// 503 with what is wrong with Postgres, ZooKeeper or both, or if another client needs the connection.
@@ -77,8 +77,8 @@ async fn postgres_complaint(app: &App) -> Option<Cow<'static, str>> {
     }
 }
 
-/// A lock is taken and given back, because a server that refuses to create nodes answers all the same. Buyers are not told why,
-/// as the reason names servers and nodes.
+/// Takes a lock and gives it back, because a server that refuses to create nodes answers all the same. Returns what is wrong.
+/// Buyers are not told why, as the reason names servers and nodes.
 async fn zookeeper_complaint(app: &App, audience: Audience) -> Option<Cow<'static, str>> {
     let told = |what: &'static str, why: Option<String>| {
         let why = why.filter(|_| audience != Audience::Buyers);

@@ -12,7 +12,7 @@ use crate::app::App;
 /// The text format that Prometheus has read since 2014.
 const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// `GET`: all metrics of this instance.
+/// Returns all metrics of this instance (`GET`).
 ///
 /// # Cancel safety
 /// Nothing is lost.

@@ -37,13 +37,13 @@ mod tests {
 
     #[derive(Debug, serde::Deserialize)]
     #[serde(deny_unknown_fields)]
-    struct Line {
+    struct OneField {
         goods_no: i64,
     }
 
     #[test]
     fn an_object_is_read_and_an_array_is_not() {
-        let read = |text: &str| serde_json::from_str::<Object<Line>>(text).map(|Object(line)| line.goods_no);
+        let read = |text: &str| serde_json::from_str::<Object<OneField>>(text).map(|Object(read)| read.goods_no);
         assert_eq!(read(r#"{"goods_no":5}"#).unwrap(), 5);
         for text in ["[5]", "[]", "5", "null", r#"{"goods_no":5,"other":1}"#, "{}"] {
             assert!(read(text).is_err(), "{text}");

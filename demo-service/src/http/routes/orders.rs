@@ -21,7 +21,7 @@ use super::answers::{BuyingCart, BuyingUnderKey, LookingAtOrder, Placed, Shown};
 use super::object::Object;
 use super::views::OrderView;
 use super::{ChosenStrategy, GoodsNoInPath, number_in_path, whole};
-use crate::app::{Answer, App, Slot};
+use crate::app::{App, PurchaseAnswer, Slot};
 use crate::failure::{self, Failure};
 use crate::sale::{Cart, GoodsNo, IdempotencyKey, InvalidKey, Line, Purchase, Quantity};
 use crate::strategy::entry::Entry;
@@ -131,7 +131,7 @@ pub struct NewLine {
     quantity: i64,
 }
 
-/// `POST /goods/{goods_no}/orders`: buys some units of one SKU.
+/// Buys some units of one SKU (`POST /goods/{goods_no}/orders`).
 ///
 /// # Errors
 /// 400 without a key, 404 for an unknown SKU or strategy, 409 if sold out, 422 for a malformed request or a strategy
@@ -164,7 +164,7 @@ pub async fn buy(
     place(&app, slot, named, Purchase { cart, key: Some(key) }).await
 }
 
-/// `POST /orders`: buys some units of several SKUs, all or nothing.
+/// Buys some units of several SKUs, all or nothing (`POST /orders`).
 ///
 /// # Errors
 /// As [`buy`].
@@ -195,7 +195,7 @@ pub async fn buy_cart(
     place(&app, slot, named, Purchase { cart: Cart::new(lines?)?, key: Some(key) }).await
 }
 
-/// `GET /orders/{order_id}`: looks at an order.
+/// Looks at an order (`GET /orders/{order_id}`).
 ///
 /// # Errors
 /// 404 if there is no such order, 503 if the database is not available.
@@ -236,7 +236,7 @@ async fn place(
     named: Option<&'static Entry>,
     purchase: Purchase,
 ) -> Result<Response, Failure> {
-    let Answer { order, is_replay } = app.purchase(purchase, named, slot).await?;
+    let PurchaseAnswer { order, is_replay } = app.purchase(purchase, named, slot).await?;
     let location = format!("/orders/{}", order.order_id);
     let mut response = (StatusCode::CREATED, [(LOCATION, location)], Json(OrderView::from(order))).into_response();
     if is_replay {

@@ -34,7 +34,7 @@ pub struct Offered {
     permits: Option<u32>,
 }
 
-/// `GET`: every strategy that is offered, and the default.
+/// Returns every strategy that is offered, and the default (`GET`).
 #[utoipa::path(
     get,
     path = "/strategies",

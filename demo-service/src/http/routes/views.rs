@@ -70,7 +70,7 @@ pub struct Bought {
 }
 
 impl From<Order> for Bought {
-    /// The order has one line, because one SKU was bought.
+    /// Takes the only line of the order, because one SKU was bought.
     fn from(order: Order) -> Self {
         let line = order.lines[0];
         Self {
@@ -134,8 +134,13 @@ impl From<Order> for OrderView {
 
 impl From<OrderLine> for OrderLineView {
     fn from(line: OrderLine) -> Self {
-        let OrderLine { goods_no, sale, quantity, remaining, token } = line;
-        let (token, token_handover) = token.map(|token| (token.number, token.handover)).unzip();
-        Self { goods_no, sale, quantity, remaining, token, token_handover }
+        Self {
+            goods_no: line.goods_no,
+            sale: line.sale,
+            quantity: line.quantity,
+            remaining: line.remaining,
+            token: line.token.map(|token| token.number),
+            token_handover: line.token.map(|token| token.handover),
+        }
     }
 }

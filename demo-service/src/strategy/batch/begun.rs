@@ -1,4 +1,4 @@
-//! The beginning of a batch: its transaction, and the stock that decides it.
+//! What a batch begins with: its transaction, and the stock that decides it.
 
 use tokio::time::Instant;
 

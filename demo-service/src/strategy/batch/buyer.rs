@@ -15,7 +15,7 @@ use crate::strategy::call::{Commit, Sent};
 use crate::telemetry::clock::Moment;
 
 /// A purchase that asks to be decided in a batch.
-pub(in crate::strategy) struct Request {
+pub(in crate::strategy) struct BatchRequest {
     /// What is bought. The cart has one line.
     pub(in crate::strategy) purchase: Purchase,
     /// The sale to which the purchase was admitted.
@@ -34,13 +34,13 @@ pub(in crate::strategy) struct Request {
 pub(in crate::strategy) struct Buyer {
     /// Its number in the order of arrival.
     pub(super) number: u64,
-    /// When it began to wait. It grows with the number.
+    /// When it came. It grows with the number.
     pub(super) asked: Moment,
-    pub(in crate::strategy) request: Request,
+    pub(in crate::strategy) request: BatchRequest,
     pub(super) answer: oneshot::Sender<Decision>,
 }
 
-/// The wait of a purchase for its decision. Dropped, the buyer leaves the queue, if its batch has not begun.
+/// The wait of a purchase for its decision. Dropped, the buyer leaves the queue, if its batch was not taken.
 pub(in crate::strategy) struct Pending {
     pub(super) queues: Arc<Mutex<Queues>>,
     pub(super) goods_no: GoodsNo,
@@ -53,14 +53,14 @@ pub(in crate::strategy) struct Pending {
 }
 
 impl Buyer {
-    /// The line of the cart.
+    /// Returns the line of the cart.
     pub(in crate::strategy) fn line(&self) -> Line {
         self.request.purchase.cart.lines()[0]
     }
 
-    /// What the buyer wants of a batch.
+    /// Returns what the buyer wants of a batch.
     pub(super) fn wish(&self) -> Wish<'_> {
-        let Request { purchase, sale, .. } = &self.request;
+        let BatchRequest { purchase, sale, .. } = &self.request;
         Wish { sale: *sale, quantity: self.line().quantity, key: purchase.key.as_ref() }
     }
 
@@ -100,7 +100,7 @@ impl Pending {
         (&mut self.decided).await.ok()
     }
 
-    /// Leaves the queue. Returns `false` if the batch has begun.
+    /// Leaves the queue. Returns `false` if the worker has taken the batch.
     pub(in crate::strategy) fn leave(&self) -> bool {
         self.queues.lock().leave(self.goods_no, self.number)
     }

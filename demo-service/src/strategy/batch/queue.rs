@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::buyer::{Buyer, Pending, Request, refuse_all};
+use super::buyer::{BatchRequest, Buyer, Pending, refuse_all};
 use crate::failure::Failure;
 use crate::sale::GoodsNo;
 use crate::telemetry::clock::Moment;
@@ -47,7 +47,7 @@ pub(in crate::strategy) struct Worker<'a> {
 pub(super) fn join(
     queues: &Arc<Mutex<Queues>>,
     goods_no: GoodsNo,
-    requests: Vec<Request>,
+    requests: Vec<BatchRequest>,
     wait: impl Fn() -> Waiting,
 ) -> (Vec<Pending>, bool) {
     let prepared: Vec<_> = requests.into_iter().map(|request| (request, oneshot::channel(), wait())).collect();
@@ -55,7 +55,7 @@ pub(super) fn join(
     let Queues { waiting, arrived } = &mut *locked;
     let is_first = !waiting.contains_key(&goods_no);
     let queue = waiting.entry(goods_no).or_default();
-    let join = |(request, (answer, decided), waiting): (Request, _, _)| {
+    let join = |(request, (answer, decided), waiting): (BatchRequest, _, _)| {
         *arrived += 1;
         let number = *arrived;
         let until = request.until;
@@ -77,11 +77,10 @@ impl Queues {
 
 impl<'a> Worker<'a> {
     pub(super) fn new(queues: &'a Mutex<Queues>, goods_no: GoodsNo, metrics: &'a LockMetrics) -> Self {
-        let (sale, until) = (0, Instant::now());
-        Self { queues, metrics, goods_no, sale, until, parts: Vec::new(), has_ended: false }
+        Self { queues, metrics, goods_no, sale: 0, until: Instant::now(), parts: Vec::new(), has_ended: false }
     }
 
-    /// Turns to the next batch. Returns `false` if nobody waits. Then the worker has ended, and the next buyer starts
+    /// Goes on to the next batch. Returns `false` if nobody waits. Then the worker has ended, and the next buyer starts
     /// another one.
     pub(super) fn next(&mut self) -> bool {
         let next = match self.parts.last() {
@@ -98,7 +97,8 @@ impl<'a> Worker<'a> {
             }
         };
         if let Some((sale, until)) = next {
-            (self.sale, self.until) = (sale, until);
+            self.sale = sale;
+            self.until = until;
         }
         next.is_some()
     }
@@ -179,20 +179,20 @@ mod tests {
     const STRATEGY: &str = "zk-owner";
 
     /// The queues of a strategy, and its metrics.
-    struct Shop(Arc<Mutex<Queues>>, Metrics);
+    struct CountedQueues(Arc<Mutex<Queues>>, Metrics);
 
     fn goods() -> GoodsNo {
         "1".parse().unwrap()
     }
 
-    fn shop() -> Shop {
-        Shop(Arc::default(), Metrics::new([STRATEGY].into_iter()))
+    fn queues() -> CountedQueues {
+        CountedQueues(Arc::default(), Metrics::new([STRATEGY].into_iter()))
     }
 
-    impl Shop {
+    impl CountedQueues {
         /// Lets `count` buyers come. Returns their waits, and whether a worker must be started.
         fn join(&self, count: usize) -> (Vec<Pending>, bool) {
-            let request = |_| Request {
+            let request = |_| BatchRequest {
                 purchase: Purchase::of_one(goods(), Quantity::ONE),
                 sale: 1,
                 has_decided: false,
@@ -219,42 +219,42 @@ mod tests {
 
     #[test]
     fn a_number_of_an_earlier_queue_is_nobody_elses_number() {
-        let shop = shop();
-        let (earlier, is_first) = shop.join(1);
+        let queues = queues();
+        let (earlier, is_first) = queues.join(1);
         assert!(is_first);
-        let mut worker = shop.worker();
+        let mut worker = queues.worker();
         assert_eq!(take(&mut worker).len(), 1);
         assert!(!worker.next(), "the worker ends");
-        let (_later, is_first) = shop.join(1);
-        assert!(is_first, "another worker begins");
+        let (_later, is_first) = queues.join(1);
+        assert!(is_first, "another worker starts");
         drop((worker, earlier));
-        assert_eq!(take(&mut shop.worker()).len(), 1);
+        assert_eq!(take(&mut queues.worker()).len(), 1);
     }
 
     #[test]
-    fn a_buyer_may_give_up_until_the_batch_begins() {
-        let shop = shop();
-        let (pending, _) = shop.join(3);
+    fn a_buyer_may_give_up_until_the_batch_is_taken() {
+        let queues = queues();
+        let (pending, _) = queues.join(3);
         assert!(pending[1].leave());
-        let _batch = take(&mut shop.worker());
+        let _batch = take(&mut queues.worker());
         assert!(!pending[0].leave() && !pending[2].leave());
     }
 
     #[test]
     fn a_batch_has_a_bound_and_the_rest_wait_for_the_next_one() {
-        let shop = shop();
-        let _pending = shop.join(BATCH_MAX + 1);
-        let mut worker = shop.worker();
+        let queues = queues();
+        let _pending = queues.join(BATCH_MAX + 1);
+        let mut worker = queues.worker();
         assert_eq!([(); 3].map(|()| take(&mut worker).len()), [BATCH_MAX, 1, 0]);
     }
 
     #[test]
     fn parts_of_a_divided_batch_come_before_the_queue() {
-        let shop = shop();
-        let _pending = shop.join(3);
-        let mut worker = shop.worker();
+        let queues = queues();
+        let _pending = queues.join(3);
+        let mut worker = queues.worker();
         let batch = take(&mut worker);
-        let _later = shop.join(1);
+        let _later = queues.join(1);
         worker.divide(batch);
         let first = take(&mut worker);
         assert_eq!(numbers(&first), [1, 2]);
@@ -263,27 +263,27 @@ mod tests {
     }
 
     #[test]
-    fn after_a_worker_that_panicked_the_next_buyer_starts_another_one() {
-        let shop = shop();
-        let _waiting = shop.join(1);
-        drop(shop.worker());
-        assert!(shop.join(1).1);
+    fn the_next_buyer_after_a_panic_starts_another_worker() {
+        let queues = queues();
+        let _waiting = queues.join(1);
+        drop(queues.worker());
+        assert!(queues.join(1).1);
     }
 
     #[test]
     fn a_wait_that_is_dropped_leaves_the_queue() {
-        let shop = shop();
-        let (mut pending, _) = shop.join(3);
+        let queues = queues();
+        let (mut pending, _) = queues.join(3);
         drop(pending.remove(1));
-        assert_eq!(numbers(&take(&mut shop.worker())), [1, 3]);
+        assert_eq!(numbers(&take(&mut queues.worker())), [1, 3]);
     }
 
     // S100
     #[test]
     fn buyers_that_change_instances_are_counted_while_they_wait() {
-        let shop = shop();
+        let queues = queues();
         let assert_waiting = |count: usize| {
-            let rendered = shop.1.render(&Levels::default());
+            let rendered = queues.1.render(&Levels::default());
             for line in [
                 format!(r#"seckill_queue_depth{{strategy="{STRATEGY}"}} {count}"#),
                 format!(r#"seckill_lock_wait_seconds_count{{strategy="{STRATEGY}"}} 0"#),
@@ -291,11 +291,11 @@ mod tests {
                 assert!(rendered.lines().any(|rendered| rendered == line), "{line} in {rendered}");
             }
         };
-        let (mut pending, _) = shop.join(3);
+        let (mut pending, _) = queues.join(3);
         assert_waiting(3);
         drop(pending.pop());
         assert_waiting(2);
-        let mut worker = shop.worker();
+        let mut worker = queues.worker();
         let mut batch = take(&mut worker);
         assert_waiting(0);
         batch[1].request.until = Instant::now();

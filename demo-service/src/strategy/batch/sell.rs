@@ -9,8 +9,8 @@ use super::begun::Begun;
 use super::buyer::{Buyer, refuse_all};
 use super::queue::Worker;
 use crate::failure::{self, Failure};
-use crate::sale::{Fence, Level, Order, OrderLine, Purchase, Share, Token, share_out};
-use crate::store::{BatchLine, BatchWrite, Transaction, WrittenOrder};
+use crate::sale::{Fence, Level, Order, OrderLine, Share, Token, share_out};
+use crate::store::{BatchOrder, BatchWrite, Transaction, WrittenOrder};
 use crate::strategy::Decision;
 use crate::strategy::attempt::{Fences, restarted_if, visit};
 use crate::strategy::context::Context;
@@ -79,6 +79,7 @@ async fn transact(
         }
     };
     debug!(purchases = batch.len(), sold = orders.len(), "a batch is decided");
+    // The commit ends the critical section at a time that only the database knows.
     drop(visits);
     let sold = || batch.iter().zip(&shares).filter(|(_, share)| matches!(share, Share::Sold { .. }));
     let committed = if orders.is_empty() {
@@ -147,13 +148,14 @@ async fn write(
     let shares = share_out(level, family, &known, &wishes);
     let sold = batch.iter().zip(&shares).filter_map(|(buyer, share)| match *share {
         Share::Sold { remaining } => {
-            let (quantity, Purchase { key, cart }) = (buyer.line().quantity.get(), &buyer.request.purchase);
-            Some(BatchLine { quantity, remaining, key: key.as_ref(), cart })
+            let quantity = buyer.line().quantity.get();
+            let purchase = &buyer.request.purchase;
+            Some(BatchOrder { quantity, remaining, key: purchase.key.as_ref(), cart: &purchase.cart })
         }
         Share::SoldOut | Share::Repeated | Share::Restarted => None,
     });
-    let lines: Vec<_> = sold.collect();
-    if lines.is_empty() {
+    let orders: Vec<_> = sold.collect();
+    if orders.is_empty() {
         // Nothing is written, so the row refuses nothing. Another sale may have started since a stock was remembered, or the
         // database was restored.
         let is_stale = fence.is_some()
@@ -168,7 +170,8 @@ async fn write(
     let Level { sale, on_hand, .. } = *level;
     let goods_no = batch[0].line().goods_no;
     let until = earliest(batch);
-    let write = BatchWrite { goods_no, sale, on_hand, guard: family, strategy, instance, fence, lines: &lines, until };
+    let write =
+        BatchWrite { goods_no, sale, on_hand, guard: family, strategy, instance, fence, orders: &orders, until };
     // A statement that fails ends the transaction with its locks, before its answer is here.
     visits.iter_mut().for_each(Visit::seen_inside);
     let orders = match transaction.write_batch(write).await {
@@ -190,12 +193,14 @@ fn order(
     remaining: i64,
     token: Option<Token>,
 ) -> Order {
-    let (strategy, instance) = (context.strategy, &*context.shared.instance);
     let order_id = written.expect("BUG: a purchase of a batch has no order").order_id;
-    let (goods_no, quantity) = (buyer.line().goods_no.get(), buyer.line().quantity.get());
+    let goods_no = buyer.line().goods_no.get();
+    let quantity = buyer.line().quantity.get();
     let line = OrderLine { goods_no, sale: buyer.request.sale, quantity, remaining: Some(remaining), token };
-    Order { order_id, strategy: strategy.to_owned(), instance: instance.to_owned(), lines: vec![line] }
+    let instance = context.shared.instance.to_string();
+    Order { order_id, strategy: context.strategy.to_owned(), instance, lines: vec![line] }
 }
+
 /// Returns what a batch has left, unless a purchase of it has failed.
 fn level_left(level: Level, decisions: &[Decision]) -> Option<Level> {
     let is_refusal = |failure: &Failure| failure.is(&failure::SOLD_OUT) || failure.is(&failure::REPEATED);
@@ -213,7 +218,7 @@ fn earliest(batch: &[Buyer]) -> Instant {
     batch.iter().map(|buyer| buyer.request.until).min().expect("BUG: a batch without a buyer")
 }
 
-/// Whether a refusal concerns a whole batch, and not one of its purchases.
+/// Returns whether a refusal concerns a whole batch, and not one of its purchases.
 fn concerns_all(refused: &Failure) -> bool {
     [&failure::DATABASE_UNAVAILABLE, &failure::FENCED, &failure::HOLD_LOST].into_iter().any(|kind| refused.is(kind))
 }

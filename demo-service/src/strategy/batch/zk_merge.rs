@@ -1,5 +1,5 @@
 //! `zk-merge`: one lock of ZooKeeper and one transaction for all buyers of a SKU who arrived during the last one (flat
-//! combining). An instance queues once for all of its buyers. It releases the lock after each batch, so the instances take turns.
+//! combining). An instance queues once for all of its buyers. It releases the lock after each batch, so the instances alternate.
 //!
 //! As under the fenced strategies, the row checks the token of the hold. A holder that was overtaken cannot write.
 
@@ -33,7 +33,7 @@ impl ZkMerge {
             let level = level_under_fence(context, goods_no, sale, fence, until).await?;
             Ok((context.shared.store.begin(Isolation::ReadCommitted, None).await?, level))
         };
-        match held.guard(context.database_until(until), Box::pin(begun)).await {
+        match held.run_part(context.database_until(until), Box::pin(begun)).await {
             Ok((transaction, level)) => Ok((held, Begun { transaction, level, fence: Some(fence) })),
             Err(failure) => {
                 held.release().await;

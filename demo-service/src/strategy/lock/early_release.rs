@@ -19,7 +19,7 @@ impl ZkEarlyRelease {
     async fn sell(&self, call: &Call, held: Held<'_>) -> Decision {
         let mut attempt = Attempt::begin(self.locks.context(), call, held.fences()).await?;
         let mut visit = held.visit(call);
-        let written = held.guard(
+        let written = held.run_part(
             call.until,
             Box::pin(async {
                 let sold = attempt.overwrite().await?;
@@ -40,13 +40,10 @@ impl ZkEarlyRelease {
 impl Strategy for ZkEarlyRelease {
     fn purchase<'a>(&'a self, call: &'a Call) -> Boxed<'a, Decided<'a>> {
         Box::pin(async move {
-            let context = self.locks.context();
-            let goods = call.purchase.cart.goods_in_order(context.shared.settings.lock_order);
-            let held = match self.locks.acquire(&goods, context.lock_until(call), &call.client).await {
-                Ok(held) => held,
-                Err(failure) => return Err(failure).into(),
-            };
-            call.decide(Box::pin(self.sell(call, held))).await
+            match self.locks.acquire_for(call).await {
+                Ok(held) => call.decide(Box::pin(self.sell(call, held))).await,
+                Err(failure) => Err(failure).into(),
+            }
         })
     }
 }

@@ -3,11 +3,11 @@
 //! so nothing is oversold whatever happens to processes and networks.
 //!
 //! The fence is raised in a transaction of its own, before the business time. Otherwise the row lock of that
-//! transaction would guard the purchase, and the comparison would measure the row lock instead of the lock in
+//! transaction would protect the purchase, and the comparison would measure the row lock instead of the lock in
 //! ZooKeeper.
 
 use crate::failure::Failure;
-use crate::sale::{Level, LockOrder};
+use crate::sale::{Level, LockSequence};
 use crate::strategy::attempt::{Attempt, Fences, restarted};
 use crate::strategy::call::Call;
 use crate::strategy::context::Context;
@@ -26,7 +26,7 @@ pub(in crate::strategy) fn sell<'a>(context: &'a Context, call: &'a Call, fences
 /// Reads the stock of each SKU and raises its fence, in the order of the SKUs. Stops if the client hangs up.
 async fn raise_fences(context: &Context, call: &Call, fences: &Fences) -> Result<Vec<Level>, Failure> {
     let store = &context.shared.store;
-    let goods = call.purchase.cart.goods_in_order(LockOrder::Canonical);
+    let goods = call.purchase.cart.goods_in_order(LockSequence::Canonical);
     let mut levels = Vec::with_capacity(goods.len());
     for goods_no in goods {
         let sale = call.sale_of(goods_no);

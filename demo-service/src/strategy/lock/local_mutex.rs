@@ -58,10 +58,10 @@ impl Strategy for LocalMutex {
             };
             let granted = Instant::now();
             let fences = Fences::default();
-            let mut inside = visit(&self.context, call.purchase.cart.lines(), &fences, asked);
+            let mut visit = visit(&self.context, call.purchase.cart.lines(), &fences, asked);
             let decision = call.in_time(overwrite_alone(&self.context, call, fences)).await;
-            note_order(&mut inside, &decision);
-            drop(inside);
+            note_order(&mut visit, &decision);
+            drop(visit);
             let release = async move {
                 settle(&self.context, call).await;
                 self.context.metrics.record_hold(granted.elapsed());

@@ -26,7 +26,7 @@ impl ZkReadWriteLock {
             |session: &Session, goods_no| Ok(AnyLock::from(RwLock::new(session, &locks.path(goods_no))?.read_lock()));
         let context = locks.context();
         let held = locks.acquire_by(&[goods_no], read_lock, context.lock_until(call), &call.client).await?;
-        let looked = held.guard(call.until, context.shared.store.look(goods_no)).await;
+        let looked = held.run_part(call.until, context.shared.store.look(goods_no)).await;
         // At the deadline, the release goes on in the background.
         timeout_at(call.until, held.release()).await.ok();
         looked

@@ -21,7 +21,7 @@ use zk_recipes::{ConnectionState, HoldWatch, LeaderLatch, LockGuard, Session};
 
 use super::NAME;
 use crate::failure::{self, Failure};
-use crate::peers::{Address, CONNECTIONS_MAX, Reach};
+use crate::instances::{Address, CONNECTIONS_MAX, Reach};
 use crate::sale::{Fence, GoodsNo, Level};
 use crate::sessions::ROOT;
 use crate::strategy::context::Context;
@@ -147,7 +147,8 @@ impl Elections {
     }
 
     async fn owner_of(&self, range: &Range) -> Result<Owner, Failure> {
-        let (mut terms, mut leaders) = (range.term.subscribe(), range.leader.subscribe());
+        let mut terms = range.term.subscribe();
+        let mut leaders = range.leader.subscribe();
         loop {
             if let Some(term) = terms.borrow_and_update().clone() {
                 return Ok(Owner::Here(term));
@@ -158,6 +159,7 @@ impl Elections {
                 Leader::Unavailable(failure) => return Err(failure),
                 Leader::At(_) | Leader::Unknown | Leader::Nobody => {}
             }
+            // Without a session nobody here learns of an owner.
             self.session()?;
             tokio::select! {
                 _ = terms.changed() => {}
@@ -230,7 +232,8 @@ impl Elections {
     /// Waits until another instance than `leader` leads.
     pub(super) async fn moved(&self, goods_no: GoodsNo, leader: &Address) {
         let range = self.range(goods_no);
-        let (mut terms, mut leaders) = (range.term.subscribe(), range.leader.subscribe());
+        let mut terms = range.term.subscribe();
+        let mut leaders = range.leader.subscribe();
         let is_other = |now: &Leader| matches!(now, Leader::At(now) if now != leader);
         tokio::select! {
             _ = terms.wait_for(Option::is_some) => {}
@@ -240,7 +243,8 @@ impl Elections {
 
     /// Takes part in the election of a range until the service shuts down.
     async fn take_part(self: Arc<Self>, goods_no: GoodsNo) {
-        let (range, closing) = (self.range(goods_no), &self.context.shared.closing);
+        let range = self.range(goods_no);
+        let closing = &self.context.shared.closing;
         loop {
             let elected = tokio::select! {
                 elected = self.wait_for_election(range) => elected,
@@ -289,7 +293,7 @@ impl Elections {
             warn!(range.path, %token, %reason, "this instance has lost a range of SKUs");
             return;
         }
-        // A batch that has begun is finished under the term.
+        // A batch in progress is finished under the term.
         tokio::select! {
             _ = term.batches.write() => {}
             _ = guard.lost() => {}
@@ -339,12 +343,12 @@ impl Term {
         self.levels.lock().insert(goods_no, level);
     }
 
-    /// Keeps the end of the term away from a batch, unless the term is lost.
-    pub(super) async fn begin_batch(&self) -> OwnedRwLockReadGuard<()> {
+    /// Joins a batch to the term: unless the term is lost, it does not end before the batch.
+    pub(super) async fn join_batch(&self) -> OwnedRwLockReadGuard<()> {
         Arc::clone(&self.batches).read_owned().await
     }
 
-    /// Gives the term up, after the batches that have begun.
+    /// Gives the term up, after the batches in progress.
     pub(super) fn resign(&self) {
         self.resigned.cancel();
     }

@@ -8,9 +8,9 @@ use tracing::debug;
 
 use super::election::Elections;
 use crate::failure::Failure;
-use crate::peers::{Address, Batch, NoAnswer, Told, Wanted};
+use crate::instances::{Address, Batch, NoReply, Told, Wanted};
 use crate::sale::GoodsNo;
-use crate::strategy::batch::{Buyer, Request, Worker};
+use crate::strategy::batch::{BatchRequest, Buyer, Worker};
 
 /// The time for the last answers of an owner whose term is over. An owner that stops finishes its batch first.
 const LAST_ANSWERS_WITHIN: Duration = Duration::from_secs(2);
@@ -32,7 +32,7 @@ impl Elections {
         let purchases = batch.iter().map(wanted).collect();
         let mut unanswered: Vec<_> = batch.into_iter().map(Some).collect();
         let mut undecided = Vec::new();
-        let tell = |place: usize, told: Told| match (unanswered[place].take(), told.decision()) {
+        let tell = |index: usize, told: Told| match (unanswered[index].take(), told.decision()) {
             (Some(buyer), Some(decision)) => buyer.answer(decision),
             (buyer, _) => undecided.extend(buyer),
         };
@@ -56,7 +56,7 @@ impl Elections {
         }
     }
 
-    /// Sends purchases to their owner. Calls `tell` with the place of each purchase and what the owner has told of it. Returns
+    /// Sends purchases to their owner. Calls `tell` with the index of each purchase and what the owner has told of it. Returns
     /// the failure of the purchases that were not told, or `None` if nothing was decided for them.
     async fn send(
         &self,
@@ -68,25 +68,25 @@ impl Elections {
         let shared = &self.context().shared;
         let batch = Batch { goods_no: goods_no.get(), nonce: rand::random(), purchases };
         let mut has_decided = false;
-        let tell = |place, told: Told| {
+        let tell = |index, told: Told| {
             has_decided |= told.is_decided();
-            tell(place, told);
+            tell(index, told);
         };
         // By then, every buyer has given up.
-        let told = timeout(shared.settings.db_timeout, shared.hand_over.peers.hand_over(owner, &batch, tell)).await;
+        let told = timeout(shared.settings.db_timeout, shared.hand_over.instances.hand_over(owner, &batch, tell)).await;
         match told {
             Ok(Ok(())) if has_decided => None,
             Ok(Ok(())) => {
                 self.avoid(goods_no, owner);
                 None
             }
-            Ok(Err(NoAnswer::NotReached(cause))) => {
+            Ok(Err(NoReply::NotReached(cause))) => {
                 debug!(owner = owner.at, cause = program::chain(&*cause), "the owner of a SKU was not reached");
                 self.avoid(goods_no, owner);
                 None
             }
-            Ok(Err(NoAnswer::Busy)) => None,
-            Ok(Err(unknown @ NoAnswer::Unknown(_))) => Some(Failure::outcome_unknown_elsewhere().caused_by(unknown)),
+            Ok(Err(NoReply::Busy)) => None,
+            Ok(Err(unknown @ NoReply::Unknown(_))) => Some(Failure::outcome_unknown_elsewhere().caused_by(unknown)),
             Err(_) => Some(Failure::outcome_unknown_elsewhere()),
         }
     }
@@ -98,9 +98,9 @@ impl Elections {
     }
 }
 
-/// What another instance must know to decide a purchase.
+/// Returns what another instance must know to decide a purchase.
 fn wanted(buyer: &Buyer) -> Wanted {
-    let Request { purchase, sale, has_decided, until, .. } = &buyer.request;
+    let BatchRequest { purchase, sale, has_decided, until, .. } = &buyer.request;
     let within = until.saturating_duration_since(Instant::now());
     Wanted {
         sale: *sale,

@@ -7,15 +7,16 @@ use tracing::info;
 use zk_recipes::{LeaderLatch, Participant};
 
 use super::election::{RANGES, path};
-use crate::peers::{Address, Reach};
+use crate::instances::{Address, Reach};
 use crate::sessions::SessionPool;
 use crate::setup_error::SetupError;
 
 /// How long a node may outlive its session timeout. A server ends sessions once a tick, which has 2 s by default.
 const BEYOND: Duration = Duration::from_secs(5);
 
-/// Looks whether the participants of all elections of a database reach this instance. Waits until those that do not are gone, for a little more
-/// than a session timeout: an instance that crashed in another network, such as the last container of this one, is gone by then.
+/// Looks whether the participants of all elections of a database reach this instance. Waits until those that do not are gone,
+/// for a little more than a session timeout. An instance that crashed in another network, such as the last container of this
+/// one, is gone by then.
 pub(crate) async fn until_reachable(
     sessions: &SessionPool,
     database: &str,

@@ -9,38 +9,43 @@ use tokio::time::{Instant, sleep_until};
 
 use super::election::Elections;
 use crate::failure::{self, Failure};
-use crate::peers::{Batch, Line, Told, Wanted};
+use crate::instances::{Batch, BatchReply, Told, Wanted};
 use crate::sale::{Cart, GoodsNo, Purchase, Quantity};
 use crate::strategy::Decision;
-use crate::strategy::batch::{Batches, Pending, Request};
+use crate::strategy::batch::{BatchRequest, Batches, Pending};
 use crate::strategy::call::Commit;
 use crate::strategy::context::Context;
 use crate::telemetry::LockMetrics;
 
 /// Takes in a batch, as [`Strategy::take_over`](crate::strategy::Strategy::take_over) says.
-pub(super) fn take_over(batches: &Arc<Batches<Arc<Elections>>>, batch: Batch) -> Option<BoxStream<'static, Line>> {
+pub(super) fn take_over(
+    batches: &Arc<Batches<Arc<Elections>>>,
+    batch: Batch,
+) -> Option<BoxStream<'static, BatchReply>> {
     let context = batches.context();
     let goods_no = GoodsNo::try_from(batch.goods_no).ok()?;
-    let (mut places, mut requests, mut refused) = (Vec::new(), Vec::new(), Vec::new());
-    for (place, wanted) in batch.purchases.into_iter().enumerate() {
+    let mut indexes = Vec::new();
+    let mut requests = Vec::new();
+    let mut refused = Vec::new();
+    for (index, wanted) in batch.purchases.into_iter().enumerate() {
         match request(context, goods_no, wanted) {
             Some(request) => {
-                places.push(place);
+                indexes.push(index);
                 requests.push(request);
             }
-            None => refused.push(Line { place, told: Told::of(Err(unreadable())) }),
+            None => refused.push(BatchReply { index, told: Told::of(Err(unreadable())) }),
         }
     }
     let pending = batches.join(goods_no, requests, LockMetrics::wait_on);
     let late = Arc::new(context.lock_timeout());
-    let told = places.into_iter().zip(pending).map(|(place, pending)| {
+    let replies = indexes.into_iter().zip(pending).map(|(index, pending)| {
         let late = Arc::clone(&late);
-        async move { Line { place, told: decided(pending, &late).await.map_or(Told::Elsewhere, Told::of) } }
+        async move { BatchReply { index, told: decided(pending, &late).await.map_or(Told::Elsewhere, Told::of) } }
     });
-    Some(stream::iter(refused).chain(told.collect::<FuturesUnordered<_>>()).boxed())
+    Some(stream::iter(refused).chain(replies.collect::<FuturesUnordered<_>>()).boxed())
 }
 
-/// Waits for the decision. Returns `None` if nothing was decided, and nothing was written. If the batch has not begun by the
+/// Waits for the decision. Returns `None` if nothing was decided, and nothing was written. If the batch was not taken by the
 /// buyer's deadline, the buyer gives up, and the decision is `late`.
 async fn decided(mut pending: Pending, late: &Failure) -> Option<Decision> {
     let until = pending.until;
@@ -57,16 +62,16 @@ async fn decided(mut pending: Pending, late: &Failure) -> Option<Decision> {
     decision.or_else(|| pending.commit.unknown().map(Err))
 }
 
-/// Reads a purchase that was handed over. `None` if another version of the service has sent it.
-fn request(context: &Context, goods_no: GoodsNo, wanted: Wanted) -> Option<Request> {
+/// Reads a purchase that was handed over. Returns `None` if another version of the service has sent it.
+fn request(context: &Context, goods_no: GoodsNo, wanted: Wanted) -> Option<BatchRequest> {
     let Wanted { sale, has_decided, quantity, key, within_ms } = wanted;
     let key = key.map(|key| key.parse()).transpose().ok()?;
     let purchase = Purchase { cart: Cart::of_one(goods_no, Quantity::new(quantity)?), key };
     let until = Instant::now() + Duration::from_millis(within_ms).min(context.shared.settings.db_timeout);
-    Some(Request { purchase, sale, has_decided, is_handed: true, until, commit: Commit::default() })
+    Some(BatchRequest { purchase, sale, has_decided, is_handed: true, until, commit: Commit::default() })
 }
 
-/// The failure of a purchase that another version of the service has sent.
+/// Returns the failure of a purchase that another version of the service has sent.
 fn unreadable() -> Failure {
     let detail =
         "the instance that owns this SKU is of another version and cannot read the purchase; nothing was written";
@@ -76,14 +81,14 @@ fn unreadable() -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::peers::BYTES_MAX;
+    use crate::instances::BYTES_MAX;
     use crate::sale::{IdempotencyKey, Order, OrderLine, Token};
     use crate::strategy::batch::queue::BATCH_MAX;
 
     const MAX: i64 = i64::MAX;
 
     #[test]
-    fn the_largest_batch_and_its_answers_are_small_enough_for_one_message() {
+    fn the_largest_batch_and_its_replies_fit_into_one_message() {
         // JSON escapes each character of the key and of the name.
         let key = Some("\\".repeat(IdempotencyKey::BYTES_MAX));
         let wanted = || Wanted { sale: MAX, has_decided: false, quantity: MAX, key: key.clone(), within_ms: u64::MAX };
@@ -95,8 +100,8 @@ mod tests {
         let order = Order { order_id: MAX, strategy: "zk-owner".to_owned(), instance: "\"".repeat(100), lines };
         for decision in [Ok(order), Err(Failure::outcome_unknown(Some(MAX))), Err(Failure::outcome_unknown_elsewhere())]
         {
-            let line = serde_json::to_vec(&Line { place: BATCH_MAX, told: Told::of(decision) }).unwrap();
-            assert!(BATCH_MAX * (line.len() + 1) <= BYTES_MAX, "{}", String::from_utf8(line).unwrap());
+            let reply = serde_json::to_vec(&BatchReply { index: BATCH_MAX, told: Told::of(decision) }).unwrap();
+            assert!(BATCH_MAX * (reply.len() + 1) <= BYTES_MAX, "{}", String::from_utf8(reply).unwrap());
         }
     }
 }

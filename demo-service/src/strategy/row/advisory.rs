@@ -12,7 +12,8 @@ use crate::telemetry::clock::Moment;
 /// Sells under the advisory lock of each SKU.
 pub(in crate::strategy) fn sell<'a>(context: &'a Context, call: &'a Call) -> Boxed<'a, Decision> {
     Box::pin(async move {
-        let (asked, until) = (Moment::now(), context.lock_until(call));
+        let asked = Moment::now();
+        let until = context.lock_until(call);
         let locked = Box::pin(async {
             let mut attempt = Attempt::begin_to_wait(context, call, Isolation::ReadCommitted, until).await?;
             let locked = attempt.lock_advisory().await;

@@ -8,8 +8,8 @@ use std::future::ready;
 use std::pin::pin;
 
 use crate::failure::Failure;
-use crate::sale::{LockOrder, Order, OrderLine};
-use crate::store::{Sale, SaleOutcome};
+use crate::sale::{LockSequence, Order, OrderLine};
+use crate::store::{SaleOutcome, SellCall};
 use crate::strategy::attempt::{do_business_first, restarted};
 use crate::strategy::call::{Call, Sent};
 use crate::strategy::context::Context;
@@ -23,14 +23,14 @@ pub(in crate::strategy) fn sell<'a>(context: &'a Context, call: &'a Call) -> Box
         let business = do_business_first(context, call).await?;
         let until = context.lock_until(call) + business;
         let cart = &call.purchase.cart;
-        let lines = cart.in_order(LockOrder::Canonical);
+        let lines = cart.in_order(LockSequence::Canonical);
         let lines: Vec<_> = lines.into_iter().map(|line| (line, call.sale_of(line.goods_no))).collect();
         let key = call.purchase.key.as_ref();
-        let sale = Sale { guard: family, strategy, instance, key, cart, lines: &lines };
+        let sell = SellCall { guard: family, strategy, instance, key, cart, lines: &lines };
         // A buyer may leave until the statement is sent. After that nobody could say what became of the purchase.
         call.wait(ready(())).await?;
         let sent = || call.commit.sent(Sent::Statement);
-        let mut sold = pin!(shared.store.sell(sale, until, sent));
+        let mut sold = pin!(shared.store.sell(sell, until, sent));
         let sold = tokio::select! {
             biased;
             sold = &mut sold => sold,
@@ -51,8 +51,8 @@ pub(in crate::strategy) fn sell<'a>(context: &'a Context, call: &'a Call) -> Box
                     remaining: Some(remaining),
                     token: None,
                 });
-                let (strategy, instance, lines) = ((*strategy).to_owned(), instance.to_owned(), lines.collect());
-                Ok(Order { order_id, strategy, instance, lines })
+                let strategy = (*strategy).to_owned();
+                Ok(Order { order_id, strategy, instance: instance.to_owned(), lines: lines.collect() })
             }
             SaleOutcome::SoldOut(goods_no) => Err(Failure::sold_out(goods_no)),
             SaleOutcome::Restarted(goods_no) => Err(restarted(call, goods_no)),

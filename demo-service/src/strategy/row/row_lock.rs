@@ -11,7 +11,8 @@ use crate::telemetry::clock::Moment;
 /// Sells under the lock of each row.
 pub(in crate::strategy) fn sell<'a>(context: &'a Context, call: &'a Call) -> Boxed<'a, Decision> {
     Box::pin(async move {
-        let (asked, until) = (Moment::now(), context.lock_until(call));
+        let asked = Moment::now();
+        let until = context.lock_until(call);
         let locked = Box::pin(async {
             let mut attempt = Attempt::begin_to_wait(context, call, Isolation::ReadCommitted, until).await?;
             let levels = attempt.read_for_update().await;

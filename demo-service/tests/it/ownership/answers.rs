@@ -1,13 +1,12 @@
 //! The buyers of a batch that is handed over: each is answered as soon as the owner has decided its purchase.
 
 use serde_json::json;
-use sqlx::{Connection, Executor};
 use tokio::task::JoinHandle;
 
-use super::peers::{Answers, Owner, Sender, line, wait_for_waiting};
-use super::{STRATEGY, make_owner, named};
+use super::instances::{Replies, Sender, TestOwner, reply};
+use super::{STRATEGY, make_owner, named, owner_and_other};
 use crate::commits::Gate;
-use crate::lab::{Answer, Instance, Lab, Shop};
+use crate::lab::{Answer, Instance, Lab};
 
 /// The database refuses each batch of several orders, as if a key were in use. So the owner divides it.
 const DIVIDE_BATCHES: &str = "create function divide() returns trigger language plpgsql as
@@ -24,25 +23,22 @@ const DIVIDE_BATCHES: &str = "create function divide() returns trigger language 
 /// two commits, and the second commit waits at a gate. Only this purchase has a key, so only its commit meets the gate.
 // S47
 #[tokio::test]
-async fn a_buyer_that_was_handed_over_is_answered_before_the_rest_of_its_batch_is_decided() {
+async fn a_slow_purchase_delays_nobody_who_was_handed_over_with_it() {
     let lab = Lab::new().await;
-    let (owner, other) = (named(&lab, "owner").await, named(&lab, "other").await);
+    let [owner, other] = owner_and_other(&lab).await;
     make_owner(&owner).await;
     sqlx::raw_sql(DIVIDE_BATCHES).execute(&mut lab.connect().await).await.unwrap();
     Gate::before_commits(&lab, "idempotency_keys", "insert").await;
     let gate = Gate::close(&lab).await;
-    let mut connection = lab.connect().await;
-    let mut elsewhere = connection.begin().await.unwrap();
-    elsewhere.execute("lock table orders in share mode").await.unwrap();
+    let orders = lab.lock_orders().await;
     let first = other.spawn_buy(1, STRATEGY);
     // The batch of the first buyer waits for the table. The next two buyers are one batch.
     lab.wait_for_lock().await;
     let quick = other.spawn_buy(1, STRATEGY);
-    wait_for_waiting(&other, 1).await;
-    let shop = Shop::at(other.address);
-    let slow = tokio::spawn(async move { shop.order(1, 1, STRATEGY, "slow").await });
-    wait_for_waiting(&other, 2).await;
-    elsewhere.rollback().await.unwrap();
+    other.wait_for_waiting(STRATEGY, 1).await;
+    let slow = other.spawn_order(1, 1, STRATEGY, "slow");
+    other.wait_for_waiting(STRATEGY, 2).await;
+    orders.release().await;
     first.await.unwrap().assert_ok();
     quick.await.unwrap().assert_ok();
     assert!(!slow.is_finished());
@@ -51,61 +47,61 @@ async fn a_buyer_that_was_handed_over_is_answered_before_the_rest_of_its_batch_i
     assert_eq!(lab.assert_adds_up(1, "a batch in two commits").await, 4);
 }
 
-/// How an answer ends.
-type End = fn(&Answers);
+/// How the replies to a batch end.
+type End = fn(&Replies);
 
-/// Two buyers of an instance who are handed over in one batch, and the way to answer it.
-async fn two_in_a_batch(instance: &Instance, owner: &mut Owner) -> ([JoinHandle<Answer>; 2], Answers) {
+/// Lets an instance hand two buyers over in one batch. Returns them with the way to reply to it.
+async fn two_in_a_batch(instance: &Instance, owner: &mut TestOwner) -> ([JoinHandle<Answer>; 2], Replies) {
     let first = instance.spawn_buy(1, STRATEGY);
-    let (_, answers) = owner.batch().await;
+    let (_, replies) = owner.batch().await;
     let one = instance.spawn_buy(1, STRATEGY);
-    wait_for_waiting(instance, 1).await;
+    instance.wait_for_waiting(STRATEGY, 1).await;
     let two = instance.spawn_buy(1, STRATEGY);
-    wait_for_waiting(instance, 2).await;
-    answers.sold_out(0);
-    drop(answers);
+    instance.wait_for_waiting(STRATEGY, 2).await;
+    replies.sold_out(0);
+    drop(replies);
     first.await.unwrap().assert_problem(409, "sold-out");
-    let (batch, answers) = owner.batch().await;
+    let (batch, replies) = owner.batch().await;
     assert_eq!(batch["purchases"].as_array().unwrap().len(), 2, "{batch}");
-    ([one, two], answers)
+    ([one, two], replies)
 }
 
-/// Goal: however the answer of an owner ends, the answers that have come count. Method: the test is the owner. It ends the
+/// Goal: however the answer of an owner ends, the replies that have come count. Method: the test is the owner. It ends the
 /// answer when it has seen that the first buyer was answered.
 // S48
 #[tokio::test]
 async fn only_buyers_whose_answer_did_not_come_get_an_unknown_outcome() {
     let lab = Lab::new().await;
     let instance = named(&lab, "instance").await;
-    let mut owner = Owner::elect(&lab).await;
+    let mut owner = TestOwner::elect(&lab).await;
     instance.put_on_sale(1, 10, STRATEGY).await.assert_ok();
     let ends: [(&str, End); 6] = [
         ("the body ends", |_| ()),
-        ("the connection breaks", Answers::break_off),
-        ("a line breaks off", |answers| answers.send(r#"{"place":1"#)),
-        ("a line that cannot be read", |answers| answers.send("?\n")),
-        ("a place that was answered", |answers| answers.sold_out(0)),
-        ("a place that is none", |answers| answers.sold_out(2)),
+        ("the connection breaks", Replies::break_off),
+        ("a reply breaks off", |replies| replies.send(r#"{"index":1"#)),
+        ("a reply that cannot be read", |replies| replies.send("?\n")),
+        ("a reply to a buyer who was answered", |replies| replies.sold_out(0)),
+        ("a reply to a buyer who is none", |replies| replies.sold_out(2)),
     ];
     for (context, end) in ends {
-        let ([one, two], answers) = two_in_a_batch(&instance, &mut owner).await;
-        answers.sold_out(0);
+        let ([one, two], replies) = two_in_a_batch(&instance, &mut owner).await;
+        replies.sold_out(0);
         one.await.unwrap().assert_problem(409, "sold-out");
         assert!(!two.is_finished(), "{context}");
-        end(&answers);
-        drop(answers);
+        end(&replies);
+        drop(replies);
         let answer = two.await.unwrap();
         assert_eq!(answer.problem(), Some("outcome-unknown"), "{context}: {answer:?}");
     }
     // The owner says that it has not decided the first purchase. So this one is handed over again.
-    let ([one, two], answers) = two_in_a_batch(&instance, &mut owner).await;
-    answers.send(&(line(0, &json!("elsewhere")) + "?\n"));
-    drop(answers);
+    let ([one, two], replies) = two_in_a_batch(&instance, &mut owner).await;
+    replies.send(&(reply(0, &json!("elsewhere")) + "?\n"));
+    drop(replies);
     two.await.unwrap().assert_problem(503, "outcome-unknown");
-    let (batch, answers) = owner.batch().await;
+    let (batch, replies) = owner.batch().await;
     assert_eq!(batch["purchases"].as_array().unwrap().len(), 1, "{batch}");
-    answers.sold_out(0);
-    drop(answers);
+    replies.sold_out(0);
+    drop(replies);
     one.await.unwrap().assert_problem(409, "sold-out");
     assert_eq!(lab.orders().await, 0);
 }
@@ -126,9 +122,9 @@ async fn a_buyer_whose_instance_hangs_up_waits_no_longer_at_the_owner() {
     for part in sender.batch() {
         sender.send(&part).await;
     }
-    wait_for_waiting(&owner, 1).await;
+    owner.wait_for_waiting(STRATEGY, 1).await;
     drop(sender);
-    wait_for_waiting(&owner, 0).await;
+    owner.wait_for_waiting(STRATEGY, 0).await;
     gate.open().await;
     first.await.unwrap().assert_ok();
     assert_eq!(lab.assert_adds_up(1, "an instance is gone").await, 2);

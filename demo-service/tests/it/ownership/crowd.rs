@@ -13,13 +13,13 @@ use crate::lab::{Answer, Lab, Shop};
 
 /// Buyers of SKU 1 who buy again and again through one instance.
 pub(super) struct Crowd {
-    buyers: Vec<JoinHandle<Bought>>,
+    buyers: Vec<JoinHandle<Heard>>,
     stop: CancellationToken,
 }
 
 /// What buyers have heard.
 #[derive(Debug, Default)]
-pub(super) struct Bought {
+pub(super) struct Heard {
     /// The numbers of their orders.
     pub(super) confirmed: Vec<i64>,
     /// The refusals.
@@ -28,7 +28,7 @@ pub(super) struct Bought {
     pub(super) unknown: usize,
 }
 
-impl Bought {
+impl Heard {
     pub(super) fn note(&mut self, answer: &Answer) {
         match answer.problem() {
             None => self.confirmed.push(answer.body["order_id"].as_i64().unwrap()),
@@ -70,11 +70,13 @@ impl Bought {
 
 impl Crowd {
     pub(super) fn through(shop: &Shop) -> Self {
-        let (shop, stop) = (Arc::new(Shop::at(shop.address)), CancellationToken::new());
+        let shop = Arc::new(Shop::at(shop.address));
+        let stop = CancellationToken::new();
         let buyer = |_| {
-            let (shop, stop) = (Arc::clone(&shop), stop.clone());
+            let shop = Arc::clone(&shop);
+            let stop = stop.clone();
             tokio::spawn(async move {
-                let mut bought = Bought::default();
+                let mut bought = Heard::default();
                 while !stop.is_cancelled() {
                     let path = format!("/goods-stock/1?strategy={STRATEGY}");
                     let Ok(response) = shop.request(Method::GET, &path).send().await else {
@@ -91,8 +93,8 @@ impl Crowd {
     }
 
     /// Stops the buyers, and waits for their last answers.
-    pub(super) async fn stop(self) -> Bought {
+    pub(super) async fn stop(self) -> Heard {
         self.stop.cancel();
-        join_all(self.buyers).await.into_iter().map(Result::unwrap).fold(Bought::default(), Bought::and)
+        join_all(self.buyers).await.into_iter().map(Result::unwrap).fold(Heard::default(), Heard::and)
     }
 }

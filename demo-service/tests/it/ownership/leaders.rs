@@ -5,7 +5,7 @@
 use serde_json::json;
 
 use super::STRATEGY;
-use super::peers::{Owner, election};
+use super::instances::{TestOwner, election};
 use crate::lab::{Instance, Lab};
 
 /// The SKUs of one range, SKU 1 left out.
@@ -39,12 +39,12 @@ async fn buyers_of_an_owner_that_is_gone_spare_zookeeper() {
     drop(term);
 }
 
-/// As above, but the owner answers that it decides nothing.
+/// Goal: the same, if the owner answers that it decides nothing.
 #[tokio::test]
 async fn buyers_of_an_owner_that_decides_nothing_spare_zookeeper() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--lock-wait", "2s"]).await;
-    let owner = Owner::elect(&lab).await;
+    let owner = TestOwner::elect(&lab).await;
     assert_few_requests(&instance).await;
     drop(owner);
 }

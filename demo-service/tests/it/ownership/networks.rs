@@ -11,13 +11,13 @@ use serde_json::json;
 use testbed::{Process, ProcessConfig, Stdout};
 use zk_recipes::LockGuard;
 
-use super::peers::election;
+use super::instances::election;
 use crate::lab::{Lab, wait_until};
 use crate::program::PROGRAM;
 
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
-/// The test as an instance of another network that owns the last range.
+/// Makes the test an instance of another network that owns the last range.
 async fn owner_elsewhere(lab: &Lab, at: &str) -> LockGuard {
     // The first instance makes the tables.
     lab.start(&["--offer", "pg-conditional"]).await;
@@ -25,7 +25,7 @@ async fn owner_elsewhere(lab: &Lab, at: &str) -> LockGuard {
     election(lab, 15).await.with_id(id).unwrap().lead().await.unwrap()
 }
 
-/// A free address to listen at, and its name on other hosts.
+/// Returns a free address to listen at, and its name on other hosts.
 fn named() -> [String; 2] {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     [free.to_string(), format!("demo-1:{}", free.port())]

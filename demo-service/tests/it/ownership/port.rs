@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::peers::{Leader, Sender};
+use super::instances::{ElectedOwner, Sender};
 use super::{STRATEGY, TIMES};
 use crate::commits::Gate;
 use crate::lab::{Instance, Lab, wait_until};
@@ -44,14 +44,14 @@ async fn the_port_for_the_others_is_open_only_if_it_is_needed() {
 }
 
 /// Goal: clients that send nothing do not keep the batches of other instances out. Method: they open many more connections than
-/// the owner has places.
+/// the owner has room for.
 // S63
 #[tokio::test(flavor = "multi_thread")]
 async fn silent_connections_do_not_keep_a_batch_out() {
     let lab = Lab::new().await;
     let _owner = owner(&lab, &["--connections-max", "16"]).await;
     let other = lab.start(&["--lock-wait", "8s", "--db-timeout", "9s"]).await;
-    let at = Leader::of(&lab).await.at;
+    let at = ElectedOwner::of(&lab).await.at;
     let mut silent = Vec::new();
     for _ in 0..3000 {
         silent.push(TcpStream::connect(&at).await.unwrap());
@@ -86,14 +86,14 @@ async fn one_bad_purchase_of_a_batch_is_refused_alone() {
     let mut bad_key = wanted(1);
     bad_key["key"] = json!("");
     let purchases = [wanted(0), wanted(2), bad_key];
-    let answer = Leader::of(&lab).await.post(&json!({ "goods_no": 1, "nonce": 7, "purchases": purchases })).await;
+    let answer = ElectedOwner::of(&lab).await.post(&json!({ "goods_no": 1, "nonce": 7, "purchases": purchases })).await;
     let text = answer.text().await.unwrap();
-    let mut lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    lines.sort_by_key(|line| line["place"].as_i64());
-    assert_eq!(lines.len(), 3, "{text}");
-    assert_eq!(lines[1]["told"]["sold"]["lines"][0]["remaining"], 7, "{text}");
-    for place in [0, 2] {
-        assert_eq!(lines[place]["told"]["refused"]["kind"], "internal", "{text}");
+    let mut replies: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    replies.sort_by_key(|reply| reply["index"].as_i64());
+    assert_eq!(replies.len(), 3, "{text}");
+    assert_eq!(replies[1]["told"]["sold"]["lines"][0]["remaining"], 7, "{text}");
+    for index in [0, 2] {
+        assert_eq!(replies[index]["told"]["refused"]["kind"], "internal", "{text}");
     }
     assert_eq!(lab.assert_adds_up(1, "bad purchases").await, 3);
 }
@@ -103,7 +103,7 @@ async fn one_bad_purchase_of_a_batch_is_refused_alone() {
 async fn a_batch_that_comes_again_is_not_decided_again() {
     let lab = Lab::new().await;
     let _owner = owner(&lab, &[]).await;
-    let leader = Leader::of(&lab).await;
+    let leader = ElectedOwner::of(&lab).await;
     for (nonce, status) in [(7, StatusCode::OK), (7, StatusCode::CONFLICT), (8, StatusCode::OK)] {
         let answer = leader.post(&json!({ "goods_no": 1, "nonce": nonce, "purchases": [wanted(1)] })).await;
         assert_eq!(answer.status(), status, "{nonce}");

@@ -1,12 +1,10 @@
 //! The row of a SKU is not as its owner expects: its fence is of another age, it is locked, or it has another sale or stock. The
 //! other SKUs of its range are sold by the same term.
 
-use sqlx::{Connection, Executor};
 use tokio::task::JoinHandle;
 
-use super::peers::wait_for_waiting;
-use super::{STRATEGY, TIMES, named};
-use crate::lab::{Answer, Instance, Lab, lock_rows, wait_until};
+use super::{STRATEGY, TIMES, named, owner_and_other};
+use crate::lab::{Answer, Instance, Lab, wait_until};
 
 /// A SKU of the range of SKU 1.
 const NEIGHBOUR: i64 = 17;
@@ -22,13 +20,6 @@ async fn owner_of_two(lab: &Lab, times: &[&str]) -> Instance {
     }
     owner.buy(1, STRATEGY).await.assert_ok();
     owner
-}
-
-/// Locks the row of the neighbour.
-async fn lock_neighbour(connection: &mut sqlx::PgConnection) -> sqlx::Transaction<'_, sqlx::Postgres> {
-    let mut transaction = connection.begin().await.unwrap();
-    transaction.execute(sqlx::query("select from goods where goods_no = $1 for update").bind(NEIGHBOUR)).await.unwrap();
-    transaction
 }
 
 /// Asserts that SKU 1 was sold under one term only.
@@ -78,18 +69,17 @@ async fn a_row_that_is_locked_leaves_the_term_to_its_neighbours() {
     let lab = Lab::new().await;
     let times = ["--lock-wait", "4s", "--db-timeout", "9s", "--http-timeout", "50s"];
     let owner = owner_of_two(&lab, &times).await;
-    let mut connection = lab.connect().await;
-    let row = lock_neighbour(&mut connection).await;
+    let row = lab.lock_row(NEIGHBOUR).await;
     // The term reads the row for the first time.
     owner.buy(NEIGHBOUR, STRATEGY).await.assert_problem(503, "lock-timeout");
     wait_until(async || lab.lock_waits().await == 0).await;
     owner.buy(1, STRATEGY).await.assert_ok();
-    row.rollback().await.unwrap();
+    row.release().await;
     owner.buy(NEIGHBOUR, STRATEGY).await.assert_ok();
-    let row = lock_neighbour(&mut connection).await;
+    let row = lab.lock_row(NEIGHBOUR).await;
     // The term knows the stock, so the batch meets the lock.
     owner.buy(NEIGHBOUR, STRATEGY).await.assert_problem(503, "lock-timeout");
-    row.rollback().await.unwrap();
+    row.release().await;
     owner.buy(1, STRATEGY).await.assert_ok();
     assert_one_term(&lab).await;
     assert_eq!(lab.assert_adds_up(NEIGHBOUR, "a locked row").await, 1);
@@ -102,14 +92,13 @@ async fn a_row_that_is_locked_leaves_the_term_to_its_neighbours() {
 async fn a_batch_waits_for_its_row_longer_than_for_a_key() {
     let lab = Lab::new().await;
     let instance = lab.start(&TIMES).await;
-    let mut connection = lab.connect().await;
     for (goods_no, strategy) in (1..).zip(["zk-merge", STRATEGY]) {
         instance.put_on_sale(goods_no, 10, strategy).await.assert_ok();
         instance.buy(goods_no, strategy).await.assert_ok();
-        let row = lock_rows(&mut connection).await;
+        let row = lab.lock_rows().await;
         let buyer = instance.spawn_buy(goods_no, strategy);
         wait_for_long_wait(&lab, &buyer).await;
-        row.rollback().await.unwrap();
+        row.release().await;
         buyer.await.unwrap().assert_ok();
         assert_eq!(lab.assert_adds_up(goods_no, strategy).await, 2);
     }
@@ -129,7 +118,7 @@ async fn restore(lab: &Lab, sale: i64, units: i64) {
 #[tokio::test]
 async fn an_owner_sells_a_stock_that_others_have_changed() {
     let lab = Lab::new().await;
-    let (owner, other) = (named(&lab, "owner").await, named(&lab, "other").await);
+    let [owner, other] = owner_and_other(&lab).await;
     owner.put_on_sale(1, 10, STRATEGY).await.assert_ok();
     owner.buy(1, STRATEGY).await.assert_ok();
     for units in [5, 0, 1, 0, 20] {
@@ -152,20 +141,20 @@ async fn an_owner_sells_a_stock_that_others_have_changed() {
 #[tokio::test]
 async fn an_owner_sells_an_earlier_sale_that_was_restored() {
     let lab = Lab::new().await;
-    let (owner, other, newcomer) = (named(&lab, "owner").await, named(&lab, "other").await, named(&lab, "new").await);
+    let [owner, other] = owner_and_other(&lab).await;
+    let newcomer = named(&lab, "new").await;
     for _ in 0..2 {
         owner.put_on_sale(1, 10, STRATEGY).await.assert_ok();
         owner.buy(1, STRATEGY).await.assert_ok();
     }
     restore(&lab, 1, 4).await;
     other.buy(1, STRATEGY).await.assert_ok();
-    let mut connection = lab.connect().await;
-    let row = lock_rows(&mut connection).await;
+    let row = lab.lock_rows().await;
     let first = other.spawn_buy(1, STRATEGY);
     lab.wait_for_lock().await;
     let both = [owner.spawn_buy(1, STRATEGY), newcomer.spawn_buy(1, STRATEGY)];
-    wait_for_waiting(&owner, 2).await;
-    row.rollback().await.unwrap();
+    owner.wait_for_waiting(STRATEGY, 2).await;
+    row.release().await;
     for buyer in [first].into_iter().chain(both) {
         buyer.await.unwrap().assert_ok();
     }

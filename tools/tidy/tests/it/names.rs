@@ -11,8 +11,11 @@ use crate::architecture::{root, sources};
 
 /// The houses by their headings in the glossary, each with its folders. Another house gets a row as soon as its table in
 /// the glossary has the columns `types` and `one per`, and the line "Not used:".
-const HOUSES: [(&str, &[&str]); 2] =
-    [("Load generator", &["loadgen", "tools/stats"]), ("Tools", &["tools/testbed", "tools/program", "bench"])];
+const HOUSES: [(&str, &[&str]); 3] = [
+    ("Shop", &["demo-service"]),
+    ("Load generator", &["loadgen", "tools/stats"]),
+    ("Tools", &["tools/testbed", "tools/program", "bench"]),
+];
 
 /// A name, and the file that gives it.
 type Named = (String, PathBuf);

@@ -33,7 +33,7 @@ use super::connections::Connections;
 use super::limits::BODY_WITHIN;
 use super::server::CLOSE_WITHIN;
 use crate::app::App;
-use crate::peers::{BYTES_MAX, Batch, IDLE_MAX, Line, PATH};
+use crate::instances::{BYTES_MAX, Batch, BatchReply, IDLE_MAX, PATH};
 
 /// How long a shutdown waits until the other instances have closed their idle connections. They need twice `IDLE_MAX`, and
 /// longer on a busy machine.
@@ -41,13 +41,13 @@ const LEAVE_WITHIN: Duration = IDLE_MAX.saturating_mul(6);
 
 /// Serves the other instances until `ended`, and then until they have left.
 pub(super) async fn serve(listener: TcpListener, app: Arc<App>, ended: CancellationToken) {
-    // Several instances may have one address, and one instance has several batches under way.
+    // Several instances may come from one address, and one instance has several batches under way.
     let mut connections = Connections::at_most(app.config.connections_max, router(Arc::clone(&app)));
     let mut strangers = Strangers::new(&app.shared.hand_over.address);
     let accepting = async {
         loop {
-            let (stream, peer) = strangers.accept(&listener).await;
-            connections.admit(stream, peer).await;
+            let (stream, address) = strangers.accept(&listener).await;
+            connections.admit(stream, address).await;
         }
     };
     tokio::select! {
@@ -58,8 +58,8 @@ pub(super) async fn serve(listener: TcpListener, app: Arc<App>, ended: Cancellat
         debug!(%error, "connections of other instances were cut before they were accepted");
     }
     let leaving = async {
-        while let Some((stream, peer)) = strangers.last().await {
-            connections.admit(stream, peer).await;
+        while let Some((stream, address)) = strangers.last().await {
+            connections.admit(stream, address).await;
         }
         connections.left().await;
     };
@@ -73,7 +73,7 @@ pub(super) async fn serve(listener: TcpListener, app: Arc<App>, ended: Cancellat
 
 /// What the batches share.
 #[derive(Clone)]
-struct Batches {
+struct BatchRoute {
     app: Arc<App>,
     nonces: Arc<Mutex<Nonces>>,
 }
@@ -82,9 +82,8 @@ struct Batches {
 fn router(app: Arc<App>) -> Router {
     // A sender gives a batch up after its `--db-timeout`, and so does each proxy between both.
     let nonces = Arc::new(Mutex::new(Nonces::new(2 * app.config.db_timeout)));
-    let batches = Batches { app: Arc::clone(&app), nonces };
     Router::new()
-        .route(PATH, post(take_over).with_state(batches))
+        .route(PATH, post(take_over).with_state(BatchRoute { app: Arc::clone(&app), nonces }))
         .layer(DefaultBodyLimit::max(BYTES_MAX))
         .layer(from_fn_with_state(Arc::clone(&app), authorize))
         .layer(CatchPanicLayer::new())
@@ -115,12 +114,15 @@ async fn say_goodbye(State(app): State<Arc<App>>, request: Request, next: Next) 
     response
 }
 
-/// Answers each purchase of a batch as soon as it is decided. Decisions that are ready together are sent together. If
+/// Replies to each purchase of a batch as soon as it is decided. Decisions that are ready together are sent together. If
 /// the sender goes, the body is dropped, and its buyers give up.
 ///
-/// A body that does not come in time is refused, and nothing of the batch has begun. So is a batch that has come before, but
+/// A body that does not come in time is refused, and nothing of the batch is decided. So is a batch that has come before, but
 /// its first coming may have sold: the sender does not hand its purchases over again.
-async fn take_over(State(Batches { app, nonces }): State<Batches>, request: Request) -> Result<Response, Response> {
+async fn take_over(
+    State(BatchRoute { app, nonces }): State<BatchRoute>,
+    request: Request,
+) -> Result<Response, Response> {
     let refused = |status: StatusCode| status.into_response();
     let within = BODY_WITHIN.min(app.config.http_timeout);
     let received = timeout(within, Json::<Batch>::from_request(request, &())).await;
@@ -130,15 +132,15 @@ async fn take_over(State(Batches { app, nonces }): State<Batches>, request: Requ
         return Err(refused(StatusCode::CONFLICT));
     }
     let frame_max = batch.purchases.len().max(1);
-    let told = app.take_over(batch).ok_or_else(|| refused(StatusCode::SERVICE_UNAVAILABLE))?;
-    let frames = told.ready_chunks(frame_max).map(|lines| Ok::<_, Infallible>(frame(&lines)));
+    let replies = app.take_over(batch).ok_or_else(|| refused(StatusCode::SERVICE_UNAVAILABLE))?;
+    let frames = replies.ready_chunks(frame_max).map(|ready| Ok::<_, Infallible>(frame(&ready)));
     Ok(([(CONTENT_TYPE, "application/x-ndjson")], Body::from_stream(frames)).into_response())
 }
 
-fn frame(lines: &[Line]) -> Bytes {
+fn frame(replies: &[BatchReply]) -> Bytes {
     let mut frame = Vec::new();
-    for line in lines {
-        serde_json::to_writer(&mut frame, line).expect("BUG: a line is not JSON");
+    for reply in replies {
+        serde_json::to_writer(&mut frame, reply).expect("BUG: a reply is not JSON");
         frame.push(b'\n');
     }
     frame.into()

@@ -14,8 +14,8 @@ const GROW_PAUSE: Duration = Duration::from_secs(1);
 /// The pause between two attempts at the only connection of a pool.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
-/// The places of a pool. A refusal takes one away, and time gives it back.
-pub(super) struct Places {
+/// The permits of a pool. A refusal takes one away, and time gives it back.
+pub(super) struct ConnectionPermits {
     open: Arc<Semaphore>,
     taken_away: Mutex<TakenAway>,
     max: usize,
@@ -26,21 +26,21 @@ struct TakenAway {
     since: Instant,
 }
 
-impl Places {
-    /// Makes `max` places.
+impl ConnectionPermits {
+    /// Makes `max` permits.
     pub(super) fn new(max: usize) -> Self {
         let taken_away = Mutex::new(TakenAway { count: 0, since: Instant::now() });
         Self { open: Arc::new(Semaphore::new(max)), taken_away, max }
     }
 
-    /// Waits for a place, in the order of arrival.
+    /// Waits for a permit, in the order of arrival.
     pub(super) async fn take(&self) -> Result<OwnedSemaphorePermit, AcquireError> {
         self.give_back(GROW_PAUSE);
         Arc::clone(&self.open).acquire_owned().await
     }
 
-    /// Takes a place away, because the server refused a connection. The last place stays, and its next taker waits a moment.
-    pub(super) async fn refused(&self, place: OwnedSemaphorePermit) {
+    /// Takes a permit away, because the server refused a connection. The last permit stays, and its next taker waits a moment.
+    pub(super) async fn refused(&self, permit: OwnedSemaphorePermit) {
         let is_last = {
             let mut taken_away = self.taken_away.lock();
             taken_away.since = Instant::now();
@@ -51,11 +51,11 @@ impl Places {
         if is_last {
             sleep(FIRST_PAUSE).await;
         } else {
-            place.forget();
+            permit.forget();
         }
     }
 
-    /// Gives one more place back, because the server accepted a connection.
+    /// Gives one more permit back, because the server accepted a connection.
     pub(super) fn accepted(&self) {
         self.give_back(Duration::ZERO);
     }
@@ -63,7 +63,7 @@ impl Places {
     fn give_back(&self, after: Duration) {
         let mut taken_away = self.taken_away.lock();
         if taken_away.count > 0 && taken_away.since.elapsed() >= after {
-            (taken_away.count, taken_away.since) = (taken_away.count - 1, Instant::now());
+            *taken_away = TakenAway { count: taken_away.count - 1, since: Instant::now() };
             self.open.add_permits(1);
         }
     }
@@ -82,19 +82,19 @@ mod tests {
 
     // S89
     #[tokio::test]
-    async fn refusals_take_places_away_but_not_the_last() {
-        let places = Places::new(3);
+    async fn refusals_take_permits_away_but_not_the_last() {
+        let permits = ConnectionPermits::new(3);
         for _ in 0..5 {
-            places.refused(places.take().await.unwrap()).await;
+            permits.refused(permits.take().await.unwrap()).await;
         }
-        let last = places.take().await.unwrap();
-        assert!(places.take().now_or_never().is_none());
-        places.accepted();
-        let second = places.take().await.unwrap();
-        places.accepted();
-        let third = places.take().await.unwrap();
-        places.accepted();
-        assert!(places.take().now_or_never().is_none(), "there are never more than at first");
+        let last = permits.take().await.unwrap();
+        assert!(permits.take().now_or_never().is_none());
+        permits.accepted();
+        let second = permits.take().await.unwrap();
+        permits.accepted();
+        let third = permits.take().await.unwrap();
+        permits.accepted();
+        assert!(permits.take().now_or_never().is_none(), "there are never more than at first");
         drop((last, second, third));
     }
 }

@@ -1,10 +1,10 @@
 //! The other instances of the service: how one instance hands purchases over to the instance that decides them.
 //!
-//! A batch of purchases of one SKU is one `POST` over a kept connection. `http::peers` receives it.
+//! A batch of purchases of one SKU is one `POST` over a kept connection. `http::instances` receives it.
 //! The receiver decides each purchase or says that it decides none of this SKU. It hands nothing on: a purchase makes one
 //! hop.
 //!
-//! The answer has one [`Line`] of JSON per purchase. The receiver sends the line as soon as the purchase is decided, so a
+//! The answer has one [`BatchReply`] per purchase, as JSON. The receiver sends it as soon as the purchase is decided, so a
 //! purchase that takes long delays no other one.
 
 mod counted;
@@ -34,7 +34,7 @@ use crate::sale::Order;
 /// The path to which batches are posted.
 pub const PATH: &str = "/purchases";
 
-/// The largest batch, and the largest answer to a batch, in bytes. A purchase takes less than 1 KiB, and so does its line.
+/// The largest batch, and the largest answer to a batch, in bytes. A purchase takes less than 1 KiB, and so does its reply.
 pub const BYTES_MAX: usize = 1024 * 1024;
 
 /// Upper bound of the connections to other instances, kept ones included. The limit of open files counts them.
@@ -58,7 +58,7 @@ pub struct Address {
 }
 
 impl Address {
-    /// The address of this process, reachable at `at`.
+    /// Makes the address of this process, which the others reach at `at`.
     pub fn of_this_process(at: String) -> Self {
         Self { at, loopback: loopback_network(), secret: format!("{:032x}", rand::random::<u128>()) }
     }
@@ -89,8 +89,8 @@ pub enum Reach {
     Nowhere,
 }
 
-/// Names the network of the loopback addresses of this process: the boot of its host, and its network namespace. Where the system
-/// does not tell them, the host's name must do.
+/// Returns a name for the network of the loopback addresses of this process: the boot of its host, and its network namespace. Where
+/// the system does not tell them, the host's name must do.
 fn loopback_network() -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id");
     let namespace = fs::read_link("/proc/self/ns/net");
@@ -126,16 +126,16 @@ pub struct Wanted {
     pub within_ms: u64,
 }
 
-/// One line of the answer to a batch.
+/// The reply to one purchase of a batch.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Line {
-    /// The place of the purchase in its batch, from 0.
-    pub place: usize,
+pub struct BatchReply {
+    /// The number of the purchase in its batch, from 0.
+    pub index: usize,
     /// What its buyer is told.
     pub told: Told,
 }
 
-/// The answer to one purchase.
+/// What a buyer is told whose purchase was handed over.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Told {
@@ -150,12 +150,12 @@ pub enum Told {
         /// The order that may have been committed.
         order_id: Option<i64>,
     },
-    /// The receiver does not decide purchases of this SKU, or has no place for this one. Nothing was written.
+    /// The receiver does not decide purchases of this SKU, or has no permit for this one. Nothing was written.
     Elsewhere,
 }
 
 impl Told {
-    /// The answer that says what was decided.
+    /// Makes what the buyer is told of a decision.
     pub fn of(decision: Result<Order, Failure>) -> Self {
         match decision {
             Ok(order) => Self::Sold(order),
@@ -172,7 +172,7 @@ impl Told {
         !matches!(self, Self::Elsewhere)
     }
 
-    /// What was decided. `None` if nothing was decided.
+    /// Returns what was decided, or `None` if nothing was decided.
     pub fn decision(self) -> Option<Result<Order, Failure>> {
         match self {
             Self::Sold(order) => Some(Ok(order)),
@@ -182,16 +182,16 @@ impl Told {
     }
 }
 
-/// Why a batch was not answered, or not whole.
+/// Why a batch got no reply, or not one for each purchase.
 #[derive(Debug, thiserror::Error)]
-pub enum NoAnswer {
+pub enum NoReply {
     /// The batch did not reach the instance. Nothing was written.
     #[error("another instance of the service was not reached")]
     NotReached(#[source] Cause),
-    /// The instance has no place for any purchase of the batch at this moment. Nothing was written.
-    #[error("another instance of the service has no place for a batch")]
+    /// The instance has no permit for any purchase of the batch at this moment. Nothing was written.
+    #[error("another instance of the service has no room for a batch")]
     Busy,
-    /// The batch was sent, and the answer did not come to its end. Any purchase without a line may have been written.
+    /// The batch was sent, and the answer did not come to its end. Any purchase without a reply may have been written.
     #[error("another instance of the service did not answer")]
     Unknown(#[source] Cause),
 }
@@ -200,11 +200,11 @@ type Cause = Box<dyn Error + Send + Sync>;
 
 /// The connections to the other instances.
 #[derive(Debug, Clone)]
-pub struct Peers {
+pub struct Instances {
     client: Client<Connector, Full<Bytes>>,
 }
 
-impl Default for Peers {
+impl Default for Instances {
     fn default() -> Self {
         let mut inner = HttpConnector::new();
         // Divided among the addresses of a name.
@@ -214,7 +214,7 @@ impl Default for Peers {
     }
 }
 
-impl Peers {
+impl Instances {
     fn by(connector: Connector) -> Self {
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
@@ -223,32 +223,32 @@ impl Peers {
         Self { client }
     }
 
-    /// Hands a batch over. Calls `tell` with the place of each purchase and its answer, when its line comes. Afterwards every
-    /// purchase was told once, or there was an error.
+    /// Hands a batch over. Calls `tell` with the index of each purchase and what its buyer is told, when its reply comes.
+    /// Afterwards every purchase was told once, or there was an error.
     ///
     /// # Errors
-    /// A [`NoAnswer`]. What was told before counts.
+    /// A [`NoReply`]. What was told before counts.
     ///
     /// # Cancel safety
-    /// Dropped, any purchase that was not told may be written. The receiver gives up what it has not begun.
+    /// Dropped, any purchase that was not told may be written. The receiver gives up purchases whose batch it has not taken.
     pub async fn hand_over(
         &self,
         to: &Address,
         batch: &Batch,
         mut tell: impl FnMut(usize, Told),
-    ) -> Result<(), NoAnswer> {
+    ) -> Result<(), NoReply> {
         let body = self.post(to, batch).await?;
-        let unknown = |error: io::Error| NoAnswer::Unknown(error.into());
+        let unknown = |error: io::Error| NoReply::Unknown(error.into());
         let body = Limited::new(body, BYTES_MAX).into_data_stream().map_err(io::Error::other);
         let mut lines = StreamReader::new(body).lines();
         let mut is_told = vec![false; batch.purchases.len()];
         while let Some(line) = lines.next_line().await.map_err(unknown)? {
-            let Line { place, told } = serde_json::from_str(&line).map_err(|error| unknown(error.into()))?;
-            match is_told.get_mut(place) {
+            let BatchReply { index, told } = serde_json::from_str(&line).map_err(|error| unknown(error.into()))?;
+            match is_told.get_mut(index) {
                 Some(is_told) if !*is_told => *is_told = true,
                 _ => return Err(unknown(io::Error::other("it answers a purchase that does not wait for an answer"))),
             }
-            tell(place, told);
+            tell(index, told);
         }
         match is_told.contains(&false) {
             true => Err(unknown(io::ErrorKind::UnexpectedEof.into())),
@@ -257,8 +257,8 @@ impl Peers {
     }
 
     /// Sends a batch. Returns the body of the answer.
-    async fn post(&self, to: &Address, batch: &Batch) -> Result<Incoming, NoAnswer> {
-        let not_reached = |cause: Cause| NoAnswer::NotReached(cause);
+    async fn post(&self, to: &Address, batch: &Batch) -> Result<Incoming, NoReply> {
+        let not_reached = |cause: Cause| NoReply::NotReached(cause);
         let body = serde_json::to_vec(batch).map_err(|error| not_reached(error.into()))?;
         let request = Request::post(format!("http://{}{PATH}", to.at))
             .header(AUTHORIZATION, format!("Bearer {}", to.secret))
@@ -267,16 +267,16 @@ impl Peers {
             .map_err(|error| not_reached(error.into()))?;
         let response = self.client.request(request).await.map_err(|error| match is_unsent(&error) {
             true => not_reached(error.into()),
-            false => NoAnswer::Unknown(error.into()),
+            false => NoReply::Unknown(error.into()),
         })?;
         match response.status() {
             StatusCode::OK => Ok(response.into_body()),
-            StatusCode::SERVICE_UNAVAILABLE => Err(NoAnswer::Busy),
+            StatusCode::SERVICE_UNAVAILABLE => Err(NoReply::Busy),
             // It has come before, and that answer is lost.
-            StatusCode::CONFLICT => Err(NoAnswer::Unknown("the batch has come twice".into())),
-            // Another process or version listens there. It has begun nothing.
+            StatusCode::CONFLICT => Err(NoReply::Unknown("the batch has come twice".into())),
+            // Another process or version listens there. It has decided nothing.
             status if status.is_client_error() => Err(not_reached(format!("its answer has status {status}").into())),
-            status => Err(NoAnswer::Unknown(format!("its answer has status {status}").into())),
+            status => Err(NoReply::Unknown(format!("its answer has status {status}").into())),
         }
     }
 }
@@ -337,19 +337,19 @@ mod tests {
         let again = axum::Router::new().fallback(async || StatusCode::CONFLICT);
         let server = tokio::spawn(async { axum::serve(listener, again).await });
         let batch = Batch { goods_no: 1, nonce: 1, purchases: Vec::new() };
-        let answered = Peers::default().hand_over(&Address::of_this_process(at), &batch, |_, _| ()).await;
-        assert!(matches!(answered, Err(NoAnswer::Unknown(_))), "{answered:?}");
+        let answered = Instances::default().hand_over(&Address::of_this_process(at), &batch, |_, _| ()).await;
+        assert!(matches!(answered, Err(NoReply::Unknown(_))), "{answered:?}");
         server.abort();
     }
 
     // S54
     #[tokio::test]
-    async fn an_instance_whose_name_is_not_looked_up_in_time_is_not_reached() {
+    async fn an_instance_without_an_address_in_time_is_not_reached() {
         let silent = service_fn(|_| pending::<Result<TokioIo<TcpStream>, Cause>>());
-        let peers = Peers::by(connector(silent, 1));
+        let instances = Instances::by(connector(silent, 1));
         let batch = Batch { goods_no: 1, nonce: 1, purchases: Vec::new() };
-        let answered = peers.hand_over(&Address::of_this_process("silent:1".to_owned()), &batch, |_, _| ()).await;
-        assert!(matches!(answered, Err(NoAnswer::NotReached(_))), "{answered:?}");
+        let answered = instances.hand_over(&Address::of_this_process("silent:1".to_owned()), &batch, |_, _| ()).await;
+        assert!(matches!(answered, Err(NoReply::NotReached(_))), "{answered:?}");
     }
 
     /// Goal: connections to other instances have a bound, and a batch beyond it is not sent. Method: the other instance accepts
@@ -359,24 +359,24 @@ mod tests {
     async fn a_batch_beyond_the_bound_of_connections_is_not_sent() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = Arc::new(Address::of_this_process(listener.local_addr().unwrap().to_string()));
-        let peers = Peers::by(connector(HttpConnector::new(), 2));
+        let instances = Instances::by(connector(HttpConnector::new(), 2));
         let mut batches = JoinSet::new();
         for nonce in 0..3 {
-            let peers = peers.clone();
+            let instances = instances.clone();
             let address = Arc::clone(&address);
             let batch = Batch { goods_no: 1, nonce, purchases: Vec::new() };
-            batches.spawn(async move { peers.hand_over(&address, &batch, |_, _| ()).await });
+            batches.spawn(async move { instances.hand_over(&address, &batch, |_, _| ()).await });
         }
         let mut accepted = [listener.accept().await.unwrap(), listener.accept().await.unwrap()];
         let refused = batches.join_next().await.unwrap().unwrap();
-        assert!(matches!(refused, Err(NoAnswer::NotReached(_))), "{refused:?}");
+        assert!(matches!(refused, Err(NoReply::NotReached(_))), "{refused:?}");
         // A connection that is closed makes room for another.
         let (stream, _) = &mut accepted[0];
         stream.shutdown().await.unwrap();
         let cut = batches.join_next().await.unwrap().unwrap();
-        assert!(matches!(cut, Err(NoAnswer::Unknown(_))), "{cut:?}");
+        assert!(matches!(cut, Err(NoReply::Unknown(_))), "{cut:?}");
         let batch = Batch { goods_no: 1, nonce: 3, purchases: Vec::new() };
-        let next = tokio::spawn(async move { peers.hand_over(&address, &batch, |_, _| ()).await });
+        let next = tokio::spawn(async move { instances.hand_over(&address, &batch, |_, _| ()).await });
         listener.accept().await.unwrap();
         next.abort();
     }

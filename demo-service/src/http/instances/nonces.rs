@@ -41,12 +41,12 @@ mod tests {
     #[test]
     fn a_number_is_remembered_for_its_time_and_no_longer() {
         let second = Duration::from_secs(1);
-        let began = Instant::now();
+        let start = Instant::now();
         let mut nonces = Nonces::new(2 * second);
         for (nonce, after, is_new) in [(7, 0, true), (7, 1, false), (8, 1, true), (7, 2, true), (8, 2, false)] {
-            assert_eq!(nonces.note(nonce, began + after * second), is_new, "{nonce} after {after} s");
+            assert_eq!(nonces.note(nonce, start + after * second), is_new, "{nonce} after {after} s");
         }
-        assert!(nonces.note(9, began + 60 * second));
+        assert!(nonces.note(9, start + 60 * second));
         assert_eq!((nonces.known.len(), nonces.order.len()), (1, 1));
     }
 }

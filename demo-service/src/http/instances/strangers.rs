@@ -1,7 +1,7 @@
 //! Connections whose clients have not shown yet that they know the secret of this process.
 //!
 //! An instance shows it in the head of its first request, which it sends as soon as it is connected. Until then its connection
-//! has no place. A client that says nothing goes when its room is needed, so it keeps no batch out.
+//! counts here only. A client that says nothing goes when its room is needed, so it keeps no batch out.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::http::connections::accept;
-use crate::peers::Address;
+use crate::instances::Address;
 
 /// Upper bound of the strangers. The limit of open files counts them.
 pub(in crate::http) const STRANGERS_MAX: usize = 32;
@@ -33,14 +33,14 @@ const HEAD_BYTES_MAX: usize = 1024;
 /// The pause before a head that has come in part is looked at again.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// The answer to a client that does not know the secret. It learns that nothing of its batch has begun.
+/// The answer to a client that does not know the secret. It learns that nothing of its batch is decided.
 const REFUSAL: &[u8] = b"HTTP/1.1 401 Unauthorized\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
 /// The strangers of one listener.
 pub(super) struct Strangers {
     address: Arc<Address>,
     tasks: JoinSet<Option<Known>>,
-    /// Each task with its beginning, the oldest first.
+    /// Each task with its start, the oldest first.
     order: VecDeque<(Instant, AbortHandle)>,
 }
 
@@ -66,7 +66,7 @@ impl Strangers {
                         return known;
                     }
                 }
-                (stream, peer) = accepting => self.hear(stream, peer),
+                (stream, address) = accepting => self.hear(stream, address),
             }
         }
     }
@@ -91,7 +91,7 @@ impl Strangers {
     }
 
     /// Listens to another stranger. If there are too many, the oldest one goes.
-    fn hear(&mut self, stream: TcpStream, peer: SocketAddr) {
+    fn hear(&mut self, stream: TcpStream, client: SocketAddr) {
         if self.order.len() >= STRANGERS_MAX
             && let Some((_, oldest)) = self.order.pop_front()
         {
@@ -100,7 +100,7 @@ impl Strangers {
         let address = Arc::clone(&self.address);
         let task = self.tasks.spawn(async move {
             let known = timeout(SHOW_WITHIN, listen(stream, &address.secret)).await.ok()??;
-            Some((known, peer))
+            Some((known, client))
         });
         self.order.push_back((Instant::now(), task));
     }

@@ -30,24 +30,24 @@ pub(super) fn connector<C>(inner: C, max: usize) -> Connector
 where
     C: Service<Uri, Response = TokioIo<TcpStream>, Future: Send, Error: Into<Cause>> + Clone + Send + Sync + 'static,
 {
-    let places = Arc::new(Semaphore::new(max));
+    let permits = Arc::new(Semaphore::new(max));
     BoxCloneSyncService::new(service_fn(move |to| {
-        let places = Arc::clone(&places);
+        let permits = Arc::clone(&permits);
         let connecting = inner.clone().oneshot(to);
         // The connector's own limit does not count the lookup of the name.
         let connected = timeout(CONNECT_WITHIN, async {
-            let place = places.acquire_owned().await?;
+            let permit = permits.acquire_owned().await?;
             let stream = connecting.await.map_err(Into::<Cause>::into)?.into_inner();
-            Ok(TokioIo::new(Counted { stream, _place: place }))
+            Ok(TokioIo::new(Counted { stream, _permit: permit }))
         });
         async { connected.await? }
     }))
 }
 
-/// A connection, which keeps its place until it is closed.
+/// A connection, which keeps its permit until it is closed.
 pub(super) struct Counted {
     stream: TcpStream,
-    _place: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Counted {

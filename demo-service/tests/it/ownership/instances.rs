@@ -21,9 +21,9 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use zk_recipes::{LeaderLatch, LockGuard, Session, SessionConfig};
 
-use super::{Detour, STRATEGY, TIMES, named};
+use super::{Detour, STRATEGY, TIMES, named, owner_and_other};
 use crate::commits::Gate;
-use crate::lab::{Instance, Lab, Shop, wait_until};
+use crate::lab::{Lab, Shop, wait_until};
 
 /// A batch that has not come by then never will.
 const BATCH_WITHIN: Duration = Duration::from_secs(60);
@@ -31,17 +31,17 @@ const BATCH_WITHIN: Duration = Duration::from_secs(60);
 /// The end of an answer, which comes in chunks.
 const END: &str = "\r\n0\r\n\r\n";
 
-/// A batch that the test has received as an owner, and the way to answer it.
-type Received = (Value, Answers);
+/// A batch that the test has received as an owner, and the way to reply to it.
+type Received = (Value, Replies);
 
-/// The answer of the test to a batch. Its head is sent with the first line. Dropped before, the answer is a failure.
-pub(super) struct Answers(mpsc::UnboundedSender<io::Result<String>>);
+/// The replies of the test to a batch. The head of the answer is sent with the first one. Dropped before, it is a failure.
+pub(super) struct Replies(mpsc::UnboundedSender<io::Result<String>>);
 
-impl Answers {
-    /// Tells the buyer at a place that all units are sold.
-    pub(super) fn sold_out(&self, place: usize) {
+impl Replies {
+    /// Tells a buyer of the batch that all units are sold.
+    pub(super) fn sold_out(&self, index: usize) {
         let refused = json!({ "kind": "sold-out", "detail": "not enough is left", "order_id": null });
-        self.send(&line(place, &json!({ "refused": refused })));
+        self.send(&reply(index, &json!({ "refused": refused })));
     }
 
     pub(super) fn send(&self, text: &str) {
@@ -54,31 +54,31 @@ impl Answers {
     }
 }
 
-/// A line of the answer to a batch.
-pub(super) fn line(place: usize, told: &Value) -> String {
-    format!("{}\n", json!({ "place": place, "told": told }))
+/// Returns the reply to a purchase of a batch.
+pub(super) fn reply(index: usize, told: &Value) -> String {
+    format!("{}\n", json!({ "index": index, "told": told }))
 }
 
 /// The test as the owner of the range of SKU 1. It decides purchases of this SKU only.
-pub(super) struct Owner {
+pub(super) struct TestOwner {
     term: LockGuard,
     batches: mpsc::UnboundedReceiver<Received>,
     _server: JoinSet<()>,
 }
 
-impl Owner {
+impl TestOwner {
     pub(super) async fn elect(lab: &Lab) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let id = json!({ "at": listener.local_addr().unwrap().to_string(), "loopback": "", "secret": "" });
         let (sender, batches) = mpsc::unbounded_channel::<Received>();
         let receive = async move |Json(batch): Json<Value>| {
             if batch["goods_no"] != 1 {
-                return Ok::<_, Status>(Body::from(line(0, &json!("elsewhere"))));
+                return Ok::<_, Status>(Body::from(reply(0, &json!("elsewhere"))));
             }
-            let (answers, mut answered) = mpsc::unbounded_channel();
-            sender.send((batch, Answers(answers))).ok();
-            let first = answered.recv().await.ok_or(Status::INTERNAL_SERVER_ERROR)?;
-            let rest = stream::unfold(answered, async |mut answered| Some((answered.recv().await?, answered)));
+            let (replies, mut replied) = mpsc::unbounded_channel();
+            sender.send((batch, Replies(replies))).ok();
+            let first = replied.recv().await.ok_or(Status::INTERNAL_SERVER_ERROR)?;
+            let rest = stream::unfold(replied, async |mut replied| Some((replied.recv().await?, replied)));
             Ok(Body::from_stream(stream::iter([first]).chain(rest)))
         };
         let mut server = JoinSet::new();
@@ -92,7 +92,7 @@ impl Owner {
     }
 }
 
-/// The election of a range. SKUs 1 and 17 are of range 1. An instance must have started before.
+/// Returns the election of a range. SKUs 1 and 17 are of range 1. An instance must have started before.
 pub(super) async fn election(lab: &Lab, range: u16) -> LeaderLatch {
     let identity = sqlx::query_scalar("select database from lock_service");
     let database: String = identity.fetch_one(&mut lab.connect().await).await.unwrap();
@@ -102,12 +102,12 @@ pub(super) async fn election(lab: &Lab, range: u16) -> LeaderLatch {
 
 /// The owner of the range of SKU 1, as the election names it.
 #[derive(Deserialize)]
-pub(super) struct Leader {
+pub(super) struct ElectedOwner {
     pub(super) at: String,
     pub(super) secret: String,
 }
 
-impl Leader {
+impl ElectedOwner {
     pub(super) async fn of(lab: &Lab) -> Self {
         let leader = election(lab, 1).await.leader().await.unwrap().unwrap();
         serde_json::from_slice(&leader.data).unwrap()
@@ -129,11 +129,11 @@ pub(super) struct Sender {
 impl Sender {
     /// Connects to the owner that the election names.
     pub(super) async fn connect(lab: &Lab) -> Self {
-        let Leader { at, secret } = Leader::of(lab).await;
+        let ElectedOwner { at, secret } = ElectedOwner::of(lab).await;
         Self { connection: TcpStream::connect(at).await.unwrap(), secret }
     }
 
-    /// The head and the body of a batch of one purchase of SKU 1.
+    /// Returns the head and the body of a batch of one purchase of SKU 1.
     pub(super) fn batch(&self) -> [String; 2] {
         let wanted = json!({ "sale": 1, "has_decided": false, "quantity": 1, "key": null, "within_ms": 50_000 });
         let body = json!({ "goods_no": 1, "nonce": rand::random::<u64>(), "purchases": [wanted] }).to_string();
@@ -167,17 +167,11 @@ impl Sender {
     }
 }
 
-/// The purchases of an instance that wait for their batch.
-pub(super) async fn wait_for_waiting(instance: &Instance, count: u32) {
-    let series = format!("seckill_queue_depth{{strategy=\"{STRATEGY}\"}}");
-    wait_until(async || instance.metric(&series).await == Some(f64::from(count))).await;
-}
-
 // S52
 #[tokio::test]
-async fn a_sale_that_another_instance_restarts_is_sold_by_an_owner_that_remembers_an_empty_stock() {
+async fn an_owner_sells_what_another_instance_has_restarted() {
     let lab = Lab::new().await;
-    let (owner, other) = (named(&lab, "owner").await, named(&lab, "other").await);
+    let [owner, other] = owner_and_other(&lab).await;
     owner.put_on_sale(1, 1, STRATEGY).await.assert_ok();
     owner.buy(1, STRATEGY).await.assert_ok();
     owner.buy(1, STRATEGY).await.assert_problem(409, "sold-out");
@@ -194,10 +188,11 @@ async fn a_sale_that_another_instance_restarts_is_sold_by_an_owner_that_remember
 
 // S53
 #[tokio::test]
-async fn an_instance_that_knows_the_owner_needs_no_zookeeper_to_hand_over() {
+async fn an_instance_that_knows_the_owner_needs_no_zookeeper() {
     let lab = Lab::new().await;
     let detour = Detour::to_zookeeper(&lab).await;
-    let (owner, other) = (named(&lab, "owner").await, named(&detour.lab, "other").await);
+    let owner = named(&lab, "owner").await;
+    let other = named(&detour.lab, "other").await;
     owner.put_on_sale(1, 10, STRATEGY).await.assert_ok();
     owner.buy(1, STRATEGY).await.assert_ok();
     other.buy(1, STRATEGY).await.assert_ok();
@@ -223,7 +218,7 @@ async fn an_instance_that_is_dropped_takes_part_in_no_election() {
 
 // S46
 #[tokio::test]
-async fn a_buyer_waits_at_an_owner_elsewhere_until_the_deadline_for_the_lock_only() {
+async fn a_buyer_waits_at_the_owner_until_the_deadline_for_the_lock() {
     let lab = Lab::new().await;
     let owner = named(&lab, "owner").await;
     let times = ["--lock-wait", "2s", "--db-timeout", "50s", "--http-timeout", "60s"];
@@ -241,7 +236,7 @@ async fn a_buyer_waits_at_an_owner_elsewhere_until_the_deadline_for_the_lock_onl
 
 // S51
 #[tokio::test]
-async fn an_owner_takes_in_as_many_buyers_as_it_has_places_for() {
+async fn an_owner_takes_in_as_many_buyers_as_it_has_permits_for() {
     let lab = Lab::new().await;
     let owner = lab.start(&[&TIMES[..], &["--concurrency-max", "2"]].concat()).await;
     let other = named(&lab, "other").await;
@@ -251,14 +246,14 @@ async fn an_owner_takes_in_as_many_buyers_as_it_has_places_for() {
     let gate = Gate::close(&lab).await;
     let mut buyers = vec![other.spawn_buy(1, STRATEGY)];
     lab.wait_for_statement("active", "commit").await;
-    for place in 1..=5 {
+    for count in 1..=5 {
         buyers.push(other.spawn_buy(1, STRATEGY));
-        wait_for_waiting(&other, place).await;
+        other.wait_for_waiting(STRATEGY, count).await;
     }
     gate.open().await;
-    for (place, answer) in join_all(buyers).await.into_iter().map(Result::unwrap).enumerate() {
+    for (index, answer) in join_all(buyers).await.into_iter().map(Result::unwrap).enumerate() {
         answer.assert_ok();
-        assert_eq!(answer.body["remaining"], 8 - place, "in the order of arrival: {answer:?}");
+        assert_eq!(answer.body["remaining"], 8 - index, "in the order of arrival: {answer:?}");
     }
 }
 
@@ -266,12 +261,13 @@ async fn an_owner_takes_in_as_many_buyers_as_it_has_places_for() {
 /// in part, and another one comes on a connection that was idle.
 // S61
 #[tokio::test]
-async fn an_owner_that_stops_answers_the_batches_of_the_others_to_the_end() {
+async fn an_owner_that_stops_answers_the_last_batches() {
     let lab = Lab::new().await;
     let owner = named(&lab, "owner").await;
     owner.put_on_sale(1, 10, STRATEGY).await.assert_ok();
     owner.buy(1, STRATEGY).await.assert_ok();
-    let (mut idle, mut sending) = (Sender::connect(&lab).await, Sender::connect(&lab).await);
+    let mut idle = Sender::connect(&lab).await;
+    let mut sending = Sender::connect(&lab).await;
     for part in idle.batch() {
         idle.send(&part).await;
     }
@@ -289,7 +285,7 @@ async fn an_owner_that_stops_answers_the_batches_of_the_others_to_the_end() {
     for sender in [idle, sending] {
         let answer = sender.read_to_end().await;
         assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with(END), "{answer}");
-        assert!(answer.contains(&line(0, &json!("elsewhere"))), "{answer}");
+        assert!(answer.contains(&reply(0, &json!("elsewhere"))), "{answer}");
         // So the sender sends its next batch on another connection.
         assert!(answer.contains("\r\nconnection: close\r\n"), "{answer}");
     }
@@ -301,54 +297,54 @@ async fn an_owner_that_stops_answers_the_batches_of_the_others_to_the_end() {
 /// instance owns the range.
 // S50
 #[tokio::test]
-async fn the_answer_of_an_owner_counts_although_the_next_term_has_begun() {
+async fn the_answer_of_an_owner_counts_after_its_term() {
     let lab = Lab::new().await;
     let instance = named(&lab, "instance").await;
-    let mut owner = Owner::elect(&lab).await;
+    let mut owner = TestOwner::elect(&lab).await;
     for goods_no in [1, 17] {
         instance.put_on_sale(goods_no, 10, STRATEGY).await.assert_ok();
     }
     let buyer = instance.spawn_buy(1, STRATEGY);
-    let (_, answer) = owner.batch().await;
+    let (_, replies) = owner.batch().await;
     owner.term.release().await.unwrap();
     instance.buy(17, STRATEGY).await.assert_ok();
-    answer.sold_out(0);
+    replies.sold_out(0);
     buyer.await.unwrap().assert_problem(409, "sold-out");
 }
 
 // S55
 #[tokio::test]
-async fn a_purchase_whose_owner_fails_is_of_unknown_outcome_and_is_handed_over_once() {
+async fn a_purchase_whose_owner_fails_is_handed_over_only_once() {
     let lab = Lab::new().await;
     let instance = named(&lab, "instance").await;
-    let mut owner = Owner::elect(&lab).await;
+    let mut owner = TestOwner::elect(&lab).await;
     instance.put_on_sale(1, 10, STRATEGY).await.assert_ok();
     let buyer = instance.spawn_buy(1, STRATEGY);
-    let (batch, answer) = owner.batch().await;
+    let (batch, replies) = owner.batch().await;
     assert_eq!(batch["purchases"].as_array().unwrap().len(), 1);
-    drop(answer);
+    drop(replies);
     buyer.await.unwrap().assert_problem(503, "outcome-unknown");
     // The instance goes on, and the next batch is of the next buyer only.
     let next = instance.spawn_buy(1, STRATEGY);
-    let (batch, answer) = owner.batch().await;
+    let (batch, replies) = owner.batch().await;
     assert_eq!(batch["purchases"].as_array().unwrap().len(), 1);
-    answer.sold_out(0);
+    replies.sold_out(0);
     next.await.unwrap().assert_problem(409, "sold-out");
     assert_eq!(lab.orders().await, 0);
 }
 
 // S50
 #[tokio::test]
-async fn an_owner_that_never_answers_keeps_an_instance_for_the_deadline_of_its_buyers_only() {
+async fn a_silent_owner_keeps_an_instance_until_the_deadline_only() {
     let lab = Lab::new().await;
     let instance = lab.start(&["--lock-wait", "4s", "--db-timeout", "4500ms", "--http-timeout", "5s"]).await;
-    let mut owner = Owner::elect(&lab).await;
+    let mut owner = TestOwner::elect(&lab).await;
     instance.put_on_sale(1, 10, STRATEGY).await.assert_ok();
     let buyer = instance.spawn_buy(1, STRATEGY);
     let (_, _never) = owner.batch().await;
     buyer.await.unwrap().assert_problem(503, "outcome-unknown");
     let next = instance.spawn_buy(1, STRATEGY);
-    let (_, answer) = owner.batch().await;
-    answer.sold_out(0);
+    let (_, replies) = owner.batch().await;
+    replies.sold_out(0);
     next.await.unwrap().assert_problem(409, "sold-out");
 }

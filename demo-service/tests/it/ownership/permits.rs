@@ -9,11 +9,11 @@ use tokio::net::TcpListener;
 use tokio::time::timeout;
 
 use super::STRATEGY;
-use super::peers::election;
+use super::instances::election;
 use crate::lab::Lab;
 
-/// Goal: an owner that does not answer takes no more than 16 connections of an instance for a range. Buyers beyond that keep their
-/// place in the queue, and nothing is written for them. Method: the test owns a range of 20 SKUs, accepts and never answers.
+/// Goal: an owner that does not answer takes no more than 16 connections of an instance for a range. Buyers beyond that stay in
+/// the queue, and nothing is written for them. Method: the test owns a range of 20 SKUs, accepts and never answers.
 // S59
 #[tokio::test(flavor = "multi_thread")]
 async fn the_batches_of_a_range_on_their_way_have_a_bound() {

@@ -102,13 +102,13 @@ impl Transaction {
                    select set_config('lock_timeout', $9::integer::text, true) from taken
                ), sold as materialized (
                    select line.* from keys_bounded, unnest($5::bigint[], $6::bigint[], $7::text[], $8::jsonb[])
-                       with ordinality as line (quantity, remaining, key, cart, place)
+                       with ordinality as line (quantity, remaining, key, cart, number)
                ), headers as (
-                   insert into orders (strategy, instance) select $3, $4 from sold order by place returning order_id
+                   insert into orders (strategy, instance) select $3, $4 from sold order by number returning order_id
                ), numbered as (
-                   select order_id, row_number() over (order by order_id) as place from headers
+                   select order_id, row_number() over (order by order_id) as number from headers
                ), written as materialized (
-                   select * from numbered join sold using (place)
+                   select * from numbered join sold using (number)
                ), lines as (
                    insert into order_lines (order_id, goods_no, sale, quantity, remaining, token, token_handover)
                    select order_id, $1, $2, quantity, remaining, $11, $12 from written
@@ -116,7 +116,7 @@ impl Transaction {
                    insert into idempotency_keys (key, cart, goods_no, sale, order_id)
                    select key, cart, $1, $2, order_id from written where key is not null order by key
                )
-               select order_id as "order_id!", pg_current_xact_id()::text as "transaction!" from written order by place"#,
+               select order_id as "order_id!", pg_current_xact_id()::text as "transaction!" from written order by number"#,
             batch.goods_no.get(),
             batch.sale,
             batch.strategy,

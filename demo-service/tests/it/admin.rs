@@ -9,8 +9,7 @@ use crate::lab::{Answer, Instance, Lab, TOKEN};
 
 #[tokio::test]
 async fn a_reset_starts_the_next_sale_and_keeps_the_orders() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (lab, instance) = Lab::with_instance(&[]).await;
     let sale = |sale: i64, stock: i64| {
         json!({
             "goods_no": 1, "sale": sale, "stock_initial": stock, "on_hand": stock,
@@ -30,8 +29,7 @@ async fn a_reset_starts_the_next_sale_and_keeps_the_orders() {
 
 #[tokio::test]
 async fn a_sale_has_the_strategy_of_its_reset_and_else_the_default() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--strategy", "pg-advisory"]).await;
+    let (_lab, instance) = Lab::with_instance(&["--strategy", "pg-advisory"]).await;
     for (goods_no, entry) in (1..).zip(STRATEGIES) {
         let answer = instance.put_on_sale(goods_no, 2, entry.name).await;
         answer.assert_ok();
@@ -47,8 +45,7 @@ async fn a_sale_has_the_strategy_of_its_reset_and_else_the_default() {
 
 #[tokio::test]
 async fn a_strategy_that_is_not_offered_cannot_guard_a_sale() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--offer", "zk-multi"]).await;
+    let (_lab, instance) = Lab::with_instance(&["--offer", "zk-multi"]).await;
     instance.put_on_sale(1, 2, "zk-multi").await.assert_ok();
     for unknown in ["hope", "pg-conditional"] {
         instance.put_on_sale(1, 9, unknown).await.assert_problem(404, "unknown-strategy");
@@ -58,8 +55,7 @@ async fn a_strategy_that_is_not_offered_cannot_guard_a_sale() {
 
 #[tokio::test]
 async fn a_reset_without_the_token_is_not_authorized() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (_lab, instance) = Lab::with_instance(&[]).await;
     let wrong = [
         None,
         Some("Bearer".to_owned()),
@@ -89,8 +85,7 @@ async fn without_a_token_there_is_no_administration() {
 
 #[tokio::test]
 async fn malformed_resets_are_refused() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (_lab, instance) = Lab::with_instance(&[]).await;
     let put = async |path: &str, body: &str, content_type: Option<&str>| {
         let mut request = instance.request(Method::PUT, path).bearer_auth(TOKEN).body(body.to_owned());
         if let Some(content_type) = content_type {
@@ -125,8 +120,7 @@ async fn malformed_resets_are_refused() {
 // S7
 #[tokio::test]
 async fn a_straggler_of_an_earlier_sale_cannot_touch_the_next_one() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--business-time", "400ms"]).await;
+    let (lab, instance) = Lab::with_instance(&["--business-time", "400ms"]).await;
     // The last statement before the business time: one looks before its transaction, the other one within it.
     let looked = ("idle", "select sale, stock_initial");
     let has_read = ("idle in transaction", "select sale, on_hand");

@@ -1,7 +1,6 @@
 //! Purchases that are decided in batches: nobody in a batch is concerned by the others.
 
 // S37
-
 use std::time::Duration;
 
 use demo_service::telemetry::clock::Moment;
@@ -62,8 +61,7 @@ async fn crowd_behind_a_commit(
 // C6, S38
 #[tokio::test]
 async fn buyers_who_come_during_a_commit_are_sold_by_the_next_one() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&PATIENT).await;
+    let (lab, instance) = Lab::with_instance(&PATIENT).await;
     Gate::before_commits(&lab, "orders", "insert").await;
     for (goods_no, strategy) in on_sale(&instance, 10).await {
         let gate = Gate::close(&lab).await;
@@ -86,8 +84,7 @@ async fn buyers_who_come_during_a_commit_are_sold_by_the_next_one() {
 
 #[tokio::test]
 async fn two_equal_keys_in_one_batch_are_one_sale() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&PATIENT).await;
+    let (lab, instance) = Lab::with_instance(&PATIENT).await;
     Gate::before_commits(&lab, "orders", "insert").await;
     for (goods_no, strategy) in on_sale(&instance, 10).await {
         let gate = Gate::close(&lab).await;
@@ -113,8 +110,7 @@ async fn two_equal_keys_in_one_batch_are_one_sale() {
 // S40
 #[tokio::test]
 async fn a_busy_key_concerns_nobody_else_in_its_batch() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&PATIENT).await;
+    let (lab, instance) = Lab::with_instance(&PATIENT).await;
     for (goods_no, strategy) in on_sale(&instance, 10).await {
         instance.put_on_sale(9, 10, "pg-conditional").await.assert_ok();
         let keys = ["a", "busy", "b"].map(|key| format!("{strategy}-{key}"));
@@ -131,9 +127,8 @@ async fn a_busy_key_concerns_nobody_else_in_its_batch() {
 }
 
 #[tokio::test]
-async fn a_buyer_who_hangs_up_before_the_batch_begins_buys_nothing() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&PATIENT).await;
+async fn a_buyer_who_hangs_up_before_the_batch_buys_nothing() {
+    let (lab, instance) = Lab::with_instance(&PATIENT).await;
     Gate::before_commits(&lab, "orders", "insert").await;
     for (goods_no, strategy) in on_sale(&instance, 10).await {
         let gate = Gate::close(&lab).await;
@@ -148,8 +143,7 @@ async fn a_buyer_who_hangs_up_before_the_batch_begins_buys_nothing() {
 
 #[tokio::test]
 async fn a_buyer_who_waited_too_long_is_refused_alone() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--lock-wait", "2s"]).await;
+    let (lab, instance) = Lab::with_instance(&["--lock-wait", "2s"]).await;
     for (goods_no, strategy) in on_sale(&instance, 10).await {
         let row = lab.lock_rows().await;
         let early = [(); 5].map(|()| instance.buy(goods_no, strategy));
@@ -164,8 +158,7 @@ async fn a_buyer_who_waited_too_long_is_refused_alone() {
 
 #[tokio::test]
 async fn a_batch_that_the_database_ends_is_refused_whole() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&PATIENT).await;
+    let (lab, instance) = Lab::with_instance(&PATIENT).await;
     for (goods_no, strategy) in on_sale(&instance, 10).await {
         let row = lab.lock_rows().await;
         let buyers: Vec<_> = (0..3).map(|_| instance.spawn_buy(goods_no, strategy)).collect();
@@ -183,8 +176,7 @@ async fn a_batch_that_the_database_ends_is_refused_whole() {
 
 #[tokio::test]
 async fn a_batch_that_was_overtaken_writes_nothing() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&PATIENT).await;
+    let (lab, instance) = Lab::with_instance(&PATIENT).await;
     for (goods_no, strategy) in [(1, "zk-merge"), (2, "zk-owner")] {
         instance.put_on_sale(goods_no, 10, strategy).await.assert_ok();
         let orders = lab.lock_orders().await;
@@ -203,8 +195,7 @@ async fn a_batch_that_was_overtaken_writes_nothing() {
 
 #[tokio::test]
 async fn a_crowd_around_a_busy_key_is_sold_by_few_transactions() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&PATIENT).await;
+    let (lab, instance) = Lab::with_instance(&PATIENT).await;
     Gate::before_commits(&lab, "orders", "insert").await;
     for (goods_no, strategy) in on_sale(&instance, 100).await {
         instance.put_on_sale(9, 10, "pg-conditional").await.assert_ok();
@@ -236,8 +227,7 @@ async fn a_crowd_around_a_busy_key_is_sold_by_few_transactions() {
 // S19
 #[tokio::test]
 async fn the_section_of_a_batch_ends_before_the_statement_that_fails() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&PATIENT).await;
+    let (lab, instance) = Lab::with_instance(&PATIENT).await;
     for (goods_no, strategy) in on_sale(&instance, 10).await {
         let orders = lab.lock_orders().await;
         let buyer = instance.spawn_buy(goods_no, strategy);
@@ -256,8 +246,7 @@ async fn the_section_of_a_batch_ends_before_the_statement_that_fails() {
 // S100
 #[tokio::test]
 async fn the_wait_of_a_worker_for_its_lock_is_counted_for_nobody() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&PATIENT).await;
+    let (lab, instance) = Lab::with_instance(&PATIENT).await;
     instance.put_on_sale(1, 10, "zk-merge").await.assert_ok();
     let held = lab.hold_locks("zk-merge", &[1]).await;
     let buyer = instance.spawn_buy(1, "zk-merge");
@@ -271,8 +260,7 @@ async fn the_wait_of_a_worker_for_its_lock_is_counted_for_nobody() {
 
 #[tokio::test]
 async fn a_batch_whose_sale_is_restarted_buys_of_the_next_sale() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&PATIENT).await;
+    let (lab, instance) = Lab::with_instance(&PATIENT).await;
     instance.put_on_sale(1, 10, "zk-merge").await.assert_ok();
     let orders = lab.lock_orders().await;
     let buyer = instance.spawn_buy(1, "zk-merge");
@@ -287,8 +275,7 @@ async fn a_batch_whose_sale_is_restarted_buys_of_the_next_sale() {
 
 #[tokio::test]
 async fn a_buyer_of_the_next_sale_waits_for_a_batch_of_that_sale() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[&PATIENT[..], &["--business-time", "1ms"]].concat()).await;
+    let (lab, instance) = Lab::with_instance(&[&PATIENT[..], &["--business-time", "1ms"]].concat()).await;
     instance.put_on_sale(1, 10, "zk-merge").await.assert_ok();
     let held = lab.hold_locks("zk-merge", &[1]).await;
     let early = instance.spawn_buy(1, "zk-merge");
@@ -306,8 +293,8 @@ async fn a_buyer_of_the_next_sale_waits_for_a_batch_of_that_sale() {
 /// of a batch waits until the deadline of its first buyer.
 #[tokio::test]
 async fn a_buyer_whose_deadline_precedes_the_commit_buys_nothing() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--lock-wait", "4s", "--db-timeout", "6s", "--http-timeout", "20s"]).await;
+    let (lab, instance) =
+        Lab::with_instance(&["--lock-wait", "4s", "--db-timeout", "6s", "--http-timeout", "20s"]).await;
     Gate::before_commits(&lab, "orders", "insert").await;
     instance.put_on_sale(1, 10, "zk-merge").await.assert_ok();
     let gate = Gate::close(&lab).await;
@@ -333,8 +320,7 @@ async fn a_buyer_whose_deadline_precedes_the_commit_buys_nothing() {
 // S80
 #[tokio::test]
 async fn a_shutdown_refuses_the_parts_of_a_divided_batch_that_wait() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&PATIENT).await;
+    let (lab, instance) = Lab::with_instance(&PATIENT).await;
     instance.put_on_sale(1, 10, "zk-merge").await.assert_ok();
     instance.put_on_sale(9, 10, "pg-conditional").await.assert_ok();
     let busy = lab.lock_key("busy").await;

@@ -9,8 +9,7 @@ use crate::lab::{Lab, wait_until};
 
 #[tokio::test]
 async fn every_strategy_takes_one_unit_and_writes_its_order() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--instance", "till-1"]).await;
+    let (lab, instance) = Lab::with_instance(&["--instance", "till-1"]).await;
     for (goods_no, entry) in (1..).zip(STRATEGIES) {
         instance.put_on_sale(goods_no, 3, entry.name).await.assert_ok();
         let answer = instance.buy(goods_no, entry.name).await;
@@ -36,8 +35,7 @@ async fn every_strategy_takes_one_unit_and_writes_its_order() {
 
 #[tokio::test]
 async fn fencing_tokens_grow_from_one_purchase_to_the_next() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--zk-sessions", "3"]).await;
+    let (_lab, instance) = Lab::with_instance(&["--zk-sessions", "3"]).await;
     for (goods_no, strategy) in (1..).zip(["zk-naive", "zk-mutex"]) {
         instance.put_on_sale(goods_no, 10, strategy).await.assert_ok();
         let mut last = 0;
@@ -53,8 +51,7 @@ async fn fencing_tokens_grow_from_one_purchase_to_the_next() {
 /// life of a session count, too.
 #[tokio::test]
 async fn a_lone_buyer_pays_two_requests_and_none_if_the_lock_lingers() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--zk-sessions", "4"]).await;
+    let (_lab, instance) = Lab::with_instance(&["--zk-sessions", "4"]).await;
     let requests = async || instance.metric("zookeeper_requests_total").await.unwrap();
     for (goods_no, (strategy, each)) in (1..).zip([("zk-mutex", 2.0), ("zk-cohort", 2.0), ("zk-cohort-linger", 0.0)]) {
         instance.put_on_sale(goods_no, 1_000_000, strategy).await.assert_ok();
@@ -71,8 +68,7 @@ async fn a_lone_buyer_pays_two_requests_and_none_if_the_lock_lingers() {
 
 #[tokio::test]
 async fn the_last_unit_is_sold_and_no_more_by_every_strategy() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (lab, instance) = Lab::with_instance(&[]).await;
     for (goods_no, entry) in (1..).zip(STRATEGIES) {
         instance.put_on_sale(goods_no, 1, entry.name).await.assert_ok();
         instance.buy(goods_no, entry.name).await.assert_ok();
@@ -101,8 +97,7 @@ async fn a_purchase_that_names_no_strategy_gets_that_of_the_sale() {
 
 #[tokio::test]
 async fn what_does_not_exist_is_not_found() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (lab, instance) = Lab::with_instance(&[]).await;
     for entry in STRATEGIES {
         instance.buy(7, entry.name).await.assert_problem(404, "unknown-goods");
     }
@@ -115,8 +110,7 @@ async fn what_does_not_exist_is_not_found() {
 
 #[tokio::test]
 async fn malformed_purchases_are_refused() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (lab, instance) = Lab::with_instance(&[]).await;
     instance.put_on_sale(1, 5, "").await.assert_ok();
     for path in [
         "/goods-stock/0",
@@ -135,8 +129,7 @@ async fn malformed_purchases_are_refused() {
 
 #[tokio::test]
 async fn only_get_buys() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (lab, instance) = Lab::with_instance(&[]).await;
     instance.put_on_sale(1, 5, "").await.assert_ok();
     for method in [Method::HEAD, Method::POST, Method::PUT, Method::DELETE] {
         let response = instance.request(method.clone(), "/goods-stock/1").send().await.unwrap();

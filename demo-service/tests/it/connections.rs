@@ -71,8 +71,7 @@ fn assert_ok(answer: &str) {
 // S65
 #[tokio::test]
 async fn an_idle_connection_is_kept_longer_than_a_slow_head() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (lab, instance) = Lab::with_instance(&[]).await;
     instance.put_on_sale(1, 5, "").await.assert_ok();
     let mut fresh = Client::connect(instance.address).await;
     let mut used = Client::connect(instance.address).await;
@@ -90,8 +89,7 @@ async fn an_idle_connection_is_kept_longer_than_a_slow_head() {
 // S64
 #[tokio::test]
 async fn silent_clients_shut_out_neither_buyers_nor_probes() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--connections-max", "16"]).await;
+    let (_lab, instance) = Lab::with_instance(&["--connections-max", "16"]).await;
     let shop = Shop::without_keep_alive(instance.address);
     shop.put_on_sale(1, 1_000, "").await.assert_ok();
     let mut crowd = silent(&instance, 200).await;
@@ -105,8 +103,7 @@ async fn silent_clients_shut_out_neither_buyers_nor_probes() {
 // S64
 #[tokio::test]
 async fn clients_that_only_probe_shut_out_no_buyer() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--connections-max", "16"]).await;
+    let (_lab, instance) = Lab::with_instance(&["--connections-max", "16"]).await;
     let shop = Shop::without_keep_alive(instance.address);
     shop.put_on_sale(1, 1_000, "").await.assert_ok();
     let mut probing = silent(&instance, 16).await;
@@ -124,8 +121,7 @@ async fn clients_that_only_probe_shut_out_no_buyer() {
 // S64
 #[tokio::test]
 async fn clients_with_half_a_body_shut_out_no_buyer() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--connections-max", "16"]).await;
+    let (_lab, instance) = Lab::with_instance(&["--connections-max", "16"]).await;
     let shop = Shop::without_keep_alive(instance.address);
     shop.put_on_sale(1, 1_000, "").await.assert_ok();
     let half = "POST /orders HTTP/1.1\r\nhost: lab\r\nidempotency-key: half\r\ncontent-length: 14\r\n\r\n";
@@ -169,8 +165,7 @@ async fn clients_that_ask_for_servers_shut_out_no_probe() {
 // S66
 #[tokio::test]
 async fn a_malformed_purchase_shuts_out_no_buyer() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--connections-max", "4"]).await;
+    let (_lab, instance) = Lab::with_instance(&["--connections-max", "4"]).await;
     let shop = Shop::without_keep_alive(instance.address);
     shop.put_on_sale(1, 5, "").await.assert_ok();
     let mut buyer = Client::connect(instance.address).await;
@@ -192,8 +187,7 @@ async fn a_malformed_purchase_shuts_out_no_buyer() {
 // S66
 #[tokio::test]
 async fn a_buyer_keeps_its_connection_while_others_come() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--connections-max", "4"]).await;
+    let (_lab, instance) = Lab::with_instance(&["--connections-max", "4"]).await;
     let shop = Shop::without_keep_alive(instance.address);
     shop.put_on_sale(1, 1_000, "").await.assert_ok();
     let mut earlier = Client::connect(instance.address).await;
@@ -222,8 +216,7 @@ async fn a_buyer_keeps_its_connection_while_others_come() {
 // S66
 #[tokio::test]
 async fn a_purchase_under_way_keeps_its_connection() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[&["--connections-max", "4"][..], &ENDLESS].concat()).await;
+    let (lab, instance) = Lab::with_instance(&[&["--connections-max", "4"][..], &ENDLESS].concat()).await;
     let shop = Shop::without_keep_alive(instance.address);
     shop.put_on_sale(1, 5, "zk-mutex").await.assert_ok();
     let held = lab.hold_locks("zk-mutex", &[1]).await;
@@ -241,8 +234,7 @@ async fn a_purchase_under_way_keeps_its_connection() {
 // S68
 #[tokio::test]
 async fn a_client_has_no_more_connections_than_it_may() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[&["--connections-per-client", "3"][..], &ENDLESS].concat()).await;
+    let (lab, instance) = Lab::with_instance(&[&["--connections-per-client", "3"][..], &ENDLESS].concat()).await;
     Shop::without_keep_alive(instance.address).put_on_sale(1, 5, "zk-mutex").await.assert_ok();
     let mut crowd = silent(&instance, 3).await;
     let mut buyers = Vec::new();
@@ -266,8 +258,7 @@ async fn a_client_has_no_more_connections_than_it_may() {
 // S69
 #[tokio::test]
 async fn a_client_that_ends_its_side_is_answered() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&ENDLESS).await;
+    let (lab, instance) = Lab::with_instance(&ENDLESS).await;
     instance.put_on_sale(1, 5, "zk-mutex").await.assert_ok();
     let answer = Client::connect(instance.address).await.ask_and_end(PROBE).await;
     assert!(answer.contains("HTTP/1.1 200") && answer.ends_with(r#"{"status":"alive"}"#), "{answer}");
@@ -303,8 +294,7 @@ async fn a_client_that_ends_its_side_is_answered() {
 // S70
 #[tokio::test]
 async fn a_body_that_ends_too_early_is_refused_at_once() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (_lab, instance) = Lab::with_instance(&[]).await;
     for (framing, body) in
         [("content-length: 14", ""), ("content-length: 14", r#"{"quan"#), ("transfer-encoding: chunked", "e\r\n{")]
     {
@@ -324,8 +314,7 @@ async fn a_body_that_ends_too_early_is_refused_at_once() {
 // S69
 #[tokio::test]
 async fn a_client_that_ends_its_side_and_leaves_waits_no_longer() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&ENDLESS).await;
+    let (lab, instance) = Lab::with_instance(&ENDLESS).await;
     instance.put_on_sale(1, 5, "zk-mutex").await.assert_ok();
     let held = lab.hold_locks("zk-mutex", &[1]).await;
     for request in [PURCHASE, "GET /goods-stock/1 HTTP/1.0\r\n\r\n"].repeat(10) {

@@ -33,8 +33,7 @@ fn sample(path: &str) -> String {
 // S83
 #[tokio::test]
 async fn every_documented_operation_is_there_and_no_other_method_is() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (lab, instance) = Lab::with_instance(&[]).await;
     let document = instance.get("/openapi.json").await.body;
     assert_eq!(document["openapi"], "3.1.0");
     let operations = operations(&document);
@@ -60,8 +59,7 @@ async fn every_documented_operation_is_there_and_no_other_method_is() {
 
 #[tokio::test]
 async fn a_request_for_the_head_of_a_purchase_buys_nothing() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (_lab, instance) = Lab::with_instance(&[]).await;
     instance.put_on_sale(1, 5, "").await.assert_ok();
     let response = instance.request(Method::HEAD, "/goods-stock/1").send().await.unwrap();
     assert_eq!((response.status().as_u16(), &response.headers()["allow"]), (405, &"GET".parse().unwrap()));
@@ -142,8 +140,7 @@ async fn administration_is_documented_where_there_is_some() {
 
 #[tokio::test]
 async fn the_page_of_the_document_needs_nothing_from_elsewhere() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (_lab, instance) = Lab::with_instance(&[]).await;
     // The client follows the redirect to the page.
     let page = instance.request(Method::GET, "/docs").send().await.unwrap();
     assert_eq!((page.status().as_u16(), page.url().path()), (200, "/docs/"));
@@ -169,8 +166,7 @@ async fn the_page_of_the_document_needs_nothing_from_elsewhere() {
 // S84
 #[tokio::test]
 async fn the_root_leads_a_browser_to_the_page_and_nobody_else() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (_lab, instance) = Lab::with_instance(&[]).await;
     let request = instance.request(Method::GET, "/").header("accept", "text/html,application/xml;q=0.9,*/*;q=0.8");
     let page = request.send().await.unwrap();
     assert_eq!((page.status().as_u16(), page.url().path()), (200, "/docs/"));
@@ -180,8 +176,7 @@ async fn the_root_leads_a_browser_to_the_page_and_nobody_else() {
 // S85
 #[tokio::test]
 async fn an_answer_and_its_problem_name_the_request() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (_lab, instance) = Lab::with_instance(&[]).await;
     let ask = async |id: &str| {
         Answer::of(instance.request(Method::GET, "/goods/7").header("x-request-id", id).send().await.unwrap()).await
     };
@@ -205,8 +200,7 @@ async fn an_answer_and_its_problem_name_the_request() {
 
 #[tokio::test]
 async fn whole_numbers_may_be_written_with_a_point() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (_lab, instance) = Lab::with_instance(&[]).await;
     let request = instance.request(Method::PUT, "/admin/goods/1").bearer_auth(TOKEN);
     let request = request.header("content-type", "application/json").body(r#"{"stock":5.0}"#);
     let answer = Answer::of(request.send().await.unwrap()).await;
@@ -219,8 +213,7 @@ async fn whole_numbers_may_be_written_with_a_point() {
 // S83
 #[tokio::test(flavor = "multi_thread")]
 async fn the_service_keeps_to_its_document_whatever_it_is_asked() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--zk-sessions", "2"]).await;
+    let (lab, instance) = Lab::with_instance(&["--zk-sessions", "2"]).await;
     let document = format!("http://{}/openapi.json", instance.address);
     for phases in ["examples,coverage,fuzzing", "stateful"] {
         // The first phases leave sales of any size behind.

@@ -13,8 +13,7 @@ const MOMENT: Duration = Duration::from_millis(300);
 
 #[tokio::test]
 async fn locks_of_the_database_are_waited_for_as_any_other_lock_is() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--lock-wait", "2s"]).await;
+    let (lab, instance) = Lab::with_instance(&["--lock-wait", "2s"]).await;
     instance.put_on_sale(1, 5, "pg-row-lock").await.assert_ok();
     instance.put_on_sale(2, 5, "pg-advisory").await.assert_ok();
     let rows = lab.lock_rows().await;
@@ -35,8 +34,7 @@ async fn locks_of_the_database_are_waited_for_as_any_other_lock_is() {
 /// it was read sees the same.
 #[tokio::test]
 async fn an_overtaken_purchase_is_given_up_after_the_last_attempt() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--attempts-max", "3"]).await;
+    let (lab, instance) = Lab::with_instance(&["--attempts-max", "3"]).await;
     instance.put_on_sale(1, 5, "pg-optimistic").await.assert_ok();
     lab.connect().await.execute("create rule overtaken as on update to goods do instead nothing").await.unwrap();
     instance.buy(1, "pg-optimistic").await.assert_problem(503, "overtaken");
@@ -71,8 +69,8 @@ async fn the_wait_for_a_lock_counts_against_the_time_for_the_database() {
 // S27
 #[tokio::test]
 async fn a_lock_that_others_hold_is_waited_for_so_long_and_no_longer() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--lock-wait", "1500ms", "--db-timeout", "30s", "--http-timeout", "40s"]).await;
+    let (lab, instance) =
+        Lab::with_instance(&["--lock-wait", "1500ms", "--db-timeout", "30s", "--http-timeout", "40s"]).await;
     let strategies = ["local-mutex", "zk-naive", "zk-mutex"];
     for (goods_no, strategy) in (1..).zip(strategies) {
         instance.put_on_sale(goods_no, 5, strategy).await.assert_ok();
@@ -94,8 +92,7 @@ async fn a_lock_that_others_hold_is_waited_for_so_long_and_no_longer() {
 
 #[tokio::test]
 async fn a_row_that_others_lock_is_waited_for_so_long_and_no_longer() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--lock-wait", "1s", "--db-timeout", "2s"]).await;
+    let (lab, instance) = Lab::with_instance(&["--lock-wait", "1s", "--db-timeout", "2s"]).await;
     instance.put_on_sale(1, 5, "unguarded").await.assert_ok();
     let row = lab.lock_rows().await;
     instance.buy(1, "unguarded").await.assert_problem(503, "database-unavailable");

@@ -172,8 +172,7 @@ async fn another_chroot_is_another_ensemble() {
 // S11
 #[tokio::test]
 async fn an_instance_of_a_replaced_ensemble_sells_nothing() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (lab, instance) = Lab::with_instance(&[]).await;
     instance.put_on_sale(1, 10, "zk-mutex").await.assert_ok();
     instance.buy(1, "zk-mutex").await.assert_ok();
     let mut connection = lab.connect().await;

@@ -84,8 +84,7 @@ async fn purchases_that_come_together_claim_a_sale_once() {
 // S3
 #[tokio::test]
 async fn a_control_cannot_claim_a_sale() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--strategy", "unguarded"]).await;
+    let (lab, instance) = Lab::with_instance(&["--strategy", "unguarded"]).await;
     lab.put_on_sale_unguarded(1, 5).await;
     for control in controls().chain([""]) {
         instance.buy(1, control).await.assert_problem(422, "guard-mismatch");
@@ -108,8 +107,7 @@ async fn a_control_cannot_claim_a_sale() {
 // S2
 #[tokio::test]
 async fn a_strategy_of_another_family_neither_locks_nor_writes() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (lab, instance) = Lab::with_instance(&[]).await;
     let zookeeper = Client::connect(&lab.zookeeper).await.unwrap();
     // `xmin` is the transaction that wrote the row.
     let row = async |goods_no: i64| -> (String, i64, i64, i64) {
@@ -217,8 +215,7 @@ async fn every_instance_notices_a_restart_under_another_strategy() {
 // S4
 #[tokio::test]
 async fn a_cart_over_two_families_is_refused() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (lab, instance) = Lab::with_instance(&[]).await;
     instance.put_on_sale(1, 5, "zk-multi").await.assert_ok();
     instance.put_on_sale(2, 5, "pg-conditional").await.assert_ok();
     for strategy in ["", "zk-multi", "pg-conditional", "pg-advisory"] {
@@ -276,8 +273,7 @@ async fn a_cart_without_a_strategy_gets_one_that_sells_carts() {
 // S13
 #[tokio::test]
 async fn remaining_units_go_on_as_the_next_sale_with_a_new_fence() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (lab, instance) = Lab::with_instance(&[]).await;
     for (goods_no, strategy) in (1..).zip(["zk-mutex-fenced", "zk-handoff-fenced", "zk-cohort-fenced"]) {
         instance.put_on_sale(goods_no, 10, strategy).await.assert_ok();
         instance.order(goods_no, 3, strategy, strategy).await.assert_created();
@@ -301,8 +297,7 @@ async fn remaining_units_go_on_as_the_next_sale_with_a_new_fence() {
 
 #[tokio::test]
 async fn the_units_that_remain_may_go_on_under_another_guard() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--strategy", "pg-optimistic"]).await;
+    let (_lab, instance) = Lab::with_instance(&["--strategy", "pg-optimistic"]).await;
     instance.put_on_sale(1, 10, "zk-naive").await.assert_ok();
     instance.order(1, 4, "zk-naive", "key").await.assert_created();
     let next = instance.put_sale(1, &json!({ "stock": "remaining" })).await;
@@ -313,8 +308,7 @@ async fn the_units_that_remain_may_go_on_under_another_guard() {
 
 #[tokio::test]
 async fn nothing_remains_of_a_sku_that_there_is_not() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (lab, instance) = Lab::with_instance(&[]).await;
     instance.put_sale(1, &json!({ "stock": "remaining" })).await.assert_problem(404, "unknown-goods");
     instance.get("/goods/1").await.assert_problem(404, "unknown-goods");
     let sql = "select (select count(*) from goods) + (select count(*) from sales)";

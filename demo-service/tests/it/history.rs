@@ -86,8 +86,7 @@ async fn buy_while_another_commits(lab: &Lab, instance: &Instance, goods_no: i64
 // S19
 #[tokio::test]
 async fn a_section_is_within_its_hold_and_the_wait_for_it_before() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--permits", "1"]).await;
+    let (lab, instance) = Lab::with_instance(&["--permits", "1"]).await;
     Gate::before_commits(&lab, "orders", "insert").await;
     for (goods_no, entry) in (1..).zip(STRATEGIES) {
         let (both_wait, sections) = buy_while_another_commits(&lab, &instance, goods_no, entry).await;
@@ -116,8 +115,7 @@ async fn a_section_is_within_its_hold_and_the_wait_for_it_before() {
 // S19
 #[tokio::test]
 async fn a_cart_asks_before_the_first_lock_and_enters_after_the_last() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (lab, instance) = Lab::with_instance(&[]).await;
     for (first, strategy) in (1..).step_by(2).zip(["zk-multi", "pg-row-lock", "pg-conditional"]) {
         let second = first + 1;
         for goods_no in [first, second] {
@@ -147,8 +145,7 @@ async fn a_cart_asks_before_the_first_lock_and_enters_after_the_last() {
 /// Goal: an auditor can tell whether the history has the section of every order. Method: a buyer of each strategy.
 #[tokio::test]
 async fn a_section_names_the_order_that_it_wrote() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--permits", "1"]).await;
+    let (_lab, instance) = Lab::with_instance(&["--permits", "1"]).await;
     for (goods_no, entry) in (1..).zip(STRATEGIES).filter(|(_, entry)| has_sections(entry)) {
         instance.put_on_sale(goods_no, 5, entry.name).await.assert_ok();
         let bought = instance.buy(goods_no, entry.name).await;

@@ -23,8 +23,7 @@ const LOAD: [&str; 4] = ["--zk-sessions", "4", "--db-connections", "12"];
 
 #[tokio::test]
 async fn the_same_key_sells_once_by_every_strategy() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (lab, instance) = Lab::with_instance(&[]).await;
     for (goods_no, entry) in (1..).zip(STRATEGIES) {
         instance.put_on_sale(goods_no, 5, entry.name).await.assert_ok();
         let key = format!("sold-{goods_no}");
@@ -45,8 +44,7 @@ async fn the_same_key_sells_once_by_every_strategy() {
 
 #[tokio::test]
 async fn a_replay_is_counted_as_repeated() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (_lab, instance) = Lab::with_instance(&[]).await;
     instance.put_on_sale(1, 5, "pg-conditional").await.assert_ok();
     for _ in 0..3 {
         instance.order(1, 1, "pg-conditional", "key").await.assert_created();
@@ -57,8 +55,7 @@ async fn a_replay_is_counted_as_repeated() {
 
 #[tokio::test]
 async fn a_refusal_writes_neither_a_key_nor_an_order() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (lab, instance) = Lab::with_instance(&[]).await;
     let rows = async || (lab.keys().await, lab.orders().await);
     for (goods_no, entry) in (1..).zip(STRATEGIES) {
         instance.put_on_sale(goods_no, 0, entry.name).await.assert_ok();
@@ -78,8 +75,7 @@ async fn a_refusal_writes_neither_a_key_nor_an_order() {
 
 #[tokio::test]
 async fn the_key_of_a_refusal_buys_after_a_restock_by_every_strategy() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (lab, instance) = Lab::with_instance(&[]).await;
     for (goods_no, entry) in (1..).zip(STRATEGIES) {
         let key = format!("key-{goods_no}");
         instance.put_on_sale(goods_no, 1, entry.name).await.assert_ok();
@@ -139,8 +135,7 @@ async fn a_crowd_under_one_key_gets_the_last_unit_once() {
 /// second purchase waits for it.
 #[tokio::test]
 async fn a_key_whose_twin_took_the_last_unit_replays_the_order() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&PATIENT).await;
+    let (lab, instance) = Lab::with_instance(&PATIENT).await;
     Gate::before_commits(&lab, "orders", "insert").await;
     let strategies = ["zk-mutex", "zk-mutex-fenced", "pg-conditional", "pg-row-lock", "pg-optimistic", "pg-advisory"];
     for (goods_no, strategy) in (1..).zip(strategies) {
@@ -167,8 +162,7 @@ async fn a_key_whose_twin_took_the_last_unit_replays_the_order() {
 /// while the second one, of another SKU, waits for the key.
 #[tokio::test]
 async fn a_key_that_another_cart_takes_at_the_same_time_is_refused() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&PATIENT).await;
+    let (lab, instance) = Lab::with_instance(&PATIENT).await;
     Gate::before_commits(&lab, "orders", "insert").await;
     for goods_no in [1, 2] {
         instance.put_on_sale(goods_no, 5, "pg-conditional").await.assert_ok();
@@ -211,8 +205,7 @@ async fn another_instance_gives_the_answer_of_a_killed_one() {
 
 #[tokio::test]
 async fn a_key_that_was_used_for_another_cart_is_refused() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (lab, instance) = Lab::with_instance(&[]).await;
     for goods_no in [1, 2] {
         instance.put_on_sale(goods_no, 5, "zk-mutex").await.assert_ok();
     }
@@ -239,8 +232,7 @@ async fn a_key_that_was_used_for_another_cart_is_refused() {
 // S26
 #[tokio::test]
 async fn a_key_that_has_expired_is_deleted_and_buys_again() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&SHORT_LIVED_KEYS).await;
+    let (lab, instance) = Lab::with_instance(&SHORT_LIVED_KEYS).await;
     instance.put_on_sale(1, 5, "zk-mutex").await.assert_ok();
     let asked = Instant::now();
     let first = instance.order(1, 1, "zk-mutex", "key").await;
@@ -259,8 +251,7 @@ async fn a_key_that_has_expired_is_deleted_and_buys_again() {
 // S25
 #[tokio::test]
 async fn a_key_outlives_a_jump_of_the_database_s_clock() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (lab, instance) = Lab::with_instance(&[]).await;
     instance.put_on_sale(1, 5, "zk-mutex").await.assert_ok();
     let first = instance.order(1, 1, "zk-mutex", "key").await;
     first.assert_created();
@@ -286,8 +277,7 @@ async fn a_key_outlives_a_jump_of_the_database_s_clock() {
 // S26
 #[tokio::test]
 async fn keys_that_have_expired_are_deleted_however_many_they_are() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&SHORT_LIVED_KEYS).await;
+    let (lab, instance) = Lab::with_instance(&SHORT_LIVED_KEYS).await;
     instance.put_on_sale(1, 5, "zk-mutex").await.assert_ok();
     // More than one statement deletes.
     let sql = "with header as (
@@ -305,8 +295,8 @@ async fn keys_that_have_expired_are_deleted_however_many_they_are() {
 // S31
 #[tokio::test]
 async fn one_statement_waits_for_all_of_its_locks_within_one_deadline() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--lock-wait", "2s", "--db-timeout", "2500ms", "--http-timeout", "20s"]).await;
+    let (lab, instance) =
+        Lab::with_instance(&["--lock-wait", "2s", "--db-timeout", "2500ms", "--http-timeout", "20s"]).await;
     for goods_no in [1, 2] {
         instance.put_on_sale(goods_no, 5, "pg-function").await.assert_ok();
     }
@@ -341,8 +331,7 @@ async fn one_statement_waits_for_all_of_its_locks_within_one_deadline() {
 // S23
 #[tokio::test]
 async fn a_number_that_has_an_order_is_no_repeated_key() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (lab, instance) = Lab::with_instance(&[]).await;
     for (goods_no, entry) in (1..).zip(STRATEGIES) {
         instance.put_on_sale(goods_no, 5, entry.name).await.assert_ok();
         instance.order(goods_no, 1, entry.name, entry.name).await.assert_created();

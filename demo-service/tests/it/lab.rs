@@ -50,6 +50,13 @@ impl Lab {
         Self { _database: Some(database), _chroot: Some(chroot), ..lab }
     }
 
+    /// Makes a lab with an instance.
+    pub(crate) async fn with_instance(arguments: &[&str]) -> (Self, Instance) {
+        let lab = Self::new().await;
+        let instance = lab.start(arguments).await;
+        (lab, instance)
+    }
+
     /// Makes a lab on a Postgres server of the test's own.
     pub(crate) async fn on_postgres(database_url: String) -> Self {
         let chroot = TestChroot::create().await.unwrap();

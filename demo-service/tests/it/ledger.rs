@@ -36,8 +36,7 @@ fn on(sale: i64, stock_initial: i64) -> Sale {
 
 #[tokio::test]
 async fn the_ledger_has_what_a_sale_began_with_and_what_was_left() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (lab, instance) = Lab::with_instance(&[]).await;
     instance.put_on_sale(1, 3, "").await.assert_ok();
     assert_eq!(ledger(&lab, 1).await, [on(1, 3)]);
     instance.buy(1, "zk-mutex").await.assert_ok();
@@ -118,8 +117,7 @@ async fn sell_and_end(lab: &Lab, instance: &Instance, goods_no: i64, strategy: &
 
 #[tokio::test]
 async fn a_sale_that_was_started_by_hand_is_noted_when_it_ends() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (lab, instance) = Lab::with_instance(&[]).await;
     instance.put_on_sale(1, 5, "pg-conditional").await.assert_ok();
     let by_hand = "update goods set sale = 9, stock_initial = 6, on_hand = 6 where goods_no = 1";
     lab.connect().await.execute(by_hand).await.unwrap();

@@ -22,8 +22,7 @@ const HALF_A_REQUEST: &str = "POST /goods/1/orders HTTP/1.1\r\nhost: lab\r\nidem
 // S76
 #[tokio::test]
 async fn above_the_limit_requests_are_shed_and_probes_still_answered() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[&["--concurrency-max", "1"][..], &PATIENT].concat()).await;
+    let (lab, instance) = Lab::with_instance(&[&["--concurrency-max", "1"][..], &PATIENT].concat()).await;
     instance.put_on_sale(1, 5, "pg-conditional").await.assert_ok();
     let row = lab.lock_rows().await;
     let slow = instance.spawn_buy(1, "pg-conditional");
@@ -47,8 +46,7 @@ async fn above_the_limit_requests_are_shed_and_probes_still_answered() {
 // S33
 #[tokio::test]
 async fn a_buyer_who_leaves_does_not_stop_the_purchase() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--concurrency-max", "1"]).await;
+    let (lab, instance) = Lab::with_instance(&["--concurrency-max", "1"]).await;
     instance.put_on_sale(1, 5, "zk-mutex").await.assert_ok();
     let row = lab.lock_rows().await;
     let buyer = instance.spawn_buy(1, "zk-mutex");
@@ -66,8 +64,7 @@ async fn a_buyer_who_leaves_does_not_stop_the_purchase() {
 // S34
 #[tokio::test]
 async fn a_buyer_who_leaves_while_waiting_leaves_the_queue() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&PATIENT).await;
+    let (lab, instance) = Lab::with_instance(&PATIENT).await;
     for (goods_no, strategy) in (1..).zip(["zk-mutex", "zk-handoff", "zk-cohort", "zk-multi"]) {
         instance.put_on_sale(goods_no, 5, strategy).await.assert_ok();
         let held = lab.hold_locks(strategy, &[goods_no]).await;
@@ -87,8 +84,7 @@ async fn a_buyer_who_leaves_while_waiting_leaves_the_queue() {
 // S34, S92
 #[tokio::test]
 async fn a_buyer_who_leaves_the_wait_for_the_database_frees_it() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[&ENDLESS[..], &["--db-connections", "3"]].concat()).await;
+    let (lab, instance) = Lab::with_instance(&[&ENDLESS[..], &["--db-connections", "3"]].concat()).await;
     // A waiting buyer leaves a connection free.
     let waits = [
         ("pg-row-lock", None, 2),
@@ -139,8 +135,7 @@ const KEY: &str = "with header as (insert into orders (strategy, instance) value
 // S79
 #[tokio::test]
 async fn an_overloaded_instance_refuses_at_once_and_recovers_at_once() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[&ENDLESS[..], &["--concurrency-max", "8"]].concat()).await;
+    let (lab, instance) = Lab::with_instance(&[&ENDLESS[..], &["--concurrency-max", "8"]].concat()).await;
     instance.put_on_sale(1, 5, "zk-mutex").await.assert_ok();
     let held = lab.hold_locks("zk-mutex", &[1]).await;
     let queued: Vec<_> = (0..8).map(|_| instance.spawn_buy(1, "zk-mutex")).collect();
@@ -172,8 +167,7 @@ async fn a_client_that_does_not_finish_its_request_is_cut_off() {
 // S72
 #[tokio::test]
 async fn a_client_that_does_not_finish_its_body_is_cut_off() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--http-timeout", "10m"]).await;
+    let (_lab, instance) = Lab::with_instance(&["--http-timeout", "10m"]).await;
     let answer = raw_answer(instance.address, HALF_A_REQUEST.as_bytes()).await;
     assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("body-timeout"), "{answer}");
 }
@@ -181,8 +175,7 @@ async fn a_client_that_does_not_finish_its_body_is_cut_off() {
 // S85
 #[tokio::test]
 async fn a_head_that_never_ends_is_refused_and_not_collected() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (_lab, instance) = Lab::with_instance(&[]).await;
     let mut head = b"GET /healthz HTTP/1.1\r\nhost: lab\r\nx-filler: ".to_vec();
     head.resize(16 * 1024, b'x');
     let answer = raw_answer(instance.address, &head).await;
@@ -214,8 +207,7 @@ fn half_a_reset(authorization: &str) -> String {
 // S77
 #[tokio::test]
 async fn a_request_without_the_token_is_refused_before_its_body() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (_lab, instance) = Lab::with_instance(&[]).await;
     for authorization in ["Bearer wrong".to_owned(), format!("Basic {TOKEN}"), TOKEN.to_owned()] {
         let (_client, answer) = send(instance.address, &half_a_reset(&authorization)).await;
         assert!(answer.starts_with("HTTP/1.1 401") && answer.contains("unauthorized"), "{answer}");
@@ -230,8 +222,7 @@ async fn a_request_without_the_token_is_refused_before_its_body() {
 // S76
 #[tokio::test]
 async fn administrators_have_permits_of_their_own() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--concurrency-max", "1"]).await;
+    let (_lab, instance) = Lab::with_instance(&["--concurrency-max", "1"]).await;
     instance.put_on_sale(1, 5, "pg-conditional").await.assert_ok();
     let half = half_a_reset(&format!("Bearer {TOKEN}"));
     let mut administrators = Vec::new();

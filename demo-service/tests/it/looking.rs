@@ -9,8 +9,7 @@ use crate::lab::{Answer, Lab, wait_until};
 
 #[tokio::test]
 async fn stock_is_shown_as_it_stands() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (_lab, instance) = Lab::with_instance(&[]).await;
     instance.put_on_sale(1, 100, "pg-conditional").await.assert_ok();
     instance.buy(1, "pg-conditional").await.assert_ok();
     let answer = instance.get("/goods/1").await;
@@ -26,8 +25,7 @@ async fn stock_is_shown_as_it_stands() {
 // S18
 #[tokio::test]
 async fn a_crowd_that_looks_at_once_takes_one_connection() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (lab, instance) = Lab::with_instance(&[]).await;
     instance.put_on_sale(1, 100, "").await.assert_ok();
     instance.get("/goods/1").await.assert_ok();
     let mut connection = lab.connect().await;
@@ -48,8 +46,7 @@ async fn a_crowd_that_looks_at_once_takes_one_connection() {
 
 #[tokio::test]
 async fn whoever_looks_under_the_read_lock_waits_for_whoever_sells() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (lab, instance) = Lab::with_instance(&[]).await;
     // Only one that must not get the lock is impatient: on a busy machine a lock that is free may take longer.
     let impatient = lab.start(&["--lock-wait", "500ms"]).await;
     instance.put_on_sale(1, 100, "zk-rwlock").await.assert_ok();
@@ -71,16 +68,14 @@ async fn whoever_looks_under_the_read_lock_waits_for_whoever_sells() {
 
 #[tokio::test]
 async fn unknown_and_malformed_goods_are_refused() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (_lab, instance) = Lab::with_instance(&[]).await;
     instance.get("/goods/7").await.assert_problem(404, "unknown-goods");
     instance.get("/goods/seven").await.assert_problem(422, "invalid-input");
 }
 
 #[tokio::test]
 async fn the_framework_refuses_with_problems_too() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (_lab, instance) = Lab::with_instance(&[]).await;
     for path in ["/", "/goods", "/goods/1/order", "/admin"] {
         instance.get(path).await.assert_refusal(404, "about:blank");
     }
@@ -93,8 +88,7 @@ async fn the_framework_refuses_with_problems_too() {
 
 #[tokio::test]
 async fn the_probes_say_alive_and_ready() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (_lab, instance) = Lab::with_instance(&[]).await;
     for (path, status) in [("/healthz", "alive"), ("/readyz", "ready")] {
         let answer = instance.get(path).await;
         answer.assert_ok();

@@ -17,8 +17,7 @@ use crate::lab::{Answer, Lab, Shop, wait_until};
 
 #[tokio::test]
 async fn deductions_are_counted_by_strategy_and_outcome() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (_lab, instance) = Lab::with_instance(&[]).await;
     for name in registry::names() {
         assert_eq!(instance.outcomes(name, "sold").await, Some(0.0), "every series is there from the start");
     }
@@ -41,8 +40,7 @@ async fn deductions_are_counted_by_strategy_and_outcome() {
 
 #[tokio::test]
 async fn only_strategies_that_use_zookeeper_have_traffic_with_it() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--zk-sessions", "3"]).await;
+    let (_lab, instance) = Lab::with_instance(&["--zk-sessions", "3"]).await;
     let strategies = ["unguarded", "local-mutex", "pg-conditional", "zk-mutex"];
     for (goods_no, strategy) in (1..).zip(strategies) {
         instance.put_on_sale(goods_no, 100, strategy).await.assert_ok();
@@ -70,8 +68,7 @@ async fn only_strategies_that_use_zookeeper_have_traffic_with_it() {
 /// Goal: an instance to which nothing has happened has one series for each label value.
 #[tokio::test]
 async fn every_series_is_there_from_the_start() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (_lab, instance) = Lab::with_instance(&[]).await;
     let text = instance.request(Method::GET, "/metrics").send().await.unwrap().text().await.unwrap();
     let strategies = registry::names().count();
     // Every kind of failure that a purchase can end with, and its other two ends: sold, and repeated.
@@ -115,8 +112,7 @@ async fn every_series_is_there_from_the_start() {
 
 #[tokio::test]
 async fn the_processor_time_of_the_process_grows_by_parts_of_a_second() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (_lab, instance) = Lab::with_instance(&[]).await;
     let mut last = 0.0;
     let mut readings = 0;
     // The reading of it costs some.
@@ -132,8 +128,7 @@ async fn the_processor_time_of_the_process_grows_by_parts_of_a_second() {
 
 #[tokio::test]
 async fn levels_are_those_of_now() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--history", "1"]).await;
+    let (_lab, instance) = Lab::with_instance(&["--history", "1"]).await;
     instance.put_on_sale(1, 5, "zk-mutex").await.assert_ok();
     for _ in 0..3 {
         instance.buy(1, "zk-mutex").await.assert_ok();
@@ -148,8 +143,7 @@ async fn levels_are_those_of_now() {
 // S74
 #[tokio::test(flavor = "multi_thread")]
 async fn metrics_are_rendered_for_many_at_once() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (_lab, instance) = Lab::with_instance(&[]).await;
     instance.put_on_sale(1, 1_000, "pg-conditional").await.assert_ok();
     let mut texts = BTreeSet::new();
     let mut served = 0;
@@ -193,8 +187,7 @@ async fn metrics_are_rendered_for_many_at_once() {
 // S75
 #[tokio::test]
 async fn half_a_body_keeps_no_metrics_from_others() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (_lab, instance) = Lab::with_instance(&[]).await;
     let half = b"GET /metrics HTTP/1.1\r\nhost: lab\r\ncontent-length: 14\r\n\r\n";
     let mut crowd = Vec::new();
     for number in 1..=20 {
@@ -214,8 +207,7 @@ fn promtool() -> PathBuf {
 // S102
 #[tokio::test]
 async fn the_process_is_described_in_the_standard_names() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (_lab, instance) = Lab::with_instance(&[]).await;
     let value = async |name: &str| instance.metric(&format!("process_{name}")).await;
     for name in
         ["open_fds", "max_fds", "resident_memory_bytes", "virtual_memory_bytes", "start_time_seconds", "threads"]
@@ -231,8 +223,7 @@ async fn the_process_is_described_in_the_standard_names() {
 // S102
 #[tokio::test]
 async fn the_text_is_what_prometheus_reads() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (_lab, instance) = Lab::with_instance(&[]).await;
     instance.put_on_sale(1, 5, "zk-mutex").await.assert_ok();
     instance.buy(1, "zk-mutex").await.assert_ok();
     let response = instance.request(Method::GET, "/metrics").send().await.unwrap();

@@ -9,8 +9,7 @@ use crate::lab::{Answer, Lab, PATIENT, cart};
 
 #[tokio::test]
 async fn every_strategy_writes_an_order_that_can_be_looked_at() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--instance", "till-1"]).await;
+    let (_lab, instance) = Lab::with_instance(&["--instance", "till-1"]).await;
     for (goods_no, entry) in (1..).zip(STRATEGIES) {
         instance.put_on_sale(goods_no, 10, entry.name).await.assert_ok();
         let answer = instance.order(goods_no, 3, entry.name, entry.name).await;
@@ -29,8 +28,7 @@ async fn every_strategy_writes_an_order_that_can_be_looked_at() {
 
 #[tokio::test]
 async fn malformed_orders_are_refused_and_use_no_key() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (lab, instance) = Lab::with_instance(&[]).await;
     instance.put_on_sale(1, 5, "").await.assert_ok();
     let one = json!({ "quantity": 1 });
     instance.post("/goods/1/orders", None, &one).await.assert_problem(400, "idempotency-key-missing");
@@ -60,8 +58,7 @@ async fn malformed_orders_are_refused_and_use_no_key() {
 // S15
 #[tokio::test]
 async fn every_strategy_sells_a_cart_whole_or_not_at_all() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (lab, instance) = Lab::with_instance(&[]).await;
     for (first, entry) in (1..).step_by(2).zip(STRATEGIES) {
         let second = first + 1;
         instance.put_on_sale(first, 3, entry.name).await.assert_ok();
@@ -122,8 +119,8 @@ async fn carts_that_cross_are_all_sold_in_the_canonical_order() {
 /// Method: two buyers, and each has the lock that the other wants. The test held both locks until the buyers queued.
 #[tokio::test]
 async fn carts_that_cross_in_the_given_order_sell_nothing_half() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--lock-order", "given", "--lock-wait", "2s", "--zk-sessions", "2"]).await;
+    let (lab, instance) =
+        Lab::with_instance(&["--lock-order", "given", "--lock-wait", "2s", "--zk-sessions", "2"]).await;
     for goods_no in [1, 2] {
         instance.put_on_sale(goods_no, 5, "zk-multi").await.assert_ok();
     }
@@ -147,8 +144,7 @@ async fn carts_that_cross_in_the_given_order_sell_nothing_half() {
 
 #[tokio::test]
 async fn an_order_that_does_not_exist_is_not_found() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (_lab, instance) = Lab::with_instance(&[]).await;
     instance.get("/orders/1").await.assert_problem(404, "unknown-order");
     for path in ["/orders/0", "/orders/x", "/orders/01"] {
         instance.get(path).await.assert_problem(422, "invalid-input");

@@ -81,8 +81,7 @@ async fn an_outage_of_postgres_is_logged_once_for_many_requests() {
 
 #[tokio::test]
 async fn a_postgres_that_cannot_be_written_to_is_named() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (lab, instance) = Lab::with_instance(&[]).await;
     // For sessions that begin from now on; the one for probes does with the first probe.
     let sql = "do $$ begin execute format('alter database %I set default_transaction_read_only = on',
                current_database()); end $$";

@@ -123,8 +123,7 @@ async fn a_pool_grows_when_postgres_has_room_again() {
 // S90
 #[tokio::test(flavor = "multi_thread")]
 async fn a_changed_table_fails_no_statement_twice() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--db-connections", "1"]).await;
+    let (lab, instance) = Lab::with_instance(&["--db-connections", "1"]).await;
     instance.put_on_sale(1, 50, "pg-row-lock").await.assert_ok();
     for (column, length) in [("guard", 200), ("guard", 201)] {
         instance.buy(1, "pg-row-lock").await.assert_ok();

@@ -28,8 +28,7 @@ async fn buy_from(shop: &Shop, address: [u8; 4]) -> Answer {
 
 #[tokio::test]
 async fn a_client_over_its_rate_is_refused_and_others_are_served() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--rate-per-client", "1"]).await;
+    let (lab, instance) = Lab::with_instance(&["--rate-per-client", "1"]).await;
     instance.put_on_sale(1, 1_000_000, "pg-conditional").await.assert_ok();
     let mut bought = 0;
     let body = json!({ "quantity": 1 });
@@ -60,8 +59,7 @@ async fn a_client_over_its_rate_is_refused_and_others_are_served() {
 
 #[tokio::test]
 async fn a_key_over_its_rate_is_refused_and_others_are_served() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--rate-per-key", "1"]).await;
+    let (lab, instance) = Lab::with_instance(&["--rate-per-key", "1"]).await;
     instance.put_on_sale(1, 5, "pg-conditional").await.assert_ok();
     wait_until(async || {
         let answer = instance.order(1, 1, "", "again").await;
@@ -83,8 +81,7 @@ async fn a_key_over_its_rate_is_refused_and_others_are_served() {
 /// only when it is received.
 #[tokio::test]
 async fn a_client_over_its_rate_is_refused_before_its_body() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--rate-per-client", "1"]).await;
+    let (_lab, instance) = Lab::with_instance(&["--rate-per-client", "1"]).await;
     let large = "x".repeat(5000);
     wait_until(async || {
         let request = instance.request(Method::POST, "/orders").body(large.clone());
@@ -100,8 +97,7 @@ async fn a_client_over_its_rate_is_refused_before_its_body() {
 
 #[tokio::test]
 async fn probes_and_looks_and_administrators_have_no_rate() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--rate-per-client", "1", "--rate-per-key", "1"]).await;
+    let (_lab, instance) = Lab::with_instance(&["--rate-per-client", "1", "--rate-per-key", "1"]).await;
     for _ in 0..10 {
         instance.put_on_sale(1, 5, "pg-conditional").await.assert_ok();
         for path in ["/healthz", "/readyz", "/strategies", "/goods/1"] {
@@ -113,8 +109,7 @@ async fn probes_and_looks_and_administrators_have_no_rate() {
 
 #[tokio::test]
 async fn without_the_options_nobody_is_refused() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (lab, instance) = Lab::with_instance(&[]).await;
     instance.put_on_sale(1, 100, "pg-conditional").await.assert_ok();
     for _ in 0..50 {
         instance.buy(1, "").await.assert_ok();

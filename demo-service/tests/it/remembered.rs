@@ -31,8 +31,7 @@ async fn a_buyer_of_a_sku_seen_sold_out_waits_for_no_lock() {
 
 #[tokio::test]
 async fn a_refused_large_quantity_keeps_no_smaller_one_from_buying() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--remember-sold-out"]).await;
+    let (_lab, instance) = Lab::with_instance(&["--remember-sold-out"]).await;
     instance.put_on_sale(1, 5, "zk-mutex").await.assert_ok();
     instance.order(1, 6, "zk-mutex", "six").await.assert_problem(409, "sold-out");
     instance.order(1, 5, "zk-mutex", "five").await.assert_created();
@@ -40,8 +39,7 @@ async fn a_refused_large_quantity_keeps_no_smaller_one_from_buying() {
 
 #[tokio::test]
 async fn without_the_option_every_refusal_waits_for_the_lock() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (_lab, instance) = Lab::with_instance(&[]).await;
     instance.put_on_sale(1, 0, "zk-mutex").await.assert_ok();
     for _ in 0..3 {
         instance.buy(1, "zk-mutex").await.assert_problem(409, "sold-out");

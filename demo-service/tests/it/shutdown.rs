@@ -64,8 +64,7 @@ async fn requests_in_flight_are_finished_and_the_sessions_closed() {
 
 #[tokio::test]
 async fn idle_connections_do_not_delay_the_end() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (_lab, instance) = Lab::with_instance(&[]).await;
     let mut idle = TcpStream::connect(instance.address).await.unwrap();
     instance.get("/healthz").await.assert_ok();
     instance.request_stop().await.unwrap();
@@ -77,8 +76,7 @@ async fn idle_connections_do_not_delay_the_end() {
 // S81
 #[tokio::test]
 async fn told_to_stop_it_answers_the_clients_that_have_come() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--operators-listen", "127.0.0.1:0"]).await;
+    let (_lab, instance) = Lab::with_instance(&["--operators-listen", "127.0.0.1:0"]).await;
     let operators = instance.operators.as_ref().unwrap().address;
     let ask = |address, path: &str| {
         let mut client = Client::connect(address).unwrap();
@@ -138,7 +136,7 @@ async fn told_to_stop_it_refuses_who_waits_and_finishes_the_rest() {
         let held = lab.hold_locks("zk-mutex", &[1]).await;
         let rows = lab.lock("select from goods where goods_no in (2, 3) for update").await;
         let waiting = [program.spawn_buy(1, "zk-mutex"), program.spawn_buy(2, "pg-row-lock")];
-        let begun = program.spawn_buy(3, "zk-handoff");
+        let writing = program.spawn_buy(3, "zk-handoff");
         lab.wait_for_queue("zk-mutex", 1, 2).await;
         wait_until(async || lab.lock_waits().await == 2).await;
 
@@ -148,7 +146,7 @@ async fn told_to_stop_it_refuses_who_waits_and_finishes_the_rest() {
         }
         assert!(program.process.try_wait().unwrap().is_none(), "it finishes what has begun");
         rows.release().await;
-        begun.await.unwrap().assert_ok();
+        writing.await.unwrap().assert_ok();
         assert_eq!(program.process.wait().await.unwrap().code(), Some(0), "{}", program.process.log_tail());
         for (goods_no, sold) in [(1, 0), (2, 0), (3, 1)] {
             assert_eq!(lab.units_ordered(goods_no, sale).await, sold, "SKU {goods_no}");
@@ -217,13 +215,13 @@ async fn told_to_stop_it_finishes_its_batch_and_frees_the_lock() {
     let waiting = program.spawn_buy(1, "zk-merge");
     lab.wait_for_queue("zk-merge", 1, 2).await;
     let row = lab.lock_orders().await;
-    let begun = program.spawn_buy(2, "zk-merge");
+    let writing = program.spawn_buy(2, "zk-merge");
     lab.wait_for_lock().await;
 
     program.process.request_stop();
     waiting.await.unwrap().assert_problem(503, "shutting-down");
     row.release().await;
-    begun.await.unwrap().assert_ok();
+    writing.await.unwrap().assert_ok();
     assert_eq!(program.process.wait().await.unwrap().code(), Some(0), "{}", program.process.log_tail());
     let log = program.process.log_tail();
     assert!(!log.contains("WARN"), "{log}");

@@ -53,8 +53,7 @@ async fn ask_and_never_read(address: SocketAddr, path: &str) -> TcpStream {
 // S64
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_that_never_read_shut_out_no_buyer() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--connections-max", "30"]).await;
+    let (_lab, instance) = Lab::with_instance(&["--connections-max", "30"]).await;
     let shop = Shop::without_keep_alive(instance.address);
     shop.put_on_sale(1, 50, "pg-conditional").await.assert_ok();
     let path = largest_file(&instance).await;
@@ -102,8 +101,7 @@ async fn order_slowly(address: SocketAddr) -> String {
 // S64
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_with_slow_bodies_do_not_shut_out_a_buyer() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--concurrency-max", "5"]).await;
+    let (lab, instance) = Lab::with_instance(&["--concurrency-max", "5"]).await;
     instance.put_on_sale(1, 1_000_000, "pg-conditional").await.assert_ok();
     let mut slow: JoinSet<_> = (0..5).map(|_| order_slowly(instance.address)).collect();
     let mut bought = 0;
@@ -121,8 +119,7 @@ async fn clients_with_slow_bodies_do_not_shut_out_a_buyer() {
 
 #[tokio::test]
 async fn a_request_has_exactly_one_host() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (lab, instance) = Lab::with_instance(&[]).await;
     instance.put_on_sale(1, 5, "").await.assert_ok();
     for path in ["/healthz", "/goods-stock/1", "/nowhere"] {
         for hosts in ["", "host: lab\r\nhost: lab\r\n", "host: one\r\nhost: two\r\n"] {
@@ -142,8 +139,7 @@ async fn a_request_has_exactly_one_host() {
 // S83
 #[tokio::test]
 async fn an_array_is_not_read_as_an_object() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (lab, instance) = Lab::with_instance(&[]).await;
     instance.put_on_sale(1, 5, "").await.assert_ok();
     for (path, body) in [
         ("/orders", json!([[[5, 1]]])),
@@ -164,8 +160,7 @@ async fn an_array_is_not_read_as_an_object() {
 
 #[tokio::test]
 async fn a_listener_for_operators_has_what_buyers_must_not_reach() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--operators-listen", "127.0.0.1:0"]).await;
+    let (lab, instance) = Lab::with_instance(&["--operators-listen", "127.0.0.1:0"]).await;
     let operators = instance.operators.as_ref().unwrap();
     assert_ne!(operators.address, instance.address);
     operators.put_on_sale(1, 5, "").await.assert_ok();

@@ -202,8 +202,7 @@ async fn a_commit_that_is_not_answered_keeps_its_lock() {
 /// Goal: a defect of the schema is the service's fault and not the client's. Method: a table goes away.
 #[tokio::test]
 async fn a_refusal_that_waiting_does_not_cure_is_an_internal_error() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&[]).await;
+    let (lab, instance) = Lab::with_instance(&[]).await;
     for (goods_no, entry) in (1..).zip(STRATEGIES) {
         instance.put_on_sale(goods_no, 5, entry.name).await.assert_ok();
     }

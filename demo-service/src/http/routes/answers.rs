@@ -171,11 +171,7 @@ pub struct BoughtOne;
 
 impl IntoResponses for BoughtOne {
     fn responses() -> Responses {
-        let response = ResponseBuilder::new()
-            .description("Sold.")
-            .content("application/json", content::<Bought>())
-            .link("order", order_link());
-        BTreeMap::from([("200".to_owned(), response.build().into())])
+        only("200", with_body::<Bought>("Sold.").link("order", order_link()))
     }
 }
 
@@ -185,14 +181,11 @@ pub struct Placed;
 
 impl IntoResponses for Placed {
     fn responses() -> Responses {
-        let mut response = ResponseBuilder::new()
-            .description("Sold, now or when it was first asked for under this key.")
-            .content("application/json", content::<OrderView>())
-            .link("order", order_link())
-            .build();
+        let response = with_body::<OrderView>("Sold, now or when it was first asked for under this key.");
+        let mut response = response.link("order", order_link()).build();
         response.headers.insert("Location".to_owned(), header("Location"));
         response.headers.insert("Idempotent-Replayed".to_owned(), header("IdempotentReplayed"));
-        BTreeMap::from([("201".to_owned(), response.into())])
+        only("201", response)
     }
 }
 
@@ -206,11 +199,7 @@ impl IntoResponses for Shown {
             .operation_id("showGoods")
             .parameter("goods_no", "$response.body#/lines/0/goods_no")
             .description("The stock of what was sold first.");
-        let response = ResponseBuilder::new()
-            .description("What was sold.")
-            .content("application/json", content::<OrderView>())
-            .link("goods", goods.build());
-        BTreeMap::from([("200".to_owned(), response.build().into())])
+        only("200", with_body::<OrderView>("What was sold.").link("goods", goods.build()))
     }
 }
 
@@ -220,10 +209,8 @@ pub struct GoodsAnswer;
 
 impl IntoResponses for GoodsAnswer {
     fn responses() -> Responses {
-        let response = ResponseBuilder::new().description("The stock as it stands.");
-        let response = links_of_goods(response.content("application/json", content::<GoodsView>()));
-        let response = response.link("restart", goods_link("startSale", "The next sale."));
-        BTreeMap::from([("200".to_owned(), response.build().into())])
+        let response = links_of_goods(with_body::<GoodsView>("The stock as it stands."));
+        only("200", response.link("restart", goods_link("startSale", "The next sale.")))
     }
 }
 
@@ -233,10 +220,8 @@ pub struct Reset;
 
 impl IntoResponses for Reset {
     fn responses() -> Responses {
-        let response = ResponseBuilder::new().description("The sale has started.");
-        let response = links_of_goods(response.content("application/json", content::<GoodsView>()));
-        let response = response.link("goods", goods_link("showGoods", "What is left."));
-        BTreeMap::from([("200".to_owned(), response.build().into())])
+        let response = links_of_goods(with_body::<GoodsView>("The sale has started."));
+        only("200", response.link("goods", goods_link("showGoods", "What is left.")))
     }
 }
 
@@ -261,8 +246,15 @@ fn order_link() -> Link {
         .build()
 }
 
-fn content<T: ToSchema>() -> Content {
-    Content::new(Some(Ref::from_schema_name(T::name())))
+/// Starts a response with this description and a JSON body.
+fn with_body<T: ToSchema>(description: &str) -> ResponseBuilder {
+    let content = Content::new(Some(Ref::from_schema_name(T::name())));
+    ResponseBuilder::new().description(description).content("application/json", content)
+}
+
+/// Makes the only response of its kind.
+fn only(status: &str, response: impl Into<Response>) -> Responses {
+    BTreeMap::from([(status.to_owned(), response.into().into())])
 }
 
 #[cfg(test)]

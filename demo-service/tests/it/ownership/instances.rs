@@ -336,8 +336,8 @@ async fn a_purchase_whose_owner_fails_is_handed_over_only_once() {
 // S50
 #[tokio::test]
 async fn a_silent_owner_keeps_an_instance_until_the_deadline_only() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--lock-wait", "4s", "--db-timeout", "4500ms", "--http-timeout", "5s"]).await;
+    let (lab, instance) =
+        Lab::with_instance(&["--lock-wait", "4s", "--db-timeout", "4500ms", "--http-timeout", "5s"]).await;
     let mut owner = TestOwner::elect(&lab).await;
     instance.put_on_sale(1, 10, STRATEGY).await.assert_ok();
     let buyer = instance.spawn_buy(1, STRATEGY);

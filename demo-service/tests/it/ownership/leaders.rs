@@ -31,8 +31,7 @@ async fn assert_few_requests(instance: &Instance) {
 /// range under an address where nobody listens.
 #[tokio::test]
 async fn buyers_of_an_owner_that_is_gone_spare_zookeeper() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--lock-wait", "2s"]).await;
+    let (lab, instance) = Lab::with_instance(&["--lock-wait", "2s"]).await;
     let nowhere = json!({ "at": "127.0.0.1:1", "loopback": "", "secret": "" }).to_string();
     let term = election(&lab, 1).await.with_id(nowhere).unwrap().lead().await.unwrap();
     assert_few_requests(&instance).await;
@@ -42,8 +41,7 @@ async fn buyers_of_an_owner_that_is_gone_spare_zookeeper() {
 /// Goal: the same, if the owner answers that it decides nothing.
 #[tokio::test]
 async fn buyers_of_an_owner_that_decides_nothing_spare_zookeeper() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&["--lock-wait", "2s"]).await;
+    let (lab, instance) = Lab::with_instance(&["--lock-wait", "2s"]).await;
     let owner = TestOwner::elect(&lab).await;
     assert_few_requests(&instance).await;
     drop(owner);

@@ -90,8 +90,7 @@ async fn a_row_that_is_locked_leaves_the_term_to_its_neighbours() {
 // S40
 #[tokio::test]
 async fn a_batch_waits_for_its_row_longer_than_for_a_key() {
-    let lab = Lab::new().await;
-    let instance = lab.start(&TIMES).await;
+    let (lab, instance) = Lab::with_instance(&TIMES).await;
     for (goods_no, strategy) in (1..).zip(["zk-merge", STRATEGY]) {
         instance.put_on_sale(goods_no, 10, strategy).await.assert_ok();
         instance.buy(goods_no, strategy).await.assert_ok();

@@ -75,8 +75,8 @@ pub struct Config {
     /// ZooKeeper servers, with the chroot at the end if there is one. Required without --migrate-only
     #[arg(long, env = "ZOOKEEPER_CONNECT", value_name = "HOST:PORT,…")]
     pub zookeeper: Option<String>,
-    /// Makes these ZooKeeper servers the ones whose locks guard the sales of the database, as its owner, and ends. Needed after an
-    /// ensemble was rebuilt or the chroot has changed. Refused while an instance is connected to the database
+    /// Makes these ZooKeeper servers the ones whose locks protect the sales of the database, as its owner, and ends. Needed after
+    /// an ensemble was rebuilt or the chroot has changed. Refused while an instance is connected to the database
     #[arg(long, env, conflicts_with = "migrate_only")]
     pub adopt_zookeeper: bool,
     /// File with USER:PASSWORD for ZooKeeper, instead of ZOOKEEPER_AUTH
@@ -91,7 +91,7 @@ pub struct Config {
     /// PEM file with the private key of --zookeeper-cert
     #[arg(long, env, value_name = "FILE", requires = "zookeeper_cert")]
     pub zookeeper_key: Option<PathBuf>,
-    /// ZooKeeper sessions of the instance, which purchases use alternately
+    /// ZooKeeper sessions of the instance, which purchases use in rotation
     #[arg(long, env, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub zk_sessions: u16,
     /// Silence after which ZooKeeper ends a session and frees its locks. Also the longest time to open a session

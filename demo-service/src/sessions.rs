@@ -1,4 +1,4 @@
-//! The ZooKeeper sessions of one instance: opened together, used alternately, replaced when they end.
+//! The ZooKeeper sessions of one instance: opened together, used in rotation, replaced when they end.
 //!
 //! All sessions are on one ensemble, because the locks of two ensembles do not exclude each other. A connect string may lead to
 //! two: a server that has lost its data serves alone, or a name leads to another host by now. So each session reads the identity
@@ -48,8 +48,9 @@ struct PoolShared {
     trouble: Mutex<Option<String>>,
 }
 
+/// The sessions of a pool.
 struct PoolSessions {
-    open: Vec<Session>,
+    current: Vec<Session>,
     /// The traffic of the sessions that were replaced.
     retired: Traffic,
 }
@@ -101,7 +102,7 @@ impl SessionPool {
             connect_string: connect_string.to_owned(),
             config,
             ensemble,
-            sessions: RwLock::new(PoolSessions { open: sessions, retired: Traffic::default() }),
+            sessions: RwLock::new(PoolSessions { current: sessions, retired: Traffic::default() }),
             connecting: Semaphore::new(PARALLEL_MAX),
             trouble: Mutex::default(),
         });
@@ -117,14 +118,14 @@ impl SessionPool {
         &self.shared.ensemble
     }
 
-    /// Returns the next connected session, or `None` if no session is connected.
+    /// Returns the next connected session in rotation, or `None` if no session is connected.
     pub fn pick(&self) -> Option<Session> {
         self.pick_from(self.next.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Returns a session, connected or not.
     pub fn any(&self) -> Session {
-        self.pick().unwrap_or_else(|| self.shared.sessions.read().open[0].clone())
+        self.pick().unwrap_or_else(|| self.shared.sessions.read().current[0].clone())
     }
 
     /// Acquires a lock that protects nothing, and releases it. Success shows that the chroot exists and is writable. If
@@ -149,9 +150,9 @@ impl SessionPool {
     }
 
     fn pick_from(&self, first: usize) -> Option<Session> {
-        let open = &self.shared.sessions.read().open;
-        (0..open.len())
-            .map(|offset| &open[first.wrapping_add(offset) % open.len()])
+        let current = &self.shared.sessions.read().current;
+        (0..current.len())
+            .map(|offset| &current[first.wrapping_add(offset) % current.len()])
             .find(|session| session.state() == ConnectionState::Connected)
             .cloned()
     }
@@ -160,7 +161,7 @@ impl SessionPool {
     pub fn traffic(&self) -> Traffic {
         let sessions = self.shared.sessions.read();
         let mut total = sessions.retired;
-        for session in &sessions.open {
+        for session in &sessions.current {
             total += session.traffic();
         }
         total
@@ -174,7 +175,7 @@ impl SessionPool {
     /// Returns how many sessions are in each state.
     pub fn counts(&self) -> SessionCounts {
         let mut counts = SessionCounts::default();
-        for session in &self.shared.sessions.read().open {
+        for session in &self.shared.sessions.read().current {
             match session.state() {
                 ConnectionState::Connected => counts.connected += 1,
                 ConnectionState::Suspended => counts.suspended += 1,
@@ -192,7 +193,7 @@ impl SessionPool {
     pub async fn close(&self) {
         let mut keepers = std::mem::take(&mut *self.keepers.lock());
         keepers.shutdown().await;
-        let sessions = self.shared.sessions.read().open.clone();
+        let sessions = self.shared.sessions.read().current.clone();
         stream::iter(sessions)
             .for_each_concurrent(PARALLEL_MAX, |session| async move {
                 if let Err(error) = session.close().await {
@@ -255,7 +256,7 @@ impl PoolShared {
     /// Swaps the session and adds its traffic under one lock, so that the totals never decrease.
     fn replace(&self, index: usize, session: Session) {
         let mut sessions = self.sessions.write();
-        let ended = std::mem::replace(&mut sessions.open[index], session);
+        let ended = std::mem::replace(&mut sessions.current[index], session);
         sessions.retired += ended.traffic();
     }
 }

@@ -32,7 +32,7 @@ use self::connections::{CONNECT_WITHIN, ConnectionManager, ConnectionPool, LastR
 use self::ensemble::Ensemble;
 pub use self::key_ages::KeyLook;
 pub use self::keys::Remembered;
-pub use self::one_statement::{SaleOutcome, SellCall};
+pub use self::one_statement::{SaleOutcome, SellArguments};
 pub use self::service_role::SERVICE_ROLE;
 use self::settings::ConnectionSettings;
 pub use self::transaction::{Isolation, LockWait, OrderToWrite, Transaction, TransactionId, WrittenOrder};

@@ -71,7 +71,7 @@ pub(super) async fn serve(listener: TcpListener, app: Arc<App>, ended: Cancellat
     }
 }
 
-/// What the batches share.
+/// What the batches of all instances share.
 #[derive(Clone)]
 struct BatchRoute {
     app: Arc<App>,

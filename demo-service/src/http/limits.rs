@@ -41,7 +41,7 @@ impl Arrived {
     }
 }
 
-/// The state that the requests of buyers share.
+/// The limits that the requests of buyers share.
 #[derive(Clone)]
 pub(super) struct BuyerLimits {
     pub(super) app: Arc<App>,
@@ -82,7 +82,7 @@ fn is_a_buyers(status: StatusCode) -> bool {
     !status.is_client_error() || status == failure::SOLD_OUT.status
 }
 
-/// The state that the requests of operators for one thing share.
+/// The limit that the requests of operators for one thing share.
 #[derive(Clone)]
 pub(super) struct OperatorLimit {
     app: Arc<App>,

@@ -1,4 +1,4 @@
-//! ConnectionPool to Postgres.
+//! Connections to Postgres.
 //!
 //! A network may fail silently: packets vanish, and nobody gets an error. So a connection is used again only if every
 //! statement on it was answered. If a statement is given up, because the client hung up or a time limit was over, its
@@ -32,7 +32,7 @@ use crate::failure::{Failure, has_stale_plan, is_full};
 /// trip to every purchase. Without pings, a restart of the server would fail one purchase for each connection.
 const PING_AFTER: Duration = Duration::from_secs(1);
 
-/// The time limit for the answer to a ping.
+/// The time limit for the reply to a ping.
 const PING_WITHIN: Duration = Duration::from_secs(1);
 
 /// The time limit for a connect of a purchase. A handshake that takes longer is most likely lost.
@@ -55,7 +55,7 @@ pub(super) struct ConnectionPool {
 pub(super) struct PooledConnection {
     link: Option<Object<ConnectionManager>>,
     is_settled: bool,
-    /// Whether the last statement has no answer yet.
+    /// Whether the last statement has no reply yet.
     is_asked: bool,
     /// Whether no other statement may use the connection, whatever is answered from now on.
     is_spent: bool,
@@ -76,15 +76,15 @@ pub(super) struct ConnectionManager {
 /// An open connection.
 pub(super) struct Link {
     connection: PgConnection,
-    /// When the last answer came.
+    /// When the last reply came.
     heard: Instant,
     last_reply: LastReply,
 }
 
 impl Link {
     /// Notes the time if the server answered.
-    fn note<T>(&mut self, answer: &Result<T, sqlx::Error>) {
-        if is_from_server(answer) {
+    fn note<T>(&mut self, reply: &Result<T, sqlx::Error>) {
+        if is_from_server(reply) {
             self.heard = Instant::now();
             *self.last_reply.lock() = self.heard;
         }
@@ -94,9 +94,9 @@ impl Link {
 /// The latest signs that the network has failed.
 #[derive(Debug, Default)]
 struct Doubts {
-    /// When a statement was last given up. ConnectionPool that have not answered since are pinged.
+    /// When a statement was last given up. Connections that have not answered since are pinged.
     given_up: Option<Instant>,
-    /// When a ping was last not answered. ConnectionPool that have not answered since are closed.
+    /// When a ping was last not answered. Connections that have not answered since are closed.
     silent: Option<Instant>,
 }
 
@@ -158,13 +158,13 @@ impl Manager for ConnectionManager {
             Check::Use => Ok(()),
             Check::Close => Err(RecycleError::message("another connection was silent")),
             Check::Ping => match timeout(PING_WITHIN, link.connection.ping()).await {
-                Ok(answer) => {
-                    link.note(&answer);
-                    Ok(answer?)
+                Ok(reply) => {
+                    link.note(&reply);
+                    Ok(reply?)
                 }
                 Err(_) => {
                     self.doubts.lock().silent = Some(Instant::now());
-                    Err(RecycleError::message("no answer to a ping"))
+                    Err(RecycleError::message("no reply to a ping"))
                 }
             },
         }
@@ -243,7 +243,7 @@ impl ConnectionPool {
 }
 
 impl PooledConnection {
-    /// Returns the connection for the next statement. Until the answer is [`heard`](Self::heard), a drop closes the
+    /// Returns the connection for the next statement. Until the reply is [`heard`](Self::heard), a drop closes the
     /// connection.
     pub(super) fn ask(&mut self) -> &mut PgConnection {
         self.is_settled = false;
@@ -251,28 +251,28 @@ impl PooledConnection {
         &mut self.link_mut().connection
     }
 
-    /// Notes the answer to the last statement, and turns its error into a failure.
-    pub(super) fn heard<T>(&mut self, answer: Result<T, sqlx::Error>) -> Result<T, Failure> {
-        self.settle(&answer);
-        answer.map_err(Failure::of_database)
+    /// Notes the reply to the last statement, and turns its error into a failure.
+    pub(super) fn heard<T>(&mut self, reply: Result<T, sqlx::Error>) -> Result<T, Failure> {
+        self.settle(&reply);
+        reply.map_err(Failure::of_database)
     }
 
-    /// Notes the answer to the last statement. The connection can be used again, unless the answer shows that it is
+    /// Notes the reply to the last statement. The connection can be used again, unless the reply shows that it is
     /// unusable.
-    pub(super) fn settle<T>(&mut self, answer: &Result<T, sqlx::Error>) {
-        self.note(answer);
-        self.is_settled |= !self.is_spent && is_usable_after(answer);
+    pub(super) fn settle<T>(&mut self, reply: &Result<T, sqlx::Error>) {
+        self.note(reply);
+        self.is_settled |= !self.is_spent && is_usable_after(reply);
     }
 
-    /// Notes the answer to a statement within a transaction. A drop still closes the connection.
-    pub(super) fn note<T>(&mut self, answer: &Result<T, sqlx::Error>) {
+    /// Notes the reply to a statement within a transaction. A drop still closes the connection.
+    pub(super) fn note<T>(&mut self, reply: &Result<T, sqlx::Error>) {
         self.is_asked = false;
-        // The connection would repeat this answer to the statement for ever, also after a rollback.
-        self.is_spent |= answer.as_ref().is_err_and(has_stale_plan);
-        self.link_mut().note(answer);
+        // The connection would repeat this reply to the statement for ever, also after a rollback.
+        self.is_spent |= reply.as_ref().is_err_and(has_stale_plan);
+        self.link_mut().note(reply);
     }
 
-    /// Returns whether the last statement was given up before its answer came. Then the connection answers no other
+    /// Returns whether the last statement was given up before its reply came. Then the connection answers no other
     /// statement.
     pub(super) fn is_asked(&self) -> bool {
         self.is_asked
@@ -293,14 +293,14 @@ impl Drop for PooledConnection {
     }
 }
 
-/// Returns whether the server answered. An SQL error is an answer.
-fn is_from_server<T>(answer: &Result<T, sqlx::Error>) -> bool {
-    matches!(answer, Ok(_) | Err(sqlx::Error::Database(_)))
+/// Returns whether the server answered. An SQL error is a reply.
+fn is_from_server<T>(reply: &Result<T, sqlx::Error>) -> bool {
+    matches!(reply, Ok(_) | Err(sqlx::Error::Database(_)))
 }
 
-/// Returns whether the connection can be used again after this answer.
-pub(super) fn is_usable_after<T>(answer: &Result<T, sqlx::Error>) -> bool {
-    match answer {
+/// Returns whether the connection can be used again after this reply.
+pub(super) fn is_usable_after<T>(reply: &Result<T, sqlx::Error>) -> bool {
+    match reply {
         Ok(_) => true,
         Err(sqlx::Error::Database(refusal)) => !refusal.code().is_some_and(|code| ends_connection(&code)),
         Err(_) => false,
@@ -334,7 +334,7 @@ mod tests {
 
     // S86
     #[test]
-    fn a_connection_is_used_pinged_or_closed_by_its_last_answer() {
+    fn a_connection_is_used_pinged_or_closed_by_its_last_reply() {
         let now = Instant::now();
         let at = |ms: u64| now + Duration::from_millis(ms);
         let none = Doubts::default();

@@ -27,7 +27,7 @@ pub struct Ensemble {
 /// The database belongs to another ensemble than the instance uses.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "the sales of this database are guarded by the ZooKeeper ensemble {} ({}), and this instance uses {} ({}), whose locks do not \
+    "the sales of this database are protected by the ZooKeeper ensemble {} ({}), and this instance uses {} ({}), whose locks do not \
      exclude the others", .theirs.id, .theirs.servers, .ours.id, .ours.servers
 )]
 pub struct OtherEnsemble {

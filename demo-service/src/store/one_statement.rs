@@ -7,9 +7,9 @@ use super::{LockWait, Store, is_repeated_key};
 use crate::failure::Failure;
 use crate::sale::{Cart, GoodsNo, IdempotencyKey, Line};
 
-/// A purchase for the function `sell`.
+/// What the function `sell` is called with for a purchase.
 #[derive(Debug, Clone, Copy)]
-pub struct SellCall<'a> {
+pub struct SellArguments<'a> {
     /// The family of the strategy. Only a sale that this family guards is written.
     pub guard: &'a str,
     /// The strategy that decides the purchase.
@@ -58,21 +58,26 @@ impl Store {
     ///
     /// # Cancel safety
     /// Dropped after `sent`, the purchase may have been committed or not. Dropped before, nothing was written.
-    pub async fn sell(&self, call: SellCall<'_>, until: Instant, sent: impl FnOnce()) -> Result<SaleOutcome, Failure> {
-        let goods: Vec<_> = call.lines.iter().map(|(line, _)| line.goods_no).collect();
+    pub async fn sell(
+        &self,
+        arguments: SellArguments<'_>,
+        until: Instant,
+        sent: impl FnOnce(),
+    ) -> Result<SaleOutcome, Failure> {
+        let goods: Vec<_> = arguments.lines.iter().map(|(line, _)| line.goods_no).collect();
         let _waiter = self.wait_for(&LockWait { goods: goods.clone(), until }).await?;
         let mut connection = self.connections.get().await?;
         let left = until.saturating_duration_since(Instant::now()).as_millis().max(1);
         let row = sqlx::query!(
             r#"select outcome as "outcome!", line, order_id, remaining from sell($1, $2, $3, $4, $5, $6, $7, $8, $9)"#,
             &goods.iter().map(|goods_no| goods_no.get()).collect::<Vec<_>>(),
-            &call.lines.iter().map(|(_, sale)| *sale).collect::<Vec<_>>(),
-            &call.lines.iter().map(|(line, _)| line.quantity.get()).collect::<Vec<_>>(),
-            call.guard,
-            call.strategy,
-            call.instance,
-            call.key.map(IdempotencyKey::as_str),
-            call.key.map(|_| cart_json(call.cart)) as _,
+            &arguments.lines.iter().map(|(_, sale)| *sale).collect::<Vec<_>>(),
+            &arguments.lines.iter().map(|(line, _)| line.quantity.get()).collect::<Vec<_>>(),
+            arguments.guard,
+            arguments.strategy,
+            arguments.instance,
+            arguments.key.map(IdempotencyKey::as_str),
+            arguments.key.map(|_| cart_json(arguments.cart)) as _,
             i64::try_from(left).unwrap_or(i64::MAX),
         );
         sent();

@@ -14,8 +14,8 @@ use crate::setup_error::SetupError;
 pub(super) struct ConnectionSettings(String);
 
 impl ConnectionSettings {
-    /// Makes the settings that every statement of the service relies on. A transaction that names no isolation level is to see what others have
-    /// committed before each of its statements.
+    /// Makes the settings that every statement of the service relies on. A transaction that names no isolation level is to see
+    /// what others have committed before each of its statements.
     pub(super) fn new() -> Self {
         Self("set default_transaction_isolation = 'read committed'".to_owned())
     }

@@ -13,7 +13,7 @@ use super::waiters::Waiter;
 use crate::failure::{Failure, OUTCOME_UNKNOWN};
 use crate::sale::{Cart, Fence, GoodsNo, IdempotencyKey, Level, OrderLine, Quantity};
 
-/// The time limit for the answer to a rollback. After it the connection is closed, which rolls back, too.
+/// The time limit for the reply to a rollback. After it the connection is closed, which rolls back, too.
 const ROLLBACK_WITHIN: Duration = Duration::from_secs(1);
 
 /// The isolation level of a transaction.
@@ -175,15 +175,15 @@ impl Transaction {
         self.connection.ask()
     }
 
-    /// Notes the answer to a statement.
-    pub(super) fn note<T>(&mut self, answer: Result<T, sqlx::Error>) -> Result<T, sqlx::Error> {
-        self.connection.note(&answer);
-        answer
+    /// Notes the reply to a statement.
+    pub(super) fn note<T>(&mut self, reply: Result<T, sqlx::Error>) -> Result<T, sqlx::Error> {
+        self.connection.note(&reply);
+        reply
     }
 
-    /// Notes the answer to a statement, and turns its error into a failure.
-    pub(super) fn heard<T>(&mut self, answer: Result<T, sqlx::Error>) -> Result<T, Failure> {
-        self.note(answer).map_err(Failure::of_database)
+    /// Notes the reply to a statement, and turns its error into a failure.
+    pub(super) fn heard<T>(&mut self, reply: Result<T, sqlx::Error>) -> Result<T, Failure> {
+        self.note(reply).map_err(Failure::of_database)
     }
 
     /// Reads the stock of a SKU, without a lock. Returns `None` if there is no such SKU.
@@ -385,8 +385,8 @@ impl Transaction {
         if self.connection.is_asked() {
             return;
         }
-        if let Ok(answer @ Ok(_)) = timeout(ROLLBACK_WITHIN, self.connection().execute("rollback")).await {
-            self.connection.settle(&answer);
+        if let Ok(reply @ Ok(_)) = timeout(ROLLBACK_WITHIN, self.connection().execute("rollback")).await {
+            self.connection.settle(&reply);
         }
     }
 }

@@ -140,7 +140,7 @@ impl Call {
     }
 
     /// Runs a part of the call until the deadline for the database. The server limits the time of each statement,
-    /// too. This deadline counts also if the server does not answer at all. Box a part with many statements: its future
+    /// too. This deadline also counts if the server does not answer at all. Box a part with many statements: its future
     /// is large, and each wrapper around it would take as much of the stack again.
     ///
     /// # Errors

@@ -109,7 +109,7 @@ async fn a_session_that_ends_is_replaced_and_its_traffic_still_counts() {
     wait_until(async || pool.counts() == both).await;
     assert!(pool.traffic().requests >= requests);
     let ids: std::collections::HashSet<_> = (0..4).map(|_| pool.pick().unwrap().id()).collect();
-    assert_eq!(ids.len(), 2, "sessions are used alternately");
+    assert_eq!(ids.len(), 2, "sessions are used in rotation");
     pool.close().await;
     assert!(pool.pick().is_none());
 }

@@ -79,7 +79,7 @@ async fn transact(
         }
     };
     debug!(purchases = batch.len(), sold = orders.len(), "a batch is decided");
-    // The commit ends the critical section at a time that only the database knows.
+    // The visits end first: the commit ends the critical section at a time that only the database knows.
     drop(visits);
     let sold = || batch.iter().zip(&shares).filter(|(_, share)| matches!(share, Share::Sold { .. }));
     let committed = if orders.is_empty() {

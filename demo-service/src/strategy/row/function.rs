@@ -9,7 +9,7 @@ use std::pin::pin;
 
 use crate::failure::Failure;
 use crate::sale::{LockSequence, Order, OrderLine};
-use crate::store::{SaleOutcome, SellCall};
+use crate::store::{SaleOutcome, SellArguments};
 use crate::strategy::attempt::{do_business_first, restarted};
 use crate::strategy::call::{Call, Sent};
 use crate::strategy::context::Context;
@@ -26,11 +26,11 @@ pub(in crate::strategy) fn sell<'a>(context: &'a Context, call: &'a Call) -> Box
         let lines = cart.in_order(LockSequence::Canonical);
         let lines: Vec<_> = lines.into_iter().map(|line| (line, call.sale_of(line.goods_no))).collect();
         let key = call.purchase.key.as_ref();
-        let sell = SellCall { guard: family, strategy, instance, key, cart, lines: &lines };
+        let arguments = SellArguments { guard: family, strategy, instance, key, cart, lines: &lines };
         // A buyer may leave until the statement is sent. After that nobody could say what became of the purchase.
         call.wait(ready(())).await?;
         let sent = || call.commit.sent(Sent::Statement);
-        let mut sold = pin!(shared.store.sell(sell, until, sent));
+        let mut sold = pin!(shared.store.sell(arguments, until, sent));
         let sold = tokio::select! {
             biased;
             sold = &mut sold => sold,

@@ -65,6 +65,7 @@ impl Address {
 
     /// Returns how this process reaches another one.
     pub fn reach(&self, other: &Self) -> Reach {
+        // A network that is not known may be the same one.
         let networks = [&self.loopback, &other.loopback];
         let is_elsewhere = networks.iter().all(|network| !network.is_empty()) && self.loopback != other.loopback;
         let is_loopback = other.at.starts_with("localhost:")

@@ -157,6 +157,7 @@ impl App {
                         () = &mut release => Served::at_once(entry, replay.await),
                     }
                 }
+                // Otherwise the buyer is answered first, and a commit that may be in flight keeps its lock.
                 release => Served { entry, result: self.replay(call, decision).await, release },
             };
         }

@@ -132,7 +132,7 @@ impl Connection {
         self.state.lock().last_use = Use::Purchase(Instant::now());
     }
 
-    /// Notes that the service waits for a body, until the guard is dropped.
+    /// Notes that the service waits for a body, until the returned value is dropped.
     pub(super) fn receive(&self) -> BackToWorking<'_> {
         self.wait_in(Phase::Body)
     }

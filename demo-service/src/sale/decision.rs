@@ -83,7 +83,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn decisions_at_the_edges() {
+    fn a_part_of_a_quantity_is_never_sold() {
         for (on_hand, units, expected) in [
             (0, 1, None),
             (1, 1, Some(0)),

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_make_room_and_are_counted() {
+    fn the_oldest_records_make_room_and_are_counted() {
         let history = history(3);
         (1..=5).for_each(|number| visit(&history, number));
         let page = history.page(0, 10);

@@ -127,7 +127,7 @@ async fn the_processor_time_of_the_process_grows_by_parts_of_a_second() {
 }
 
 #[tokio::test]
-async fn levels_are_those_of_now() {
+async fn metrics_show_the_levels_of_now() {
     let (_lab, instance) = Lab::with_instance(&["--history", "1"]).await;
     instance.put_on_sale(1, 5, "zk-mutex").await.assert_ok();
     for _ in 0..3 {

@@ -26,7 +26,7 @@ fn one_unit(goods_no: i64) -> Purchase {
 }
 
 /// Returns whether the hold outlives the commit.
-fn is_guarded_to_the_end(entry: &Entry) -> bool {
+fn is_locked_to_the_end(entry: &Entry) -> bool {
     entry.mechanism == Mechanism::Zookeeper && entry.promise != Promise::Oversells
 }
 
@@ -62,8 +62,8 @@ fn spawn_purchase(app: &Arc<App>, goods_no: i64, entry: &'static Entry) -> JoinH
 async fn a_hold_lost_before_the_commit_writes_nothing() {
     let lab = Lab::new().await;
     let app = open_app(&lab, &[]).await;
-    let guarded = (1..).zip(STRATEGIES).filter(|(_, entry)| entry.mechanism == Mechanism::Zookeeper);
-    for (goods_no, entry) in guarded {
+    let locked = (1..).zip(STRATEGIES).filter(|(_, entry)| entry.mechanism == Mechanism::Zookeeper);
+    for (goods_no, entry) in locked {
         wait_until(async || app.shared.sessions.pick().is_some()).await;
         let row = lab.lock_rows().await;
         let purchase = spawn_purchase(&app, goods_no, entry);
@@ -86,8 +86,8 @@ async fn a_hold_lost_during_the_commit_leaves_the_outcome_unknown() {
     let lab = Lab::new().await;
     let app = open_app(&lab, &[]).await;
     slow_down_commits(&lab, 1.0).await;
-    let guarded = (1..).zip(STRATEGIES).filter(|(_, entry)| is_guarded_to_the_end(entry));
-    for (goods_no, entry) in guarded {
+    let locked = (1..).zip(STRATEGIES).filter(|(_, entry)| is_locked_to_the_end(entry));
+    for (goods_no, entry) in locked {
         wait_until(async || app.shared.sessions.pick().is_some()).await;
         let purchase = spawn_purchase(&app, goods_no, entry);
         lab.wait_for_statement("active", "commit").await;
@@ -99,7 +99,7 @@ async fn a_hold_lost_during_the_commit_leaves_the_outcome_unknown() {
         wait_until(async || lab.units_ordered(goods_no, 1).await == 1).await;
     }
     app.drained().await;
-    for entry in STRATEGIES.iter().filter(|entry| is_guarded_to_the_end(entry)) {
+    for entry in STRATEGIES.iter().filter(|entry| is_locked_to_the_end(entry)) {
         // An owner takes part in the next election, and loses that term with the next session.
         let expected = if entry.name == "zk-owner" { 1..=u32::MAX } else { 1..=1 };
         assert!(expected.contains(&losses(&app, entry)), "{}, once released as well", entry.name);
@@ -184,7 +184,7 @@ async fn a_commit_that_is_not_answered_keeps_its_lock() {
         buyer.await.unwrap().assert_problem(503, "outcome-unknown");
         assert_eq!(instance.outcomes(entry.name, "unknown").await, Some(1.0));
         assert_eq!(lab.units_ordered(goods_no, 1).await, 0, "{}: the commit is still under way", entry.name);
-        if entry.mechanism == Mechanism::Process || is_guarded_to_the_end(entry) {
+        if entry.mechanism == Mechanism::Process || is_locked_to_the_end(entry) {
             next.push((goods_no, entry, instance.spawn_buy(goods_no, entry.name)));
         }
     }

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_canonical_order_is_that_of_the_numbers() {
+    fn the_canonical_order_follows_the_numbers() {
         let given = vec![line("10", 1), line("9", 2), line("100", 3)];
         let cart = Cart::new(given.clone()).unwrap();
         assert_eq!(cart.in_order(LockSequence::Given), given);

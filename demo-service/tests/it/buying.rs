@@ -78,7 +78,7 @@ async fn the_last_unit_is_sold_and_no_more_by_every_strategy() {
 }
 
 #[tokio::test]
-async fn a_purchase_that_names_no_strategy_gets_that_of_the_sale() {
+async fn a_purchase_without_a_strategy_uses_the_strategy_of_the_sale() {
     let lab = Lab::new().await;
     let here = lab.start(&["--strategy", "pg-conditional"]).await;
     let there = lab.start(&[]).await;

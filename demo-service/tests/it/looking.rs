@@ -45,7 +45,7 @@ async fn a_crowd_that_looks_at_once_takes_one_connection() {
 }
 
 #[tokio::test]
-async fn whoever_looks_under_the_read_lock_waits_for_whoever_sells() {
+async fn a_look_under_the_read_lock_waits_for_a_sale() {
     let (lab, instance) = Lab::with_instance(&[]).await;
     // Only one that must not get the lock is impatient: on a busy machine a lock that is free may take longer.
     let impatient = lab.start(&["--lock-wait", "500ms"]).await;

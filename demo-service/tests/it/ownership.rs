@@ -298,7 +298,7 @@ async fn an_unknown_outcome_makes_an_owner_forget_the_stock() {
 
 // S55
 #[tokio::test]
-async fn a_batch_is_taken_only_from_those_who_know_the_secret() {
+async fn a_batch_is_taken_only_with_the_secret_of_the_process() {
     let lab = Lab::new().await;
     let owner = named(&lab, "owner").await;
     owner.put_on_sale(1, 10, STRATEGY).await.assert_ok();

@@ -21,7 +21,7 @@ fn only_locks_in_zookeeper_wake_anybody() {
 }
 
 #[test]
-fn only_a_semaphore_lets_in_as_many_as_it_is_told() {
+fn only_a_semaphore_lets_in_a_given_number() {
     for entry in STRATEGIES {
         let expected = match entry.name {
             "zk-semaphore" => Some(7),

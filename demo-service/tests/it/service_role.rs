@@ -211,7 +211,7 @@ async fn an_owner_who_may_not_create_roles_can_still_migrate() {
 
 // S94
 #[tokio::test(flavor = "multi_thread")]
-async fn who_may_not_create_tables_is_told_to_have_them_migrated() {
+async fn a_role_without_create_is_told_to_have_tables_migrated() {
     let postgres = server().await;
     let owner = postgres.url("postgres");
     execute(&owner, "create role seckill_service login").await.unwrap();

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, wherever it does")]
 
-mod peers;
+mod locks;
 mod service;
 
 /// A text without the spaces that align the columns of its tables.

@@ -144,7 +144,7 @@ fn curator() -> ProcessConfig {
         .args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m"])
         .args(["-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp"])
         .args([class_path()])
-        .args([programs().join("CuratorPeer.java")])
+        .args([programs().join("CuratorRival.java")])
 }
 
 fn class_path() -> OsString {
@@ -160,7 +160,7 @@ fn class_path() -> OsString {
 
 fn kazoo() -> ProcessConfig {
     let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/interop-python/bin/python");
-    ProcessConfig::new(python).args([programs().join("kazoo_peer.py")])
+    ProcessConfig::new(python).args([programs().join("kazoo_rival.py")])
 }
 
 fn programs() -> PathBuf {

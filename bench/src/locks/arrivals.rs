@@ -6,7 +6,7 @@ use stats::as_f64;
 
 /// The moments of the arrivals, from the start of the load. Their gaps are exponential.
 ///
-/// A seed draws the same moments here and in `CuratorPeer.java`: the generator is Java's `SplittableRandom`. So within a
+/// A seed draws the same moments here and in `CuratorRival.java`: the generator is Java's `SplittableRandom`. So within a
 /// repetition every implementation meets the same bursts.
 #[derive(Clone, Debug)]
 pub(crate) struct Arrivals {

@@ -31,7 +31,7 @@ import org.apache.curator.retry.RetryOneTime;
  * <p>Every contender is a thread with a lock object of its own, which is Curator's best case: threads that share one object
  * wake each other. README.md lists the requests.
  */
-public final class CuratorPeer {
+public final class CuratorRival {
     private static final int SESSION_TIMEOUT_MS = 30_000;
     private static final int CONNECT_WITHIN_MS = 15_000;
     /** How long the threads of contenders that were cut off may take to end. */
@@ -55,18 +55,18 @@ public final class CuratorPeer {
         out.print("ready Curator " + version() + " on Java " + System.getProperty("java.version") + "\n");
         out.flush();
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        CuratorPeer peer = null;
+        CuratorRival rival = null;
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             String answer;
             try {
                 String[] words = line.split(" ");
                 if (words[0].equals("run") || words[0].equals("arrive")) {
-                    peer = new CuratorPeer();
+                    rival = new CuratorRival();
                 }
-                if (peer == null) {
+                if (rival == null) {
                     throw new IllegalStateException("nothing runs");
                 }
-                answer = peer.answer(words);
+                answer = rival.answer(words);
             } catch (Exception error) {
                 answer = "error " + error.toString().replace('\n', ' ');
             }

@@ -36,7 +36,7 @@ import org.apache.curator.retry.RetryOneTime;
  * which is what Curator's locks belong to, and a ZooKeeper session, which ends with the connection. A request is one line of
  * words, its answer one line; {@code revoked} comes unasked. README.md lists the requests.
  */
-public final class CuratorPeer implements Runnable {
+public final class CuratorRival implements Runnable {
     private final Socket socket;
     private final Map<String, InterProcessLock> locks = new HashMap<>();
     private final Map<String, InterProcessReadWriteLock> readWriteLocks = new HashMap<>();
@@ -44,7 +44,7 @@ public final class CuratorPeer implements Runnable {
     private CuratorFramework client;
     private PrintStream out;
 
-    private CuratorPeer(Socket socket) {
+    private CuratorRival(Socket socket) {
         this.socket = socket;
     }
 
@@ -54,7 +54,7 @@ public final class CuratorPeer implements Runnable {
             // Some logging backends write there unless told otherwise, and nobody reads it any more.
             System.setOut(System.err);
             while (true) {
-                new Thread(new CuratorPeer(server.accept())).start();
+                new Thread(new CuratorRival(server.accept())).start();
             }
         }
     }

@@ -82,7 +82,7 @@ fn stderr(output: &Output) -> String {
 }
 
 #[test]
-fn a_small_run_measures_every_peer_and_writes_the_table_the_data_and_the_chart() {
+fn a_small_run_measures_every_rival_and_writes_each_report() {
     let folder = TestFolder::new();
     let args = "--reps 1 --contenders 1,2 --window 200ms --only raw,mutex,curator,kazoo,zookeeper-client --waiters 50 \
                 --rates 0";
@@ -185,7 +185,7 @@ fn a_worker_that_dies_is_replaced_and_its_row_says_so() {
     // After the warm-up with one contender, of two measurements.
     let args = "--only raw,kazoo --contenders 1,2 --window 100ms --reps 1 --waiters 0";
     let child = until(&mut folder.bench_peers(args), "step 2/");
-    let worker = folder.process("kazoo_peer.py");
+    let worker = folder.process("kazoo_rival.py");
     kill(worker, Signal::SIGKILL).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1));
@@ -203,7 +203,7 @@ fn a_worker_that_dies_is_replaced_and_its_row_says_so() {
 }
 
 #[test]
-fn a_missing_peer_is_told_in_a_line_that_begins_with_the_remedy_and_leaves_nothing() {
+fn a_missing_rival_is_told_with_its_remedy_and_leaves_nothing() {
     let folder = TestFolder::new();
     let output =
         folder.bench_peers("--only curator --waiters 0").env("CURATOR_CLASSPATH", "/nowhere").output().unwrap();

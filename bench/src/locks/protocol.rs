@@ -298,7 +298,7 @@ mod tests {
     fn contest() -> Contest {
         Contest {
             implementation: "mutex".to_owned(),
-            path: "/peers/7".to_owned(),
+            path: "/rivals/7".to_owned(),
             contenders: 30,
             sessions: 3,
             connect_string: "127.0.0.1:2181".to_owned(),
@@ -310,13 +310,13 @@ mod tests {
         let open_load =
             OpenLoad { contest: contest(), rate_per_s: 500, untimed: 250, timed: 1000, seed: 7, within_ms: 9 };
         let requests = [
-            (Request::Run(contest()), "run mutex /peers/7 30 3 127.0.0.1:2181"),
+            (Request::Run(contest()), "run mutex /rivals/7 30 3 127.0.0.1:2181"),
             (Request::Progress, "progress"),
             (Request::Measure { window_ms: 2000 }, "measure 2000"),
             (Request::Stop { within_ms: 5000 }, "stop 5000"),
-            (Request::Queue(contest()), "queue mutex /peers/7 30 3 127.0.0.1:2181"),
+            (Request::Queue(contest()), "queue mutex /rivals/7 30 3 127.0.0.1:2181"),
             (Request::Drain { within_ms: 9 }, "drain 9"),
-            (Request::Arrive(open_load), "arrive mutex /peers/7 30 3 127.0.0.1:2181 500 250 1000 7 9"),
+            (Request::Arrive(open_load), "arrive mutex /rivals/7 30 3 127.0.0.1:2181 500 250 1000 7 9"),
         ];
         for (request, line) in requests {
             assert_eq!(request.to_string(), line);

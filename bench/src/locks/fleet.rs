@@ -33,7 +33,7 @@ struct WorkerProcess {
 
 impl Host {
     /// What it is called in errors.
-    fn peer(self) -> &'static str {
+    fn rival(self) -> &'static str {
         match self {
             Self::Java => "curator",
             Self::Python => "kazoo",
@@ -55,7 +55,7 @@ impl Host {
 
     /// For lack of what it needs.
     fn missing(self, what: impl ToString) -> Error {
-        Error::PeerMissing { peer: self.peer(), remedy: self.remedy(), what: what.to_string() }
+        Error::RivalMissing { rival: self.rival(), remedy: self.remedy(), what: what.to_string() }
     }
 
     fn config(self) -> Result<ProcessConfig, Error> {
@@ -142,7 +142,7 @@ fn launch(host: Host) -> Result<Process, Error> {
 
 async fn until_ready(host: Host, mut process: Process) -> Result<WorkerProcess, Error> {
     let failed = |what: String, process: &Process| match host {
-        Host::Rust => Error::Worker { peer: host.peer(), what, log: process.log_tail() },
+        Host::Rust => Error::Worker { rival: host.rival(), what, log: process.log_tail() },
         Host::Java | Host::Python => {
             let (head, tail) = (process.log_head(), process.log_tail());
             let reason = complaint(&head, &tail).map(|line| format!(": {line}")).unwrap_or_default();
@@ -166,7 +166,7 @@ fn curator() -> Result<ProcessConfig, Error> {
     Ok(ProcessConfig::new(java)
         .args(["-Xmx1g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp"])
         .args([class_path])
-        .args([programs().join("CuratorPeer.java")]))
+        .args([programs().join("CuratorRival.java")]))
 }
 
 /// The class path that the environment names.
@@ -191,7 +191,7 @@ fn kazoo() -> Result<ProcessConfig, Error> {
     if !python.exists() {
         return Err(Host::Python.missing(format!("its environment {} not found", python.display())));
     }
-    Ok(ProcessConfig::new(python).args([programs().join("kazoo_peer.py")]))
+    Ok(ProcessConfig::new(python).args([programs().join("kazoo_rival.py")]))
 }
 
 /// Returns the first line of the log's `head` that names an error, or else the last line of its `tail`. A compiler prints
@@ -206,7 +206,7 @@ fn workspace() -> PathBuf {
 }
 
 fn programs() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/peers")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/locks")
 }
 
 #[cfg(test)]
@@ -228,13 +228,13 @@ mod tests {
 
     #[test]
     fn of_a_log_one_line_is_told() {
-        let javac = "Peer.java:18: error: package org.apache does not exist\nimport org.apache.Lock;\n               ^\n\
-                     Peer.java:19: error: cannot find symbol\n2 errors\nerror: compilation failed\n";
+        let javac = "Rival.java:18: error: package org.apache does not exist\nimport org.apache.Lock;\n               ^\n\
+                     Rival.java:19: error: cannot find symbol\n2 errors\nerror: compilation failed\n";
         assert_eq!(
             complaint(javac, "error: compilation failed"),
-            Some("Peer.java:18: error: package org.apache does not exist")
+            Some("Rival.java:18: error: package org.apache does not exist")
         );
-        let python = "Traceback (most recent call last):\n  File \"peer.py\", line 3, in <module>\n    import kazoo\n\
+        let python = "Traceback (most recent call last):\n  File \"rival.py\", line 3, in <module>\n    import kazoo\n\
                       ModuleNotFoundError: No module named 'kazoo'\n";
         assert_eq!(complaint(python, python), Some("ModuleNotFoundError: No module named 'kazoo'"));
         assert_eq!(complaint("starting\n", "starting\nout of memory\n\n"), Some("out of memory"));

@@ -14,7 +14,7 @@ use crate::protocol::{Answer, Contest, ContestProgress, Request};
 use crate::window::{Exchange, Window};
 
 /// The parent of all locks.
-const ROOT: &str = "/peers";
+const ROOT: &str = "/rivals";
 /// Opening the sessions and starting the contenders.
 pub(crate) const START_WITHIN: Duration = Duration::from_secs(60);
 /// From the start until everybody has queued.

@@ -23,7 +23,7 @@ fn epilogue() -> Epilogue {
         .environment(&[("CURATOR_CLASSPATH", "jars of Apache Curator [default: those of Debian's packages]")])
         .note(
             "Writes bench-peers.md, bench-peers.json and bench-peers.svg, the chart, into the folder of --out. \
-             bench/src/peers/README.md describes the method.",
+             bench/src/locks/README.md describes the method.",
         )
         .note("TIME is a number with its unit: 500ms or 2s.")
         .exit_status(&[

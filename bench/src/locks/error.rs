@@ -12,12 +12,12 @@ pub(crate) enum Error {
     /// The user stopped the program.
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
-    /// What a peer needs is not there.
-    #[error("{peer} cannot be measured; {remedy}, or leave it out with --only: {what}")]
-    PeerMissing { peer: &'static str, remedy: String, what: String },
+    /// What a rival needs is not there.
+    #[error("{rival} cannot be measured; {remedy}, or leave it out with --only: {what}")]
+    RivalMissing { rival: &'static str, remedy: String, what: String },
     /// A worker did not start.
-    #[error("the worker for {peer} {what}; its log ends with:\n{log}")]
-    Worker { peer: &'static str, what: String, log: String },
+    #[error("the worker for {rival} {what}; its log ends with:\n{log}")]
+    Worker { rival: &'static str, what: String, log: String },
     /// A throwaway server or a worker process failed.
     #[error(transparent)]
     Testbed(#[from] testbed::Error),

@@ -1,6 +1,6 @@
 //! Our locks and those of Apache Curator and kazoo contend for the same paths on a real ZooKeeper.
 //!
-//! The peers are programs of `tests/interop`, where a README says how they are driven.
+//! The rivals are programs of `tests/interop`, where a README says how they are driven.
 
 use zk_recipes::{Parents, Session, SessionConfig};
 
@@ -11,9 +11,9 @@ mod exclusion;
 mod leader_latch;
 mod mutex;
 mod participants;
-mod peer;
 mod read_write;
 mod revocation;
+mod rival;
 mod semaphore;
 
 /// A session whose locks have parents that stay, as kazoo makes them once an object and fails when they are gone.

@@ -13,7 +13,7 @@ use tokio::task::{JoinSet, yield_now};
 use zk_recipes::{AnyLock, HandoffMutex, Mutex, RwLock};
 
 use super::kazoo_session;
-use super::peer::Peer;
+use super::rival::Rival;
 use crate::support::Lab;
 
 const MUTEX: &str = "/locks/mutex";
@@ -77,9 +77,9 @@ async fn observe(lock: AnyLock, counter: Counter) {
 }
 
 /// Adds a contender that does `request`.
-fn spawn_peer(contenders: &mut JoinSet<()>, mut peer: Peer, request: &str, answer: &'static str) {
+fn spawn_rival(contenders: &mut JoinSet<()>, mut rival: Rival, request: &str, answer: &'static str) {
     let request = request.to_owned();
-    contenders.spawn(async move { peer.request(&request, answer).await });
+    contenders.spawn(async move { rival.request(&request, answer).await });
 }
 
 /// Waits for all contenders, which began at `begun`, and reads the counter.
@@ -103,8 +103,8 @@ async fn a_counter_under_one_mutex_of_three_languages_stays_exact() {
     let mut contenders = JoinSet::new();
     let request = format!("increment mutex {MUTEX} {} {ROUNDS}", path.display());
     for _ in 0..CONTENDERS {
-        spawn_peer(&mut contenders, Peer::curator(&lab).await, &request, "incremented");
-        spawn_peer(&mut contenders, Peer::kazoo(&lab).await, &request, "incremented");
+        spawn_rival(&mut contenders, Rival::curator(&lab).await, &request, "incremented");
+        spawn_rival(&mut contenders, Rival::kazoo(&lab).await, &request, "incremented");
         let ours = kazoo_session(&lab).await;
         for lock in [Mutex::new(&ours, MUTEX).unwrap().into(), HandoffMutex::new(&ours, MUTEX).unwrap().into()] {
             contenders.spawn(increment(lock, Counter::open(path)));
@@ -123,7 +123,7 @@ async fn a_counter_under_kazoo_s_lock_and_ours_stays_exact() {
     let mut contenders = JoinSet::new();
     let request = format!("increment kazoo-lock {MUTEX} {} {ROUNDS}", path.display());
     for _ in 0..CONTENDERS {
-        spawn_peer(&mut contenders, Peer::kazoo(&lab).await, &request, "incremented");
+        spawn_rival(&mut contenders, Rival::kazoo(&lab).await, &request, "incremented");
         let lock = Mutex::new(&kazoo_session(&lab).await, MUTEX).unwrap().with_kazoo();
         contenders.spawn(increment(lock.into(), Counter::open(path)));
     }
@@ -143,14 +143,14 @@ async fn a_counter_under_a_write_lock_of_three_languages_stays_exact() {
     let request = |word, recipe| format!("{word} {recipe} {READ_WRITE} {} {ROUNDS}", path.display());
     let (write, read) = (request("increment", "write"), request("observe", "read"));
     for _ in 0..CONTENDERS {
-        spawn_peer(&mut contenders, Peer::curator(&lab).await, &write, "incremented");
-        spawn_peer(&mut contenders, Peer::kazoo(&lab).await, &write, "incremented");
+        spawn_rival(&mut contenders, Rival::curator(&lab).await, &write, "incremented");
+        spawn_rival(&mut contenders, Rival::kazoo(&lab).await, &write, "incremented");
         let lock = RwLock::new(&kazoo_session(&lab).await, READ_WRITE).unwrap();
         contenders.spawn(increment(lock.write_lock().into(), Counter::open(path)));
     }
     for _ in 0..READERS {
-        spawn_peer(&mut contenders, Peer::curator(&lab).await, &read, "observed");
-        spawn_peer(&mut contenders, Peer::kazoo(&lab).await, &read, "observed");
+        spawn_rival(&mut contenders, Rival::curator(&lab).await, &read, "observed");
+        spawn_rival(&mut contenders, Rival::kazoo(&lab).await, &read, "observed");
         let lock = RwLock::new(&kazoo_session(&lab).await, READ_WRITE).unwrap();
         contenders.spawn(observe(lock.read_lock().into(), Counter::open(path)));
     }

@@ -2,10 +2,10 @@
 
 use zk_recipes::AnyLock;
 
-use super::peer::{Peer, TRY};
+use super::rival::{Rival, TRY};
 use crate::support::{Lab, soon};
 
-/// One of our locks and the recipe of a peer that excludes it, on one path.
+/// One of our locks and the recipe of a rival that excludes it, on one path.
 pub(crate) struct Pair<'a> {
     pub(crate) ours: AnyLock,
     pub(crate) theirs: &'a str,
@@ -20,9 +20,9 @@ impl<'a> Pair<'a> {
     }
 
     /// Each side is kept out by the other and granted when the other lets go.
-    pub(crate) async fn assert_exclusion(&self, lab: &Lab, peer: &mut Peer) {
+    pub(crate) async fn assert_exclusion(&self, lab: &Lab, rival: &mut Rival) {
         let Self { ours, theirs, path, queue } = self;
-        peer.acquire(theirs, path).await;
+        rival.acquire(theirs, path).await;
         let changes = child_changes(lab, queue).await;
         assert!(ours.try_acquire().await.unwrap().is_none(), "{theirs} is held");
         assert_eq!(child_changes(lab, queue).await, changes, "a try behind {theirs} writes nothing");
@@ -33,17 +33,17 @@ impl<'a> Pair<'a> {
         });
         lab.until_children(queue, 2).await;
         assert!(!waiting.is_finished(), "{theirs} is held");
-        peer.release(theirs, path).await;
-        let held = soon("the grant after the peer's release", waiting).await.unwrap().unwrap();
+        rival.release(theirs, path).await;
+        let held = soon("the grant after the rival's release", waiting).await.unwrap().unwrap();
 
-        assert!(!peer.try_acquire(theirs, path).await, "ours is held against {theirs}");
+        assert!(!rival.try_acquire(theirs, path).await, "ours is held against {theirs}");
         lab.until_children(queue, 1).await;
-        peer.queue(theirs, path).await;
+        rival.queue(theirs, path).await;
         lab.until_children(queue, 2).await;
-        peer.assert_silent().await;
+        rival.assert_silent().await;
         held.release().await.unwrap();
-        peer.says("acquired").await;
-        peer.release(theirs, path).await;
+        rival.says("acquired").await;
+        rival.release(theirs, path).await;
         assert!(lab.children(queue).await.is_empty(), "nothing is left by ours and {theirs}");
     }
 }

@@ -3,7 +3,7 @@
 use zk_recipes::{LeaderLatch, Participant};
 
 use super::exclusion::Pair;
-use super::peer::Peer;
+use super::rival::Rival;
 use crate::support::{Lab, soon};
 
 const PATH: &str = "/leaders/a";
@@ -25,7 +25,7 @@ fn told(participants: &[Participant]) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_of_our_leaders_and_curator_s_leads_at_a_time() {
     let lab = Lab::open().await;
-    let mut curator = Peer::curator(&lab).await;
+    let mut curator = Rival::curator(&lab).await;
     let pair = Pair::new(latch(&lab, "ours").await, "leader:theirs", PATH);
     pair.assert_exclusion(&lab, &mut curator).await;
 }
@@ -35,8 +35,8 @@ async fn one_of_our_leaders_and_curator_s_leads_at_a_time() {
 async fn both_see_the_same_participants_and_the_same_leader() {
     let lab = Lab::open().await;
     let ours = latch(&lab, "ours").await;
-    let (mut first, mut second) = (Peer::curator(&lab).await, Peer::curator(&lab).await);
-    let mut lister = Peer::curator(&lab).await;
+    let (mut first, mut second) = (Rival::curator(&lab).await, Rival::curator(&lab).await);
+    let mut lister = Rival::curator(&lab).await;
     assert_eq!(ours.leader().await.unwrap(), None);
     assert_eq!(lister.ask(&format!("participants leader:lister {PATH}"), "participants").await, "");
 
@@ -65,7 +65,7 @@ async fn both_see_the_same_participants_and_the_same_leader() {
 async fn the_tokens_of_terms_grow_from_ours_to_curator_s_and_back() {
     let lab = Lab::open().await;
     let ours = latch(&lab, "ours").await;
-    let mut curator = Peer::curator(&lab).await;
+    let mut curator = Rival::curator(&lab).await;
     let mut last = None;
     for _ in 0..3 {
         let term = ours.lead().await.unwrap();
@@ -90,13 +90,13 @@ async fn the_tokens_of_terms_grow_from_ours_to_curator_s_and_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn our_latch_and_curator_s_follow_a_leader_whose_session_ends() {
     let lab = Lab::open().await;
-    let (mut leader, mut next) = (Peer::curator(&lab).await, Peer::curator(&lab).await);
+    let (mut leader, mut next) = (Rival::curator(&lab).await, Rival::curator(&lab).await);
     leader.acquire("leader:first", PATH).await;
     let ours = latch(&lab, "ours").await;
     let waiter = ours.enqueue().await.unwrap();
     next.queue("leader:next", PATH).await;
     lab.until_children(PATH, 3).await;
-    // The session of a peer ends with its connection to the test.
+    // The session of a rival ends with its connection to the test.
     drop(leader);
     let term = soon("our term", waiter.granted()).await.unwrap();
     next.assert_silent().await;

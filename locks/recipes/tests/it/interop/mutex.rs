@@ -8,7 +8,7 @@ use zk_recipes::{CohortMutex, HandoffMutex, Mutex};
 
 use super::exclusion::Pair;
 use super::kazoo_session;
-use super::peer::Peer;
+use super::rival::Rival;
 use crate::support::{Lab, soon, until};
 
 const PATH: &str = "/locks/mutex";
@@ -17,7 +17,7 @@ const PATH: &str = "/locks/mutex";
 async fn our_mutex_and_curator_s_exclude_each_other() {
     let lab = Lab::open().await;
     let session = lab.session().await;
-    let mut curator = Peer::curator(&lab).await;
+    let mut curator = Rival::curator(&lab).await;
     let pair = Pair::new(Mutex::new(&session, PATH).unwrap(), "mutex", PATH);
     pair.assert_exclusion(&lab, &mut curator).await;
 }
@@ -26,7 +26,7 @@ async fn our_mutex_and_curator_s_exclude_each_other() {
 async fn our_cohort_and_curator_s_mutex_exclude_each_other() {
     let lab = Lab::open().await;
     let session = lab.session().await;
-    let mut curator = Peer::curator(&lab).await;
+    let mut curator = Rival::curator(&lab).await;
     let pair = Pair::new(CohortMutex::new(&session, PATH).unwrap(), "mutex", PATH);
     pair.assert_exclusion(&lab, &mut curator).await;
 }
@@ -36,7 +36,7 @@ async fn our_cohort_and_curator_s_mutex_exclude_each_other() {
 async fn curator_s_mutex_gets_the_lock_from_a_lingering_cohort() {
     let lab = Lab::open().await;
     let session = lab.session().await;
-    let mut curator = Peer::curator(&lab).await;
+    let mut curator = Rival::curator(&lab).await;
     let lock = CohortMutex::new(&session, PATH).unwrap().with_linger(Duration::from_secs(3_600));
     for _ in 0..3 {
         lock.acquire().await.unwrap().release().await.unwrap();
@@ -61,7 +61,7 @@ async fn curator_s_mutex_gets_the_lock_from_a_lingering_cohort() {
 async fn our_mutex_excludes_a_kazoo_lock_with_curator_s_names() {
     let lab = Lab::open().await;
     let session = kazoo_session(&lab).await;
-    let mut kazoo = Peer::kazoo(&lab).await;
+    let mut kazoo = Rival::kazoo(&lab).await;
     let pair = Pair::new(Mutex::new(&session, PATH).unwrap(), "mutex", PATH);
     pair.assert_exclusion(&lab, &mut kazoo).await;
 }
@@ -70,7 +70,7 @@ async fn our_mutex_excludes_a_kazoo_lock_with_curator_s_names() {
 async fn our_mutex_with_the_kazoo_option_excludes_kazoo_s_own_lock() {
     let lab = Lab::open().await;
     let session = kazoo_session(&lab).await;
-    let mut kazoo = Peer::kazoo(&lab).await;
+    let mut kazoo = Rival::kazoo(&lab).await;
     let ours = Mutex::new(&session, PATH).unwrap().with_kazoo();
     Pair::new(ours, "kazoo-lock", PATH).assert_exclusion(&lab, &mut kazoo).await;
 }
@@ -80,7 +80,7 @@ async fn our_mutex_with_the_kazoo_option_excludes_kazoo_s_own_lock() {
 async fn our_handoff_mutex_and_curator_s_mutex_exclude_each_other() {
     let lab = Lab::open().await;
     let session = lab.session().await;
-    let mut curator = Peer::curator(&lab).await;
+    let mut curator = Rival::curator(&lab).await;
     let pair = Pair::new(HandoffMutex::new(&session, PATH).unwrap(), "mutex", PATH);
     pair.assert_exclusion(&lab, &mut curator).await;
 }
@@ -89,7 +89,7 @@ async fn our_handoff_mutex_and_curator_s_mutex_exclude_each_other() {
 async fn our_handoff_mutex_excludes_a_kazoo_lock_with_curator_s_names() {
     let lab = Lab::open().await;
     let session = kazoo_session(&lab).await;
-    let mut kazoo = Peer::kazoo(&lab).await;
+    let mut kazoo = Rival::kazoo(&lab).await;
     let pair = Pair::new(HandoffMutex::new(&session, PATH).unwrap(), "mutex", PATH);
     pair.assert_exclusion(&lab, &mut kazoo).await;
 }
@@ -98,7 +98,7 @@ async fn our_handoff_mutex_excludes_a_kazoo_lock_with_curator_s_names() {
 async fn our_handoff_mutex_with_the_option_excludes_kazoo_s_lock() {
     let lab = Lab::open().await;
     let session = kazoo_session(&lab).await;
-    let mut kazoo = Peer::kazoo(&lab).await;
+    let mut kazoo = Rival::kazoo(&lab).await;
     let ours = HandoffMutex::new(&session, PATH).unwrap().with_kazoo();
     Pair::new(ours, "kazoo-lock", PATH).assert_exclusion(&lab, &mut kazoo).await;
 }

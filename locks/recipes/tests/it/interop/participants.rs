@@ -3,7 +3,7 @@
 use zk_recipes::{Mutex, Participant, RwLock, participants};
 
 use super::kazoo_session;
-use super::peer::Peer;
+use super::rival::Rival;
 use crate::support::Lab;
 
 fn paths(queue: &[Participant]) -> Vec<&str> {
@@ -16,14 +16,14 @@ async fn curator_lists_a_mixed_queue_of_a_mutex_as_we_do() {
     let lab = Lab::open().await;
     let session = kazoo_session(&lab).await;
     let lock = Mutex::new(&session, PATH).unwrap();
-    let mut lister = Peer::curator(&lab).await;
+    let mut lister = Rival::curator(&lab).await;
     assert_eq!(lister.ask(&format!("participants mutex {PATH}"), "participants").await, "", "there is no such node");
     assert_eq!(lock.participants().await.unwrap(), []);
 
-    let mut queued = [Peer::curator(&lab).await, Peer::kazoo(&lab).await, Peer::curator(&lab).await];
+    let mut queued = [Rival::curator(&lab).await, Rival::kazoo(&lab).await, Rival::curator(&lab).await];
     let mut waiters = Vec::new();
-    for (index, peer) in queued.iter_mut().enumerate() {
-        peer.queue("mutex", PATH).await;
+    for (index, rival) in queued.iter_mut().enumerate() {
+        rival.queue("mutex", PATH).await;
         lab.until_children(PATH, 2 * index + 1).await;
         waiters.push(lock.enqueue().await.unwrap());
     }
@@ -44,22 +44,22 @@ async fn curator_lists_a_mixed_queue_of_readers_and_writers_as_we_do() {
     const PATH: &str = "/locks/rw";
     let lab = Lab::open().await;
     let lock = RwLock::new(&kazoo_session(&lab).await, PATH).unwrap();
-    let mut lister = Peer::curator(&lab).await;
+    let mut lister = Rival::curator(&lab).await;
 
-    let mut peers = Vec::new();
+    let mut rivals = Vec::new();
     let mut waiters = Vec::new();
     for (round, recipe) in ["read", "write", "read"].into_iter().enumerate() {
-        let mut pair = [Peer::curator(&lab).await, Peer::kazoo(&lab).await];
-        for (index, peer) in pair.iter_mut().enumerate() {
-            peer.queue(recipe, PATH).await;
+        let mut pair = [Rival::curator(&lab).await, Rival::kazoo(&lab).await];
+        for (index, rival) in pair.iter_mut().enumerate() {
+            rival.queue(recipe, PATH).await;
             lab.until_children(PATH, 4 * round + index + 1).await;
         }
         waiters.push(lock.read_lock().enqueue().await.unwrap());
         waiters.push(lock.write_lock().enqueue().await.unwrap());
-        peers.push(pair);
+        rivals.push(pair);
     }
-    for peer in &mut peers[0] {
-        peer.says("acquired").await;
+    for rival in &mut rivals[0] {
+        rival.says("acquired").await;
     }
     let reading = lister.ask(&format!("participants read {PATH}"), "participants").await;
     let writing = lister.ask(&format!("participants write {PATH}"), "participants").await;

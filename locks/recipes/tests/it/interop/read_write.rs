@@ -8,23 +8,23 @@ use zk_recipes::{Owner, ParticipantKind, RwLock};
 
 use super::exclusion::Pair;
 use super::kazoo_session;
-use super::peer::Peer;
+use super::rival::Rival;
 use crate::support::{Lab, soon};
 
 const PATH: &str = "/locks/rw";
 
 /// The pairs of which one writes.
-async fn writers_exclude(lab: &Lab, peer: &mut Peer, lock: &RwLock, their_write: &str, their_read: &str) {
-    Pair::new(lock.write_lock(), their_write, PATH).assert_exclusion(lab, peer).await;
-    Pair::new(lock.write_lock(), their_read, PATH).assert_exclusion(lab, peer).await;
-    Pair::new(lock.read_lock(), their_write, PATH).assert_exclusion(lab, peer).await;
+async fn writers_exclude(lab: &Lab, rival: &mut Rival, lock: &RwLock, their_write: &str, their_read: &str) {
+    Pair::new(lock.write_lock(), their_write, PATH).assert_exclusion(lab, rival).await;
+    Pair::new(lock.write_lock(), their_read, PATH).assert_exclusion(lab, rival).await;
+    Pair::new(lock.read_lock(), their_write, PATH).assert_exclusion(lab, rival).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn writers_of_curator_and_ours_exclude_each_other_and_readers() {
     let lab = Lab::open().await;
     let lock = RwLock::new(&lab.session().await, PATH).unwrap();
-    let mut curator = Peer::curator(&lab).await;
+    let mut curator = Rival::curator(&lab).await;
     writers_exclude(&lab, &mut curator, &lock, "write", "read").await;
 }
 
@@ -32,7 +32,7 @@ async fn writers_of_curator_and_ours_exclude_each_other_and_readers() {
 async fn our_writers_exclude_kazoo_s_with_curator_s_names_and_readers() {
     let lab = Lab::open().await;
     let lock = RwLock::new(&kazoo_session(&lab).await, PATH).unwrap();
-    let mut kazoo = Peer::kazoo(&lab).await;
+    let mut kazoo = Rival::kazoo(&lab).await;
     writers_exclude(&lab, &mut kazoo, &lock, "write", "read").await;
 }
 
@@ -40,7 +40,7 @@ async fn our_writers_exclude_kazoo_s_with_curator_s_names_and_readers() {
 async fn our_writers_with_the_option_exclude_kazoo_s_and_readers() {
     let lab = Lab::open().await;
     let lock = RwLock::new(&kazoo_session(&lab).await, PATH).unwrap().with_kazoo();
-    let mut kazoo = Peer::kazoo(&lab).await;
+    let mut kazoo = Rival::kazoo(&lab).await;
     writers_exclude(&lab, &mut kazoo, &lock, "kazoo-write", "kazoo-read").await;
 }
 
@@ -48,8 +48,8 @@ async fn our_writers_with_the_option_exclude_kazoo_s_and_readers() {
 async fn readers_of_all_sides_share() {
     let lab = Lab::open().await;
     let lock = RwLock::new(&kazoo_session(&lab).await, PATH).unwrap();
-    let mut curator = Peer::curator(&lab).await;
-    let mut kazoo = Peer::kazoo(&lab).await;
+    let mut curator = Rival::curator(&lab).await;
+    let mut kazoo = Rival::kazoo(&lab).await;
     let first = lock.read_lock().acquire().await.unwrap();
     curator.acquire("read", PATH).await;
     kazoo.acquire("read", PATH).await;
@@ -58,7 +58,7 @@ async fn readers_of_all_sides_share() {
     assert!(lock.write_lock().try_acquire().await.unwrap().is_none(), "readers of all sides keep a writer out");
     first.release().await.unwrap();
     last.release().await.unwrap();
-    assert!(lock.write_lock().try_acquire().await.unwrap().is_none(), "readers of the peers keep a writer out");
+    assert!(lock.write_lock().try_acquire().await.unwrap().is_none(), "readers of the rivals keep a writer out");
     curator.release("read", PATH).await;
     assert!(lock.write_lock().try_acquire().await.unwrap().is_none(), "a reader of kazoo keeps a writer out");
     kazoo.release("read", PATH).await;
@@ -66,46 +66,46 @@ async fn readers_of_all_sides_share() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_queued_writer_of_a_peer_bars_our_later_readers() {
+async fn a_queued_writer_of_a_rival_bars_our_later_readers() {
     let lab = Lab::open().await;
     let lock = RwLock::new(&kazoo_session(&lab).await, PATH).unwrap();
-    for mut peer in [Peer::curator(&lab).await, Peer::kazoo(&lab).await] {
+    for mut rival in [Rival::curator(&lab).await, Rival::kazoo(&lab).await] {
         let first = lock.read_lock().acquire().await.unwrap();
-        peer.queue("write", PATH).await;
+        rival.queue("write", PATH).await;
         lab.until_children(PATH, 2).await;
         assert!(lock.read_lock().try_acquire().await.unwrap().is_none(), "a writer is queued");
         let later = tokio::spawn(lock.read_lock().enqueue().await.unwrap().granted());
-        peer.assert_silent().await;
+        rival.assert_silent().await;
         first.release().await.unwrap();
-        peer.says("acquired").await;
+        rival.says("acquired").await;
         assert!(!later.is_finished(), "the writer came first");
-        peer.release("write", PATH).await;
+        rival.release("write", PATH).await;
         soon("the reader after the writer", later).await.unwrap().unwrap().release().await.unwrap();
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn our_queued_writer_bars_later_readers_of_the_peers() {
+async fn our_queued_writer_bars_later_readers_of_the_rivals() {
     let lab = Lab::open().await;
     let lock = RwLock::new(&kazoo_session(&lab).await, PATH).unwrap();
-    let mut first = Peer::curator(&lab).await;
-    let mut later = [Peer::curator(&lab).await, Peer::kazoo(&lab).await];
+    let mut first = Rival::curator(&lab).await;
+    let mut later = [Rival::curator(&lab).await, Rival::kazoo(&lab).await];
     first.acquire("read", PATH).await;
     let writer = tokio::spawn(lock.write_lock().enqueue().await.unwrap().granted());
-    for peer in &mut later {
-        assert!(!peer.try_acquire("read", PATH).await, "a writer is queued");
-        peer.queue("read", PATH).await;
+    for rival in &mut later {
+        assert!(!rival.try_acquire("read", PATH).await, "a writer is queued");
+        rival.queue("read", PATH).await;
     }
     lab.until_children(PATH, 4).await;
     assert!(!writer.is_finished());
     first.release("read", PATH).await;
     let held = soon("the writer", writer).await.unwrap().unwrap();
-    for peer in &mut later {
-        peer.assert_silent().await;
+    for rival in &mut later {
+        rival.assert_silent().await;
     }
     held.release().await.unwrap();
-    for peer in &mut later {
-        peer.says("acquired").await;
+    for rival in &mut later {
+        rival.says("acquired").await;
     }
 }
 
@@ -113,10 +113,10 @@ async fn our_queued_writer_bars_later_readers_of_the_peers() {
 async fn queued_foreign_writers_stay_out_while_our_writer_reads_on() {
     let lab = Lab::open().await;
     let lock = RwLock::new(&kazoo_session(&lab).await, PATH).unwrap();
-    for mut peer in [Peer::curator(&lab).await, Peer::kazoo(&lab).await] {
+    for mut rival in [Rival::curator(&lab).await, Rival::kazoo(&lab).await] {
         let owner = Owner::new();
         let writing = lock.write_lock().acquire_as(&owner).await.unwrap();
-        peer.queue("write", PATH).await;
+        rival.queue("write", PATH).await;
         lab.until_children(PATH, 2).await;
         let reading = lock.read_lock().acquire_as(&owner).await.unwrap();
         writing.release().await.unwrap();
@@ -127,10 +127,10 @@ async fn queued_foreign_writers_stay_out_while_our_writer_reads_on() {
         );
         assert_eq!((theirs.kind, theirs.is_holder), (ParticipantKind::Exclusive, false));
         assert!(lock.read_lock().try_acquire().await.unwrap().is_none(), "other readers come after the writer");
-        peer.assert_silent().await;
+        rival.assert_silent().await;
         reading.release().await.unwrap();
-        peer.says("acquired").await;
-        peer.release("write", PATH).await;
+        rival.says("acquired").await;
+        rival.release("write", PATH).await;
     }
 }
 

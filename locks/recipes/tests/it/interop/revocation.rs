@@ -2,7 +2,7 @@
 
 use zk_recipes::{Mutex, revoke};
 
-use super::peer::Peer;
+use super::rival::Rival;
 use crate::support::{Lab, soon};
 
 const PATH: &str = "/locks/mutex";
@@ -11,7 +11,7 @@ const PATH: &str = "/locks/mutex";
 async fn curator_s_revoker_asks_our_holder_and_our_waiter() {
     let lab = Lab::open().await;
     let lock = Mutex::new(&lab.session().await, PATH).unwrap();
-    let mut curator = Peer::curator(&lab).await;
+    let mut curator = Rival::curator(&lab).await;
     let held = lock.acquire().await.unwrap();
     let waiter = lock.enqueue().await.unwrap();
 
@@ -33,7 +33,7 @@ async fn we_ask_curator_s_holder_and_its_waiter() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let lock = Mutex::new(&session, PATH).unwrap();
-    let (mut holder, mut waiter) = (Peer::curator(&lab).await, Peer::curator(&lab).await);
+    let (mut holder, mut waiter) = (Rival::curator(&lab).await, Rival::curator(&lab).await);
     for (curator, count) in [(&mut holder, 1), (&mut waiter, 2)] {
         curator.request(&format!("revocable mutex {PATH}"), "armed").await;
         curator.queue("mutex", PATH).await;

@@ -11,7 +11,7 @@ use tokio::task::{JoinSet, yield_now};
 use zk_recipes::{Semaphore, SemaphoreMutex, SharedCount};
 
 use super::exclusion::Pair;
-use super::peer::Peer;
+use super::rival::Rival;
 use crate::support::{Lab, soon};
 
 const PATH: &str = "/locks/semaphore";
@@ -21,7 +21,7 @@ const LEASES: &str = "/locks/semaphore/leases";
 async fn our_semaphore_mutex_and_curator_s_exclude_each_other() {
     let lab = Lab::open().await;
     let ours = SemaphoreMutex::new(&lab.session().await, PATH).unwrap();
-    let mut curator = Peer::curator(&lab).await;
+    let mut curator = Rival::curator(&lab).await;
     let pair = Pair { queue: LEASES, ..Pair::new(ours, "semaphore-mutex", PATH) };
     pair.assert_exclusion(&lab, &mut curator).await;
 }
@@ -30,7 +30,7 @@ async fn our_semaphore_mutex_and_curator_s_exclude_each_other() {
 async fn permits_of_one_semaphore_are_counted_over_both_sides() {
     let lab = Lab::open().await;
     let ours = Semaphore::new(&lab.session().await, PATH, 3).unwrap();
-    let mut curator = Peer::curator(&lab).await;
+    let mut curator = Rival::curator(&lab).await;
     let first = ours.acquire().await.unwrap();
     curator.acquire("semaphore:3", PATH).await;
     let second = ours.acquire().await.unwrap();
@@ -64,7 +64,7 @@ async fn no_more_hold_than_there_are_permits_on_both_sides_together() {
     let folder = tempfile::tempdir().unwrap();
     let mut contenders = JoinSet::new();
     for _ in 0..3 {
-        let mut curator = Peer::curator(&lab).await;
+        let mut curator = Rival::curator(&lab).await;
         let request = format!("occupy semaphore:{PERMITS} {PATH} {} {ROUNDS}", folder.path().display());
         contenders.spawn(async move { curator.ask(&request, "occupied").await.parse().unwrap() });
         let ours = Semaphore::new(&lab.session().await, PATH, u32::try_from(PERMITS).unwrap()).unwrap();
@@ -97,7 +97,7 @@ async fn a_count_that_either_side_changes_wakes_the_other_s_waiter() {
     let ours = Semaphore::from_count(&session, PATH, &count).unwrap();
     let theirs = format!("semaphore:{COUNT}");
     let first = ours.acquire().await.unwrap();
-    let mut curator = Peer::curator(&lab).await;
+    let mut curator = Rival::curator(&lab).await;
     assert_eq!(curator.ask(&format!("count {COUNT}"), "count").await, "1", "our seed");
 
     let waiting = tokio::spawn({

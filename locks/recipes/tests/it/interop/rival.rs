@@ -13,7 +13,7 @@ use tokio::sync::OnceCell;
 
 use crate::support::{Lab, SOON};
 
-/// How long a peer waits for a lock that it shall not get.
+/// How long a rival waits for a lock that it shall not get.
 pub(crate) const TRY: Duration = Duration::from_millis(100);
 
 const REMEDY: &str = "`make deps-test` installs what it needs";
@@ -26,7 +26,7 @@ const JARS: [&str; 5] =
 static CURATOR: OnceCell<Program> = OnceCell::const_new();
 static KAZOO: OnceCell<Program> = OnceCell::const_new();
 
-/// A peer program, which serves one connection a contender.
+/// A rival program, which serves one connection a contender.
 struct Program {
     name: String,
     port: u16,
@@ -34,13 +34,13 @@ struct Program {
 }
 
 /// One contender: a session of Curator or of kazoo, and the thread that its locks belong to.
-pub(crate) struct Peer {
+pub(crate) struct Rival {
     program: &'static Program,
     answers: Lines<BufReader<OwnedReadHalf>>,
     requests: OwnedWriteHalf,
 }
 
-impl Peer {
+impl Rival {
     pub(crate) async fn curator(lab: &Lab) -> Self {
         let program = CURATOR.get_or_init(|| Program::start(curator())).await;
         Self::connect(program, lab).await
@@ -55,9 +55,9 @@ impl Peer {
         let stream = TcpStream::connect(("127.0.0.1", program.port)).await.unwrap();
         stream.set_nodelay(true).unwrap();
         let (read, requests) = stream.into_split();
-        let mut peer = Self { program, answers: BufReader::new(read).lines(), requests };
-        peer.request(&format!("connect {}", lab.connect_string()), "connected").await;
-        peer
+        let mut rival = Self { program, answers: BufReader::new(read).lines(), requests };
+        rival.request(&format!("connect {}", lab.connect_string()), "connected").await;
+        rival
     }
 
     /// Sends a request without waiting for its answer.
@@ -65,7 +65,7 @@ impl Peer {
         self.requests.write_all(format!("{request}\n").as_bytes()).await.unwrap();
     }
 
-    /// The next line that the peer says.
+    /// The next line that the rival says.
     pub(crate) async fn answer(&mut self) -> String {
         let line = tokio::time::timeout(SOON, self.answers.next_line()).await;
         let line = line.unwrap_or_else(|_| panic!("{} said nothing within {SOON:?}", self.program.name)).unwrap();
@@ -91,7 +91,7 @@ impl Peer {
         rest.trim_start().to_owned()
     }
 
-    /// Panics when the peer has answered what it should still wait for.
+    /// Panics when the rival has answered what it should still wait for.
     pub(crate) async fn assert_silent(&mut self) {
         if let Ok(line) = tokio::time::timeout(Duration::ZERO, self.answers.next_line()).await {
             panic!("{} should still wait, but said {line:?}", self.program.name);
@@ -107,7 +107,7 @@ impl Peer {
         self.send(&format!("acquire {recipe} {path}")).await;
     }
 
-    /// Whether the peer got the lock, for which it waited a moment.
+    /// Whether the rival got the lock, for which it waited a moment.
     pub(crate) async fn try_acquire(&mut self, recipe: &str, path: &str) -> bool {
         self.send(&format!("try {recipe} {path} {}", TRY.as_millis())).await;
         match self.answer().await.as_str() {

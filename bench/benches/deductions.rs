@@ -1,5 +1,5 @@
 //! Every strategy of the service against a real Postgres and a real ZooKeeper, without HTTP: one buyer, and several for
-//! one SKU at once. Nobody checks here what was sold; that is what `loadgen compare` is for.
+//! one SKU at once. `loadgen compare`, and not this bench, checks what was sold.
 
 #![allow(missing_docs, reason = "criterion's macros generate undocumented items")]
 
@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bench::{BoxError, ClosedLoop};
+use bench::{ClosedLoop, Error};
 use criterion::{BenchmarkId, Criterion, SamplingMode, criterion_group, criterion_main};
 use demo_service::app::App;
 use demo_service::config::Config;
@@ -23,7 +23,7 @@ const BUYERS: [usize; 2] = [1, 8];
 /// More than could be sold in a year of benches.
 const STOCK: i64 = 1 << 40;
 
-/// The time of one purchase, from the lock to the committed order.
+/// Times one purchase, from the lock to the committed order.
 fn deductions(c: &mut Criterion) {
     let runtime = Runtime::new().expect("a runtime");
     let shop = runtime.block_on(Shop::open()).expect("Postgres, ZooKeeper and the service");
@@ -55,24 +55,27 @@ struct Shop {
 }
 
 impl Shop {
-    async fn open() -> Result<Self, BoxError> {
+    async fn open() -> Result<Self, Error> {
         let servers = tokio::try_join!(
             Postgres::start(PostgresConfig::default()),
             ZooKeeper::start(ZooKeeperConfig::default()),
         )?;
-        let (database_url, zookeeper) = (servers.0.url("postgres"), servers.1.connect_string());
+        let database_url = servers.0.url("postgres");
+        let zookeeper = servers.1.connect_string();
         let words = ["demo-service", "--database-url", &database_url, "--zookeeper", &zookeeper, "--zk-sessions", "3"];
-        // The herd of zk-naive is unfair, so one buyer may wait for long.
+        // The herd of zk-naive is unfair, so a buyer may wait for a long time.
         let times = ["--lock-wait", "10m", "--db-timeout", "11m", "--http-timeout", "12m"];
-        let config = Config::parse_from_env(words.into_iter().chain(times).map(OsString::from))?;
-        Ok(Self { app: Arc::new(App::open(config).await?), _servers: servers })
+        let config = Config::parse_from_env(words.into_iter().chain(times).map(OsString::from));
+        let app = App::open(config.map_err(Error::refused("read the settings"))?).await;
+        Ok(Self { app: Arc::new(app.map_err(Error::refused("open the service"))?), _servers: servers })
     }
 
     /// Starts a sale under the strategy. Then `buyers` buyers buy one unit each, one after the other.
-    async fn sell_to(&self, buyers: usize, entry: &'static Entry) -> Result<ClosedLoop, BoxError> {
-        let goods_no: GoodsNo = "1".parse()?;
-        let stock = Stock::new(STOCK).ok_or("the stock is negative")?;
-        self.app.start_sale(goods_no, NewStock::Units(stock), Some(entry)).await?;
+    async fn sell_to(&self, buyers: usize, entry: &'static Entry) -> Result<ClosedLoop, Error> {
+        let goods_no: GoodsNo = "1".parse().expect("BUG: 1 is a SKU");
+        let stock = Stock::new(STOCK).expect("BUG: the stock is positive");
+        let started = self.app.start_sale(goods_no, NewStock::Units(stock), Some(entry)).await;
+        started.map_err(Error::refused("start a sale"))?;
         let purchase = Purchase::of_one(goods_no, Quantity::ONE);
         let buyer = || {
             let app = Arc::clone(&self.app);
@@ -89,12 +92,11 @@ impl Shop {
     }
 }
 
-async fn buy(app: Arc<App>, entry: &'static Entry, purchase: Purchase) -> Result<(), BoxError> {
-    let slot = app.try_slot(tokio::time::Instant::now()).ok_or("the service is at its limit")?;
-    match app.purchase(purchase, Some(entry), slot).await {
-        Ok(_) => Ok(()),
-        Err(failure) => Err(format!("{}: nothing was sold: {failure}", entry.name).into()),
-    }
+async fn buy(app: Arc<App>, entry: &'static Entry, purchase: Purchase) -> Result<(), Error> {
+    let slot = app.try_slot(tokio::time::Instant::now());
+    let slot = slot.ok_or_else(|| Error::Failed("the service is at its limit".to_owned()))?;
+    let sold = app.purchase(purchase, Some(entry), slot).await;
+    sold.map(drop).map_err(|failure| Error::Failed(format!("{}: nothing was sold: {failure}", entry.name)))
 }
 
 criterion_group! {

@@ -23,16 +23,16 @@ use zk_recipes_protocol::liveness::{Event, Liveness, LossEpoch, Margins};
 use zk_recipes_protocol::names::{Mode, Names, Sequence};
 use zk_recipes_protocol::queue::{Predecessor, Queue, Queued};
 
-/// The numbers below `count`, each once, ordered by their hashes. So the order is always the same and has no runs, which a
-/// sort would notice.
+/// Returns the numbers below `count`, each once, ordered by their hashes. So the order is always the same and has no
+/// runs, which a sort would notice.
 fn shuffled(count: usize) -> impl Iterator<Item = usize> {
     let mut numbers: Vec<usize> = (0..count).collect();
     numbers.sort_by_cached_key(|number| BuildHasherDefault::<DefaultHasher>::default().hash_one(number));
     numbers.into_iter()
 }
 
-/// The children of a lock's parent, named as Curator names them, in no order, as a server lists them. They stay for as
-/// long as the process runs, so that a queue of them can be passed on.
+/// Returns the children of a lock's parent, named as Curator names them, in no order, as a server lists them. They live
+/// as long as the process, so a queue of them can be passed on.
 fn children(count: usize, markers: &[&str]) -> &'static [String] {
     let name = |i: usize| format!("_c_c8a8a1c2-3b1f-4f0e-9d7c-{i:012x}-{}{i:010}", markers[i % markers.len()]);
     Box::leak(shuffled(count).map(name).collect())
@@ -50,7 +50,7 @@ fn leases(count: usize) -> &'static [String] {
     children(count, &["lease-"])
 }
 
-/// The names of the last in line, who have the most before them.
+/// Returns the names of the last `count` in the queue, which have the most before them.
 fn last(children: &'static [String], count: usize) -> impl Iterator<Item = &'static str> {
     let is_last = move |&i: &usize| i >= children.len() - count;
     shuffled(children.len()).zip(children).filter(move |(i, _)| is_last(i)).map(|(_, name)| name.as_str())
@@ -136,7 +136,7 @@ fn parse_leases(children: &'static [String]) -> Leases<'static> {
     Leases::from_children(black_box(children))
 }
 
-/// Three leases of ours behind all others.
+/// Returns `count` leases, and the names of the last three, which are ours.
 fn leases_and_own(count: usize) -> (Leases<'static>, HashSet<&'static str>) {
     let children = leases(count);
     (Leases::from_children(children), last(children, 3).collect())
@@ -180,7 +180,7 @@ fn liveness_events(events: u32) -> Liveness {
 
 library_benchmark_group!(name = sessions, benchmarks = [liveness_events]);
 
-/// The orders of a sale and the numbers that the buyers were told, both in no order.
+/// Returns the orders of a sale and the numbers that the buyers were told, both in no order.
 fn sale(orders: usize) -> (Vec<OrderRow>, Vec<Receipt>) {
     let order_ids = || shuffled(orders).filter_map(|i| i64::try_from(i).ok());
     let order = |order_id| OrderRow {
@@ -216,7 +216,7 @@ fn audit((orders, confirmed): (Vec<OrderRow>, Vec<Receipt>)) -> ((Audit, Uncheck
     (Audit::of(black_box(&evidence)), orders, confirmed)
 }
 
-/// Times from a microsecond to some ten milliseconds, in no order.
+/// Returns times from a microsecond to some ten milliseconds, in no order.
 fn times(count: usize) -> Vec<Duration> {
     shuffled(count).filter_map(|i| u64::try_from(i).ok()).map(|i| Duration::from_micros(i + 1)).collect()
 }
@@ -232,7 +232,7 @@ fn record_times(times: Vec<Duration>) -> (Option<f64>, Times, Vec<Duration>) {
     (recorded.quantile_ms(990), recorded, times)
 }
 
-/// A figure for each of `blocks` blocks.
+/// Returns a figure for each of `blocks` blocks.
 fn figures(blocks: usize) -> Vec<f64> {
     shuffled(blocks).filter_map(|i| u32::try_from(i).ok()).map(|i| f64::from(i) + 0.5).collect()
 }
@@ -258,7 +258,7 @@ fn ratio_of_blocks(figures: Vec<Option<f64>>) -> (Option<Ratio>, Vec<Option<f64>
     (paired::ratio(black_box(&figures), black_box(&reference)), figures)
 }
 
-/// Critical sections one after another, in the order in which they are read from several instances: in none.
+/// Returns critical sections one after another. They are in no order, as after reading them from several instances.
 fn sections(count: usize) -> Vec<Section> {
     let section = |i: u64| Section {
         goods_no: 1,

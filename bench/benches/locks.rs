@@ -5,27 +5,28 @@
 
 use std::time::Duration;
 
-use bench::{BoxError, ClosedLoop, LockServer, Recipe, is_test_mode, open_sessions};
+use bench::{ClosedLoop, Error, LockServer, Recipe, open_sessions};
 use criterion::{BenchmarkId, Criterion, SamplingMode, criterion_group, criterion_main};
 use testbed::ZooKeeper;
 use tokio::runtime::Runtime;
 use zk_recipes::Session;
 use zookeeper_client::{Acls, Client, CreateMode};
 
-/// Sessions that the contenders share out among themselves.
+/// Number of sessions that the contenders share.
 const SESSIONS: usize = 3;
 
-/// How many contend for a lock.
+/// Numbers of contenders for a lock.
 const CONTENDERS: [usize; 4] = [2, 30, 300, 1500];
 
 /// The most contenders for the naive lock. Each of its releases wakes all others, and all of them ask again. One hand-over
 /// among 300 takes some 600 requests. As there is no order, thousands of hand-overs would pass until each has had its turn.
 const HERD_MAX: usize = 30;
 
-/// How many contend when the benches are only run once, as then the gathering of a crowd would be all that takes time.
+/// Upper bound of the contenders when the benches are only run once: gathering a crowd would take most of the time.
 const TEST_CONTENDERS_MAX: usize = 6;
 
-/// Acquire and release with nobody else there, beside the least that any lock must do: create a node, delete it.
+/// Times an acquire and a release without other contenders. Beside them stands the least that any lock must do: create
+/// a node and delete it.
 fn uncontended(c: &mut Criterion) {
     let runtime = Runtime::new().expect("a runtime");
     let lock_server = runtime.block_on(LockServer::start(1)).expect("a ZooKeeper server");
@@ -80,7 +81,7 @@ struct Crowd {
 }
 
 impl Crowd {
-    async fn gather(server: &ZooKeeper, recipe: Recipe, contenders: usize) -> Result<Self, BoxError> {
+    async fn gather(server: &ZooKeeper, recipe: Recipe, contenders: usize) -> Result<Self, Error> {
         let contenders = if is_test_mode() { contenders.min(TEST_CONTENDERS_MAX) } else { contenders };
         let sessions = open_sessions(server, SESSIONS).await?;
         let mut rounds = Vec::with_capacity(contenders);
@@ -88,20 +89,26 @@ impl Crowd {
             let lock = recipe.lock(session)?;
             rounds.push(move || {
                 let lock = lock.clone();
-                async move { Ok(lock.cycle().await?) }
+                async move { lock.cycle().await }
             });
         }
         Ok(Self { contending: ClosedLoop::start(rounds).await?, sessions })
     }
 
     /// Leaves the server as it was. It deletes the nodes of a session when that is closed.
-    async fn disperse(self) -> Result<(), BoxError> {
+    async fn disperse(self) -> Result<(), Error> {
         self.contending.stop().await;
         for session in self.sessions {
             session.close().await?;
         }
         Ok(())
     }
+}
+
+/// Returns whether the benches are only run once and not measured. Criterion does not tell, so this is its own condition.
+fn is_test_mode() -> bool {
+    let is_given = |flag: &str| std::env::args().any(|argument| argument == flag);
+    is_given("--test") || !is_given("--bench")
 }
 
 criterion_group! {

@@ -3,14 +3,13 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use tokio::sync::Semaphore;
+use program::chain;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::JoinSet;
 
-/// Why a round failed.
-pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+use crate::Error;
 
-/// Contenders that go on contending between the samples of a bench, so that a sample is rounds of a full queue and
-/// nothing else.
+/// Contenders that go on between the samples of a bench. So each sample has only rounds of a full queue.
 #[derive(Debug)]
 pub struct ClosedLoop {
     tally: Arc<Tally>,
@@ -24,22 +23,22 @@ struct Tally {
     settled: Semaphore,
     /// A permit for every round that was finished.
     finished: Semaphore,
-    failure: OnceLock<BoxError>,
+    failure: OnceLock<Error>,
 }
 
 impl ClosedLoop {
-    /// Starts a contender for each of `contenders`, which makes the future of a round, and returns once each has
-    /// finished its first: all of them have queued up by then.
+    /// Starts one contender per item of `contenders`, which makes the future of a round. Returns when each contender
+    /// has finished its first round: by then all of them have queued.
     ///
     /// # Errors
     /// The first failure of a round.
     ///
     /// # Cancel safety
     /// Dropped, the rounds under way are dropped.
-    pub async fn start<R, F>(contenders: impl IntoIterator<Item = R>) -> Result<Self, BoxError>
+    pub async fn start<R, F>(contenders: impl IntoIterator<Item = R>) -> Result<Self, Error>
     where
         R: Fn() -> F + Send + 'static,
-        F: Future<Output = Result<(), BoxError>> + Send + 'static,
+        F: Future<Output = Result<(), Error>> + Send + 'static,
     {
         let tally =
             Arc::new(Tally { settled: Semaphore::new(0), finished: Semaphore::new(0), failure: OnceLock::new() });
@@ -54,16 +53,16 @@ impl ClosedLoop {
         Ok(running)
     }
 
-    /// How long the contenders take for that many rounds in all, from the end of one round to the end of another.
+    /// Returns how long the contenders take together for `rounds` rounds, from the end of one round to the end of another.
     ///
     /// # Errors
     /// The first failure of a round.
     ///
     /// # Cancel safety
     /// Dropped, the rounds of this sample are not counted.
-    pub async fn time(&self, rounds: u64) -> Result<Duration, BoxError> {
+    pub async fn time(&self, rounds: u64) -> Result<Duration, Error> {
         let finished = &self.tally.finished;
-        // Those that were finished since the last sample count for none.
+        // Rounds that were finished since the last sample belong to no sample.
         self.tally.wait_for(finished, finished.available_permits() + 1).await?;
         let began = Instant::now();
         self.tally.wait_for(finished, usize::try_from(rounds)?).await?;
@@ -80,10 +79,10 @@ impl ClosedLoop {
 }
 
 /// Does one round after the other, until one fails.
-async fn contend<R, F>(round: R, tally: &Tally) -> BoxError
+async fn contend<R, F>(round: R, tally: &Tally) -> Error
 where
     R: Fn() -> F,
-    F: Future<Output = Result<(), BoxError>>,
+    F: Future<Output = Result<(), Error>>,
 {
     if let Err(failure) = round().await {
         return failure;
@@ -98,21 +97,17 @@ where
 }
 
 impl Tally {
-    /// Wakes the waiting tasks. Others may fail at the same time or because of it; the first failure is the cause.
-    fn fail(&self, failure: BoxError) {
+    /// Stores a failure and wakes the waiting tasks. The first failure is the cause: later ones may follow from it.
+    fn fail(&self, failure: Error) {
         self.failure.set(failure).ok();
         self.settled.close();
         self.finished.close();
     }
 
     /// Waits for `count` permits, and uses them up.
-    async fn wait_for(&self, permits: &Semaphore, count: usize) -> Result<(), BoxError> {
-        match permits.acquire_many(u32::try_from(count)?).await {
-            Ok(acquired) => {
-                acquired.forget();
-                Ok(())
-            }
-            Err(closed) => Err(self.failure.get().map_or_else(|| closed.into(), |failure| failure.to_string().into())),
-        }
+    async fn wait_for(&self, permits: &Semaphore, count: usize) -> Result<(), Error> {
+        let acquired = permits.acquire_many(u32::try_from(count)?).await;
+        let reason = || self.failure.get().map_or_else(|| "the loop has ended".to_owned(), |failure| chain(failure));
+        acquired.map(SemaphorePermit::forget).map_err(|_| Error::Failed(reason()))
     }
 }

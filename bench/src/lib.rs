@@ -1,23 +1,25 @@
-//! What the benches share: every recipe behind one face, over sessions of a throwaway server, and the closed loop in
-//! which it is contended for. Also what the reports of this package share: tables, and figures with goals.
+//! The common parts of the benches: one interface to every recipe, sessions of a throwaway server, and the closed loop
+//! of the contenders. The reports of this package share tables and figures with goals.
 
 mod closed_loop;
+mod error;
 pub mod markdown;
 mod ratio;
 
 use testbed::{ZooKeeper, ZooKeeperConfig};
 use zk_recipes::{
-    AnyLock, CohortMutex, Error, HandoffMutex, MultiLock, Mutex, NaiveLock, RwLock, Semaphore, SemaphoreMutex, Session,
+    AnyLock, CohortMutex, HandoffMutex, MultiLock, Mutex, NaiveLock, RwLock, Semaphore, SemaphoreMutex, Session,
     SessionConfig,
 };
 
-pub use closed_loop::{BoxError, ClosedLoop};
+pub use closed_loop::ClosedLoop;
+pub use error::Error;
 pub use ratio::{Goal, Ratio, Spread};
 
-/// How many may hold the semaphore.
+/// Number of permits of the semaphore.
 const PERMITS: u32 = 3;
 
-/// How many locks the lock of several has.
+/// Number of locks of a `MultiLock`.
 const MULTI_LOCKS: u32 = 3;
 
 /// A recipe to be measured.
@@ -57,7 +59,7 @@ impl Recipe {
         Self::Multi,
     ];
 
-    /// The name in the reports.
+    /// Returns the name in the reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -73,13 +75,13 @@ impl Recipe {
         }
     }
 
-    /// Whether one lock lets one hold at a time, so that it can be compared with the mutexes of others.
+    /// Returns whether one lock lets one contender hold at a time, so that it can be compared with the mutexes of rivals.
     #[must_use]
     pub fn is_mutex(self) -> bool {
         !matches!(self, Self::Read | Self::Semaphore | Self::Multi)
     }
 
-    /// A lock of this recipe at a path that belongs to the recipe.
+    /// Makes a lock of this recipe at a path that belongs to the recipe.
     ///
     /// # Errors
     /// As the recipe's constructor.
@@ -87,7 +89,7 @@ impl Recipe {
         self.lock_at(session, &format!("/bench/{}", self.name().replace(' ', "-")))
     }
 
-    /// A lock of this recipe at `path`.
+    /// Makes a lock of this recipe at `path`.
     ///
     /// # Errors
     /// As the recipe's constructor.
@@ -103,14 +105,14 @@ impl Recipe {
             Self::Semaphore => Semaphore::new(session, path, PERMITS)?.into(),
             Self::Multi => {
                 let paths = (1..=MULTI_LOCKS).map(|i| format!("{path}/{i}"));
-                return MultiLock::from_paths(session, paths).map(BenchLock::Several);
+                return Ok(BenchLock::Several(MultiLock::from_paths(session, paths)?));
             }
         };
         Ok(BenchLock::One(lock))
     }
 }
 
-/// What a [`Recipe`] makes.
+/// The lock that a [`Recipe`] makes.
 #[derive(Clone, Debug)]
 pub enum BenchLock {
     /// One lock.
@@ -129,9 +131,10 @@ impl BenchLock {
     /// As those: nothing is left behind.
     pub async fn cycle(&self) -> Result<(), Error> {
         match self {
-            Self::One(lock) => lock.acquire().await?.release().await,
-            Self::Several(lock) => lock.acquire().await?.release().await,
+            Self::One(lock) => lock.acquire().await?.release().await?,
+            Self::Several(lock) => lock.acquire().await?.release().await?,
         }
+        Ok(())
     }
 }
 
@@ -152,7 +155,7 @@ impl LockServer {
     ///
     /// # Cancel safety
     /// Dropped, it stops what it has started.
-    pub async fn start(sessions: usize) -> Result<Self, Box<dyn std::error::Error>> {
+    pub async fn start(sessions: usize) -> Result<Self, Error> {
         let server = ZooKeeper::start(ZooKeeperConfig::default()).await?;
         let sessions = open_sessions(&server, sessions).await?;
         Ok(Self { server, sessions })
@@ -172,11 +175,4 @@ pub async fn open_sessions(server: &ZooKeeper, count: usize) -> Result<Vec<Sessi
         sessions.push(Session::connect(&server.connect_string(), SessionConfig::default()).await?);
     }
     Ok(sessions)
-}
-
-/// Whether the benches are only to be run once, not measured: what criterion takes for its test mode, too.
-#[must_use]
-pub fn is_test_mode() -> bool {
-    let is_given = |flag: &str| std::env::args().any(|argument| argument == flag);
-    is_given("--test") || !is_given("--bench")
 }

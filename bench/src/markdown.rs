@@ -1,4 +1,4 @@
-//! What the reports have in common, as GitHub-flavoured Markdown that is readable on a terminal, too.
+//! The common parts of the reports, as GitHub-flavoured Markdown that can also be read on a terminal.
 
 use std::fmt::Write as _;
 

@@ -6,11 +6,11 @@ use stats::median;
 /// A figure and what it should be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ratio {
-    /// What it is, in words.
+    /// The name.
     pub name: String,
-    /// What it should be.
+    /// The goal.
     pub goal: Goal,
-    /// None when what it is made of was not measured.
+    /// `None` if a part of the figure was not measured.
     pub spread: Option<Spread>,
 }
 
@@ -28,7 +28,7 @@ pub enum Goal {
 /// A figure over the repetitions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// The middle one.
+    /// The median.
     pub median: f64,
     /// The least.
     pub min: f64,
@@ -37,7 +37,7 @@ pub struct Spread {
 }
 
 impl Goal {
-    /// Whether a figure is what it should be, to the digits that are printed.
+    /// Returns whether a figure meets the goal, to the digits that are printed.
     #[must_use]
     pub fn is_met(self, figure: f64) -> bool {
         let figure = rounded(figure);
@@ -50,7 +50,7 @@ impl Goal {
 }
 
 impl Spread {
-    /// Nothing of nothing.
+    /// Returns the median and the range. `None` without values.
     #[must_use]
     pub fn of(values: &[f64]) -> Option<Self> {
         let min = values.iter().copied().reduce(f64::min)?;

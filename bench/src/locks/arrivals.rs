@@ -60,7 +60,7 @@ mod tests {
         let moments: Vec<f64> = Arrivals::new(200, 7).take(10_000).map(|at| at.as_secs_f64()).collect();
         assert!((moments[9_999] - 50.0).abs() < 1.5, "{}", moments[9_999]);
         let long = moments.windows(2).filter(|pair| pair[1] - pair[0] > 2.0 / 200.0).count();
-        // A share of e⁻² is longer than twice the mean.
+        // A share of e⁻² of the gaps is longer than twice the mean.
         assert!((1250..1460).contains(&long), "{long}");
     }
 

@@ -96,27 +96,27 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Timed repetitions.
+    /// Returns the number of timed repetitions.
     pub(crate) fn reps(&self) -> usize {
         self.reps.into()
     }
 
-    /// Numbers of contenders, then rates of acquires, each in ascending order and once.
+    /// Returns the numbers of contenders, then the rates of acquires, each in ascending order and once.
     pub(crate) fn loads(&self) -> Vec<Load> {
         let contenders = self.contenders.iter().map(|contenders| Load::Contenders(*contenders));
         let rates = self.rates.iter().filter(|rate| **rate > 0).map(|rate| Load::Rate(*rate));
         contenders.chain(rates).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// The number of acquires that are timed at each rate: those that arrive within a window at the highest one. So the
-    /// quantiles of all rates stand on equally many waits.
+    /// Returns the number of acquires that are timed at each rate: those that arrive within a window at the highest
+    /// one. So the quantiles of all rates stand on equally many waits.
     pub(crate) fn timed_arrivals(&self) -> u32 {
         let highest = self.rates.iter().max().copied().unwrap_or(0);
         let arrivals = self.window.as_millis() * u128::from(highest) / 1000;
         u32::try_from(arrivals).unwrap_or(u32::MAX).max(1)
     }
 
-    /// The implementations that were asked for, in the order of the report.
+    /// Returns the chosen implementations, in the order of the report.
     pub(crate) fn implementations(&self) -> Vec<Implementation> {
         let is_wanted = |implementation: &Implementation| {
             self.only.is_empty() || self.only.iter().any(|name| name == implementation.name())

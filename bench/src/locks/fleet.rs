@@ -6,10 +6,10 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use bench::Error;
 use program::FromSystem as _;
 use testbed::{Process, ProcessConfig, Stdout};
 
-use crate::error::Error;
 use crate::implementation::Host;
 use crate::protocol::{Answer, Request};
 
@@ -27,12 +27,12 @@ pub(crate) struct Fleet {
 
 struct WorkerProcess {
     process: Process,
-    /// What it said it is.
+    /// The version that it printed.
     version: String,
 }
 
 impl Host {
-    /// What it is called in errors.
+    /// Returns the name of the host in errors.
     fn rival(self) -> &'static str {
         match self {
             Self::Java => "curator",
@@ -41,7 +41,7 @@ impl Host {
         }
     }
 
-    /// What would make it run.
+    /// Returns what would make the host run.
     fn remedy(self) -> String {
         match (self, given_class_path()) {
             (Self::Java, Some(given)) => format!(
@@ -53,9 +53,10 @@ impl Host {
         }
     }
 
-    /// For lack of what it needs.
-    fn missing(self, what: impl ToString) -> Error {
-        Error::RivalMissing { rival: self.rival(), remedy: self.remedy(), what: what.to_string() }
+    /// Makes the error of a host that lacks something.
+    fn missing(self, what: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+        let action = format!("measure {}", self.rival());
+        Error::Setup { action, source: what.into(), remedy: format!("{}, or leave it out with --only", self.remedy()) }
     }
 
     fn config(self) -> Result<ProcessConfig, Error> {
@@ -83,14 +84,14 @@ impl Fleet {
         Ok(Self { workers })
     }
 
-    /// What the workers are, in a line.
+    /// Returns the versions of the workers, in a line.
     pub(crate) fn versions(&self) -> String {
         let versions: Vec<&str> = self.workers.values().map(|worker| worker.version.as_str()).collect();
         versions.join("; ")
     }
 
-    /// Sends a request and waits for its answer. The reason of a failure, whether the worker gives it or does not answer
-    /// any more, is the error; the worker has to be [replaced](Self::replace) then.
+    /// Sends a request and waits for its answer. A failure is the error, whether the worker gives its reason or does
+    /// not answer any more. The worker must then be [replaced](Self::replace).
     pub(crate) async fn ask(&mut self, host: Host, request: &Request, within: Duration) -> Result<Answer, String> {
         let worker = self.workers.get_mut(&host).expect("BUG: the worker of every implementation was started");
         match worker.ask(request, within).await? {
@@ -99,9 +100,9 @@ impl Fleet {
         }
     }
 
-    /// Replaces a worker that nobody knows the state of.
+    /// Replaces a worker whose state is unknown.
     pub(crate) async fn replace(&mut self, host: Host) -> Result<(), Error> {
-        // Its processes and its connections are gone before the new one starts.
+        // The old processes and connections must be gone before the new worker starts.
         self.workers.remove(&host);
         let worker = until_ready(host, launch(host)?).await?;
         self.workers.insert(host, worker);
@@ -111,7 +112,7 @@ impl Fleet {
 
 impl Drop for Fleet {
     fn drop(&mut self) {
-        // All at once; each is waited for as it is dropped.
+        // All workers stop at once. Each drop below waits for one of them.
         self.workers.values().for_each(|worker| worker.process.request_stop());
     }
 }
@@ -142,11 +143,12 @@ fn launch(host: Host) -> Result<Process, Error> {
 
 async fn until_ready(host: Host, mut process: Process) -> Result<WorkerProcess, Error> {
     let failed = |what: String, process: &Process| match host {
-        Host::Rust => Error::Worker { rival: host.rival(), what, log: process.log_tail() },
+        Host::Rust => {
+            Error::Failed(format!("the worker for {} {what}; its log ends with:\n{}", host.rival(), process.log_tail()))
+        }
         Host::Java | Host::Python => {
-            let (head, tail) = (process.log_head(), process.log_tail());
-            let reason = complaint(&head, &tail).map(|line| format!(": {line}")).unwrap_or_default();
-            host.missing(format!("its worker {what}{reason}"))
+            let reason = complaint(&process.log_head(), &process.log_tail()).map(|line| format!(": {line}"));
+            host.missing(format!("its worker {what}{}", reason.unwrap_or_default()))
         }
     };
     match process.line(READY_WITHIN).await {
@@ -159,7 +161,7 @@ async fn until_ready(host: Host, mut process: Process) -> Result<WorkerProcess, 
     }
 }
 
-/// Java compiles and runs a source file by itself.
+/// Returns how to run the worker of Curator. Java compiles and runs a source file by itself.
 fn curator() -> Result<ProcessConfig, Error> {
     let java = testbed::java().map_err(|error| Host::Java.missing(error))?;
     let class_path = class_path(given_class_path(), DEBIAN_JARS.as_ref()).map_err(|what| Host::Java.missing(what))?;
@@ -169,12 +171,12 @@ fn curator() -> Result<ProcessConfig, Error> {
         .args([programs().join("CuratorRival.java")]))
 }
 
-/// The class path that the environment names.
+/// Returns the class path that the environment names.
 fn given_class_path() -> Option<OsString> {
     env::var_os("CURATOR_CLASSPATH").filter(|given| !given.is_empty())
 }
 
-/// The class path that was given, or else the jars in `folder`.
+/// Returns the given class path, or else the jars in `folder`.
 fn class_path(given: Option<OsString>, folder: &Path) -> Result<OsString, String> {
     if let Some(given) = given {
         return Ok(given);

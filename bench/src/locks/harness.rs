@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use bench::Error;
 use program::chain;
 use stats::as_f64;
 use testbed::{Counters, Proxy, ZooKeeper, ZooKeeperConfig};
 use zookeeper_client::{Acls, Client, CreateMode};
 
-use crate::error::Error;
 use crate::fleet::Fleet;
 use crate::implementation::{Host, Implementation, sessions_of};
 use crate::protocol::{Answer, Contest, ContestProgress, Request};
@@ -15,27 +15,27 @@ use crate::window::{Exchange, Window};
 
 /// The parent of all locks.
 const ROOT: &str = "/rivals";
-/// Opening the sessions and starting the contenders.
+/// Time limit for opening the sessions and starting the contenders.
 pub(crate) const START_WITHIN: Duration = Duration::from_secs(60);
-/// From the start until everybody has queued.
+/// Time limit from the start until every contender has queued.
 const QUEUED_WITHIN: Duration = Duration::from_secs(30);
-/// The steady state is waited for at least and at most so long.
+/// Minimum and maximum wait for the steady state.
 const SETTLE: std::ops::RangeInclusive<Duration> = Duration::from_millis(200)..=Duration::from_secs(10);
-/// How long every contender may take for its last cycle, before it is cut off.
+/// Time limit of every contender for its last cycle. Then it is cut off.
 const DRAIN_WITHIN: Duration = Duration::from_secs(5);
-/// For whatever a worker answers at once when its machine is not too busy.
+/// Time limit for requests that a worker on an idle machine answers at once.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
-/// After a failure, with its worker gone.
+/// Time limit for the server to answer again after a failed worker.
 const RECOVERED_WITHIN: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(20);
-/// The orchestrator asks seldom, and has to live through whatever keeps the server busy.
+/// The orchestrator's own session must outlive a server that is busy with the contenders.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// What came of a measurement.
+/// The result of a measurement.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Measured(Window),
-    /// It took too long, as it would again.
+    /// The measurement took too long, and would again.
     OutOfBounds(String),
     /// The implementation or its worker failed.
     Failed(String),
@@ -56,7 +56,7 @@ pub(crate) enum Trouble {
     Failed(String),
 }
 
-/// The server may be too busy with what is measured to answer the orchestrator.
+/// A server that is too busy for the orchestrator fails the measurement, and not the run.
 impl From<Error> for Trouble {
     fn from(error: Error) -> Self {
         Self::Failed(chain(&error))
@@ -65,7 +65,7 @@ impl From<Error> for Trouble {
 
 /// One throwaway server, and the workers that contend on it.
 pub(crate) struct Harness {
-    // Dropped first, so that nobody contends on a server that is going.
+    // Dropped first, so that the workers are gone before the server.
     pub(crate) fleet: Fleet,
     client: Client,
     proxy: Proxy,
@@ -89,9 +89,10 @@ impl Harness {
         let (server, fleet) = tokio::try_join!(server, Fleet::start(hosts))?;
         let proxy = Proxy::start(&server.connect_string()).await?;
         let connector = Client::connector().with_session_timeout(SESSION_TIMEOUT);
-        let client = connector.connect(&server.connect_string()).await.map_err(Error::zookeeper("open a session"))?;
+        let client =
+            connector.connect(&server.connect_string()).await.map_err(Error::refused("open a ZooKeeper session"))?;
         let root = CreateMode::Persistent.with_acls(Acls::anyone_all());
-        client.create(ROOT, &[], &root).await.map_err(Error::zookeeper("create the parent of the locks"))?;
+        client.create(ROOT, &[], &root).await.map_err(Error::refused("create the parent of the locks"))?;
         Ok(Self { fleet, client, proxy, server, paths_used: 0 })
     }
 
@@ -115,7 +116,7 @@ impl Harness {
         self.outcome(host, measured).await
     }
 
-    /// Replaces the worker after trouble, which is the outcome then.
+    /// Replaces the worker after trouble. The trouble is then the outcome.
     pub(crate) async fn outcome(&mut self, host: Host, measured: Result<Outcome, Trouble>) -> Result<Outcome, Error> {
         match measured {
             Ok(outcome) => Ok(outcome),
@@ -160,7 +161,7 @@ impl Harness {
         Ok(Window::new(&measured, is_steady, after.since(&before)))
     }
 
-    /// A contest for a path that nobody has used.
+    /// Makes a contest for a path that was never used.
     pub(crate) fn contest(
         &mut self,
         implementation: Implementation,
@@ -181,8 +182,8 @@ impl Harness {
         }
     }
 
-    /// Waits until every contender is in the queue, but for those that are between two cycles at the moment. Returns how many
-    /// cycles have finished by then.
+    /// Waits until every contender is in the queue, except those between two cycles. Returns the number of cycles that
+    /// have finished by then.
     async fn until_queued(
         &mut self,
         host: Host,
@@ -209,8 +210,8 @@ impl Harness {
         }
     }
 
-    /// Waits until `cycles` cycles have finished, because the first round is not like later ones. Returns false when that takes
-    /// too long.
+    /// Waits until `cycles` cycles have finished, because the first round is not like later ones. Returns whether they
+    /// finished in time.
     async fn until_steady(&mut self, host: Host, cycles: u64) -> Result<bool, Trouble> {
         let began = Instant::now();
         loop {
@@ -222,15 +223,15 @@ impl Harness {
         }
     }
 
-    /// The number of children of a node that may not be there yet.
+    /// Returns the number of children of a node. A missing node has none.
     async fn children(&self, path: &str) -> Result<u32, Error> {
         let stat = tokio::time::timeout(ANSWER_WITHIN, self.client.check_stat(path)).await;
-        let stat = stat.map_err(|_| Error::ZooKeeperSilent(ANSWER_WITHIN))?;
-        let stat = stat.map_err(Error::zookeeper("count the contenders"))?;
+        let stat = stat.map_err(|_| Error::Failed(format!("ZooKeeper did not answer within {ANSWER_WITHIN:?}")))?;
+        let stat = stat.map_err(Error::refused("count the contenders"))?;
         Ok(stat.and_then(|stat| u32::try_from(stat.num_children).ok()).unwrap_or(0))
     }
 
-    /// The number of watches that the server keeps.
+    /// Returns the number of watches that the server keeps.
     pub(crate) async fn watches(&self) -> Result<u64, Error> {
         Ok(self.server.metric("zk_watch_count").await?)
     }
@@ -250,12 +251,13 @@ impl Harness {
         }
     }
 
-    /// Asks a worker.
+    /// Sends a request to a worker and waits for its answer.
     pub(crate) async fn ask(&mut self, host: Host, request: &Request, within: Duration) -> Result<Answer, Trouble> {
         self.fleet.ask(host, request, within).await.map_err(Trouble::Failed)
     }
 
-    /// Reads the counters. As cycles finish meanwhile, those of just before and just after stand for the moment between.
+    /// Reads the counters. Cycles finish meanwhile, so the mean of the counts just before and just after stands for the
+    /// moment between.
     async fn snapshot(&mut self, host: Host, way: Way) -> Result<Snapshot, Trouble> {
         let before = self.progress(host).await?.finished;
         let (server, bytes) = match way {
@@ -284,7 +286,7 @@ impl Snapshot {
     }
 }
 
-/// How many nodes of a complete queue may be missing at a moment, as their contenders have released and not queued again.
+/// Returns how many nodes of a complete queue may be missing at a moment, because their contenders are between two cycles.
 fn between_cycles(nodes: u32) -> u32 {
     (nodes / 100).max(3)
 }

@@ -2,7 +2,7 @@
 
 use bench::Recipe;
 
-/// A lock of somebody's, or what is measured beside the locks.
+/// A lock of a rival or of ours, or a floor that the locks are compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Implementation {
     /// Apache Curator's `InterProcessMutex`.
@@ -11,10 +11,10 @@ pub(crate) enum Implementation {
     Kazoo,
     /// `Client::lock` of the crate `zookeeper-client`, with Curator's names.
     ZookeeperClient,
-    /// Creates an ephemeral node and deletes it: the least work of any lock, and no exclusion.
+    /// Creates an ephemeral node and deletes it: the least work of a lock, without exclusion.
     Raw,
-    /// Durable writes one at a time: a contender sends its write when the write of the one before was answered. A hand-over that
-    /// waits for a durable write cannot be quicker.
+    /// Durable writes one at a time: a contender sends its write when the previous contender's write was answered. A
+    /// hand-over that waits for a durable write cannot be faster.
     RawWrite,
     /// A recipe of `zk-recipes`.
     Ours(Recipe),
@@ -32,13 +32,13 @@ pub(crate) enum Host {
 }
 
 impl Implementation {
-    /// All of them, in the order of the report: those of others, then ours.
+    /// Returns all implementations in the order of the report: rivals, then ours.
     pub(crate) fn all() -> Vec<Self> {
         let ours = Recipe::ALL.into_iter().filter(|recipe| recipe.is_mutex()).map(Self::Ours);
         [Self::Curator, Self::Kazoo, Self::ZookeeperClient, Self::Raw, Self::RawWrite].into_iter().chain(ours).collect()
     }
 
-    /// The name on the command line, on the wire and in the report.
+    /// Returns the name on the command line, on the wire and in the report.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Curator => "curator",
@@ -50,12 +50,12 @@ impl Implementation {
         }
     }
 
-    /// The implementation of that name.
+    /// Returns the implementation of that name.
     pub(crate) fn by_name(name: &str) -> Option<Self> {
         Self::all().into_iter().find(|implementation| implementation.name() == name)
     }
 
-    /// Where it runs.
+    /// Returns the process that the implementation runs in.
     pub(crate) fn host(self) -> Host {
         match self {
             Self::Curator => Host::Java,
@@ -64,12 +64,12 @@ impl Implementation {
         }
     }
 
-    /// Whether it is a recipe of ours whose contenders queue. The naive lock is the control: nobody would use it.
+    /// Returns whether it is a recipe of ours whose contenders queue. The naive lock does not: it is the control.
     pub(crate) fn is_our_queue(self) -> bool {
         matches!(self, Self::Ours(recipe) if recipe != Recipe::Naive)
     }
 
-    /// Whether its waits in an open load are measured.
+    /// Returns whether its waits in an open load are measured.
     pub(crate) fn has_open_load(self) -> bool {
         match self {
             Self::Curator | Self::ZookeeperClient => true,
@@ -78,21 +78,21 @@ impl Implementation {
         }
     }
 
-    /// The node whose children are the contenders of the lock at `path`, and how many of them there are when all of the
-    /// contenders have queued. `None` when they do not queue in ZooKeeper.
+    /// Returns the node whose children are the contenders of the lock at `path`, and how many children a complete queue
+    /// has. `None` if the contenders do not queue in ZooKeeper.
     pub(crate) fn queue(self, path: &str, contenders: u32, sessions: u32) -> Option<(String, u32)> {
         match self {
             Self::Raw | Self::RawWrite | Self::Ours(Recipe::Naive) => None,
             // Waiters of one session queue in memory behind one node.
             Self::Ours(Recipe::Cohort) => Some((path.to_owned(), sessions)),
-            // The turn to take the permit is queued for, the permit itself is beside that queue.
+            // The contenders queue for the lock of the leases. The lease itself is beside that queue.
             Self::Ours(Recipe::SemaphoreMutex) => Some((format!("{path}/locks"), contenders)),
             _ => Some((path.to_owned(), contenders)),
         }
     }
 }
 
-/// The number of sessions that `contenders` contenders share.
+/// Returns the number of sessions that `contenders` contenders share.
 pub(crate) fn sessions_of(contenders: u32) -> u32 {
     contenders.min(3)
 }

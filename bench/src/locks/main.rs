@@ -7,7 +7,6 @@
 
 mod arrivals;
 mod cli;
-mod error;
 mod fleet;
 mod harness;
 mod implementation;
@@ -26,10 +25,10 @@ mod worker;
 
 use std::process::ExitCode;
 
+use bench::Error;
 use program::{Exit, FromSystem as _, Interrupt, run_program};
 
 use crate::cli::{Cli, Command};
-use crate::error::Error;
 
 fn main() -> ExitCode {
     run_program(|cli: Cli| match cli.command {

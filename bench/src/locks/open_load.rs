@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::error::Error;
+use bench::Error;
+
 use crate::harness::{Harness, Outcome, START_WITHIN, Trouble, Way, unexpected};
 use crate::implementation::Implementation;
 use crate::protocol::{Answer, OpenLoad, Request};
@@ -10,7 +11,7 @@ use crate::window::Window;
 
 /// Sessions that the acquires share.
 pub(crate) const SESSIONS: u32 = 3;
-/// The most acquires outstanding.
+/// Upper bound of the outstanding acquires.
 pub(crate) const OUTSTANDING_MAX: u32 = 2000;
 /// The time for the outstanding acquires after the last arrival.
 pub(crate) const SERVED_WITHIN: Duration = Duration::from_secs(10);
@@ -29,7 +30,7 @@ impl Offer {
         self.timed / 4
     }
 
-    /// The expected time until the last arrival.
+    /// Returns the expected time until the last arrival.
     fn lasts(self) -> Duration {
         Duration::from_secs(1) * self.timed.saturating_add(self.untimed()) / self.rate_per_s.max(1)
     }

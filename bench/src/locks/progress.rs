@@ -1,4 +1,4 @@
-//! What is told of the progress of a run.
+//! The lines about the progress of a run.
 
 use stats::figures::{figure, maybe};
 
@@ -6,7 +6,7 @@ use crate::harness::Outcome;
 use crate::results::p50_ms;
 use crate::schedule::{Load, Repetition, Step};
 
-/// What a measurement brought, or that it was left out, in a line.
+/// Writes in a line what a measurement found, or that it was left out.
 pub(crate) fn ended(step: Step, outcome: Option<&Outcome>) -> String {
     let what = match outcome {
         None => "left out, as before".to_owned(),
@@ -20,7 +20,7 @@ pub(crate) fn ended(step: Step, outcome: Option<&Outcome>) -> String {
     format!("{}: {what}", describe(step))
 }
 
-/// Which measurement it is.
+/// Writes which measurement it is.
 pub(crate) fn describe(step: Step) -> String {
     let repetition = match step.repetition {
         Repetition::WarmUp => "warm-up".to_owned(),

@@ -1,4 +1,4 @@
-//! What the orchestrator and its workers say to each other: a request is one line of words, its answer another.
+//! The protocol between the orchestrator and its workers. A request is one line of words, and its answer is another.
 //!
 //! A worker says `ready` and what it is when it has started. `README.md` lists the requests.
 
@@ -6,14 +6,16 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::{FromStr, SplitWhitespace};
 
-/// What a worker is to contend for.
+use bench::Error;
+
+/// The lock that a worker contends for, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Contest {
     /// The name of the implementation.
     pub(crate) implementation: String,
     /// The path of the lock.
     pub(crate) path: String,
-    /// How many contend. In an open load, the most acquires that may be outstanding.
+    /// Number of contenders. In an open load, the upper bound of the outstanding acquires.
     pub(crate) contenders: u32,
     /// The sessions that they share: contender `i` has session `i % sessions`.
     pub(crate) sessions: u32,
@@ -26,7 +28,7 @@ pub(crate) struct Contest {
 pub(crate) enum Request {
     /// Open the sessions and let every contender acquire and release without a pause, until `Stop`.
     Run(Contest),
-    /// How far have they come?
+    /// Tell how far the contenders have come.
     Progress,
     /// Count the cycles that finish within a window from now on, and time them.
     Measure {
@@ -137,7 +139,7 @@ pub(crate) struct Drained {
 }
 
 impl Measured {
-    /// How many cycles finished.
+    /// Returns the number of cycles that finished.
     pub(crate) fn cycles(&self) -> u64 {
         self.times_us.values().sum()
     }
@@ -183,7 +185,7 @@ impl fmt::Display for Answer {
                 write!(f, "arrived {arrived} {dropped} {elapsed_us}")?;
                 write_times(f, waits_us)
             }
-            // An answer is one line whatever a library's error looks like.
+            // The error of a library may have several lines. An answer has one.
             Self::Failed(reason) => write!(f, "error {}", reason.split_whitespace().collect::<Vec<_>>().join(" ")),
         }
     }
@@ -193,15 +195,10 @@ fn write_times(f: &mut fmt::Formatter<'_>, times_us: &BTreeMap<u64, u64>) -> fmt
     times_us.iter().try_for_each(|(us, count)| write!(f, " {us}:{count}"))
 }
 
-/// A line that is no request, or no answer.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("not understood: {0:?}")]
-pub(crate) struct NotUnderstood(String);
-
 impl FromStr for Request {
-    type Err = NotUnderstood;
+    type Err = Error;
 
-    fn from_str(line: &str) -> Result<Self, NotUnderstood> {
+    fn from_str(line: &str) -> Result<Self, Error> {
         let parse = |words: &mut SplitWhitespace<'_>| {
             Some(match words.next()? {
                 "run" => Self::Run(contest(words)?),
@@ -226,9 +223,9 @@ impl FromStr for Request {
 }
 
 impl FromStr for Answer {
-    type Err = NotUnderstood;
+    type Err = Error;
 
-    fn from_str(line: &str) -> Result<Self, NotUnderstood> {
+    fn from_str(line: &str) -> Result<Self, Error> {
         if let Some(reason) = line.strip_prefix("error ") {
             return Ok(Self::Failed(reason.to_owned()));
         }
@@ -259,11 +256,11 @@ impl FromStr for Answer {
     }
 }
 
-/// What `parse` makes of the words of a line, all of which it must take.
-fn whole_line<T>(line: &str, parse: impl FnOnce(&mut SplitWhitespace<'_>) -> Option<T>) -> Result<T, NotUnderstood> {
+/// Returns what `parse` makes of a line. `parse` must take all words of it.
+fn whole_line<T>(line: &str, parse: impl FnOnce(&mut SplitWhitespace<'_>) -> Option<T>) -> Result<T, Error> {
     let mut words = line.split_whitespace();
     let parsed = parse(&mut words).filter(|_| words.next().is_none());
-    parsed.ok_or_else(|| NotUnderstood(line.chars().take(200).collect()))
+    parsed.ok_or_else(|| Error::Failed(format!("not understood: {:?}", line.chars().take(200).collect::<String>())))
 }
 
 fn contest(words: &mut SplitWhitespace<'_>) -> Option<Contest> {
@@ -276,7 +273,7 @@ fn contest(words: &mut SplitWhitespace<'_>) -> Option<Contest> {
     })
 }
 
-/// The times to the end of the line.
+/// Reads the times to the end of the line.
 fn times(words: &mut SplitWhitespace<'_>) -> Option<BTreeMap<u64, u64>> {
     let times = words.map(|word| {
         let (us, count) = word.split_once(':')?;
@@ -320,7 +317,7 @@ mod tests {
         ];
         for (request, line) in requests {
             assert_eq!(request.to_string(), line);
-            assert_eq!(line.parse(), Ok(request));
+            assert_eq!(line.parse::<Request>().unwrap(), request);
         }
     }
 
@@ -342,7 +339,7 @@ mod tests {
         ];
         for (answer, line) in answers {
             assert_eq!(answer.to_string(), line);
-            assert_eq!(line.parse(), Ok(answer));
+            assert_eq!(line.parse::<Answer>().unwrap(), answer);
         }
     }
 

@@ -8,14 +8,14 @@ use crate::results::{Figure, Results, cycles_per_s, notifications_per_release, p
 use crate::schedule::Load;
 use crate::waiters::Waiters;
 
-/// With nobody else there.
+/// Without contention.
 const UNCONTENDED: Load = Load::Contenders(1);
 /// A moderate number of contenders.
 const FEW: Load = Load::Contenders(30);
 /// A large number of contenders.
 const MANY: Load = Load::Contenders(1500);
 
-/// All of them, in the order of the report.
+/// Returns all ratios in the order of the report.
 pub(crate) fn ratios(results: &Results, waiters: Option<&Waiters>) -> Vec<Ratio> {
     let mut ratios = vec![uncontended(results, "raw", 1.15), uncontended(results, "curator", 0.75)];
     let at_few = |name: &str, by: &str, goal| Ratio {
@@ -55,7 +55,7 @@ pub(crate) fn ratios(results: &Results, waiters: Option<&Waiters>) -> Vec<Ratio>
     ratios
 }
 
-/// The median time of our quickest queue without contention, divided by the median time of another implementation.
+/// Returns the median time of our quickest queue without contention, divided by the median time of another implementation.
 ///
 /// The quickest queue has the least median over all repetitions, and is the same in each of them. A new choice in every
 /// repetition would choose the luckiest.
@@ -74,7 +74,7 @@ fn uncontended(results: &Results, reference: &str, limit: f64) -> Ratio {
     }
 }
 
-/// The most watch events that a release of a queue of ours makes, whatever the number of contenders.
+/// Returns the most watch events that a release of a queue of ours makes, over all numbers of contenders.
 fn notifications(results: &Results) -> Ratio {
     let ours = results.implementations().iter().filter(|implementation| implementation.is_our_queue());
     let worst = ours
@@ -92,7 +92,7 @@ fn notifications(results: &Results) -> Ratio {
     }
 }
 
-/// The quotients of a figure, over the repetitions that have both.
+/// Returns the quotients of a figure, over the repetitions that have both.
 pub(crate) fn paired(results: &Results, of: (&str, Load), by: (&str, Load), figure: Figure) -> Option<Spread> {
     let dividends = results.by_repetition(of.0, of.1, figure);
     let divisors = results.by_repetition(by.0, by.1, figure);

@@ -11,10 +11,10 @@ use crate::results::ClosedLoopRow;
 use crate::waiters::Waiters;
 use crate::waits::WaitRow;
 
-/// Everything that a report is made of.
+/// The content of a report.
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
-    /// Under which conditions it was measured, a sentence each.
+    /// The conditions of the measurements, a sentence each.
     pub(crate) conditions: Vec<String>,
     /// Of the closed loop.
     pub(crate) rows: Vec<ClosedLoopRow>,

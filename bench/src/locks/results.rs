@@ -1,4 +1,4 @@
-//! All that was measured, and the figures that follow from it.
+//! The measurements of a run, and the figures that follow from them.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub(crate) struct Results {
     series: BTreeMap<(&'static str, Load), Series>,
 }
 
-/// What was found for one implementation and load.
+/// The measurements of one implementation under one load.
 #[derive(Debug, Default)]
 struct Series {
     /// By repetition; absent ones were not measured.
@@ -60,12 +60,12 @@ pub(crate) struct ClosedLoopRow {
 pub(crate) type Figure = fn(&Window) -> Option<f64>;
 
 impl Results {
-    /// Nothing was measured yet.
+    /// Makes results without measurements.
     pub(crate) fn new(implementations: &[Implementation], loads: &[Load], reps: usize) -> Self {
         Self { implementations: implementations.to_vec(), loads: loads.to_vec(), reps, series: BTreeMap::new() }
     }
 
-    /// Keeps what a step has found.
+    /// Stores the window that a step has measured.
     pub(crate) fn measured(&mut self, step: Step, window: Window) {
         let series = self.series.entry((step.implementation.name(), step.load)).or_default();
         match step.repetition {
@@ -77,28 +77,28 @@ impl Results {
         }
     }
 
-    /// Keeps why a step has found nothing.
+    /// Stores why a step has measured nothing.
     pub(crate) fn not_measured(&mut self, step: Step, missing: Missing) {
         self.series.entry((step.implementation.name(), step.load)).or_default().missing = Some(missing);
     }
 
-    /// Whether a step is to be left out, as the same one could not be measured before.
+    /// Returns whether to skip a step, because the same one could not be measured before.
     pub(crate) fn is_given_up(&self, step: Step) -> bool {
         let series = self.series.get(&(step.implementation.name(), step.load));
         series.is_some_and(|series| series.missing.is_some())
     }
 
-    /// What was measured.
+    /// Returns the implementations that are measured.
     pub(crate) fn implementations(&self) -> &[Implementation] {
         &self.implementations
     }
 
-    /// Under which loads.
+    /// Returns the loads that they are measured under.
     pub(crate) fn loads(&self) -> &[Load] {
         &self.loads
     }
 
-    /// One row an implementation and number of contenders.
+    /// Returns one row per implementation and number of contenders.
     pub(crate) fn rows(&self) -> Vec<ClosedLoopRow> {
         let rows = self.implementations.iter().flat_map(|implementation| {
             self.loads.iter().filter_map(|load| match load {
@@ -132,24 +132,24 @@ impl Results {
         }
     }
 
-    /// A figure in every timed repetition.
+    /// Returns a figure of every timed repetition.
     pub(crate) fn by_repetition(&self, implementation: &str, load: Load, figure: Figure) -> Vec<Option<f64>> {
         let series = self.series(implementation, load);
         let window = |repetition| series?.windows.get(&repetition);
         (0..self.reps).map(|repetition| window(repetition).and_then(figure)).collect()
     }
 
-    /// The bytes of a hand-over, which were counted in one repetition.
+    /// Returns the bytes per hand-over, which were counted in one repetition.
     pub(crate) fn bytes_per_release(&self, implementation: &str, load: Load) -> Option<f64> {
         self.series(implementation, load)?.proxied?.bytes_per_release()
     }
 
-    /// The windows of the timed repetitions.
+    /// Returns the windows of the timed repetitions.
     pub(crate) fn windows(&self, implementation: &str, load: Load) -> impl Iterator<Item = &Window> {
         self.series(implementation, load).into_iter().flat_map(|series| series.windows.values())
     }
 
-    /// Why there are no figures, or not all.
+    /// Returns why there are no figures, or not all.
     pub(crate) fn missing(&self, implementation: &str, load: Load) -> Option<&Missing> {
         self.series(implementation, load)?.missing.as_ref()
     }
@@ -158,33 +158,33 @@ impl Results {
         self.series.iter().find(|(key, _)| **key == (implementation, load)).map(|(_, series)| series)
     }
 
-    /// Whether an implementation failed.
+    /// Returns whether an implementation failed.
     pub(crate) fn has_failures(&self) -> bool {
         self.series.values().any(|series| series.missing.as_ref().is_some_and(|missing| missing.is_failure))
     }
 }
 
-/// The times of several windows as one.
+/// Merges the times of several windows.
 pub(crate) fn merged<'a>(windows: impl Iterator<Item = &'a Window>) -> Times {
     Times::merged(windows.filter_map(|window| window.times.as_ref()))
 }
 
-/// Cycles a second.
+/// Returns the cycles per second.
 pub(crate) fn cycles_per_s(window: &Window) -> Option<f64> {
     Some(window.cycles_per_s())
 }
 
-/// The middle time of a cycle, or the middle wait.
+/// Returns the median time of a cycle, or the median wait.
 pub(crate) fn p50_ms(window: &Window) -> Option<f64> {
     window.times.as_ref()?.quantile_ms(500)
 }
 
-/// The time that one in a hundred cycles, or waits, exceeds.
+/// Returns the time that one in a hundred cycles, or waits, exceeds.
 pub(crate) fn p99_ms(window: &Window) -> Option<f64> {
     window.times.as_ref()?.quantile_ms(990)
 }
 
-/// Watch events a release.
+/// Returns the watch events per release.
 pub(crate) fn notifications_per_release(window: &Window) -> Option<f64> {
     window.exchange.notifications_per_release()
 }
@@ -196,7 +196,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::protocol::Measured;
 
-    /// A window of one second with `cycles` cycles of the same time.
+    /// Makes a window of one second with `cycles` cycles of the same time.
     pub(crate) fn window(cycles: u64, time_us: u64, exchange: Exchange) -> Window {
         let measured = Measured { elapsed_us: 1_000_000, times_us: [(time_us, cycles)].into() };
         Window::new(&measured, true, exchange)
@@ -210,7 +210,7 @@ pub(crate) mod tests {
     /// An implementation, how many contended, and in each repetition the operations a second and the time of each.
     type Point<'a> = (&'static str, u32, &'a [(u64, u64)]);
 
-    /// What was measured, as if it were these points.
+    /// Makes the results of a run that measured these points.
     pub(crate) fn results(points: &[Point<'_>]) -> Results {
         let reps = points.iter().map(|(_, _, windows)| windows.len()).max().unwrap_or(0);
         let mut contenders: Vec<u32> = points.iter().map(|(_, contenders, _)| *contenders).collect();

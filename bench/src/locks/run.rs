@@ -1,14 +1,15 @@
 //! A whole run: set up, measure as planned, write the report.
 
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::thread;
 
+use bench::Error;
 use program::{Exit, FromSystem as _, Interrupt, Progress, print, tell};
 use stats::figures::count;
 
 use crate::cli::Settings;
-use crate::error::Error;
 use crate::harness::{Harness, Outcome, Way};
 use crate::open_load::{self, OUTSTANDING_MAX, Offer, SESSIONS};
 use crate::progress;
@@ -22,12 +23,12 @@ use crate::waits::waits;
 const MARKDOWN: &str = "bench-peers.md";
 const JSON: &str = "bench-peers.json";
 const CHART: &str = "bench-peers.svg";
-/// Is there only for a moment.
+/// A file that is written and removed to find out whether the folder is writable.
 const PROBE: &str = ".bench-peers";
 
 /// Measures and reports.
 pub(crate) async fn run(settings: &Settings, interrupt: &Interrupt) -> Result<Exit, Error> {
-    // Found out before anything is measured.
+    // A folder that cannot be written to must not cost a whole run.
     prepare(&settings.out)?;
     let steps = schedule(&settings.implementations(), &settings.loads(), settings.reps(), settings.seed);
     let mut progress = Progress::new(false);
@@ -99,7 +100,7 @@ async fn measure_step(settings: &Settings, harness: &mut Harness, step: Step) ->
     }
 }
 
-/// The seed of the arrivals: another one in each repetition, the same for all implementations.
+/// Returns the seed of the arrivals: another one in each repetition, the same for all implementations.
 fn arrivals_seed(seed: u64, repetition: Repetition) -> u64 {
     let number = match repetition {
         Repetition::Timed(repetition) => u64::try_from(repetition + 1).unwrap_or(0),
@@ -135,7 +136,7 @@ fn conditions(settings: &Settings, harness: &Harness) -> Vec<String> {
     conditions
 }
 
-/// Makes the folder of the report, and makes sure that files can be written there.
+/// Makes the folder of the report, and checks that files can be written there.
 fn prepare(folder: &Path) -> Result<(), Error> {
     let is_writable = || {
         fs::create_dir_all(folder)?;
@@ -143,7 +144,11 @@ fn prepare(folder: &Path) -> Result<(), Error> {
         fs::write(&probe, "")?;
         fs::remove_file(&probe)
     };
-    is_writable().map_err(|source| Error::ReportFolder { folder: folder.to_owned(), source })
+    is_writable().map_err(|source: io::Error| Error::Setup {
+        action: format!("write the report into {}", folder.display()),
+        source: source.into(),
+        remedy: "name another folder with --out".to_owned(),
+    })
 }
 
 fn write(folder: &Path, name: &str, text: &str) -> Result<(), Error> {

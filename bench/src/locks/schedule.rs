@@ -1,7 +1,7 @@
 //! The order of the measurements.
 //!
-//! Within a repetition, for each load in turn, every implementation is measured once, in an order drawn from the seed. So a
-//! slow moment of the machine falls on all of them alike, and ratios can be taken within a repetition.
+//! Within a repetition, every implementation is measured once under each load, in an order drawn from the seed. A slow
+//! moment of the machine falls on all of them alike, so ratios can be taken within a repetition.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use rand::seq::SliceRandom;
 
 use crate::implementation::Implementation;
 
-/// What the measurements of a repetition are for.
+/// The purpose of the measurements of a repetition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repetition {
     /// Warms the workers, the server and the caches; its figures are dropped.
@@ -22,7 +22,7 @@ pub(crate) enum Repetition {
     Bytes,
 }
 
-/// What an implementation is measured under.
+/// The load that an implementation is measured under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Load {
     /// A closed loop of this number of contenders.
@@ -32,7 +32,7 @@ pub(crate) enum Load {
 }
 
 impl Load {
-    /// Whether an implementation is measured under it in a repetition.
+    /// Returns whether an implementation is measured under this load in a repetition.
     fn is_for(self, implementation: Implementation, repetition: Repetition) -> bool {
         match self {
             Self::Contenders(_) => true,
@@ -58,7 +58,7 @@ pub(crate) struct Step {
     pub(crate) load: Load,
 }
 
-/// All measurements of a run with `reps` timed repetitions, in order.
+/// Returns all measurements of a run with `reps` timed repetitions, in order.
 pub(crate) fn schedule(implementations: &[Implementation], loads: &[Load], reps: usize, seed: u64) -> Vec<Step> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut order = implementations.to_vec();

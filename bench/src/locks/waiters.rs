@@ -8,11 +8,11 @@ use crate::harness::{Harness, Trouble, Way, unexpected};
 use crate::implementation::{Host, Implementation};
 use crate::protocol::{Answer, Drained, Request};
 
-/// The recipe whose queue it is: one in which every waiter has a watch of its own.
+/// The recipe of the queue. Every waiter of it has a watch of its own.
 pub(crate) const RECIPE: Recipe = Recipe::Handoff;
 /// Where it runs.
 pub(crate) const HOST: Host = Host::Rust;
-/// More would share one connection than a service should let.
+/// A service should not let more waiters share one connection.
 const WAITERS_PER_SESSION_MAX: u32 = 1500;
 const START_WITHIN: Duration = Duration::from_secs(60);
 const QUEUED_WITHIN: Duration = Duration::from_secs(120);
@@ -24,25 +24,25 @@ const POLL: Duration = Duration::from_millis(100);
 pub(crate) struct Waiters {
     pub(crate) waiters: u32,
     pub(crate) sessions: u32,
-    /// How long it took until all of them had queued, and how they were served; or why they were not.
+    /// Time until all of them had queued, and how they were served. An error says why they were not served.
     pub(crate) outcome: Result<(Duration, Drained), String>,
 }
 
 impl Waiters {
-    /// Whether every waiter was served once, and each grant had a token of its own.
+    /// Returns whether every waiter was served once, and each grant had a token of its own.
     pub(crate) fn is_served(&self) -> bool {
         self.missed() == Some(0)
     }
 
-    /// How many waiters were not served, or not with a token of their own. `None` if the queue was not drained.
+    /// Returns the number of waiters without a grant or without a token of their own. `None` if the queue was not drained.
     pub(crate) fn missed(&self) -> Option<u32> {
         let (_, drained) = self.outcome.as_ref().ok()?;
         Some(self.waiters.saturating_sub(drained.served.min(drained.tokens)))
     }
 }
 
-/// Lets `waiters` contenders queue behind a holder, which then releases. This comes last: if it is too much for the server,
-/// nothing else has to be measured on that server.
+/// Lets `waiters` contenders queue behind a holder, which then releases. This comes last, because it may be too much
+/// for the server.
 pub(crate) async fn serve(harness: &mut Harness, waiters: u32) -> Waiters {
     let sessions = waiters.div_ceil(WAITERS_PER_SESSION_MAX);
     let outcome = queue_and_drain(harness, waiters, sessions).await;
@@ -55,8 +55,8 @@ async fn queue_and_drain(harness: &mut Harness, waiters: u32, sessions: u32) -> 
     let contest = harness.contest(implementation, waiters, sessions, Way::Direct);
     let began = Instant::now();
     harness.ask(HOST, &Request::Queue(contest), START_WITHIN).await?;
-    // A waiter that watches its predecessor has listed the queue, and waits for nothing else. A server that is too busy to
-    // count its watches does not have them all yet.
+    // A waiter that watches its predecessor has queued. A server that is too busy to count its watches does not have
+    // all of them yet.
     while harness.progress(HOST).await?.begun < waiters || harness.watches().await.unwrap_or(0) < u64::from(waiters) {
         if began.elapsed() >= QUEUED_WITHIN {
             let within = humantime::format_duration(QUEUED_WITHIN);

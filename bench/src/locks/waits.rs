@@ -38,7 +38,7 @@ impl WaitRow {
     }
 }
 
-/// One row for each rate and implementation.
+/// Returns one row per rate and implementation.
 pub(crate) fn waits(results: &Results) -> Vec<WaitRow> {
     let rates = results.loads().iter().filter_map(|load| match load {
         Load::Rate(rate) => Some(*rate),
@@ -78,7 +78,7 @@ pub(crate) mod tests {
     use crate::schedule::{Repetition, Step};
     use crate::window::Window;
 
-    /// The results of one repetition per wait, in which 1000 of 1010 acquires waited that long and `dropped` were dropped.
+    /// Makes results of one repetition per wait. In each, 1000 of 1010 acquires waited that long, and `dropped` were dropped.
     pub(crate) fn waited(waits: &[(&str, &[u64])], dropped: u64) -> Results {
         let load = Load::Rate(500);
         let implementations: Vec<_> = Implementation::all();

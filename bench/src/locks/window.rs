@@ -1,4 +1,4 @@
-//! What one measurement of one implementation has found.
+//! The figures of one measurement of one implementation.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::protocol::{Arrived, Measured};
 pub(crate) struct Window {
     /// Cycles that finished in it, or arrivals that were granted.
     pub(crate) cycles: u64,
-    /// How long it was.
+    /// The length of the window.
     pub(crate) elapsed: Duration,
-    /// How long the cycles took, or the arrivals waited. None when the loop was not yet in its steady state: the first cycles
-    /// are shorter than the later ones, as they have queued behind fewer.
+    /// Times of the cycles, or waits of the arrivals. `None` if the loop was not yet in its steady state: the first
+    /// cycles are shorter, because fewer contenders are ahead.
     pub(crate) times: Option<Times>,
     /// What the server counted.
     pub(crate) exchange: Exchange,
@@ -40,7 +40,7 @@ pub(crate) struct Exchange {
 }
 
 impl Window {
-    /// The window that a worker measured.
+    /// Makes the window that a worker measured.
     pub(crate) fn new(measured: &Measured, is_steady: bool, exchange: Exchange) -> Self {
         Self {
             cycles: measured.cycles(),
@@ -52,7 +52,7 @@ impl Window {
         }
     }
 
-    /// The arrivals that a worker served.
+    /// Makes a window of the arrivals that a worker served.
     pub(crate) fn of_arrivals(served: &Arrived) -> Self {
         Self {
             cycles: served.waits_us.values().sum(),
@@ -64,24 +64,24 @@ impl Window {
         }
     }
 
-    /// Cycles a second: hand-overs of a lock that is contended for.
+    /// Returns the cycles per second: hand-overs, if the lock is contended for.
     pub(crate) fn cycles_per_s(&self) -> f64 {
         as_f64(self.cycles) / self.elapsed.as_secs_f64()
     }
 }
 
 impl Exchange {
-    /// Packets a cycle.
+    /// Returns the packets per cycle.
     pub(crate) fn requests_per_release(&self) -> Option<f64> {
         self.per_cycle(self.requests)
     }
 
-    /// Watch events a cycle.
+    /// Returns the watch events per cycle.
     pub(crate) fn notifications_per_release(&self) -> Option<f64> {
         self.per_cycle(self.notifications)
     }
 
-    /// Bytes a cycle.
+    /// Returns the bytes per cycle.
     pub(crate) fn bytes_per_release(&self) -> Option<f64> {
         self.per_cycle(self.bytes)
     }

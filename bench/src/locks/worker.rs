@@ -1,4 +1,4 @@
-//! The worker for everything that is written in Rust: it does what the lines of its standard input ask for.
+//! The worker for all implementations in Rust. It carries out the requests on its standard input.
 
 mod closed_loop;
 mod contender;
@@ -10,7 +10,7 @@ use std::io::{self, BufRead, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bench::BoxError;
+use bench::Error;
 use program::chain;
 use tokio::runtime::Runtime;
 
@@ -18,7 +18,7 @@ use self::closed_loop::WorkerLoop;
 use self::waiters::WaitingQueue;
 use crate::protocol::{Answer, Request};
 
-/// What the worker is doing between two requests.
+/// What a worker does between two requests.
 #[derive(Default)]
 enum Work {
     #[default]
@@ -35,16 +35,13 @@ pub(crate) fn run() -> io::Result<()> {
     say(concat!("ready zk-recipes ", env!("CARGO_PKG_VERSION")))?;
     let mut work = Work::Nothing;
     for line in io::stdin().lock().lines() {
-        let answer = match line?.parse() {
-            Ok(request) => runtime.block_on(answer(&mut work, request)),
-            Err(error) => Err(error.into()),
-        };
-        say(&answer.unwrap_or_else(|failure| Answer::Failed(chain(&*failure))).to_string())?;
+        let answer = line?.parse().and_then(|request| runtime.block_on(answer(&mut work, request)));
+        say(&answer.unwrap_or_else(|failure| Answer::Failed(chain(&failure))).to_string())?;
     }
     Ok(())
 }
 
-async fn answer(work: &mut Work, request: Request) -> Result<Answer, BoxError> {
+async fn answer(work: &mut Work, request: Request) -> Result<Answer, Error> {
     match (request, &mut *work) {
         (Request::Run(contest), Work::Nothing) => {
             *work = Work::Loop(WorkerLoop::start(&contest).await?);
@@ -73,11 +70,11 @@ async fn answer(work: &mut Work, request: Request) -> Result<Answer, BoxError> {
             };
             Ok(Answer::Drained(waiters.drain(Duration::from_millis(within_ms)).await?))
         }
-        (request, _) => Err(format!("{request} does not fit what is being done").into()),
+        (request, _) => Err(Error::Failed(format!("{request} does not fit what is being done"))),
     }
 }
 
-/// How often each time was measured.
+/// Counts how often each time was measured.
 fn counts(times_us: Vec<u64>) -> BTreeMap<u64, u64> {
     let mut counts = BTreeMap::new();
     for time_us in times_us {
@@ -86,7 +83,7 @@ fn counts(times_us: Vec<u64>) -> BTreeMap<u64, u64> {
     counts
 }
 
-/// A contender that panicked has said so on standard error, and left nothing half done here.
+/// Locks a mutex of a worker. A contender that panicked has said so on standard error, and left nothing half done here.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

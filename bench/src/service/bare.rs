@@ -1,4 +1,4 @@
-//! A handler that answers as a look at the stock does, and looks at nothing.
+//! A handler that answers like `GET /goods/{goods_no}` and reads nothing.
 
 use std::io::{self, Write as _};
 
@@ -18,7 +18,7 @@ struct Goods {
     strategy: &'static str,
 }
 
-/// Serves on a free port, which it tells, until the process is stopped.
+/// Serves on a free port until the process is stopped. Prints the port.
 pub(crate) async fn serve() -> io::Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     writeln!(io::stdout(), "listening on http://{}", listener.local_addr()?)?;

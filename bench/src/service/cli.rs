@@ -97,7 +97,7 @@ pub(crate) struct ServiceBenchSettings {
     pub(crate) demo_service: Option<PathBuf>,
 }
 
-/// Parses the time of a measurement: wrk and pgbench take whole seconds.
+/// Parses the time of a measurement. wrk and pgbench take whole seconds.
 fn parse_seconds(text: &str) -> Result<u16, String> {
     let time = humantime::parse_duration(text).map_err(|error| format!("{error}; write a time such as 3s"))?;
     let seconds = u16::try_from(time.as_secs()).ok().filter(|seconds| (1..=3600).contains(seconds));

@@ -4,12 +4,11 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use bench::Error;
 use program::{FromSystem as _, raise_file_limit};
 use sqlx::{Connection, PgConnection};
 use testbed::{Postgres, PostgresConfig, Process, ProcessConfig, Stdout, ZooKeeper, ZooKeeperConfig};
 use tokio::time::{Instant, sleep};
-
-use crate::error::Error;
 
 /// The SKU that is sold and looked at.
 pub(crate) const GOODS_NO: i64 = 1;
@@ -20,22 +19,22 @@ pub(crate) const SOLD_OUT_GOODS_NO: i64 = 2;
 /// SKUs like [`GOODS_NO`], each guarded by another family.
 pub(crate) const GUARDED_GOODS: [(i64, &str); 3] = [(4, "zk-queue"), (5, "zk-queue-fenced"), (6, "zk-owner")];
 
-/// What the service wants to hear from an administrator; it listens on this machine alone, and not for long.
+/// The administrator's token for the service, which listens on this machine alone, and not for long.
 pub(crate) const ADMIN_TOKEN: &str = "bench-service";
 
 /// More than is sold in any run.
 const STOCK: i64 = 1_000_000_000;
 
-/// How long our load generator may take until it sells.
+/// Time limit for our load generator to begin to sell.
 const SELLING_WITHIN: Duration = Duration::from_secs(30);
 
-/// The pause between two looks whether it does.
+/// Pause between two checks whether it sells.
 const LOOK_PAUSE: Duration = Duration::from_millis(2);
 
-/// How long a process may take until it listens.
+/// Time limit for a process to listen.
 const LISTENING_WITHIN: Duration = Duration::from_secs(30);
 
-/// The servers, and what is asked of them.
+/// The servers, and the queries that they answer.
 pub(crate) struct Deployment {
     pub(crate) database_url: String,
     pub(crate) zookeeper: String,
@@ -54,7 +53,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// Stops it, and waits until it has done what it had begun.
+    /// Stops the process, and waits until it has finished its work.
     pub(crate) async fn stop(self) -> Result<(), Error> {
         self.process.stop().await?;
         Ok(())
@@ -72,23 +71,25 @@ impl Deployment {
         };
         let loadgen = service.with_file_name("loadgen");
         if let Some(missing) = [&service, &loadgen].into_iter().find(|program| !program.is_file()) {
-            return Err(Error::ProgramMissing(missing.clone()));
+            let remedy = "build it with `cargo build --release`, or name another service with --demo-service";
+            return Err(Error::Failed(format!("{} not found; {remedy}", missing.display())));
         }
         let servers = tokio::try_join!(
             Postgres::start(PostgresConfig::default()),
             ZooKeeper::start(ZooKeeperConfig::default()),
         )?;
-        let (database_url, zookeeper) = (servers.0.url("postgres"), servers.1.connect_string());
-        let database = PgConnection::connect(&database_url).await.map_err(Error::postgres("log in"))?;
+        let database_url = servers.0.url("postgres");
+        let zookeeper = servers.1.connect_string();
+        let database = PgConnection::connect(&database_url).await.map_err(Error::refused("log in to postgres"))?;
         let mut deployment = Self { database_url, zookeeper, loadgen, service, database, _servers: servers };
-        // It makes the tables.
+        // The service makes the tables at its first start.
         deployment.service(1).await?.stop().await?;
         let guarded = [(GOODS_NO, STOCK, "pg-row"), (SOLD_OUT_GOODS_NO, 0, "pg-row")].into_iter();
         for (goods_no, stock, guard) in guarded.chain(GUARDED_GOODS.map(|(goods_no, guard)| (goods_no, STOCK, guard))) {
             let put = "insert into goods (goods_no, sale, stock_initial, on_hand, guard, strategy)
                        values ($1, 1, $2, $2, $3, 'pg-conditional')";
             let put = sqlx::query(put).bind(goods_no).bind(stock).bind(guard);
-            put.execute(&mut deployment.database).await.map_err(Error::postgres("put goods on sale"))?;
+            put.execute(&mut deployment.database).await.map_err(Error::refused("put goods on sale in postgres"))?;
         }
         Ok(deployment)
     }
@@ -98,7 +99,7 @@ impl Deployment {
         self.service_with(db_connections, &[]).await
     }
 
-    /// As [`service`](Self::service), with further flags.
+    /// Starts an instance like [`service`](Self::service), with further flags.
     pub(crate) async fn service_with(&self, db_connections: u16, flags: &[&str]) -> Result<Served, Error> {
         let config = ProcessConfig::new(&self.service)
             .args(["--listen", "127.0.0.1:0", "--strategy", "pg-conditional", "--instance", "bench-service"])
@@ -110,42 +111,42 @@ impl Deployment {
         serve("the service", config).await
     }
 
-    /// The handler that looks at nothing.
+    /// Starts the handler that looks at nothing.
     pub(crate) async fn bare(&self) -> Result<Served, Error> {
         let program = env::current_exe().map_err(Error::system("find this program"))?;
         serve("the bare handler", ProcessConfig::new(program).args(["bare"])).await
     }
 
-    /// How many orders there are.
+    /// Counts the orders.
     pub(crate) async fn orders(&mut self) -> Result<i64, Error> {
         let orders = sqlx::query_scalar("select count(*) from orders").fetch_one(&mut self.database);
-        orders.await.map_err(Error::postgres("count the orders"))
+        orders.await.map_err(Error::refused("count the orders in postgres"))
     }
 
-    /// The number of the newest order, or 0 if there is none.
+    /// Returns the number of the newest order, or 0 if there is none.
     pub(crate) async fn newest_order(&mut self) -> Result<i64, Error> {
         let newest = sqlx::query_scalar("select coalesce(max(order_id), 0) from orders").fetch_one(&mut self.database);
-        newest.await.map_err(Error::postgres("look for the newest order"))
+        newest.await.map_err(Error::refused("look for the newest order in postgres"))
     }
 
-    /// The orders after this one, and the transactions that wrote them.
+    /// Counts the orders after this one, and the transactions that wrote them.
     pub(crate) async fn written_after(&mut self, order: i64) -> Result<(i64, i64), Error> {
         let written = "select count(*), count(distinct xmin::text::bigint) from orders where order_id > $1";
         let written = sqlx::query_as(written).bind(order).fetch_one(&mut self.database);
-        written.await.map_err(Error::postgres("count orders and their transactions"))
+        written.await.map_err(Error::refused("count orders and their transactions in postgres"))
     }
 
-    /// The number of the current sale of a SKU.
+    /// Returns the number of the current sale of a SKU.
     pub(crate) async fn sale_of(&mut self, goods_no: i64) -> Result<i64, Error> {
         let sale = sqlx::query_scalar("select sale from goods where goods_no = $1").bind(goods_no);
-        sale.fetch_one(&mut self.database).await.map_err(Error::postgres("look up a sale"))
+        sale.fetch_one(&mut self.database).await.map_err(Error::refused("look up a sale in postgres"))
     }
 
-    /// How many sales of a SKU there have been in which something was sold.
+    /// Returns the number of the current sale of a SKU if something was sold in it, and 0 otherwise.
     pub(crate) async fn sales_begun(&mut self, goods_no: i64) -> Result<i64, Error> {
         let begun = "select coalesce(max(sale), 0) from goods where goods_no = $1 and on_hand < stock_initial";
         let begun = sqlx::query_scalar(begun).bind(goods_no).fetch_one(&mut self.database);
-        begun.await.map_err(Error::postgres("look whether a sale has begun"))
+        begun.await.map_err(Error::refused("look whether a sale has begun in postgres"))
     }
 
     /// Waits until something is sold in a later sale of a SKU than this one.
@@ -153,17 +154,17 @@ impl Deployment {
         let deadline = Instant::now() + SELLING_WITHIN;
         while self.sales_begun(goods_no).await? <= after {
             if Instant::now() > deadline {
-                return Err(Error::NothingSold { within: SELLING_WITHIN });
+                return Err(Error::Failed(format!("loadgen sold nothing within {SELLING_WITHIN:?}")));
             }
             sleep(LOOK_PAUSE).await;
         }
         Ok(())
     }
 
-    /// What the database is.
+    /// Returns the version of Postgres.
     pub(crate) async fn version(&mut self) -> Result<String, Error> {
         let version = sqlx::query_scalar("select current_setting('server_version')").fetch_one(&mut self.database);
-        version.await.map_err(Error::postgres("ask for the version"))
+        version.await.map_err(Error::refused("ask for the version in postgres"))
     }
 }
 
@@ -172,6 +173,9 @@ async fn serve(name: &'static str, config: ProcessConfig) -> Result<Served, Erro
     let line = process.line(LISTENING_WITHIN).await?;
     match line.as_deref().and_then(|line| line.strip_prefix("listening on ")) {
         Some(url) => Ok(Served { url: url.to_owned(), process }),
-        None => Err(Error::Process { process: name, within: LISTENING_WITHIN, log: process.log_tail() }),
+        None => Err(Error::Failed(format!(
+            "{name} did not come up within {LISTENING_WITHIN:?}; its log ends with:\n{}",
+            process.log_tail()
+        ))),
     }
 }

@@ -7,35 +7,34 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use bench::Error;
 use loadgen::report::json::read;
 use loadgen::report::{Report, Trial};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::{TimeVal, TimeValLike};
-use program::{FromSystem as _, chain};
+use program::FromSystem as _;
 use stats::times::Times;
 use stats::{as_f64, as_ms};
 use tokio::process::Command;
 
-use crate::error::Error;
-
 /// What a load generator has counted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Counted {
-    /// Answers, or transactions, a second.
+    /// Answers, or transactions, per second.
     pub(crate) per_s: f64,
     /// All of them.
     pub(crate) total: i64,
     /// The median and the 99th percentile of the times, in milliseconds. Absent if they were not asked for, or if there
     /// are too few times.
     pub(crate) quantiles_ms: [Option<f64>; 2],
-    /// Processor time that the generator itself used for each, in milliseconds; where it was asked.
+    /// Processor time of the generator per answer, in milliseconds. Absent if it was not measured.
     pub(crate) cpu_ms: Option<f64>,
 }
 
-/// How long wrk waits for an answer, which no deadline of the service exceeds.
+/// Time limit of wrk for an answer. No deadline of the service exceeds it.
 const ANSWERED_WITHIN: &str = "--timeout=30s";
 
-/// What all answers to wrk must be.
+/// The kind of answer that every request of wrk must get.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum ExpectedAnswers {
     /// Successes.
@@ -57,18 +56,18 @@ pub(crate) async fn wrk(
     let said = output_of("wrk", Path::new("wrk"), &arguments, "install it with `make deps-bench`").await?;
     let cpu_ms = as_ms(cpu_of_children().saturating_sub(cpu_before));
     let Some(counted) = counted_by_wrk(&said) else {
-        return Err(Error::Generator { program: "wrk", what: "counted nothing", said });
+        return Err(failed("wrk", "counted nothing", &said));
     };
     let refused = said.lines().find_map(|line| line.trim().strip_prefix("Non-2xx or 3xx responses: "));
     let refused: i64 = refused.and_then(|count| count.parse().ok()).unwrap_or_default();
     let expected_refusals = if expected == ExpectedAnswers::Refusals { counted.total } else { 0 };
     if said.contains("Socket errors") || refused != expected_refusals {
-        return Err(Error::Generator { program: "wrk", what: "was answered otherwise than it should be", said });
+        return Err(failed("wrk", "was answered otherwise than it should be", &said));
     }
     Ok(Counted { cpu_ms: Some(cpu_ms / as_f64(counted.total)), ..counted })
 }
 
-/// Processor time of the children that have ended.
+/// Returns the processor time of the children that have ended.
 fn cpu_of_children() -> Duration {
     let Ok(usage) = getrusage(UsageWho::RUSAGE_CHILDREN) else { return Duration::ZERO };
     let time = |value: TimeVal| Duration::from_micros(u64::try_from(value.num_microseconds()).unwrap_or_default());
@@ -82,7 +81,7 @@ fn counted_by_wrk(said: &str) -> Option<Counted> {
     Some(Counted { per_s, total, quantiles_ms: ["50%", "99%"].map(quantile), cpu_ms: None })
 }
 
-/// A time as wrk writes it.
+/// Reads a time as wrk writes it.
 fn milliseconds(text: &str) -> Option<f64> {
     let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let factor = match &text[number.len()..] {
@@ -95,7 +94,7 @@ fn milliseconds(text: &str) -> Option<f64> {
     Some(number.parse::<f64>().ok()? * factor)
 }
 
-/// Where our load generator is to buy.
+/// The shop that our load generator buys from.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     /// The program.
@@ -108,7 +107,7 @@ pub(crate) struct Target {
     pub(crate) goods_no: i64,
 }
 
-/// Buys by our own load generator, with these flags beside those that say where; returns its report.
+/// Buys by our own load generator, with these flags and those that say where. Returns its report.
 pub(crate) async fn loadgen(target: &Target, flags: &[String]) -> Result<Report, Error> {
     let folder = tempfile::tempdir().map_err(Error::system("make a folder for a report"))?;
     let goods_no = target.goods_no.to_string();
@@ -117,17 +116,13 @@ pub(crate) async fn loadgen(target: &Target, flags: &[String]) -> Result<Report,
     command.args(fixed).args(["--goods-no", &goods_no]).args(flags).arg("--out").arg(folder.path());
     command.env("DATABASE_URL", &target.database_url).env("ZOOKEEPER_CONNECT", &target.zookeeper);
     command.env("ADMIN_TOKEN", target.admin_token);
-    // That it was the bottleneck is for the figures to tell. That nobody had to wait for another proves nothing of the
-    // strategy, and is meant where nearly everybody is refused.
+    // Status 4: the figures show that loadgen was the bottleneck. Status 1: no buyer waited for another one, which is
+    // intended where nearly all are refused.
     output_of_command("loadgen", &target.loadgen, command, "run `cargo build --release`", &[0, 1, 4]).await?;
-    read(&folder.path().join("report.json")).map_err(|error| Error::Generator {
-        program: "loadgen",
-        what: "wrote a report that cannot be read",
-        said: chain(&error),
-    })
+    read(&folder.path().join("report.json")).map_err(Error::refused("read the report of loadgen"))
 }
 
-/// The counts of our load generator in a closed loop of this many users. `None` if it sent no request.
+/// Returns the counts of our load generator in a closed loop of this many users. `None` if it sent no request.
 pub(crate) fn counted_by_loadgen(trial: &Trial, users: u16) -> Option<Counted> {
     let requests = trial.generator.requests;
     let duration = Duration::try_from_secs_f64(trial.duration_ms / 1e3).ok()?;
@@ -140,9 +135,9 @@ pub(crate) fn counted_by_loadgen(trial: &Trial, users: u16) -> Option<Counted> {
     })
 }
 
-/// The median and the 99th percentile of times, corrected as wrk corrects its own. For an answer that took more than twice
-/// the mean, wrk adds the requests that a user would have made meanwhile, one in every mean
-/// ([wrk, `stats_correct`](https://github.com/wg/wrk/blob/4.1.0/src/stats.c)).
+/// Returns the median and the 99th percentile of times, corrected as wrk corrects its own. For an answer that took more
+/// than twice the mean, wrk adds the requests that a user would have made meanwhile, one per mean ([wrk,
+/// `stats_correct`](https://github.com/wg/wrk/blob/4.1.0/src/stats.c)).
 fn quantiles_as_of_wrk(times: &Times, requests: u64, duration: Duration, users: u16) -> [Option<f64>; 2] {
     let mean = duration.mul_f64(f64::from(users) / as_f64(requests.max(1)));
     let times = times.corrected(mean);
@@ -169,13 +164,21 @@ async fn output_of_command(
 ) -> Result<String, Error> {
     let output = command.kill_on_drop(true).output().await;
     let output = output.map_err(|source| match source.kind() {
-        ErrorKind::NotFound => Error::GeneratorMissing { program: program.to_owned(), remedy, source },
+        ErrorKind::NotFound => {
+            let action = format!("run {}", program.display());
+            Error::Setup { action, source: source.into(), remedy: remedy.to_owned() }
+        }
         _ => Error::system("run a load generator")(source),
     })?;
     let mut said = String::from_utf8_lossy(&output.stdout).into_owned();
     said.push_str(&String::from_utf8_lossy(&output.stderr));
     let is_good = output.status.code().is_some_and(|code| good.contains(&code));
-    if is_good { Ok(said) } else { Err(Error::Generator { program: name, what: "failed", said }) }
+    if is_good { Ok(said) } else { Err(failed(name, "failed", &said)) }
+}
+
+/// Makes the error of a load generator that did not do its part. `said` is what it printed.
+pub(crate) fn failed(program: &str, what: &str, said: &str) -> Error {
+    Error::Failed(format!("{program} {what}:\n{said}"))
 }
 
 #[cfg(test)]

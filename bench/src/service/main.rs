@@ -11,18 +11,17 @@
 mod bare;
 mod cli;
 mod deployment;
-mod error;
 mod generators;
 mod results;
 mod run;
 
 use std::process::ExitCode;
 
+use bench::Error;
 use program::{Exit, FromSystem as _, Interrupt, run_program};
 use tokio::runtime::Runtime;
 
 use crate::cli::{Cli, Command};
-use crate::error::Error;
 
 fn main() -> ExitCode {
     run_program(|cli: Cli| {

@@ -21,14 +21,14 @@ pub(crate) struct Pair {
     pub(crate) floor: Counted,
 }
 
-/// What was counted by a load generator, and what there is in the database.
+/// The sales that a load generator counted, and the orders in the database.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ledger {
-    /// What it was told was sold.
+    /// Sales that it was told of.
     pub(crate) counted: i64,
-    /// What was ordered meanwhile.
+    /// Orders that were written meanwhile.
     pub(crate) ordered: i64,
-    /// How many purchases it may have left without waiting for the answer.
+    /// Upper bound of the purchases whose answers it did not wait for.
     pub(crate) left: i64,
 }
 
@@ -38,7 +38,7 @@ impl Ledger {
     }
 }
 
-/// Pairs at one number of connections, one a repetition.
+/// Pairs at one number of connections, one per repetition.
 #[derive(Clone, Debug)]
 pub(crate) struct ServiceRow {
     pub(crate) connections: u16,
@@ -54,7 +54,7 @@ impl ServiceRow {
         Spread::of(&self.pairs.iter().map(|pair| pair.service.per_s / pair.floor.per_s).collect::<Vec<_>>())
     }
 
-    /// The ratio of a quantile in every repetition.
+    /// Returns the ratio of a quantile in every repetition.
     fn quantile_spread(&self, which: usize) -> Option<Spread> {
         let ratio = |pair: &Pair| Some(pair.service.quantiles_ms[which]? / pair.floor.quantiles_ms[which]?);
         Spread::of(&self.pairs.iter().filter_map(ratio).collect::<Vec<_>>())
@@ -81,7 +81,7 @@ impl ServiceRow {
         [connections, floor, ours, middle, range, cpu_ms(|pair| pair.floor), cpu_ms(|pair| pair.service)]
     }
 
-    /// What our load generator times beside wrk.
+    /// Compares the times of our load generator with those of wrk.
     fn timing_ratios(&self) -> [Ratio; 2] {
         [(0, "p50"), (1, "p99")].map(|(which, name)| Ratio {
             name: format!("loadgen ÷ wrk, {name}, at {} connections each", self.connections),
@@ -90,7 +90,7 @@ impl ServiceRow {
         })
     }
 
-    /// How much our load generator does beside wrk.
+    /// Compares the requests of our load generator with those of wrk.
     fn rate_ratio(&self) -> Ratio {
         let name = format!("loadgen ÷ wrk, requests a second, at {} connections", self.connections);
         Ratio { name, goal: Goal::AtLeast(0.3), spread: self.spread() }
@@ -112,22 +112,22 @@ pub(crate) struct ServiceResults {
     /// The hot stock.
     pub(crate) crowds: Vec<HotStockRow>,
     pub(crate) looks: Vec<ServiceRow>,
-    /// Our load generator as the service, wrk as what it is compared with; both at the same time.
+    /// Our load generator as the service, and wrk as the floor. Both run at the same time.
     pub(crate) timings: Vec<ServiceRow>,
-    /// The same, one after the other, where hardly anything is done for an answer.
+    /// The same, one after the other, where an answer costs the service least.
     pub(crate) rates: Vec<ServiceRow>,
-    /// In how much time 1500 users of a burst of our load generator started, in milliseconds, one a repetition.
+    /// Times in which 1500 users of a burst of our load generator started, in milliseconds, one per repetition.
     pub(crate) spreads_ms: Vec<f64>,
     pub(crate) ledgers: Vec<Ledger>,
 }
 
 impl ServiceResults {
-    /// Whether everything that was counted was ordered, and nothing else.
+    /// Returns whether everything that was counted was ordered, and nothing else.
     pub(crate) fn is_right(&self) -> bool {
         self.ledgers.iter().all(|ledger| ledger.is_right())
     }
 
-    /// The report.
+    /// Writes the report.
     pub(crate) fn render(&self) -> String {
         let mut text = "# The service side by side\n\n".to_owned();
         for condition in &self.conditions {
@@ -187,7 +187,7 @@ impl ServiceResults {
     }
 }
 
-/// The ratio where the service does most.
+/// Returns the ratio where the service does most.
 fn best(name: &str, goal: Goal, rows: &[ServiceRow]) -> Ratio {
     let of_service = |row: &ServiceRow| row.median(|pair| pair.service.per_s).unwrap_or_default();
     let best = rows.iter().max_by(|one, other| of_service(one).total_cmp(&of_service(other)));
@@ -227,7 +227,7 @@ mod tests {
         }
     }
 
-    /// A line without the spaces that align it.
+    /// Returns a line without the spaces that align it.
     fn squeezed(line: &str) -> String {
         line.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
     }

@@ -4,21 +4,21 @@ mod hot_stock;
 
 use std::thread;
 
+use bench::Error;
 use program::{Exit, FromSystem as _, print, tell};
 use stats::figures::{count, figure, ms};
 
 use crate::cli::ServiceBenchSettings;
 use crate::deployment::{ADMIN_TOKEN, Deployment, GOODS_NO, SOLD_OUT_GOODS_NO};
-use crate::error::Error;
 use crate::generators::pgbench::{Script, pgbench};
-use crate::generators::{Counted, ExpectedAnswers, Target, counted_by_loadgen, loadgen, wrk};
+use crate::generators::{Counted, ExpectedAnswers, Target, counted_by_loadgen, failed, loadgen, wrk};
 use crate::results::hot_stock::HotStockRow;
 use crate::results::{Ledger, Pair, ServiceResults, ServiceRow};
 
 /// Connections of the service to Postgres while its stock is looked at: its default.
 const DB_CONNECTIONS: u16 = 20;
 
-/// The SKU that our load generator sells, which starts a sale of it every time.
+/// The SKU that our load generator sells. It starts a sale of it in every run.
 const LOADGEN_GOODS_NO: i64 = 3;
 
 /// More than our load generator sells in any measurement.
@@ -33,7 +33,7 @@ pub(crate) async fn run(settings: &ServiceBenchSettings) -> Result<Exit, Error> 
     let mut deployment = Deployment::start(settings.demo_service.as_deref()).await?;
     let mut results = nothing(settings, conditions(settings, &deployment.version().await?));
     for repetition in 0..=settings.reps {
-        // Turns about, so that whatever one leaves behind meets the other as often.
+        // Both sides take turns to be first, so what one leaves behind meets the other as often.
         let is_service_first = repetition.is_multiple_of(2);
         let name = if repetition == 0 { "warm-up".to_owned() } else { format!("repetition {repetition}") };
         for row in &mut results.purchases {
@@ -97,7 +97,7 @@ fn keep(name: &str, what: &str, row: &mut ServiceRow, pair: Pair, repetition: u1
     }
 }
 
-/// Measures both, one after the other.
+/// Measures both sides, one after the other.
 async fn alternately(
     is_service_first: bool,
     service: impl AsyncFnOnce() -> Result<Counted, Error>,
@@ -112,7 +112,8 @@ async fn alternately(
     }
 }
 
-/// Lets `buyers` buyers buy through the service beside the same number of clients of pgbench, and counts the orders.
+/// Lets `buyers` buyers buy through the service, and then the same number of clients of pgbench, or in the other order.
+/// Counts the orders.
 async fn purchases_at(
     deployment: &mut Deployment,
     buyers: u16,
@@ -128,7 +129,7 @@ async fn purchases_at(
     let floor = async || pgbench(&database_url, &Script::purchase((GOODS_NO, sale)), buyers, seconds).await;
     let before = deployment.orders().await?;
     let pair = alternately(is_service_first, service, floor).await?;
-    // What wrk did not wait for is done when the service has ended.
+    // When the service has ended, the requests that wrk did not wait for are done as well.
     served.stop().await?;
     let counted = pair.service.total + pair.floor.total;
     ledgers.push(Ledger { counted, ordered: deployment.orders().await? - before, left: buyers.into() });
@@ -148,15 +149,15 @@ fn target(deployment: &Deployment, url: &str) -> Target {
     }
 }
 
-/// Lets our load generator and wrk buy at the same time, with `users` users each. So both meet the same service, with the
-/// same stalls of the disk and the same crowd.
+/// Lets our load generator and wrk buy at the same time, with `users` users each. So both meet the same stalls of the
+/// disk and the same crowd.
 async fn timed_at(deployment: &mut Deployment, url: &str, users: u16, seconds: u16) -> Result<Pair, Error> {
     let target = target(deployment, url);
     let ours = loop_of_loadgen(&target, users, seconds, LOADGEN_STOCK);
     let path = format!("{url}/goods-stock/{GOODS_NO}");
     let sales = deployment.sales_begun(LOADGEN_GOODS_NO).await?;
     let theirs = async {
-        // Our load generator takes its time to set up.
+        // wrk starts with the sale, because our load generator sets up first.
         deployment.wait_for_sale(LOADGEN_GOODS_NO, sales).await?;
         wrk(&path, users, seconds, ExpectedAnswers::Successes).await
     };
@@ -183,17 +184,18 @@ async fn loop_of_loadgen(target: &Target, users: u16, seconds: u16, stock: u32) 
     let flags = [format!("--users={users}"), format!("--duration={seconds}s"), format!("--stock={stock}")];
     let report = loadgen(target, &flags).await?;
     let counted = report.trials.first().and_then(|trial| counted_by_loadgen(trial, users));
-    counted.ok_or_else(|| Error::of_loadgen("counted nothing", &report))
+    counted.ok_or_else(|| failed("loadgen", "counted nothing", &report.caveats.join("\n")))
 }
 
-/// In how many milliseconds the users of a burst start.
+/// Returns the time in which the users of a burst start, in milliseconds.
 async fn spread_of_burst(deployment: &Deployment, url: &str) -> Result<f64, Error> {
     let report = loadgen(&target(deployment, url), &[format!("--users={BURST_USERS}")]).await?;
-    let trial = report.trials.first().ok_or_else(|| Error::of_loadgen("timed no starts", &report))?;
+    let trial = report.trials.first();
+    let trial = trial.ok_or_else(|| failed("loadgen", "timed no starts", &report.caveats.join("\n")))?;
     Ok(trial.generator.start_spread_ms)
 }
 
-/// Nothing measured yet, at each number of connections.
+/// Makes results without measurements, with a row for each number of connections.
 fn nothing(settings: &ServiceBenchSettings, conditions: Vec<String>) -> ServiceResults {
     let ascending = |connections: &[u16]| {
         let mut connections = connections.to_vec();

@@ -39,7 +39,7 @@ impl TestFolder {
         command
     }
 
-    /// The child whose command line contains a name, as its guard knows it.
+    /// Returns the child whose command line contains a name. Its guard has written its id.
     fn process(&self, name: &str) -> Pid {
         let folders = fs::read_dir(self.path("tmp")).unwrap().flatten();
         let pids = folders.filter_map(|folder| fs::read_to_string(folder.path().join("pid")).ok());
@@ -51,13 +51,13 @@ impl TestFolder {
         Pid::from_raw(pid.trim().parse().unwrap())
     }
 
-    /// Whether no temporary folder of a server or a worker is left.
+    /// Returns whether the temporary folders of all servers and workers are gone.
     fn is_clean(&self) -> bool {
         fs::read_dir(self.path("tmp")).unwrap().next().is_none()
     }
 }
 
-/// Runs in the background, and returns when it has said a line on standard error that begins like this.
+/// Starts a command in the background. Returns when it has written a line to standard error that begins with `beginning`.
 fn until(command: &mut Command, beginning: &str) -> Child {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
@@ -65,12 +65,12 @@ fn until(command: &mut Command, beginning: &str) -> Child {
     while !seen.last().is_some_and(|line: &String| line.starts_with(beginning)) {
         seen.push(lines.next().unwrap_or_else(|| panic!("no line begins with {beginning:?}: {seen:#?}")).unwrap());
     }
-    // What it says later has to go somewhere.
+    // A full pipe would block the program, so the rest is read, too.
     thread::spawn(move || lines.for_each(drop));
     child
 }
 
-/// A table of the report for programs.
+/// Returns a table of the report for programs.
 fn json_rows(folder: &TestFolder, table: &str) -> Vec<Value> {
     let report: Value =
         serde_json::from_str(&fs::read_to_string(folder.path("out/bench-peers.json")).unwrap()).unwrap();
@@ -103,7 +103,7 @@ fn a_small_run_measures_every_rival_and_writes_each_report() {
         let remark = format!("\n`{}` at {}: not measured: ", row["impl"].as_str().unwrap(), row["contenders"]);
         !table.contains(&remark)
     };
-    // On a machine that is busy with other tests, a window may pass without a single cycle. It must say so then.
+    // On a machine that is busy with other tests, a window may pass without a cycle. The report must then say so.
     let measured: Vec<_> = rows.iter().filter(is_measured).collect();
     assert!(measured.len() > rows.len() / 2, "{table}");
     for row in measured {
@@ -113,7 +113,7 @@ fn a_small_run_measures_every_rival_and_writes_each_report() {
         assert!(row["p50_ms"].as_f64().is_none_or(|p50_ms| p50_ms > 0.01), "{row}");
         // A create and a delete at the least, and at most what is needed to look around; pings come on top.
         assert!((1.0..20.0).contains(&figure("requests_per_release")), "{row}");
-        // They are counted in a window of their own.
+        // The bytes are counted in a window of their own.
         assert!(row["bytes_per_release"].as_f64().is_none_or(|bytes| (100.0..5_000.0).contains(&bytes)), "{row}");
         let wakes = figure("notifications_per_release");
         assert!(if row["impl"] == "raw" { wakes == 0.0 } else { (0.0..3.0).contains(&wakes) }, "{row}");
@@ -212,14 +212,12 @@ fn a_missing_rival_is_told_with_its_remedy_and_leaves_nothing() {
     let [told] = said.lines().skip_while(|line| !line.starts_with("error: ")).collect::<Vec<_>>()[..] else {
         panic!("{said}")
     };
-    let remedy = "error: curator cannot be measured; let CURATOR_CLASSPATH, which is /nowhere, name the jars";
-    assert!(told.starts_with(remedy), "{told}");
-    assert!(
-        told.contains("unset it and run `make deps-test`, or leave it out with --only: its worker ended"),
-        "{told}"
-    );
-    // The first thing that the compiler could not find, and nothing of what follows from that.
-    assert!(told.ends_with("error: package org.apache.curator.framework does not exist"), "{told}");
+    assert!(told.starts_with("error: could not measure curator: its worker ended"), "{told}");
+    // The first error of the compiler, and none that follows from it.
+    let remedy = "error: package org.apache.curator.framework does not exist; let CURATOR_CLASSPATH, which is /nowhere, \
+                  name the jars";
+    assert!(told.contains(remedy), "{told}");
+    assert!(told.ends_with("unset it and run `make deps-test`, or leave it out with --only"), "{told}");
     assert!(folder.is_clean(), "something is left");
 }
 
@@ -229,9 +227,9 @@ fn a_folder_that_cannot_hold_the_report_is_found_out_before_anything_is_measured
     fs::write(folder.path("out"), "a file").unwrap();
     let output = folder.bench_peers("").output().unwrap();
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(3), &b""[..]));
-    let told =
-        format!("error: cannot write the report into {}; name another folder with --out", folder.path("out").display());
+    let told = format!("error: could not write the report into {}: ", folder.path("out").display());
     assert!(stderr(&output).starts_with(&told), "{}", stderr(&output));
+    assert!(stderr(&output).ends_with("; name another folder with --out\n"), "{}", stderr(&output));
     assert!(folder.is_clean(), "something is left");
 }
 

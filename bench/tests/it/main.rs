@@ -5,7 +5,7 @@
 mod locks;
 mod service;
 
-/// A text without the spaces that align the columns of its tables.
+/// Returns a text without the spaces that align the columns of its tables.
 fn squeezed(text: &str) -> String {
     let words = |line: &str| line.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
     text.lines().map(|line| words(line) + "\n").collect()

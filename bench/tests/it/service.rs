@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use crate::squeezed;
 
-/// The program of the service, which the tests of the whole workspace build beside this package's, as they do loadgen.
+/// Returns the program of the service. The tests of the whole workspace build it beside this package's, and loadgen, too.
 fn demo_service() -> PathBuf {
     Path::new(env!("CARGO_BIN_EXE_bench-service")).with_file_name("demo-service")
 }
@@ -64,7 +64,7 @@ fn a_small_run_measures_both_sides_and_finds_every_purchase_in_the_database() {
 fn what_it_needs_and_does_not_find_is_named() {
     let output = bench_service(&["--demo-service", "/no/such/program"]).output().unwrap();
     assert_eq!(output.status.code(), Some(3));
-    assert!(stderr(&output).contains("/no/such/program is not there; run `cargo build"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("/no/such/program not found; build it with `cargo build"), "{}", stderr(&output));
     let output = bench_service(&["--reps", "none"]).output().unwrap();
     assert_eq!(output.status.code(), Some(64));
 }

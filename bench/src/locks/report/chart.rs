@@ -1,8 +1,11 @@
-//! Hand-overs a second over the number of contenders, as a picture: both axes logarithmic, a labelled curve for each
-//! implementation. It brings its own background, and so is read on white and on dark alike.
+//! The chart of the hand-overs per second over the number of contenders. Both axes are logarithmic, and each implementation
+//! has a labelled curve. The chart has a background of its own, so it can be read on a white and on a dark page.
 
 mod scale;
 
+use std::io;
+
+use bench::Error;
 use plotters::coord::Shift;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
@@ -10,7 +13,6 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use stats::figures::{count, figure};
 
 use self::scale::{Axis, Tick, pixel, spread};
-use crate::error::Error;
 use crate::implementation::Implementation;
 use crate::results::ClosedLoopRow;
 
@@ -20,11 +22,11 @@ const LEFT: i32 = 104;
 const RIGHT: i32 = 722;
 const TOP: i32 = 96;
 const BOTTOM: i32 = 560;
-/// Where labels begin, and where their figures end.
+/// Left end of the labels, and right end of their figures.
 const LABELS: (i32, i32) = (RIGHT + 34, SIZE.0 - 18);
-/// Labels are at least so far apart.
+/// Least distance of two labels.
 const LABEL_GAP: f64 = 21.0;
-/// So are those of the numbers of contenders.
+/// Least distance of two numbers of contenders.
 const CONTENDERS_GAP: i32 = 44;
 
 const BACKGROUND: RGBColor = RGBColor(0xfc, 0xfc, 0xfd);
@@ -33,7 +35,7 @@ const PALE_INK: RGBColor = RGBColor(0x59, 0x63, 0x6e);
 const GRID: RGBColor = RGBColor(0xd8, 0xdd, 0xe3);
 const PALE_GRID: RGBColor = RGBColor(0xee, 0xf0, 0xf3);
 const EDGE: RGBColor = RGBColor(0xd0, 0xd7, 0xde);
-/// For ours, one after the other.
+/// The colours of our recipes, in the order of the report.
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0xbc, 0x4c, 0x00),
     RGBColor(0x09, 0x69, 0xda),
@@ -46,7 +48,7 @@ const COLOURS: [RGBColor; 8] = [
 ];
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn = Result<(), Box<dyn std::error::Error>>;
+type Drawn = Result<(), DrawingAreaErrorKind<io::Error>>;
 
 /// How a curve looks.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,18 +63,18 @@ struct Look {
 struct Curve {
     name: &'static str,
     look: Look,
-    /// Contenders and hand-overs a second, in ascending order of the former; absent where nothing was measured.
+    /// Contenders and hand-overs per second, in ascending order of the contenders. Absent where nothing was measured.
     points: Vec<(u32, Option<f64>)>,
 }
 
 impl Curve {
-    /// The last point that was measured.
+    /// Returns the last point that was measured.
     fn end(&self) -> Option<(u32, f64)> {
         self.points.iter().rev().find_map(|(contenders, ops)| Some((*contenders, (*ops)?)))
     }
 }
 
-/// Where figures are in the picture.
+/// The positions of figures in the picture.
 #[derive(Clone, Debug, PartialEq)]
 struct Scale {
     /// Numbers of contenders, in ascending order.
@@ -82,11 +84,10 @@ struct Scale {
     ticks: Vec<Tick>,
 }
 
-/// The picture as SVG.
+/// Draws the picture as SVG.
 pub(crate) fn render(rows: &[ClosedLoopRow]) -> Result<String, Error> {
     let mut svg = String::new();
-    let curves = curves(rows);
-    draw(&mut svg, &curves).map_err(|error| Error::Report { what: "bench-peers.svg", reason: error.to_string() })?;
+    draw(&mut svg, &curves(rows)).map_err(Error::refused("draw bench-peers.svg"))?;
     Ok(svg)
 }
 
@@ -104,7 +105,8 @@ fn curves(rows: &[ClosedLoopRow]) -> Vec<Curve> {
     curves
 }
 
-/// Ours are solid and in colour, those of others dashed in greys. It does not depend on what else was measured.
+/// Returns the look of an implementation: solid and coloured for ours, dashed and grey for rivals. It does not depend
+/// on what else was measured.
 fn look(name: &str) -> Look {
     let all = Implementation::all();
     let mut ours = all.iter().filter(|implementation| matches!(implementation, Implementation::Ours(_)));
@@ -202,7 +204,7 @@ fn draw_handovers(area: &Area<'_>, scale: &Scale) -> Drawn {
     Ok(())
 }
 
-/// The label of a tick, which is a round number.
+/// Returns the label of a tick, which is a round number.
 fn tick_label(value: f64) -> String {
     let label = figure(value);
     if label.contains('.') { label.trim_end_matches('0').trim_end_matches('.').to_owned() } else { label }
@@ -229,7 +231,7 @@ fn draw_curve(area: &Area<'_>, scale: &Scale, curve: &Curve) -> Drawn {
     Ok(())
 }
 
-/// The name of each curve and its last figure, tied to the end of the curve.
+/// Draws the name of each curve and its last figure, tied to the end of the curve.
 fn draw_labels(area: &Area<'_>, scale: &Scale, curves: &[Curve]) -> Drawn {
     let Some(&most) = scale.contenders.last() else { return Ok(()) };
     let noun = if most == 1 { "contender" } else { "contenders" };

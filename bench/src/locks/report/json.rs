@@ -1,9 +1,8 @@
 //! The tables for programs.
 
-use bench::Spread;
+use bench::{Error, Spread};
 use serde::Serialize;
 
-use crate::error::Error;
 use crate::open_load::SESSIONS;
 use crate::report::Report;
 use crate::results::ClosedLoopRow;
@@ -52,13 +51,13 @@ struct JsonReport {
     open_load: Vec<JsonWaits>,
 }
 
-/// An object with an array for each of the two tables.
+/// Returns an object with an array for each of the two tables.
 pub(crate) fn render(report: &Report) -> Result<String, Error> {
     let text = serde_json::to_string_pretty(&JsonReport {
         closed_loop: report.rows.iter().map(JsonRow::of).collect(),
         open_load: report.waits.iter().map(JsonWaits::of).collect(),
     });
-    text.map(|text| text + "\n").map_err(|error| Error::Report { what: "bench-peers.json", reason: error.to_string() })
+    text.map(|text| text + "\n").map_err(Error::refused("write bench-peers.json"))
 }
 
 impl JsonRow {
@@ -101,7 +100,7 @@ impl JsonSpread {
     }
 }
 
-/// To three decimals, beyond which every figure is noise.
+/// Rounds to three decimals, beyond which every figure is noise.
 fn rounded(figure: Option<f64>) -> Option<f64> {
     figure.map(|figure| (figure * 1e3).round() / 1e3)
 }
@@ -115,7 +114,7 @@ mod tests {
     use crate::waits::tests::waited;
     use crate::waits::waits;
 
-    /// The parsed JSON of a report that has these tables only.
+    /// Returns the parsed JSON of a report that has these tables only.
     fn json_of(rows: Vec<ClosedLoopRow>, waits: Vec<WaitRow>) -> Value {
         let report = Report { conditions: Vec::new(), rows, waits, ratios: Vec::new(), waiters: None };
         serde_json::from_str(&render(&report).unwrap()).unwrap()

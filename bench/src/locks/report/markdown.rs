@@ -11,7 +11,7 @@ use crate::report::{Report, waits};
 use crate::results::ClosedLoopRow;
 use crate::waiters::{RECIPE, Waiters};
 
-/// What is special about the figures of this run. The glossary has what the words mean everywhere.
+/// What these words mean in this report. The glossary says what they mean in all reports.
 const HOW_TO_READ: &str = "\
 - **Cycle**: every contender acquires the lock, releases it, and does so again at once. With more than one contender, each cycle \
 is one hand-over. `raw` creates and deletes a node of its own and excludes nobody. In `raw-write` \
@@ -34,7 +34,7 @@ const WORDS: [Term; 6] = [
     glossary::BYTES,
 ];
 
-/// The whole text.
+/// Writes the whole text.
 pub(crate) fn render(report: &Report) -> String {
     let mut text = String::from("# Locks side by side\n\n");
     for condition in &report.conditions {
@@ -86,7 +86,7 @@ fn row(row: &ClosedLoopRow) -> [String; 8] {
     ]
 }
 
-/// How the waiters were served, in a sentence.
+/// Writes in a sentence how the waiters were served.
 fn served(waiters: &Waiters) -> String {
     let Waiters { waiters: all, sessions, outcome } = waiters;
     let who = format!("{} waiters of one `{}` over {sessions} sessions", count((*all).into()), RECIPE.name());
@@ -139,7 +139,7 @@ mod tests {
         Report { conditions: vec!["2 cores".to_owned()], rows, waits, ratios, waiters: Some(waiters) }
     }
 
-    /// A line without the spaces that align it.
+    /// Returns a line without the spaces that align it.
     fn squeezed(line: &str) -> String {
         line.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
     }

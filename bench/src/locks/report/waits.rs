@@ -62,7 +62,7 @@ fn ratio(ratio: Option<Spread>) -> String {
     })
 }
 
-/// What a row must be read with.
+/// Writes what qualifies a row.
 fn remarks(row: &WaitRow) -> Vec<String> {
     let which = format!("`{}` at {}/s", row.implementation, count(row.rate_per_s.into()));
     let mut remarks = Vec::new();

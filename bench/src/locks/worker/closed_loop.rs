@@ -4,11 +4,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use bench::Error;
 use program::chain;
 use tokio::task::JoinSet;
 
 use super::contender::{Contender, Sessions};
-use super::{BoxError, counts, lock};
+use super::{counts, lock};
 use crate::protocol::{Contest, ContestProgress, Measured};
 
 /// The contenders of one lock, at work.
@@ -28,13 +29,13 @@ struct WorkerLoopShared {
     is_measuring: AtomicBool,
     /// Times of the cycles that have finished in the window, in microseconds.
     times_us: Mutex<Vec<u64>>,
-    /// Why the first contender that failed did.
+    /// The error of the first contender that failed.
     failure: Mutex<Option<String>>,
 }
 
 impl WorkerLoop {
     /// Opens the sessions and starts every contender.
-    pub(super) async fn start(contest: &Contest) -> Result<Self, BoxError> {
+    pub(super) async fn start(contest: &Contest) -> Result<Self, Error> {
         let sessions = Sessions::open(contest).await?;
         let shared = Arc::new(WorkerLoopShared::default());
         let mut contenders = JoinSet::new();
@@ -43,14 +44,14 @@ impl WorkerLoop {
             let shared = Arc::clone(&shared);
             contenders.spawn(async move {
                 if let Err(failure) = contend(&contender, &shared).await {
-                    lock(&shared.failure).get_or_insert(chain(&*failure));
+                    lock(&shared.failure).get_or_insert(chain(&failure));
                 }
             });
         }
         Ok(Self { sessions, shared, contenders })
     }
 
-    pub(super) fn progress(&self) -> Result<ContestProgress, BoxError> {
+    pub(super) fn progress(&self) -> Result<ContestProgress, Error> {
         self.shared.check()?;
         Ok(ContestProgress {
             begun: self.shared.begun.load(Ordering::Relaxed),
@@ -59,7 +60,7 @@ impl WorkerLoop {
     }
 
     /// Times the cycles that finish within a window that begins now.
-    pub(super) async fn measure(&self, window: Duration) -> Result<Measured, BoxError> {
+    pub(super) async fn measure(&self, window: Duration) -> Result<Measured, Error> {
         let started = Instant::now();
         self.shared.is_measuring.store(true, Ordering::Relaxed);
         tokio::time::sleep(window).await;
@@ -70,15 +71,16 @@ impl WorkerLoop {
         Ok(Measured { elapsed_us, times_us: counts(times_us) })
     }
 
-    /// Lets every contender finish its cycle, for at most `within`, and ends the sessions. Returns how many were cut off.
-    pub(super) async fn stop(mut self, within: Duration) -> Result<u32, BoxError> {
+    /// Lets every contender finish its cycle, for at most `within`, and ends the sessions. Returns how many contenders
+    /// were cut off.
+    pub(super) async fn stop(mut self, within: Duration) -> Result<u32, Error> {
         self.shared.is_stopping.store(true, Ordering::Relaxed);
         let all_ended = async { while self.contenders.join_next().await.is_some() {} };
-        // Nothing but the time being over can go wrong here.
+        // The only error is the time limit. The contenders that are left are cut off below.
         let _ = tokio::time::timeout(within, all_ended).await;
         let cut_off = u32::try_from(self.contenders.len())?;
         self.shared.check()?;
-        // Their sessions would keep them busy with the lock otherwise.
+        // Contenders that are left would go on with the lock until their sessions end.
         self.contenders.shutdown().await;
         self.sessions.close().await?;
         Ok(cut_off)
@@ -86,13 +88,13 @@ impl WorkerLoop {
 }
 
 impl WorkerLoopShared {
-    /// Fails once a contender has.
-    fn check(&self) -> Result<(), BoxError> {
-        lock(&self.failure).clone().map_or(Ok(()), |reason| Err(reason.into()))
+    /// Fails once a contender has failed.
+    fn check(&self) -> Result<(), Error> {
+        lock(&self.failure).clone().map_or(Ok(()), |reason| Err(Error::Failed(reason)))
     }
 }
 
-async fn contend(contender: &Contender, shared: &WorkerLoopShared) -> Result<(), BoxError> {
+async fn contend(contender: &Contender, shared: &WorkerLoopShared) -> Result<(), Error> {
     shared.begun.fetch_add(1, Ordering::Relaxed);
     while !shared.is_stopping.load(Ordering::Relaxed) {
         let called = Instant::now();

@@ -4,28 +4,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bench::{BenchLock, Recipe};
+use bench::{BenchLock, Error, Recipe};
 use tokio::sync::{Mutex, MutexGuard};
 use zk_recipes::{AnyLock, LockGuard, Session, SessionConfig};
 use zookeeper_client::{Acls, Client, CreateMode, LockClient, LockOptions, LockPrefix};
 
-use super::BoxError;
 use crate::implementation::Implementation;
 use crate::protocol::Contest;
 
-/// The same for every implementation, and long enough for a machine that is busy with it.
+/// The same for every implementation. A machine that is busy with the contenders must not end a session.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Sessions of the library that the implementation is written with.
+/// The sessions, by the library of the implementation.
 pub(super) enum Sessions {
     Recipes(Recipe, Vec<Session>),
     Client(Vec<Client>),
     Raw(Vec<Client>),
-    /// And whose turn it is to write.
+    /// With the mutex that lets one contender write at a time.
     RawWrite(Vec<Client>, Arc<Mutex<()>>),
 }
 
-/// Somebody who wants the lock.
+/// A contender of one implementation.
 pub(super) enum Contender {
     Recipe(AnyLock),
     Client { client: Client, path: String },
@@ -43,9 +42,9 @@ pub(super) enum Held<'a> {
 
 impl Sessions {
     /// Opens the sessions, and makes the parents that an implementation does not make by itself.
-    pub(super) async fn open(contest: &Contest) -> Result<Self, BoxError> {
+    pub(super) async fn open(contest: &Contest) -> Result<Self, Error> {
         let Contest { implementation, path, sessions, connect_string, .. } = contest;
-        let unknown = || format!("unknown implementation: {implementation}");
+        let unknown = || Error::Failed(format!("unknown implementation: {implementation}"));
         let implementation = Implementation::by_name(implementation).ok_or_else(unknown)?;
         match implementation {
             Implementation::Ours(recipe) => {
@@ -68,17 +67,17 @@ impl Sessions {
                 })
             }
             Implementation::Curator | Implementation::Kazoo => {
-                Err(format!("{} is not written in Rust", implementation.name()).into())
+                Err(Error::Failed(format!("{} is not written in Rust", implementation.name())))
             }
         }
     }
 
-    /// Contender `i` of those for `path`, with a lock object of its own.
-    pub(super) fn contender(&self, i: usize, path: &str) -> Result<Contender, BoxError> {
+    /// Makes contender `i` of the lock at `path`, with a lock object of its own.
+    pub(super) fn contender(&self, i: usize, path: &str) -> Result<Contender, Error> {
         match self {
             Self::Recipes(recipe, sessions) => match recipe.lock_at(&sessions[i % sessions.len()], path)? {
                 BenchLock::One(lock) => Ok(Contender::Recipe(lock)),
-                BenchLock::Several(_) => Err(format!("{} is not one lock", recipe.name()).into()),
+                BenchLock::Several(_) => Err(Error::Failed(format!("{} is not one lock", recipe.name()))),
             },
             Self::Client(clients) => {
                 Ok(Contender::Client { client: clients[i % clients.len()].clone(), path: path.to_owned() })
@@ -93,7 +92,7 @@ impl Sessions {
         }
     }
 
-    /// The sessions of our recipes; none of any other.
+    /// Returns the sessions of our recipes, and none of other implementations.
     pub(super) fn of_recipes(&self) -> &[Session] {
         match self {
             Self::Recipes(_, sessions) => sessions,
@@ -102,7 +101,7 @@ impl Sessions {
     }
 
     /// Ends the sessions. The client library has no call for that: its sessions end with the last clone of the client.
-    pub(super) async fn close(self) -> Result<(), BoxError> {
+    pub(super) async fn close(self) -> Result<(), Error> {
         for session in self.of_recipes() {
             session.close().await?;
         }
@@ -110,7 +109,7 @@ impl Sessions {
     }
 }
 
-async fn clients(sessions: u32, connect_string: &str) -> Result<Vec<Client>, BoxError> {
+async fn clients(sessions: u32, connect_string: &str) -> Result<Vec<Client>, Error> {
     let mut clients = Vec::new();
     for _ in 0..sessions {
         clients.push(Client::connector().with_session_timeout(SESSION_TIMEOUT).connect(connect_string).await?);
@@ -119,20 +118,20 @@ async fn clients(sessions: u32, connect_string: &str) -> Result<Vec<Client>, Box
 }
 
 impl Contender {
-    /// Fails if another contender holds the lock, too. All contenders share the flag.
-    pub(super) fn check_alone(&self, is_held: &AtomicBool) -> Result<(), BoxError> {
+    /// Fails if another contender holds the lock at the same time. All contenders share the flag.
+    pub(super) fn check_alone(&self, is_held: &AtomicBool) -> Result<(), Error> {
         if matches!(self, Self::Raw { .. }) {
-            // It excludes nobody.
+            // It does not exclude other contenders.
             return Ok(());
         }
         if is_held.swap(true, Ordering::AcqRel) {
-            return Err("two contenders held the lock at once".into());
+            return Err(Error::Failed("two contenders held the lock at once".to_owned()));
         }
         is_held.store(false, Ordering::Release);
         Ok(())
     }
 
-    pub(super) async fn acquire(&self) -> Result<Held<'_>, BoxError> {
+    pub(super) async fn acquire(&self) -> Result<Held<'_>, Error> {
         match self {
             Self::Recipe(lock) => Ok(Held::Recipe(lock.acquire().await?)),
             Self::Client { client, path } => {
@@ -150,7 +149,7 @@ impl Contender {
 }
 
 impl Held<'_> {
-    /// The fencing token of a recipe's grant.
+    /// Returns the fencing token of a recipe's grant.
     pub(super) fn token(&self) -> Option<String> {
         match self {
             Self::Recipe(held) => Some(held.token().to_string()),
@@ -158,14 +157,13 @@ impl Held<'_> {
         }
     }
 
-    /// Gives the lock back, and returns when the server has confirmed it.
-    pub(super) async fn release(self) -> Result<(), BoxError> {
+    /// Releases the lock, and returns when the server has confirmed it.
+    pub(super) async fn release(self) -> Result<(), Error> {
         match self {
             Self::Recipe(held) => held.release().await?,
             Self::Client(held) => {
                 held.client().delete(held.lock_path(), None).await?;
-                // It releases when it is dropped, without a confirmation that could be waited for. As the node is gone
-                // already, that would be a request that nobody needs.
+                // A drop would delete the node once more, and without a confirmation. The node is gone already.
                 std::mem::forget(held);
             }
             Self::Raw(client, path) => client.delete(path, None).await?,

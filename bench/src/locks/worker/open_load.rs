@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use bench::Error;
 use program::chain;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
 use super::contender::{Contender, Sessions};
-use super::{BoxError, counts, lock};
+use super::{counts, lock};
 use crate::arrivals::Arrivals;
 use crate::protocol::{Arrived, OpenLoad};
 
@@ -21,7 +22,7 @@ struct OpenLoadShared {
     is_held: AtomicBool,
     /// The waits of the timed arrivals that were granted, in microseconds.
     waits_us: Mutex<Vec<u64>>,
-    /// Why the first acquire that failed did.
+    /// The error of the first acquire that failed.
     failure: Mutex<Option<String>>,
 }
 
@@ -33,7 +34,7 @@ struct Offered {
 }
 
 /// Puts the load on the lock and waits for the outstanding acquires.
-pub(super) async fn serve(load: OpenLoad) -> Result<Arrived, BoxError> {
+pub(super) async fn serve(load: OpenLoad) -> Result<Arrived, Error> {
     let contest = &load.contest;
     let sessions = Sessions::open(contest).await?;
     let contenders =
@@ -48,13 +49,13 @@ pub(super) async fn serve(load: OpenLoad) -> Result<Arrived, BoxError> {
         tokio::task::spawn_blocking(move || offer(&load, &contenders, &shared, &handle)).await?
     };
     let Offered { mut tasks, dropped, elapsed } = offered;
-    // Nothing but the time being over can go wrong here.
+    // The only error is the time limit. The acquires that are left are cut off below.
     let _ = tokio::time::timeout(within, async { while tasks.join_next().await.is_some() {} }).await;
     let waits_us = counts(std::mem::take(&mut *lock(&shared.waits_us)));
     if let Some(reason) = lock(&shared.failure).clone() {
-        return Err(reason.into());
+        return Err(Error::Failed(reason));
     }
-    // Their sessions would keep them busy with the lock otherwise.
+    // Acquires that are left would go on with the lock until their sessions end.
     tasks.shutdown().await;
     sessions.close().await?;
     Ok(Arrived { arrived, dropped, elapsed_us: u64::try_from(elapsed.as_micros())?, waits_us })
@@ -82,7 +83,7 @@ fn offer(load: &OpenLoad, contenders: &[Arc<Contender>], shared: &Arc<OpenLoadSh
         let (contender, shared) = (Arc::clone(contender), Arc::clone(shared));
         let acquire = async move {
             if let Err(failure) = acquire(&contender, &shared, due, is_timed).await {
-                lock(&shared.failure).get_or_insert(chain(&*failure));
+                lock(&shared.failure).get_or_insert(chain(&failure));
             }
             shared.outstanding.fetch_sub(1, Ordering::Relaxed);
         };
@@ -92,7 +93,7 @@ fn offer(load: &OpenLoad, contenders: &[Arc<Contender>], shared: &Arc<OpenLoadSh
 }
 
 /// Waits for the grant, and releases at once.
-async fn acquire(contender: &Contender, shared: &OpenLoadShared, due: Instant, is_timed: bool) -> Result<(), BoxError> {
+async fn acquire(contender: &Contender, shared: &OpenLoadShared, due: Instant, is_timed: bool) -> Result<(), Error> {
     let held = contender.acquire().await?;
     let wait = due.elapsed();
     contender.check_alone(&shared.is_held)?;

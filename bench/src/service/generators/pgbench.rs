@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use bench::Error;
 use testbed::postgres_bin;
 
-use super::{Counted, output_of};
-use crate::error::Error;
+use super::{Counted, failed, output_of};
 
 /// The time limit for the wait for a key in a batch, as the service sets it.
 const KEY_WAIT_MS: u32 = 10;
-/// The longest wait for the row: `--lock-wait`.
+/// The time limit for the wait for the row: `--lock-wait`.
 const ROW_WAIT_MS: u32 = 5000;
 
 /// The time limit for the pause between a written batch and its commit, as the service sets it.
@@ -27,13 +27,13 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    /// One purchase, as `pg-conditional` makes it.
+    /// Makes a script of one purchase, with the statements of `pg-conditional`.
     pub(crate) fn purchase((goods_no, sale): (i64, i64)) -> Self {
         let variables = vec![format!("goods_no={goods_no}"), format!("sale={sale}")];
         Self { file: "src/service/purchase.sql", purchases: 1, variables }
     }
 
-    /// A batch of purchases, as `pg-merge` makes it.
+    /// Makes a script of a batch of purchases, with the statements of `pg-merge`.
     pub(crate) fn batch((goods_no, sale): (i64, i64), purchases: u16) -> Self {
         let array = |value: &dyn Fn(u32) -> String| {
             let values: Vec<_> = (0..u32::from(purchases)).map(value).collect();
@@ -49,9 +49,9 @@ impl Script {
         Self { file: "src/service/batch.sql", purchases, variables }
     }
 
-    /// The arguments of pgbench, but for the database.
+    /// Returns the arguments of pgbench, without the database.
     fn arguments(&self, connections: u16, seconds: u16) -> Vec<PathBuf> {
-        // Parsed and planned once a connection, as the service's statements are.
+        // Each connection parses and plans a statement once, as those of the service do.
         let mut arguments: Vec<PathBuf> = ["--no-vacuum", "--protocol=prepared", "--jobs=1"].map(PathBuf::from).into();
         arguments.extend([format!("--client={connections}"), format!("--time={seconds}")].map(PathBuf::from));
         arguments.extend(self.variables.iter().map(|variable| format!("--define={variable}").into()));
@@ -60,8 +60,8 @@ impl Script {
     }
 }
 
-/// Sends a script again and again, over `connections` connections to Postgres, and counts the purchases. Every transaction must
-/// succeed.
+/// Sends a script again and again, over `connections` connections to Postgres, and counts the purchases. Every
+/// transaction must succeed.
 pub(crate) async fn pgbench(
     database_url: &str,
     script: &Script,
@@ -70,12 +70,12 @@ pub(crate) async fn pgbench(
 ) -> Result<Counted, Error> {
     let mut arguments = script.arguments(connections, seconds);
     arguments.push(database_url.into());
-    let remedy = "it comes with the Postgres server, in some systems in a package postgresql-contrib";
+    let remedy = "install it: it comes with the Postgres server, in some systems in a package postgresql-contrib";
     let beside_server = postgres_bin()?.join("pgbench");
     let program = if beside_server.is_file() { beside_server } else { "pgbench".into() };
     let said = output_of("pgbench", &program, &arguments, remedy).await?;
     let Some(Counted { per_s, total, .. }) = counted_by_pgbench(&said) else {
-        return Err(Error::Generator { program: "pgbench", what: "counted nothing, or failures", said });
+        return Err(failed("pgbench", "counted nothing, or failures", &said));
     };
     let (per_s, total) = (per_s * f64::from(script.purchases), total * i64::from(script.purchases));
     Ok(Counted { per_s, total, quantiles_ms: [None; 2], cpu_ms: None })
@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(counted_by_pgbench(&said("number of failed transactions: 1 (0.022%)\n")), None);
     }
 
-    /// The words of a statement, without its values, the names of its parameters, and types.
+    /// Returns the words of a statement, without its values, the names of its parameters, and types.
     fn words(statement: &str) -> Vec<String> {
         let mut words = Vec::new();
         let mut rest = statement;

@@ -15,10 +15,10 @@ const LARGE: u16 = 300;
 /// The least share of each floor that `pg-merge` should reach.
 const SHARE_OF_FLOOR: f64 = 0.6;
 
-/// How many times the sales of a strategy without batches a large crowd should get by one with batches.
+/// Goal for a large crowd: sales with batches divided by sales without.
 const TIMES_ONE_BY_ONE: f64 = 10.0;
 
-/// What sells, or answers, in a round.
+/// A side that sells, or answers, in a round.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Seller {
     /// The service with this strategy.
@@ -41,7 +41,7 @@ impl Seller {
     pub(crate) const ALL: [Self; 8] =
         [MERGE, Self::Batches, Self::Path, CONDITIONAL, FUNCTION, OWNER, ZK_MERGE, COHORT];
 
-    /// Its name in the report.
+    /// Returns the name in the report.
     pub(crate) fn name(self) -> String {
         match self {
             Self::Strategy(strategy) => format!("`{strategy}`"),
@@ -68,7 +68,7 @@ pub(crate) struct HotStockRow {
     pub(crate) connections: u16,
     /// The batch size that `pg-merge` reached last.
     pub(crate) batch: u16,
-    /// One a repetition.
+    /// One per repetition.
     pub(crate) rounds: Vec<Round>,
 }
 
@@ -81,7 +81,7 @@ impl HotStockRow {
         self.median(side, |sold| Some(sold.counted.per_s))
     }
 
-    /// The ratio of two sides in each round.
+    /// Returns the ratio of two sides in each round.
     fn ratio(&self, of: Seller, to: Seller) -> Option<Spread> {
         let ratio = |round: &Round| Some(round.get(&of)?.counted.per_s / round.get(&to)?.counted.per_s);
         Spread::of(&self.rounds.iter().filter_map(ratio).collect::<Vec<_>>())
@@ -104,8 +104,8 @@ impl HotStockRow {
         Ratio { name, goal: Goal::AtLeast(least), spread: self.ratio(of, to) }
     }
 
-    /// What a strategy that sells in batches should reach beside one that does not. If the HTTP path allows less, the goal is a share
-    /// of that path.
+    /// Returns the goal of a strategy that sells in batches against one that does not. If the HTTP path allows less,
+    /// the goal is a share of that path.
     fn advantage(&self, of: Seller, beside: Seller) -> Ratio {
         let demanded = [(beside, TIMES_ONE_BY_ONE), (Seller::Path, SHARE_OF_FLOOR)];
         let [one_by_one, path] =
@@ -114,8 +114,8 @@ impl HotStockRow {
         self.goal(of, side, times)
     }
 
-    /// What `pg-merge` sells, beside what both floors allow one after the other: as if no sale of a batch were answered while the
-    /// next batch is written.
+    /// Compares the sales of `pg-merge` with both floors in series, as if no sale were answered while the next batch is
+    /// written.
     fn beside_both_floors(&self) -> Ratio {
         let ratio = |round: &Round| {
             let [merge, batches, path] =
@@ -152,7 +152,7 @@ pub(crate) fn render(text: &mut String, crowds: &[HotStockRow]) {
     );
 }
 
-/// The figures with goals.
+/// Returns the figures with goals.
 pub(crate) fn ratios(crowds: &[HotStockRow]) -> Vec<Ratio> {
     let mut ratios = Vec::new();
     for (position, crowd) in crowds.iter().enumerate() {
@@ -171,7 +171,7 @@ pub(crate) fn ratios(crowds: &[HotStockRow]) -> Vec<Ratio> {
     ratios
 }
 
-/// What `pg-merge` sells to a crowd beside the most that it sells to a smaller one, within each repetition.
+/// Compares the sales of `pg-merge` to a crowd with the most that it sells to a smaller one, within each repetition.
 fn steadiness(smaller: &[HotStockRow], crowd: &HotStockRow) -> Ratio {
     let per_s = |crowd: &HotStockRow, repetition: usize| Some(crowd.rounds.get(repetition)?.get(&MERGE)?.counted.per_s);
     let ratio = |repetition| {
@@ -191,7 +191,7 @@ mod tests {
 
     use super::*;
 
-    /// A crowd whose sides sell this much a second in each round, in the order of [`Seller::ALL`].
+    /// Makes a crowd whose sides sell this much per second in each round, in the order of [`Seller::ALL`].
     fn crowd(connections: u16, rounds: &[[f64; 8]]) -> HotStockRow {
         let sold = |side, per_s| {
             let quantiles_ms = [Some(1000.0 / per_s), None];

@@ -1,12 +1,12 @@
 //! Measures what a crowd buys of one SKU, side by side.
 
+use bench::Error;
 use program::tell;
 use stats::as_f64;
 use stats::figures::figure;
 
 use super::DB_CONNECTIONS;
 use crate::deployment::{Deployment, GOODS_NO, GUARDED_GOODS, SOLD_OUT_GOODS_NO};
-use crate::error::Error;
 use crate::generators::pgbench::{Script, pgbench};
 use crate::generators::{Counted, ExpectedAnswers, wrk};
 use crate::results::Ledger;
@@ -37,7 +37,7 @@ pub(super) async fn round(
             let size = (ordered + commits / 2) / commits;
             crowd.batch = u16::try_from(size).unwrap_or(u16::MAX);
         }
-        // pgbench waits for every answer. What the service did for the last requests of wrk was not counted.
+        // pgbench waits for every answer. wrk does not count the answers to its last requests.
         let (counted_sales, left) = match side {
             Seller::Path => (0, 0),
             Seller::Batches => (counted.total, 0),
@@ -69,12 +69,12 @@ async fn measure(
     let served = deployment.service_with(DB_CONNECTIONS, &[&PATIENCE[..], flags].concat()).await?;
     let url = format!("{}/goods-stock/{goods_no}?strategy={strategy}", served.url);
     let counted = wrk(&url, crowd.connections, seconds, answers).await?;
-    // What wrk did not wait for is done when the service has ended.
+    // When the service has ended, the requests that wrk did not wait for are done as well.
     served.stop().await?;
     Ok(counted)
 }
 
-/// The SKU that a strategy sells: one that its family guards.
+/// Returns the SKU that a strategy sells: one that its family guards.
 fn goods_of(strategy: &str) -> i64 {
     let family = match strategy {
         "zk-merge" => "zk-queue-fenced",

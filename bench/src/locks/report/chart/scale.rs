@@ -1,9 +1,9 @@
-//! Where things are in the picture, in pixels. Both axes are logarithmic.
+//! Positions in the picture, in pixels. Both axes are logarithmic.
 
 /// The ends of an axis in pixels, or of what it shows.
 pub(super) type Ends<T> = (T, T);
 
-/// Lines of the grid that are labelled are at least so far apart, in pixels.
+/// Least distance of two labelled lines of the grid, in pixels.
 const TICK_GAP: f64 = 17.0;
 
 /// A line of the grid.
@@ -22,7 +22,7 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// An axis that shows just these values.
+    /// Makes an axis that shows just these values.
     pub(super) fn of(values: impl Iterator<Item = f64>, pixels: Ends<i32>) -> Self {
         let ends = values.filter(|value| *value > 0.0).fold(None, |ends, value| match ends {
             None => Some((value, value)),
@@ -31,7 +31,7 @@ impl Axis {
         Self { values: ends.unwrap_or((1.0, 1.0)), pixels }
     }
 
-    /// Where a value is; in the middle where the axis has one value only.
+    /// Returns the pixel of a value. If the axis has one value only, this is the middle.
     pub(super) fn at(&self, value: f64) -> i32 {
         let (least, most) = (self.values.0.log10(), self.values.1.log10());
         let (from, to) = (f64::from(self.pixels.0), f64::from(self.pixels.1));
@@ -39,7 +39,7 @@ impl Axis {
         pixel(from + (to - from) * share)
     }
 
-    /// Reaches out to the next of 1, 2, 5, 10, 20, 50, … at both ends, and returns those of them that it shows then.
+    /// Rounds the range outward to 1-2-5 steps and returns the visible grid lines.
     pub(super) fn extend_to_ticks(&mut self) -> Vec<Tick> {
         let (least, most) = self.values;
         let (first, last) = (least.log10().floor(), most.log10().ceil());
@@ -56,7 +56,7 @@ impl Axis {
         shown
     }
 
-    /// Whether there is room for a label at each of 1, 2, 5, 10, …, and not only at the powers of ten.
+    /// Returns whether labels at 1-2-5 steps have room, and not only labels at powers of ten.
     pub(super) fn has_room_for_steps(&self) -> bool {
         f64::from((self.at(2.0) - self.at(1.0)).abs()) >= TICK_GAP
     }
@@ -65,14 +65,14 @@ impl Axis {
 /// A power of ten may come out a little above or below itself.
 const ROUNDING: f64 = 1.0 + 1e-9;
 
-/// Whole pixels; the picture has far fewer than an `i32` holds.
+/// Rounds to whole pixels. The picture has far fewer than an `i32` can count.
 #[allow(clippy::cast_possible_truncation)]
 pub(super) fn pixel(value: f64) -> i32 {
     value.round() as i32
 }
 
-/// Moves positions apart until neighbours have at least the gap, keeping their order and their middle, and all of them within
-/// the limits if there is room. They come back in the order in which they were given.
+/// Moves positions apart until neighbours have at least the gap. Keeps their order and their middle, and keeps all of
+/// them within the limits if there is room. Returns them in the given order.
 pub(super) fn spread(positions: &[f64], gap: f64, limits: Ends<f64>) -> Vec<f64> {
     let mut order: Vec<usize> = (0..positions.len()).collect();
     order.sort_by(|one, other| positions[*one].total_cmp(&positions[*other]));
@@ -101,7 +101,7 @@ pub(super) fn spread(positions: &[f64], gap: f64, limits: Ends<f64>) -> Vec<f64>
     moved
 }
 
-/// A handful of labels.
+/// Converts a small number of labels.
 fn count(labels: usize) -> f64 {
     f64::from(u32::try_from(labels).unwrap_or(u32::MAX))
 }

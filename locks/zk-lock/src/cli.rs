@@ -144,7 +144,7 @@ pub(crate) struct Cli {
     command: Vec<OsString>,
 }
 
-/// What becomes of COMMAND when its hold is lost.
+/// Action when the hold of COMMAND is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnLost {
     /// Stops it: SIGTERM, then SIGKILL
@@ -153,7 +153,7 @@ pub(crate) enum OnLost {
     Warn,
 }
 
-/// What becomes of COMMAND when somebody asks for its lock.
+/// Action when somebody asks for the lock of COMMAND.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnRevoke {
     /// Asks it to stop: SIGTERM
@@ -164,7 +164,7 @@ pub(crate) enum OnRevoke {
     Ignore,
 }
 
-/// What the program is to do.
+/// The task of the program.
 #[derive(Debug)]
 pub(crate) enum Task {
     Run(RunSettings),
@@ -172,7 +172,7 @@ pub(crate) enum Task {
     Print(Page),
 }
 
-/// What to run under which lock.
+/// A command, and the lock that it runs under.
 #[derive(Debug)]
 pub(crate) struct RunSettings {
     pub(crate) server: ServerSettings,
@@ -180,7 +180,7 @@ pub(crate) struct RunSettings {
     pub(crate) recipe: Recipe,
     /// `None` for ever.
     pub(crate) timeout: Option<Duration>,
-    /// How long the lock is held at least, from the grant on.
+    /// Minimum time from the grant to the release.
     pub(crate) at_least: Duration,
     pub(crate) on_lost: OnLost,
     /// `None` for what the session timeout allows.
@@ -191,7 +191,7 @@ pub(crate) struct RunSettings {
     pub(crate) command: Vec<OsString>,
 }
 
-/// Which queue to print.
+/// The queue to print.
 #[derive(Debug)]
 pub(crate) struct ListSettings {
     pub(crate) server: ServerSettings,
@@ -206,7 +206,7 @@ impl Cli {
         self.verbose
     }
 
-    /// Whether a lock that is not granted in time is worth no line.
+    /// Returns whether a lock that is not granted in time is reported by the status alone.
     pub(crate) fn is_quiet(&self) -> bool {
         self.quiet
     }
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_begins_at_the_first_word_that_is_no_option_with_or_without_dashes() {
+    fn the_command_begins_at_the_first_word_that_is_no_option() {
         for words in [&["--", "ls", "-v", "--json"][..], &["ls", "-v", "--json"]] {
             let settings = run(words);
             assert_eq!(settings.command, ["ls", "-v", "--json"]);
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_can_name_no_lock_is_refused_before_anything_is_sent() {
+    fn an_invalid_path_is_refused_before_anything_is_sent() {
         let place = ["zk-lock", "--zookeeper", "zk:2181"];
         for words in [
             &["--path", "locks/a", "ls"][..],

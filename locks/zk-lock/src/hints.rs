@@ -47,8 +47,8 @@ pub(crate) fn with_tips(mut refusal: clap::Error, words: impl Iterator<Item = Os
     refusal
 }
 
-/// The tips for an option that is unknown here. Of a word with one dash, such as `-timeout=5s` or `-xn`, clap reports only the first
-/// letter that it does not know.
+/// Returns the tips for an unknown option. Of a word with one dash, such as `-timeout=5s` or `-xn`, clap reports only
+/// the first letter that it does not know.
 fn of_option(unknown: &str, words: impl Iterator<Item = OsString>) -> Vec<String> {
     let mut ours = words.map(|word| word.to_string_lossy().into_owned()).take_while(|word| word != "--");
     let letter = unknown.trim_start_matches('-');

@@ -15,7 +15,7 @@ use crate::job::{self, Job};
 use crate::notices::{Notices, rounded};
 use crate::signals::{Signals, is_ending};
 
-/// What became of COMMAND and of the hold that it ran under.
+/// The end of COMMAND and of its hold.
 #[derive(Debug)]
 pub(crate) struct Ended {
     /// `None` when COMMAND was stopped, or not even started, because the hold was lost.
@@ -48,13 +48,15 @@ impl Watch<'_> {
         let mut job = Job::start(&self.settings.command, self.held)?;
         let mut states = self.session.states();
         let mut request = pin!(self.request());
-        let (mut is_requested, mut is_told_to_end, mut lost) = (false, false, None);
+        let mut is_requested = false;
+        let mut is_told_to_end = false;
+        let mut lost = None;
         if states.current() != ConnectionState::Connected {
             self.report(states.current());
         }
         loop {
             let reason = tokio::select! {
-                // The loss first: nothing may delay what it asks for.
+                // The loss comes first: nothing may delay the kill.
                 biased;
                 reason = self.held.lost(), if lost.is_none() => reason,
                 answer = &mut request, if lost.is_none() && !is_requested => {
@@ -108,7 +110,7 @@ impl Watch<'_> {
             Ok(()) => Ok(()),
             Err(LockError::NodeDeleted { .. }) => Err(LostReason::NodeDeleted),
             Err(error) => {
-                // The end of the session is a loss, and the hold tells of it.
+                // The end of the session is a loss, which the hold reports.
                 if !matches!(error, LockError::SessionEnded { .. }) {
                     let path = &self.settings.path;
                     self.notices.say(format_args!("cannot see whether somebody asks for {path}: {error}"));
@@ -118,7 +120,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Does what `--on-revoke` says.
+    /// Carries out `--on-revoke`.
     fn answer_request(&self, job: &Job) {
         let path = &self.settings.path;
         match self.settings.on_revoke {
@@ -165,7 +167,7 @@ impl Watch<'_> {
         (!is_later_than_the_last_look(lost)).then_some(lost)
     }
 
-    /// Stops COMMAND before another can hold the lock, and only then spends time on words.
+    /// Stops COMMAND before another contender can hold the lock, and prints lines only afterwards.
     async fn stop(&self, job: &mut Job, reason: LostReason) {
         // The hold is lost at least a twelfth of the session timeout before another contender can have the lock. Half of that
         // is for the kill.
@@ -191,19 +193,19 @@ impl Watch<'_> {
         let path = &self.settings.path;
         match state {
             ConnectionState::Connected => {
-                self.notices.say(format_args!("ZooKeeper answers again, the hold of {path} is certain"));
+                self.notices.say(format_args!("ZooKeeper answers again; the hold of {path} is certain"));
             }
             ConnectionState::Suspended => {
-                self.notices.say(format_args!("ZooKeeper does not answer, the hold of {path} is suspect"));
+                self.notices.say(format_args!("ZooKeeper does not answer; the hold of {path} is suspect"));
             }
-            // The hold itself says why.
+            // The hold reports the loss and its reason.
             ConnectionState::Lost(_) => {}
         }
     }
 }
 
-/// Whether a loss that is known after the end of COMMAND also came after it, and so harms nobody. The hold was looked at when COMMAND
-/// had ended, and was not lost by our clock. Only our clock or this process can have lost it since, by one of these reasons.
+/// Returns whether a loss came after the end of COMMAND, and so harms nobody. When COMMAND had ended, the hold was not
+/// lost by our clock. Only our clock or this process can have lost it since, by one of these reasons.
 ///
 /// The other reasons are what a server tells. A server does not tell since when. Our clock does not know either: it stands still while
 /// the machine is suspended, and servers that were restored have forgotten the session.

@@ -1,4 +1,4 @@
-//! COMMAND and all that it starts.
+//! COMMAND and all processes that it starts.
 //!
 //! Without a terminal, COMMAND leads a process group of its own. This process passes each signal on, so COMMAND gets it
 //! exactly once, also when it was sent to our whole group. A pipeline or a script can be stopped as a whole.
@@ -28,9 +28,9 @@ use crate::error::Error;
 use crate::processes::{self, Family};
 use crate::server::AUTH_VARIABLE;
 
-/// How long a killed process may take to be gone. It takes longer if it hangs inside the kernel, or cannot be found or killed.
+/// Time limit for a killed process to be gone. It takes longer if it hangs inside the kernel, or cannot be found or killed.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
-/// How often it is looked whether all processes are gone.
+/// Pause between two checks whether all processes are gone.
 const POLL: Duration = Duration::from_millis(5);
 
 /// Which process group COMMAND is in.
@@ -49,7 +49,7 @@ impl Group {
     }
 }
 
-/// Whether the signals of job control have to be passed on to COMMAND.
+/// Returns whether the signals of job control must be passed on to COMMAND.
 pub(crate) fn needs_job_control() -> bool {
     Group::choose() == Group::Own
 }
@@ -67,7 +67,7 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Starts COMMAND for a hold. To be called on the main thread, since Linux ends it with the thread that starts it.
+    /// Starts COMMAND for a hold. Must run on the main thread: Linux ends COMMAND with the thread that starts it.
     pub(crate) fn start(words: &[OsString], held: &LockGuard) -> Result<Self, Error> {
         let (program, arguments) = words.split_first().expect("BUG: clap lets no empty command through");
         let children = signal(SignalKind::child()).map_err(Error::system("listen for the end of the command"))?;
@@ -77,7 +77,7 @@ impl Job {
             .args(arguments)
             .env("LOCK_TOKEN", held.token().to_string())
             .env("LOCK_PATH", held.node_path())
-            // Ours alone: whatever COMMAND starts could read it there.
+            // The credentials are ours alone. Every process that COMMAND starts could read them there.
             .env_remove(AUTH_VARIABLE);
         if group == Group::Own {
             command.process_group(0);
@@ -87,7 +87,7 @@ impl Job {
         #[cfg(target_os = "linux")]
         let family = Family::adopt().map_err(|errno| Error::system("adopt orphans")(errno.into()))?;
         let mut command = Command::from(command);
-        // Whatever goes wrong here, it must not go on without a watch over its hold.
+        // If anything below fails, COMMAND must not run on without a watch over its hold.
         command.kill_on_drop(true);
         let child = command.spawn().map_err(|source| not_started(words, source))?;
         let pid = child.id().expect("BUG: a child that was not waited for has its id");
@@ -114,15 +114,15 @@ impl Job {
 
     /// Passes on a signal that this process was sent.
     pub(crate) fn forward(&self, signal: Signal) {
-        // Once it has been waited for, its number may be somebody else's.
+        // After COMMAND has been waited for, another process may have its number.
         if self.child.id().is_none() {
             return;
         }
-        // It fails only if COMMAND has just ended, or has taken other credentials.
+        // This fails only if COMMAND has just ended, or has taken other credentials.
         let _ = match (self.group, signal) {
             // The terminal has sent it to COMMAND as well.
             (Group::Ours, Signal::SIGINT | Signal::SIGQUIT | Signal::SIGHUP) => Ok(()),
-            // Their meaning is COMMAND's own. Whatever else runs there would end by them.
+            // Their meaning is COMMAND's own. They would end the other processes of its group.
             (_, Signal::SIGUSR1 | Signal::SIGUSR2) | (Group::Ours, _) => kill(self.pid, signal),
             (Group::Own, Signal::SIGTSTP | Signal::SIGCONT) => killpg(self.pid, signal),
             // A halted process does nothing about a signal.
@@ -134,7 +134,7 @@ impl Job {
     /// Returns whether all of it is gone.
     pub(crate) async fn stop(&mut self, grace: Duration) -> bool {
         self.signal_all(Signal::SIGTERM);
-        // For those that are halted.
+        // A halted process does not act on SIGTERM before it continues.
         self.signal_all(Signal::SIGCONT);
         let asked = Instant::now();
         while !self.is_gone() {
@@ -143,7 +143,7 @@ impl Job {
                 return false;
             }
             if asked_for >= grace {
-                // Again and again, since what is forked at this moment escapes.
+                // The kill is repeated, because a process that is forked at this moment escapes it.
                 self.signal_all(Signal::SIGKILL);
             }
             sleep(POLL.min(grace.saturating_sub(asked_for)).max(Duration::from_millis(1))).await;
@@ -151,11 +151,11 @@ impl Job {
         true
     }
 
-    /// Sends a signal to what is left of COMMAND and of what it has started. Only Linux tells of what has left the process
-    /// group.
+    /// Sends a signal to all processes that are left of COMMAND and its descendants. Only on Linux can those be found
+    /// that have left the process group.
     fn signal_all(&self, signal: Signal) {
         let is_sent = match self.group {
-            // At once, so that no process sees another one go before it is asked itself.
+            // The whole group at once, so that no process sees another one end before it is asked itself.
             Group::Own => self.has_group() && killpg(self.pid, signal).is_ok(),
             Group::Ours => self.child.id().is_some() && kill(self.pid, signal).is_ok(),
         };
@@ -170,7 +170,7 @@ impl Job {
         let _ = is_sent;
     }
 
-    /// Whether the process group that COMMAND leads is still its own.
+    /// Returns whether the process group that COMMAND leads still exists and is its own.
     #[cfg(target_os = "linux")]
     fn has_group(&self) -> bool {
         processes::has_child_in(self.pid)
@@ -190,7 +190,7 @@ impl Job {
         return has_ended && (self.group == Group::Ours || !self.has_group());
     }
 
-    /// Whether the processes that COMMAND has started can be found.
+    /// Returns whether the processes that COMMAND has started can be found.
     pub(crate) fn is_listed(&self) -> bool {
         #[cfg(target_os = "linux")]
         return self.family.listed().is_some();
@@ -213,7 +213,7 @@ fn not_started(words: &[OsString], source: io::Error) -> Error {
     }
 }
 
-/// Whether a word that names no program looks like a line for a shell, as `flock -c` and `consul lock` take it.
+/// Returns whether a word that names no program looks like a line for a shell, as `flock -c` and `consul lock` take it.
 fn is_line(word: &str) -> bool {
     word.contains(|letter: char| letter.is_whitespace() || ";&|<>$".contains(letter))
 }

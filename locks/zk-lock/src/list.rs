@@ -1,4 +1,4 @@
-//! The list of a lock's holders and waiters, and the request to its holders to give it back.
+//! The list of the holders and waiters of a lock, and the request to its holders to give it back.
 
 use std::fmt::Write as _;
 
@@ -25,7 +25,7 @@ struct Row {
     data: String,
 }
 
-/// Prints the queue on standard output, or the holders, which it has asked for the lock.
+/// Prints the queue on standard output, or the holders after asking them for the lock.
 pub(crate) async fn list(settings: &ListSettings, mut signals: Signals) -> Result<Finish, Error> {
     let path = &settings.path;
     let asking = async {
@@ -55,21 +55,21 @@ pub(crate) async fn list(settings: &ListSettings, mut signals: Signals) -> Resul
     output::print(&text, "write the list")
 }
 
-/// The holders and waiters at the path, of any recipe.
+/// Returns the holders and waiters at the path, of any recipe.
 async fn queue(session: &Session, path: &str) -> Result<Vec<Participant>, LockError> {
     let found = participants(session, path).await?;
     if found.iter().any(|participant| participant.kind != ParticipantKind::Lease) {
         return Ok(found);
     }
-    // A semaphore, or nothing. The turns first: who moves on between the two readings is then found in both, and not in
-    // neither.
+    // Only leases, or nothing: this may be a semaphore. Reading the turns first means that a contender that moves on in
+    // between is seen twice rather than missed.
     let turns = participants(session, &format!("{path}/locks")).await?;
     let leases = participants(session, path).await?;
     Ok(of_semaphore(turns, leases))
 }
 
-/// The holders of a semaphore's leases, followed by the contenders that queue for their turn. The contender with the turn
-/// creates leases before there is room for them. If it has leases, they stand for it, because they show more than the turn.
+/// Returns the holders of a semaphore's leases, and then its waiters. The contender with the turn creates leases before
+/// there is room for them. Such leases stand for it, because they show more than the turn.
 fn of_semaphore(turns: Vec<Participant>, leases: Vec<Participant>) -> Vec<Participant> {
     let (mut found, mut waiting): (Vec<_>, Vec<_>) = leases.into_iter().partition(|lease| lease.is_holder);
     let has_leases = |turn: &Participant| {
@@ -79,7 +79,8 @@ fn of_semaphore(turns: Vec<Participant>, leases: Vec<Participant>) -> Vec<Partic
     let first = usize::from(turns.first().is_some_and(has_leases));
     waiting.extend(turns.into_iter().skip(first));
     found.extend(waiting.into_iter().map(|mut participant| {
-        (participant.kind, participant.is_holder) = (ParticipantKind::Lease, false);
+        participant.kind = ParticipantKind::Lease;
+        participant.is_holder = false;
         participant
     }));
     found
@@ -103,7 +104,7 @@ fn row(position: usize, participant: &Participant) -> Row {
     }
 }
 
-/// The bytes as text on one line; what is not printable, and the backslash, is escaped.
+/// Returns the bytes as text on one line. Escapes the backslash and what is not printable.
 fn printable(bytes: &[u8]) -> String {
     let mut text = String::new();
     for chunk in bytes.utf8_chunks() {
@@ -121,7 +122,7 @@ fn printable(bytes: &[u8]) -> String {
     text
 }
 
-/// One line each, in columns.
+/// Writes one line per row, in columns.
 fn table(rows: &[Row]) -> String {
     let width = |column: fn(&Row) -> usize| rows.iter().map(column).max().unwrap_or_default();
     let position = width(|row| row.position.to_string().len());

@@ -32,7 +32,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser};
 
 use crate::cli::{Cli, Task};
-use crate::error::{EXIT_NOT_HAD, EXIT_SYSTEM, EXIT_USAGE, Error};
+use crate::error::{EXIT_NOT_GRANTED, EXIT_SYSTEM, EXIT_USAGE, Error};
 use crate::notices::Notices;
 use crate::run::Finish;
 use crate::signals::Signals;
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
             let stop = hints::with_tips(stop, env::args_os().skip(1));
             let printed = output::is_read(stop.print().and_then(|()| io::stdout().flush()));
             return match printed {
-                // Nothing is left to do when even the usage cannot be written.
+                // If the usage cannot be written, nothing is left to do.
                 _ if stop.use_stderr() => EXIT_USAGE.into(),
                 Ok(()) => ExitCode::SUCCESS,
                 Err(error) => {
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     let is_quiet = cli.is_quiet();
     let finish = start(cli, &notices).unwrap_or_else(|error| {
         let status = error.exit_status();
-        if !(is_quiet && status == EXIT_NOT_HAD) {
+        if !(is_quiet && status == EXIT_NOT_GRANTED) {
             notices.say(crate::error::chain(&error));
         }
         Finish::Status(status)
@@ -88,7 +88,7 @@ fn start(cli: Cli, notices: &Notices) -> Result<Finish, Error> {
             Task::Print(page) => output::print(&page.text(Cli::command()), "write the page"),
         }
     });
-    // Whatever still waits for an answer there has been given up.
+    // Nothing waits for the tasks that are left there.
     runtime.shutdown_background();
     finish
 }

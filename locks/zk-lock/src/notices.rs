@@ -1,4 +1,4 @@
-//! What the program says on standard error while COMMAND may be writing there, too.
+//! The lines on standard error, where COMMAND may be writing at the same time.
 
 use std::fmt::Display;
 use std::io::Write as _;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use humantime::{FormattedDuration, format_duration};
 
-/// How long the end of the program may be delayed by a standard error that takes nothing.
+/// Upper bound of the delay of the program's end by a standard error that takes nothing.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(1);
 
 /// The way to standard error. It writes on a thread of its own. So a halted terminal or a full pipe does not keep the program
@@ -26,19 +26,19 @@ impl Notices {
         let (all_written, written) = mpsc::channel();
         let write = move || {
             for line in received {
-                // A closed standard error leaves nobody to tell.
+                // If standard error is closed, nobody can be told.
                 let _ = std::io::stderr().write_all(line.as_bytes());
             }
             drop(all_written);
         };
-        // Without the thread nothing is said, but everything is done.
+        // Without the thread, the program says nothing, but works.
         let _ = thread::Builder::new().name("zk-lock-notices".to_owned()).spawn(write);
         Self { lines, written, is_verbose }
     }
 
     /// Says something in one line.
     pub(crate) fn say(&self, text: impl Display) {
-        // It fails only when there is no thread.
+        // This fails only without the thread.
         let _ = self.lines.send(format!("zk-lock: {text}\n"));
     }
 
@@ -57,7 +57,7 @@ impl Notices {
     }
 }
 
-/// A time to the millisecond.
+/// Rounds a time to the millisecond.
 pub(crate) fn rounded(time: Duration) -> FormattedDuration {
     let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     format_duration(Duration::from_millis(ms))

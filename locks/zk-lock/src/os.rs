@@ -1,4 +1,4 @@
-//! What the standard library has no safe call for.
+//! Calls of the system for which the standard library has no safe function.
 #![expect(unsafe_code, reason = "signal dispositions and the time between fork and exec belong to the whole process")]
 
 use std::mem::MaybeUninit;
@@ -7,7 +7,7 @@ use std::ptr;
 use nix::libc;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 
-/// Whether the parent had this process ignore the signal, as `nohup` does, and `&` in a script.
+/// Returns whether the parent had this process ignore the signal, as `nohup` does, and `&` in a script.
 pub(crate) fn is_ignored(signal: Signal) -> bool {
     let mut current = MaybeUninit::<libc::sigaction>::uninit();
     // SAFETY: without a new action the call only writes the present one to where it is told.
@@ -16,7 +16,7 @@ pub(crate) fn is_ignored(signal: Signal) -> bool {
     answer == 0 && unsafe { current.assume_init() }.sa_sigaction == libc::SIG_IGN
 }
 
-/// Takes back whatever handler a signal has.
+/// Restores the default action of a signal.
 pub(crate) fn restore_default(signal: Signal) {
     let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
     // SAFETY: the default action runs no code of this process. The only error is for signals that cannot be caught.
@@ -35,7 +35,7 @@ pub(crate) fn die_with_parent(command: &mut std::process::Command) {
     let parent = getpid();
     let arm = move || {
         prctl::set_pdeathsig(Signal::SIGKILL)?;
-        // Too late to be told of a parent that has already gone.
+        // A parent that has ended before this point is not reported any more.
         if getppid() == parent { Ok(()) } else { Err(Errno::ESRCH.into()) }
     };
     // SAFETY: it only makes two system calls, which are safe between fork and exec.

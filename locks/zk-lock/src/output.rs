@@ -1,4 +1,4 @@
-//! What is printed on standard output.
+//! Standard output.
 
 use std::io::{self, ErrorKind, Write as _};
 
@@ -13,7 +13,7 @@ pub(crate) fn print(text: &str, action: &'static str) -> Result<Finish, Error> {
     Ok(Finish::Status(0))
 }
 
-/// The outcome of writing to standard output. A reader that closes the pipe, as `head` does, is no error.
+/// Accepts a closed pipe as the outcome of writing to standard output: a reader such as `head` closes it.
 pub(crate) fn is_read(written: io::Result<()>) -> io::Result<()> {
     written.or_else(|error| if error.kind() == ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })
 }

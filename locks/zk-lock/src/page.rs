@@ -1,4 +1,4 @@
-//! What describes the command line to other programs.
+//! Pages that describe the command line to other programs.
 
 use clap::Command;
 use clap_complete::Shell;

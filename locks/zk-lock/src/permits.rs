@@ -14,14 +14,14 @@ use crate::cli::RunSettings;
 use crate::notices::Notices;
 use crate::recipe::Recipe;
 
-/// How long the comparison may delay the end of the wait. It costs two round trips.
+/// Upper bound of the delay that the comparison adds to the wait. It costs two round trips.
 const COMPARED_WITHIN: Duration = Duration::from_secs(5);
-/// A contender that waits for longer than this compares while it waits, as the difference may be what it waits for.
+/// A contender that waits for longer than this compares during the wait, because the difference may be the reason for the wait.
 const LONG_WAIT: Duration = Duration::from_secs(1);
-/// What stands before the number in the data of a lease.
+/// The text before the number in the data of a lease.
 const MARK: &str = " permits=";
 
-/// What our nodes tell of us: `HOST:PID`, and the number of permits of a semaphore.
+/// Returns the data of our nodes: `HOST:PID`, and the number of permits of a semaphore.
 pub(crate) fn node_data(recipe: Recipe) -> String {
     let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
     let permits = recipe.permits().map(|permits| format!("{MARK}{permits}"));
@@ -33,7 +33,7 @@ pub(crate) struct Comparison<'a> {
     settings: &'a RunSettings,
     session: &'a Session,
     notices: &'a Notices,
-    /// Whether a difference was told: one is enough.
+    /// Whether a difference was reported: one is enough.
     is_told: Cell<bool>,
 }
 
@@ -42,7 +42,7 @@ impl<'a> Comparison<'a> {
         Self { settings, session, notices, is_told: Cell::new(false) }
     }
 
-    /// Compares once if the wait for the lock is long. To be dropped at the end of the wait.
+    /// Compares once if the wait for the lock is long. The end of the wait drops this.
     pub(crate) async fn during_the_wait(&self) {
         sleep(LONG_WAIT).await;
         self.compare().await;

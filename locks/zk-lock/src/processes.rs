@@ -1,4 +1,4 @@
-//! The processes that descend from this one, as Linux tells of them.
+//! The processes that descend from this one, as Linux reports them.
 //!
 //! A process whose parent has ended becomes the child of its nearest ancestor that has asked for such orphans. This
 //! process asks. So whatever COMMAND has started descends from a child of this process, in whatever process group or
@@ -15,7 +15,7 @@ use nix::sys::prctl;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 
-/// A process that is there, as `/proc/PID/stat` tells.
+/// A process, as `/proc/PID/stat` describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Process {
     pub(crate) pid: i32,
@@ -36,8 +36,8 @@ pub(crate) struct Family {
 }
 
 impl Family {
-    /// Makes orphans among the descendants of this process its children from here on. To be called before COMMAND is
-    /// started.
+    /// Makes orphans among the descendants of this process its children from here on. It must be called before COMMAND
+    /// is started.
     pub(crate) fn adopt() -> Result<Self, Errno> {
         prctl::set_child_subreaper(true)?;
         let has_strangers = has_children();
@@ -45,14 +45,14 @@ impl Family {
         Ok(Self { has_strangers, strangers })
     }
 
-    /// The processes, as far as `/proc` shows them. `None` if it does not list processes.
+    /// Returns the processes that `/proc` shows. `None` if it does not list processes.
     pub(crate) fn listed(&self) -> Option<Vec<Process>> {
         descendants(self.strangers.as_deref()?)
     }
 
-    /// Whether all processes are gone. COMMAND must have been waited for.
+    /// Returns whether all processes are gone. COMMAND must have been waited for.
     pub(crate) fn is_gone(&self) -> bool {
-        // With strangers among the children, only a list can tell.
+        // With strangers among the children, only the list can tell.
         !has_children() || self.has_strangers && self.listed().is_some_and(|left| left.is_empty())
     }
 }
@@ -63,12 +63,12 @@ pub(crate) fn reap_orphans(command: Pid) {
     while let Ok(Some(pid)) = waitid(Id::All, ended).map(|status| status.pid())
         && pid != command
     {
-        // Nobody else waits for it, so it is still there.
+        // Nothing else waits for it, so it can still be waited for.
         let _ = waitpid(pid, Some(WaitPidFlag::WNOHANG));
     }
 }
 
-/// Whether a child of this process is in a process group. If not, its number may be another group's.
+/// Returns whether a child of this process is in a process group. If not, its number may be another group's.
 pub(crate) fn has_child_in(group: Pid) -> bool {
     let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
     waitid(Id::PGid(group), look) != Err(Errno::ECHILD)
@@ -86,7 +86,7 @@ fn has_children() -> bool {
     }
 }
 
-/// The descendants of this process, without `strangers` and what descends from them. `None` if `/proc` does not list them.
+/// Returns the descendants of this process, without `strangers` and their descendants. `None` if `/proc` does not list them.
 fn descendants(strangers: &[Process]) -> Option<Vec<Process>> {
     let mut all = all_in(Path::new("/proc"))?;
     let is_stranger = |process: &Process| {
@@ -96,8 +96,8 @@ fn descendants(strangers: &[Process]) -> Option<Vec<Process>> {
     Some(descendants_of(Pid::this().as_raw(), &all))
 }
 
-/// All processes that a `/proc` lists. `None` if it knows this process by no id or another one, as in a namespace of process ids
-/// without a `/proc` of its own: then the other ids are not ours either.
+/// Returns all processes that a `/proc` lists. `None` if it does not know this process by our id, as in a namespace of
+/// process ids without a `/proc` of its own: then the other ids are not ours either.
 fn all_in(proc: &Path) -> Option<Vec<Process>> {
     let this = fs::read_link(proc.join("self")).ok()?;
     if this.to_str()?.parse() != Ok(Pid::this().as_raw()) {
@@ -116,11 +116,10 @@ fn parse(stat: &str) -> Option<Process> {
     let (pid, rest) = stat.split_once(" (")?;
     let (_, rest) = rest.rsplit_once(") ")?;
     let mut fields = rest.split(' ').skip(1);
-    let (parent, group) = (fields.next()?, fields.next()?);
     Some(Process {
         pid: pid.parse().ok()?,
-        parent: parent.parse().ok()?,
-        group: group.parse().ok()?,
+        parent: fields.next()?.parse().ok()?,
+        group: fields.next()?.parse().ok()?,
         // The 22nd field, as `proc(5)` counts; the group is the fifth.
         started: fields.nth(16)?.parse().ok()?,
     })
@@ -131,7 +130,7 @@ fn descendants_of(ancestor: i32, all: &[Process]) -> Vec<Process> {
     let mut parents = vec![ancestor];
     while let Some(parent) = parents.pop() {
         for child in all.iter().filter(|process| process.parent == parent) {
-            // The table is read while it changes, so that a number that is used again could close a circle.
+            // The table is read while it changes, so a number that is used again could close a circle.
             if child.pid != ancestor && !found.iter().any(|known| known.pid == child.pid) {
                 found.push(*child);
                 parents.push(child.pid);
@@ -191,7 +190,7 @@ mod tests {
         assert_eq!(all_in(proc.path()), None, "of another namespace");
     }
 
-    /// No other test of this process may start one: this one clears away every child.
+    // No other test of this process may start one: this one clears away every child.
     // Z3
     #[test]
     fn a_child_that_is_not_listed_is_not_gone() {

@@ -1,4 +1,4 @@
-//! Which lock a command is run under. The parsing is pure.
+//! The recipe of the lock that COMMAND runs under. The parsing is pure.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -9,7 +9,7 @@ use zk_recipes::{
     Session,
 };
 
-/// What `--recipe` may be.
+/// The values of `--recipe`.
 pub(crate) const KNOWN: &str = "mutex, handoff, cohort, read, write, semaphore-mutex, semaphore=N, naive, leader";
 
 /// A recipe, as `--recipe` names it.
@@ -65,7 +65,7 @@ impl fmt::Display for Recipe {
 }
 
 impl Recipe {
-    /// The number of permits on which all contenders must agree. `None` for locks that have none.
+    /// Returns the number of permits on which all contenders must agree. `None` for locks without permits.
     pub(crate) fn permits(self) -> Option<NonZeroU32> {
         match self {
             Self::Semaphore { permits } => Some(permits),
@@ -74,7 +74,7 @@ impl Recipe {
         }
     }
 
-    /// The lock of this recipe at `path`. Its nodes carry `node_data`, where the recipe leaves room for that.
+    /// Makes the lock of this recipe at `path`. Its nodes have `node_data`, if the recipe leaves room for it.
     pub(crate) fn lock(self, session: &Session, path: &str, node_data: String) -> Result<AnyLock, Error> {
         Ok(match self {
             Self::Mutex => Mutex::new(session, path)?.with_node_data(node_data)?.into(),

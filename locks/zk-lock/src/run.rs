@@ -15,7 +15,7 @@ use crate::notices::{Notices, rounded};
 use crate::permits::{Comparison, node_data};
 use crate::signals::{Signals, status_of};
 
-/// How long the end of the program may be delayed by a server that does not confirm.
+/// Upper bound of the delay of the program's end by a server that does not confirm.
 const LEAVE_WITHIN: Duration = Duration::from_secs(5);
 /// The same for a server that has not answered for long.
 const LEAVE_LOST_WITHIN: Duration = Duration::from_secs(1);
@@ -76,7 +76,7 @@ pub(crate) async fn run(settings: &RunSettings, mut signals: Signals, notices: &
     Ok(finish(ended?.status, lost))
 }
 
-/// Gets the lock, or says why not. When that is cut short, the end of the session gives up the place in the queue.
+/// Acquires the lock, or says why not. If it is dropped, the end of the session takes the contender out of the queue.
 async fn acquire(settings: &RunSettings, session: &Session) -> Result<LockGuard, Error> {
     let RunSettings { path, recipe, list, .. } = settings;
     let explain = |error| Error::lock("get", path)(error);
@@ -91,28 +91,28 @@ async fn acquire(settings: &RunSettings, session: &Session) -> Result<LockGuard,
             Ok(Some(held)) => Ok(held),
             // Its node ends with the session, which is closed in any case.
             Ok(None) | Err(LockError::Unconfirmed { .. }) => {
-                Err(Error::NotHad { path: path.clone(), within, list: list.clone() })
+                Err(Error::NotGranted { path: path.clone(), within, list: list.clone() })
             }
             Err(error) => Err(explain(error)),
         },
     }
 }
 
-/// Says when ZooKeeper stops to answer and answers again, while the program waits for the lock. The acquire itself tells of the end of
-/// the session.
+/// Reports when ZooKeeper stops and starts to answer during the wait for the lock. The acquire itself reports the end
+/// of the session.
 async fn report_waiting(settings: &RunSettings, session: &Session, notices: &Notices) {
     let path = &settings.path;
     let mut states = session.states();
     while let Some(state) = states.changed().await {
         match state {
             ConnectionState::Connected => {
-                notices.say(format_args!("ZooKeeper answers again, still waiting for {path}"))
+                notices.say(format_args!("ZooKeeper answers again; still waiting for {path}"))
             }
             ConnectionState::Suspended => {
-                notices.say(format_args!("ZooKeeper does not answer, still waiting for {path}"))
+                notices.say(format_args!("ZooKeeper does not answer; still waiting for {path}"))
             }
             ConnectionState::Lost(LostReason::Silence) => notices.say(format_args!(
-                "ZooKeeper has not answered for long, the place in the queue of {path} may be lost; still waiting"
+                "ZooKeeper has not answered for long; the place in the queue of {path} may be lost; still waiting"
             )),
             ConnectionState::Lost(_) => {}
         }
@@ -120,8 +120,8 @@ async fn report_waiting(settings: &RunSettings, session: &Session, notices: &Not
     std::future::pending().await
 }
 
-/// Releases the lock, for the next contender to have it at once, and ends the session. `lost`: why the hold is known to be lost. Returns
-/// why the hold was lost, or may have been lost, before COMMAND ended.
+/// Releases the lock at once for the next contender, and ends the session. `lost`: the known reason why the hold is
+/// lost. Returns why the hold was lost, or may have been lost, before COMMAND ended.
 async fn give_back(
     held: LockGuard,
     mut lost: Option<LostReason>,
@@ -149,14 +149,14 @@ async fn release(held: LockGuard, notices: &Notices) -> Option<LostReason> {
             Some(reason)
         }
         Err(error) => {
-            notices.say(format_args!("cannot delete {path}, the end of the session will: {error}"));
+            notices.say(format_args!("cannot delete {path}: {error}; the end of the session deletes it"));
             None
         }
     }
 }
 
-/// Does something first, and then ends the session, and with it whatever the session has in the queue. A signal does
-/// not cut this short: it may well be the one that has just ended COMMAND.
+/// Runs `first`, and then ends the session with all its contenders. A signal does not cut this short, because it may be
+/// the one that has just ended COMMAND.
 async fn leave(session: &Session, within: Duration, notices: &Notices, first: impl Future<Output = ()>) {
     let leaving = async {
         first.await;
@@ -176,7 +176,7 @@ fn finish(status: Option<ExitStatus>, lost: Option<LostReason>) -> Finish {
         (Some(status), Some(_)) if status.success() => Finish::Status(EXIT_LOST),
         (Some(status), _) => match (status.code(), status.signal()) {
             (Some(code), _) => Finish::Status(u8::try_from(code).unwrap_or(u8::MAX)),
-            // How the caller is told of this one is special.
+            // SIGINT must really end the program.
             (None, Some(signal)) if signal == Signal::SIGINT as i32 => Finish::Signal(Signal::SIGINT),
             (None, signal) => Finish::Status(status_of(signal.unwrap_or_default())),
         },

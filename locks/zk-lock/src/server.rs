@@ -29,7 +29,7 @@ impl ServerSettings {
     }
 }
 
-/// The credentials in the file, or else in the environment, which `variable` reads. `None` if there are none.
+/// Returns the credentials in the file, or else in the environment, which `variable` reads. `None` if there are none.
 pub(crate) fn credentials(
     file: Option<&Path>,
     variable: impl Fn(&str) -> Option<OsString>,

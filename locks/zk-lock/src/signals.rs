@@ -26,8 +26,8 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Catches the signals from here on, except those that were ignored at the start: they stay ignored, for COMMAND,
-    /// too, as `nohup` wants it.
+    /// Catches the signals from here on, except those that were ignored at the start. These stay ignored, also for
+    /// COMMAND, as `nohup` intends.
     pub(crate) fn catch() -> Result<Self, Error> {
         let mut signals = Self { caught: Vec::new() };
         signals.add(&ENDING)?;
@@ -35,8 +35,8 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Catches those of job control as well: from here on they are COMMAND's, while this process goes on to keep the
-    /// session alive.
+    /// Catches the signals of job control as well. From here on they stop and continue COMMAND, and this process keeps
+    /// the session alive.
     pub(crate) fn catch_job_control(&mut self) -> Result<(), Error> {
         self.add(&JOB_CONTROL)
     }
@@ -49,7 +49,7 @@ impl Signals {
         Ok(())
     }
 
-    /// The next signal.
+    /// Waits for the next signal.
     pub(crate) async fn next(&mut self) -> Signal {
         poll_fn(|cx| {
             let arrived = self.caught.iter_mut().find_map(|(signal, stream)| {
@@ -61,7 +61,7 @@ impl Signals {
         .await
     }
 
-    /// The next signal that ends a program; others are dropped.
+    /// Waits for the next signal that ends a program, and drops others.
     pub(crate) async fn next_ending(&mut self) -> Signal {
         loop {
             let signal = self.next().await;
@@ -72,7 +72,7 @@ impl Signals {
     }
 }
 
-/// Whether a signal ends a program.
+/// Returns whether a signal ends a program.
 pub(crate) fn is_ending(signal: Signal) -> bool {
     ENDING.contains(&signal)
 }
@@ -83,13 +83,13 @@ pub(crate) fn is_ending(signal: Signal) -> bool {
 pub(crate) fn end_by(signal: Signal) -> ExitCode {
     if signal == Signal::SIGINT {
         os::restore_default(signal);
-        // This does not return, unless the signal is blocked.
+        // This returns only if the signal is blocked.
         let _ = raise(signal);
     }
     ExitCode::from(status_of(signal as i32))
 }
 
-/// The exit status that stands for a signal.
+/// Returns the exit status that stands for a signal.
 pub(crate) fn status_of(signal: i32) -> u8 {
     // The highest signal of any system is well below 128.
     u8::try_from(128 + signal).unwrap_or(u8::MAX)

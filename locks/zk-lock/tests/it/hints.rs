@@ -1,4 +1,4 @@
-//! Where users of `flock`, `consul lock` and `etcdctl lock` stumble: the refusal says what to write instead.
+//! Command lines of `flock`, `consul lock` and `etcdctl lock`: the refusal says what to write instead.
 
 // Z10
 
@@ -39,7 +39,7 @@ async fn options_of_other_lock_commands_are_answered_with_ours() {
     ] {
         assert_tip(&lab, &[&["--path", PATH], words, &["echo", "ran"]].concat(), expected).await;
     }
-    // What stands behind COMMAND is COMMAND's.
+    // Options behind COMMAND are COMMAND's.
     let finished = lab.start(["--path", PATH, "echo", "-n"]).finish().await;
     finished.assert_status(0);
 }
@@ -58,7 +58,7 @@ async fn a_command_in_one_word_is_led_to_a_shell() {
         let finished = lab.start(["--path", PATH, "--", line]).finish().await;
         finished.assert_status(127);
         let (_, tip) = finished.stderr.split_once("write: ").unwrap_or_else(|| panic!("{}", finished.stderr));
-        // What the tip says is what works.
+        // The line of the tip works.
         let script = format!("exec '{PROGRAM}' --path {PATH} {tip}");
         let finished = Running::start(testbed::ProcessConfig { program: "sh".into(), ..lab.config(["-c", &script]) })
             .finish()
@@ -76,7 +76,7 @@ async fn servers_that_no_variable_names_are_asked_for() {
     finished.assert_status(64);
     let expected = "ZOOKEEPER_CONNECT names the servers, too; it is not set here";
     assert!(finished.stderr.contains(expected), "{}", finished.stderr);
-    // An option outdoes the variable.
+    // An option overrides the variable.
     let servers = ["--zookeeper".to_owned(), lab.connect_string.clone()];
     let words = servers.into_iter().chain(words()).collect();
     let finished = lab.start_by_exec("export ZOOKEEPER_CONNECT=nowhere:1;", words).finish().await;

@@ -27,7 +27,7 @@ async fn commands_of_several_processes_exclude_each_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn as_many_readers_or_permits_hold_together_as_the_recipe_allows() {
+async fn readers_and_holders_of_permits_hold_together() {
     for recipe in ["read", "semaphore=2"] {
         let lab = Lab::new().await;
         // Each waits for the other one, which must therefore hold at the same time.
@@ -40,13 +40,14 @@ async fn as_many_readers_or_permits_hold_together_as_the_recipe_allows() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_command_is_told_its_token_and_its_node_and_no_credentials() {
+async fn the_command_gets_its_token_and_node_and_no_credentials() {
     let lab = Lab::new().await;
     let script = "echo $LOCK_TOKEN; echo $LOCK_PATH; echo \"<$ZK_LOCK_AUTH>\"; until [ -e go ]; do sleep 0.02; done";
     let script = lab.script(&[], script);
     let config = lab.config(script.iter().map(String::as_str)).env("ZK_LOCK_AUTH", "shop:sesame");
     let mut running = Running::start(config);
-    let (token, path) = (running.line().await, running.line().await);
+    let token = running.line().await;
+    let path = running.line().await;
     let queue = lab.queue(PATH).await;
     assert_eq!((queue[0].token.to_string(), &queue[0].path), (token, &path));
     assert!(queue[0].is_holder && path.starts_with("/locks/a/"), "{queue:?}");
@@ -88,7 +89,7 @@ async fn output_and_arguments_pass_through_untouched() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_lock_is_free_when_the_program_has_ended_whatever_runs_in_the_background() {
+async fn processes_in_the_background_do_not_keep_the_lock() {
     let lab = Lab::new().await;
     let script = "sh -c 'echo $$ >pid; until [ -e go ]; do sleep 0.02; done' >out 2>&1 &";
     lab.start_script(&[], script).finish().await.assert_status(0);
@@ -97,7 +98,7 @@ async fn the_lock_is_free_when_the_program_has_ended_whatever_runs_in_the_backgr
     let background = lab.pid_in("pid").await;
     assert!(!is_gone(background), "it goes on");
     fs::write(lab.file("go"), "").unwrap();
-    // With the folder, the file would go, too, and what waits for it would wait for ever.
+    // The folder must not be removed before: the script would wait for its file for ever.
     until("the background has ended", async || is_gone(background)).await;
 }
 

@@ -12,7 +12,7 @@ use crate::support::{FaultyLab, Lab, PATH, Running};
 /// What is said with `--verbose` as soon as the command has ended.
 const KEPT: &str = "zk-lock: the command has ended, and /locks/a is kept for another ";
 
-/// A `zk-lock` that keeps its lock after its command has ended with 3.
+/// Starts a `zk-lock` that keeps its lock after its command has ended with 3.
 async fn kept(lab: &Lab, options: &[&str]) -> Running {
     let running = lab.start_script(&[&["-v", "--at-least", "1h"][..], options].concat(), "exit 3");
     running.until_says(KEPT).await;
@@ -107,7 +107,7 @@ async fn the_loss_of_a_kept_lock_is_told() {
     assert!(finished.stderr.contains(expected), "{}", finished.stderr);
 }
 
-/// A server does not tell since when a node is gone.
+// A server does not tell since when a node is gone.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_deletion_of_a_kept_node_is_no_success() {
     let lab = Lab::new().await;

@@ -34,7 +34,8 @@ async fn end(lab: &Lab, queue: Vec<Running>) {
 async fn a_mixed_queue_is_printed_in_its_order() {
     let lab = Lab::new().await;
     let running = queue(&lab, &["read", "read", "write", "read"]).await;
-    let (rows, found) = (rows(&lab).await, lab.queue(PATH).await);
+    let rows = rows(&lab).await;
+    let found = lab.queue(PATH).await;
     let states: Vec<_> = rows.iter().map(|row| [row[0].as_str(), &row[1], &row[2]]).collect();
     let expected = [
         ["1", "holder", "shared"],
@@ -88,7 +89,7 @@ async fn a_queue_as_json_says_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_a_semaphore_the_leases_come_first_and_then_who_waits_for_one() {
+async fn the_list_of_a_semaphore_has_leases_and_then_waiters() {
     let lab = Lab::new().await;
     let running = queue(&lab, &["semaphore=2"; 4]).await;
     let rows = rows(&lab).await;
@@ -102,7 +103,7 @@ async fn of_a_semaphore_the_leases_come_first_and_then_who_waits_for_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_a_naive_lock_which_has_no_queue_the_holder_is_listed() {
+async fn the_list_of_a_naive_lock_has_its_holder() {
     let lab = Lab::new().await;
     let running = queue(&lab, &["naive"]).await;
     let rows = rows(&lab).await;

@@ -24,7 +24,7 @@ const UNTIL_GO: &str = "echo $$ >pid; until [ -e go ]; do sleep 0.02; done";
 
 // Z2
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stubborn_command_is_dead_before_another_contender_has_the_lock() {
+async fn a_stubborn_command_is_dead_before_the_next_grant() {
     for recipe in ["mutex", "semaphore=1", "leader"] {
         let faulty = FaultyLab::new().await;
         let recipe = ["--recipe", recipe];
@@ -106,23 +106,24 @@ async fn a_halted_command_is_stopped_too() {
     assert!(is_gone(command));
 }
 
-/// Elsewhere a process that has left the process group is not found.
+// Only Linux finds a process that has left the process group.
 // Z2
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_command_has_started_is_stopped_with_it_wherever_it_has_gone() {
+async fn descendants_are_stopped_with_the_command_wherever_they_are() {
     let faulty = FaultyLab::new().await;
     let far = "trap : TERM; echo $$ >far; while :; do sleep 0.02; done";
     // In a session of its own, and an orphan as soon as the command ends, which it does when it is asked to.
     let script = format!("setsid sh -c '{far}' & echo $$ >pid; while :; do sleep 0.02; done");
     let holder = faulty.start_script(&TIMEOUT, &script);
-    let (near, far) = (faulty.lab.pid_in("pid").await, faulty.lab.pid_in("far").await);
+    let near = faulty.lab.pid_in("pid").await;
+    let far = faulty.lab.pid_in("far").await;
     faulty.proxy.blackhole();
     holder.finish().await.assert_status(76);
     assert!(is_gone(near) && is_gone(far));
 }
 
-/// A shell that starts a process and then becomes `zk-lock` leaves it a child: `exec > >(tee log)`, for example.
+// A shell that starts a process and then becomes `zk-lock` leaves it a child: `exec > >(tee log)`, for example.
 // Z4
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
@@ -134,7 +135,8 @@ async fn a_child_from_before_the_command_is_left_alone() {
     let address = faulty.proxy.connect_string();
     let args = faulty.lab.script(&[&["--zookeeper", &address], &TIMEOUT[..]].concat(), STUBBORN);
     let holder = faulty.lab.start_by_exec(&before, args);
-    let (command, stranger) = (faulty.lab.pid_in("pid").await, faulty.lab.pid_in("stranger").await);
+    let command = faulty.lab.pid_in("pid").await;
+    let stranger = faulty.lab.pid_in("stranger").await;
     faulty.proxy.blackhole();
     let finished = holder.finish().await;
     finished.assert_status(76);
@@ -170,7 +172,7 @@ async fn a_command_halted_past_its_hold_did_not_succeed() {
     next.finish().await.assert_status(0);
 }
 
-/// Our clock shows nothing here, as after a suspension of the machine. Only the server tells of the loss.
+// Our clock shows nothing here, as after a suspension of the machine. Only the server tells of the loss.
 // Z5
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_found_expired_at_the_release_is_a_loss() {
@@ -201,7 +203,7 @@ async fn a_session_found_expired_at_the_release_is_a_loss() {
 
 // Z5
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_that_is_only_to_be_warned_goes_on_and_its_success_is_not_believed() {
+async fn a_warned_command_goes_on_and_its_success_is_not_believed() {
     for (status, expected) in [(0, 76), (7, 7)] {
         let faulty = FaultyLab::new().await;
         let options = [&TIMEOUT[..], &["--on-lost", "warn"]].concat();
@@ -223,9 +225,9 @@ async fn a_suspect_hold_and_its_recovery_are_reported() {
     let holder = faulty.start_script(&["--session-timeout", "20s"], UNTIL_GO);
     faulty.lab.pid_in("pid").await;
     faulty.proxy.blackhole();
-    holder.until_says("zk-lock: ZooKeeper does not answer, the hold of /locks/a is suspect").await;
+    holder.until_says("zk-lock: ZooKeeper does not answer; the hold of /locks/a is suspect").await;
     faulty.proxy.deliver();
-    holder.until_says("zk-lock: ZooKeeper answers again, the hold of /locks/a is certain").await;
+    holder.until_says("zk-lock: ZooKeeper answers again; the hold of /locks/a is certain").await;
     fs::write(faulty.lab.file("go"), "").unwrap();
     let finished = holder.finish().await;
     finished.assert_status(0);
@@ -233,7 +235,7 @@ async fn a_suspect_hold_and_its_recovery_are_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_away_at_the_end_delays_the_program_by_seconds_only() {
+async fn a_missing_server_delays_the_end_by_seconds_only() {
     let faulty = FaultyLab::new().await;
     let holder = faulty.start_script(&["--session-timeout", "60s"], UNTIL_GO);
     faulty.lab.pid_in("pid").await;
@@ -246,7 +248,7 @@ async fn a_server_that_is_away_at_the_end_delays_the_program_by_seconds_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_standard_error_that_takes_nothing_does_not_keep_a_loss_from_being_noticed() {
+async fn a_full_standard_error_does_not_hide_a_loss() {
     let faulty = FaultyLab::new().await;
     let pipe = faulty.lab.file("pipe");
     mkfifo(&pipe, Mode::S_IRWXU).unwrap();

@@ -27,10 +27,12 @@ async fn holders_that_disagree_about_the_number_are_warned() {
         ("semaphore=2", "semaphore=2", None),
     ] {
         let lab = Lab::new().await;
-        let (one, other) = (holder(&lab, first).await, holder(&lab, second).await);
+        let one = holder(&lab, first).await;
+        let other = holder(&lab, second).await;
         fs::write(lab.file("go"), "").unwrap();
-        let (one, other) = (one.finish().await, other.finish().await);
+        let one = one.finish().await;
         one.assert_status(0);
+        let other = other.finish().await;
         other.assert_status(0);
         assert_eq!(one.stderr, "", "{first} held alone");
         match expected {

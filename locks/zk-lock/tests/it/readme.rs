@@ -10,9 +10,10 @@ const README: &str = include_str!("../../README.md");
 const PROGRAMS: &str =
     "for name in job backup.sh billing nightly; do printf '#!/bin/sh\\necho ran\\n' >$name && chmod +x $name; done";
 
-/// The commands in blocks for a shell, in a crontab, in units of systemd, and in the table.
+/// Returns the commands in blocks for a shell, in a crontab, in units of systemd, and in the table.
 fn commands() -> Vec<&'static str> {
-    let (mut commands, mut block) = (Vec::new(), "");
+    let mut commands = Vec::new();
+    let mut block = "";
     for line in README.lines() {
         if let Some(kind) = line.strip_prefix("```") {
             block = kind;

@@ -58,7 +58,8 @@ async fn one_of_several_holders_is_asked_by_its_node() {
     let lab = Lab::new().await;
     for recipe in ["read", "semaphore=2"] {
         let options = ["--recipe", recipe];
-        let (mut one, mut other) = (lab.start_script(&options, OBEY), lab.start_script(&options, OBEY));
+        let mut one = lab.start_script(&options, OBEY);
+        let mut other = lab.start_script(&options, OBEY);
         let node = one.line().await;
         other.line().await;
         let asked = lab.start(["--revoke", &node, "--json"]).finish().await;

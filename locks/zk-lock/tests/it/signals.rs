@@ -12,7 +12,7 @@ const TELL: &str = "for s in INT HUP QUIT USR1 USR2; do trap \"echo got $s\" $s;
                     echo $$ >pid; echo ready; while :; do sleep 0.02; done";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn signals_are_passed_on_to_the_command_which_decides_what_they_mean() {
+async fn signals_are_passed_on_to_the_command_once() {
     let lab = Lab::new().await;
     let mut running = lab.start_script(&[], TELL);
     assert_eq!(running.line().await, "ready");
@@ -27,7 +27,7 @@ async fn signals_are_passed_on_to_the_command_which_decides_what_they_mean() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_that_a_signal_ends_ends_the_program_as_it_would_in_a_shell() {
+async fn a_command_ended_by_a_signal_has_the_status_of_a_shell() {
     let lab = Lab::new().await;
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
         let mut running = lab.start_script(&[], "echo ready; exec sleep 1000");
@@ -45,7 +45,8 @@ async fn a_signal_reaches_the_whole_pipeline_that_the_command_is() {
     let end = |name: &str| format!("sh -c 'echo $$ >{name}; exec sleep 1000'");
     let script = format!("trap 'echo asked' TERM; {} | {}; exit 3", end("left"), end("right"));
     let running = lab.start_script(&[], &script);
-    let (left, right) = (lab.pid_in("left").await, lab.pid_in("right").await);
+    let left = lab.pid_in("left").await;
+    let right = lab.pid_in("right").await;
     running.signal(Signal::SIGTERM);
     let finished = running.finish().await;
     finished.assert_status(3);
@@ -70,7 +71,7 @@ async fn a_script_that_is_interrupted_with_the_program_stops() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_signal_that_was_ignored_at_the_start_stays_ignored_for_both() {
+async fn a_signal_ignored_at_the_start_stays_ignored_for_both() {
     let lab = Lab::new().await;
     let script = lab.script(
         &[],
@@ -88,7 +89,7 @@ async fn a_signal_that_was_ignored_at_the_start_stays_ignored_for_both() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_halted_command_keeps_its_lock_and_goes_on_when_it_is_told_to() {
+async fn a_halted_command_keeps_its_lock_and_can_be_continued() {
     let lab = Lab::new().await;
     // Nothing is started in the loop: a shell whose child is halted between vfork and exec waits, but is not halted.
     let mut running = lab.start_script(&[], "echo $$ >pid; echo ready; until [ -e go ]; do :; done; echo done");
@@ -114,7 +115,7 @@ async fn a_halted_command_can_be_ended() {
     running.finish().await.assert_status(143);
 }
 
-/// Elsewhere nobody tells the command.
+// Only Linux ends a process with its parent.
 // Z15
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]

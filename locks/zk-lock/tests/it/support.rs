@@ -13,7 +13,7 @@ use zk_recipes::{Participant, Session, SessionConfig, participants};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_zk-lock");
 
-/// How long anything that must happen may take on a busy machine. Never waited for unless the test fails.
+/// Time limit for anything that must happen on a busy machine. Only a failing test waits for so long.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 
 /// The lock of most tests; each has a chroot or a server of its own.
@@ -39,7 +39,7 @@ impl Lab {
         Self { connect_string, session, folder: tempfile::tempdir().unwrap(), _chroot: chroot }
     }
 
-    /// A `zk-lock` with these arguments; its output comes line by line.
+    /// Returns the settings of a `zk-lock` with these arguments, whose output is read by lines.
     pub(crate) fn config<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> ProcessConfig {
         let config = ProcessConfig::new(PROGRAM).args(args.into_iter().map(str::to_owned));
         ProcessConfig { stdout: Stdout::Lines, ..config.env("ZOOKEEPER_CONNECT", &self.connect_string) }
@@ -49,19 +49,19 @@ impl Lab {
         Running::start(self.config(args))
     }
 
-    /// A `zk-lock` that runs a shell script under [`PATH`], in the folder of the test.
+    /// Starts a `zk-lock` that runs a shell script under [`PATH`], in the folder of the test.
     pub(crate) fn start_script(&self, options: &[&str], script: &str) -> Running {
         self.start(self.script(options, script).iter().map(String::as_str))
     }
 
-    /// A `zk-lock` that a shell becomes by `exec`, after it has run `before`.
+    /// Starts a shell that runs `before` and becomes `zk-lock` by `exec`.
     pub(crate) fn start_by_exec(&self, before: &str, args: Vec<String>) -> Running {
         let shell = ["-c".to_owned(), format!("{before} exec \"$0\" \"$@\""), PROGRAM.to_owned()];
         let args = shell.into_iter().chain(args).map(Into::into).collect();
         Running::start(ProcessConfig { program: "sh".into(), args, ..self.config([]) })
     }
 
-    /// The arguments for a shell script under [`PATH`], in the folder of the test.
+    /// Returns the arguments for a shell script under [`PATH`], in the folder of the test.
     pub(crate) fn script(&self, options: &[&str], script: &str) -> Vec<String> {
         let folder = self.folder.path().display();
         let command = ["--", "sh", "-c", &format!("cd '{folder}' || exit 99; {script}")].map(str::to_owned);
@@ -72,12 +72,12 @@ impl Lab {
         self.folder.path().join(name)
     }
 
-    /// What a file of the folder says; nothing when it is not there.
+    /// Returns the text of a file in the folder. A missing file is empty.
     pub(crate) fn read(&self, name: &str) -> String {
         fs::read_to_string(self.file(name)).unwrap_or_default().trim().to_owned()
     }
 
-    /// The process id that a script has written into a file.
+    /// Waits for the process id that a script writes into a file.
     pub(crate) async fn pid_in(&self, name: &str) -> Pid {
         until(&format!("a process id is in {name}"), async || self.read(name).parse::<i32>().is_ok()).await;
         Pid::from_raw(self.read(name).parse().unwrap())
@@ -97,7 +97,7 @@ impl Lab {
         until(&format!("{count} are listed"), async || listed().await == count).await;
     }
 
-    /// The process id of the `zk-lock` that holds [`PATH`], as its node tells.
+    /// Returns the process id of the `zk-lock` that holds [`PATH`], from the data of its node.
     pub(crate) async fn holder_pid(&self) -> Pid {
         let data = String::from_utf8(self.queue(PATH).await.remove(0).data).unwrap();
         let (pid, _) = data.rsplit_once(" permits=").unwrap_or((data.as_str(), ""));
@@ -121,7 +121,7 @@ impl FaultyLab {
         Self { lab, proxy, _server: server }
     }
 
-    /// A `zk-lock` behind the network that can fail.
+    /// Starts a `zk-lock` behind the network that can fail.
     pub(crate) fn start_script(&self, options: &[&str], script: &str) -> Running {
         let address = self.proxy.connect_string();
         self.lab.start_script(&[&["--zookeeper", &address][..], options].concat(), script)
@@ -191,7 +191,7 @@ pub(crate) fn is_gone(pid: Pid) -> bool {
     kill(pid, None).is_err()
 }
 
-/// Whether a process is in a state, by the letter that `ps` shows.
+/// Returns whether a process is in a state, by the letter that `ps` shows.
 pub(crate) fn is_in_state(pid: Pid, state: char) -> bool {
     let output = std::process::Command::new("ps").args(["-o", "stat=", "-p", &pid.to_string()]).output().unwrap();
     String::from_utf8(output.stdout).unwrap().trim().starts_with(state)

@@ -60,7 +60,7 @@ impl Terminal {
         .await;
     }
 
-    /// The status as a shell shows it.
+    /// Waits for the status, as a shell shows it.
     async fn status(&mut self) -> i32 {
         use std::os::unix::process::ExitStatusExt as _;
         let mut status = None;
@@ -85,7 +85,7 @@ impl Drop for Terminal {
 const CTRL_C: &str = "\x03";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ctrl_c_reaches_the_command_once_and_the_command_reads_from_the_terminal() {
+async fn the_command_at_a_terminal_reads_it_and_gets_ctrl_c_once() {
     let lab = Lab::new().await;
     let script = "n=0; trap 'n=$((n + 1)); echo interrupted $n' INT; echo ready; \
                   until read line; do :; done; echo \"read $line, interrupted $n\"; exit 4";
@@ -109,12 +109,13 @@ async fn ctrl_c_ends_a_command_that_does_not_mind_and_frees_the_lock() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lost_hold_stops_all_that_the_command_has_started_at_a_terminal_too() {
+async fn a_lost_hold_at_a_terminal_stops_all_descendants() {
     let faulty = FaultyLab::new().await;
     let inner = "trap : TERM; echo $$ >inner; while :; do sleep 0.02; done";
     let script = faulty.lab.script(&["--session-timeout", "4s"], &format!("echo $$ >outer; sh -c '{inner}'; exit 3"));
     let mut terminal = Terminal::start(&faulty.lab, &faulty.proxy.connect_string(), &script);
-    let (outer, inner) = (faulty.lab.pid_in("outer").await, faulty.lab.pid_in("inner").await);
+    let outer = faulty.lab.pid_in("outer").await;
+    let inner = faulty.lab.pid_in("inner").await;
     faulty.proxy.blackhole();
     assert_eq!(terminal.status().await, 76, "{}", terminal.shown());
     assert!(is_gone(outer) && is_gone(inner));

@@ -8,7 +8,7 @@ use testbed::{ProcessConfig, ZooKeeper, ZooKeeperConfig};
 
 use crate::support::{FaultyLab, Lab, PATH, PROGRAM, Running};
 
-/// A holder that ends when the file `go` is there.
+/// Starts a holder that ends when the file `go` exists.
 async fn holder(lab: &Lab, recipe: &str) -> Running {
     let script = "echo held; until [ -e go ]; do sleep 0.02; done";
     let mut holder = lab.start_script(&["--recipe", recipe], script);
@@ -18,7 +18,7 @@ async fn holder(lab: &Lab, recipe: &str) -> Running {
 
 // Z13
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_that_is_not_had_in_time_is_status_75_and_runs_nothing() {
+async fn a_lock_not_granted_in_time_is_status_75_and_runs_nothing() {
     for (holding, recipe) in [
         ("mutex", "mutex"),
         ("mutex", "cohort"),
@@ -113,7 +113,7 @@ async fn a_signal_while_waiting_leaves_the_queue_and_runs_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_signal_that_is_meant_for_the_command_does_not_end_the_waiting() {
+async fn a_signal_for_the_command_does_not_end_the_wait() {
     let lab = Lab::new().await;
     let holder = holder(&lab, "mutex").await;
     let waiter = lab.start_script(&[], "echo ran");
@@ -129,23 +129,23 @@ async fn a_signal_that_is_meant_for_the_command_does_not_end_the_waiting() {
 
 // L39
 #[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_whose_session_has_expired_says_that_it_has_lost_its_place() {
+async fn a_waiter_with_an_expired_session_says_so() {
     let faulty = FaultyLab::new().await;
     let _holder = holder(&faulty.lab, "mutex").await;
     let waiter = faulty.start_script(&["--session-timeout", "4s"], "echo ran");
     faulty.lab.until_queued(2).await;
     faulty.proxy.blackhole();
-    waiter.until_says("zk-lock: ZooKeeper does not answer, still waiting for /locks/a").await;
+    waiter.until_says("zk-lock: ZooKeeper does not answer; still waiting for /locks/a").await;
     waiter
-        .until_says("zk-lock: ZooKeeper has not answered for long, the place in the queue of /locks/a may be lost")
+        .until_says("zk-lock: ZooKeeper has not answered for long; the place in the queue of /locks/a may be lost")
         .await;
     faulty.lab.until_queued(1).await;
     faulty.proxy.deliver();
     let finished = waiter.finish().await;
     finished.assert_status(69);
     assert_eq!(finished.stdout, "");
-    let expected = "zk-lock: lost the place in the queue of /locks/a, run it again: the ZooKeeper session has ended: \
-                    the session expired";
+    let expected = "zk-lock: lost the place in the queue of /locks/a: the ZooKeeper session has ended: the session expired; \
+                    run zk-lock again";
     assert!(finished.stderr.contains(expected), "{}", finished.stderr);
 }
 

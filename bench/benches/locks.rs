@@ -25,8 +25,7 @@ const HERD_MAX: usize = 30;
 /// Upper bound of the contenders when the benches are only run once: gathering a crowd would take most of the time.
 const TEST_CONTENDERS_MAX: usize = 6;
 
-/// Times an acquire and a release without other contenders. Beside them stands the least that any lock must do: create
-/// a node and delete it.
+/// Times an acquire and a release without contention, and the least work of any lock: create a node, delete it.
 fn uncontended(c: &mut Criterion) {
     let runtime = Runtime::new().expect("a runtime");
     let lock_server = runtime.block_on(LockServer::start(1)).expect("a ZooKeeper server");

@@ -64,7 +64,7 @@ impl ProgramError for Error {
     fn exit(&self) -> Exit {
         match self {
             Self::Interrupted(_) => Exit::Interrupted,
-            Self::Testbed(error) if error.is_usage() => Exit::Usage,
+            Self::Testbed(error) => error.exit(),
             _ => Exit::Setup,
         }
     }

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_of_text_are_aligned_to_the_left_and_figures_to_the_right() {
+    fn text_is_aligned_to_the_left_and_figures_to_the_right() {
         let mut text = String::new();
         let rows = [["mutex", "12", "yes"], ["semaphore", "1234", "–"]];
         table(&mut text, ["recipe", "n", "met"], &[0, 2], rows.map(|row| row.map(str::to_owned)));

@@ -128,7 +128,7 @@ impl ProgramError for Error {
     fn exit(&self) -> Exit {
         match self {
             Error::Usage(_) | Error::NoReport { .. } => Exit::Usage,
-            Error::Testbed(error) if error.is_usage() => Exit::Usage,
+            Error::Testbed(error) => error.exit(),
             Error::Interrupted(_) => Exit::Interrupted,
             _ => Exit::Setup,
         }

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn every_rate_has_as_many_timed_arrivals_as_the_highest_in_a_window() {
+    fn all_rates_time_what_arrives_in_a_window_at_the_highest() {
         assert_eq!(settings(&[]).timed_arrivals(), 1000);
         assert_eq!(settings(&["--rates", "3000,20", "--window", "100ms"]).timed_arrivals(), 300);
         assert_eq!(settings(&["--rates", "20", "--window", "1ms"]).timed_arrivals(), 1);

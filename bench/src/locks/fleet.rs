@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_jars_of_debian_are_the_class_path_unless_another_is_given() {
+    fn a_given_class_path_replaces_the_jars_of_debian() {
         let folder = tempfile::tempdir().unwrap();
         let error = class_path(None, folder.path()).unwrap_err();
         assert!(error.contains("curator-recipes.jar not found"), "{error}");
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_log_one_line_is_told() {
+    fn an_error_tells_one_line_of_a_log() {
         let javac = "Rival.java:18: error: package org.apache does not exist\nimport org.apache.Lock;\n               ^\n\
                      Rival.java:19: error: cannot find symbol\n2 errors\nerror: compilation failed\n";
         assert_eq!(

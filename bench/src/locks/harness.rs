@@ -256,8 +256,7 @@ impl Harness {
         self.fleet.ask(host, request, within).await.map_err(Trouble::Failed)
     }
 
-    /// Reads the counters. Cycles finish meanwhile, so the mean of the counts just before and just after stands for the
-    /// moment between.
+    /// Reads the counters. The mean of the cycles just before and just after stands for the moment between.
     async fn snapshot(&mut self, host: Host, way: Way) -> Result<Snapshot, Trouble> {
         let before = self.progress(host).await?.finished;
         let (server, bytes) = match way {
@@ -313,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_queue_may_be_empty_at_the_moment_and_a_large_one_lacks_one_in_a_hundred() {
+    fn a_complete_queue_may_lack_a_hundredth_or_three_nodes() {
         assert_eq!([1, 30, 300, 1500].map(between_cycles), [3, 3, 3, 15]);
     }
 }

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_of_ours_is_chosen_once_and_the_naive_lock_is_not_ours() {
+    fn the_best_of_ours_is_chosen_once_without_the_naive_lock() {
         let results = results(&[
             ("mutex", 1, &[(100, 300), (100, 210), (100, 300)]),
             ("write", 1, &[(100, 220), (100, 220), (100, 500)]),

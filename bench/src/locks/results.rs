@@ -230,7 +230,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_row_has_medians_of_the_repetitions_and_quantiles_of_all_cycles() {
+    fn a_row_has_medians_of_repetitions_and_quantiles_of_cycles() {
         let mut results = results(&[("mutex", 30, &[(1000, 100), (3000, 300), (2000, 200)])]);
         let exchange = Exchange { cycles: 10.0, bytes: Some(8_000), ..Exchange::default() };
         results.measured(step(Repetition::Bytes, "mutex", 30), window(1, 1, exchange));

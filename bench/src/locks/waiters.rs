@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_are_served_only_when_each_was_once_with_a_token_of_its_own() {
+    fn waiters_are_served_when_each_has_a_token_of_its_own() {
         let waiters = |served, tokens| {
             let drained = Drained { served, tokens, ..Drained::default() };
             Waiters { waiters: 50, sessions: 1, outcome: Ok((Duration::ZERO, drained)) }

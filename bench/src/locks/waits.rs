@@ -98,7 +98,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_row_has_the_waits_of_all_repetitions_and_ratios_within_each() {
+    fn a_row_has_all_waits_and_the_ratios_within_repetitions() {
         let rows = waits(&waited(&[("curator", &[2000, 1000]), ("mutex", &[1000, 1000])], 4));
         let [curator, mutex] = rows.as_slice() else { panic!("{rows:?}") };
         assert_eq!((mutex.implementation, mutex.rate_per_s), ("mutex", 500));

@@ -50,8 +50,8 @@ pub(crate) async fn wrk(
     seconds: u16,
     expected: ExpectedAnswers,
 ) -> Result<Counted, Error> {
-    let (connections, duration) = (format!("-c{connections}"), format!("-d{seconds}s"));
-    let arguments = ["-t1", "--latency", ANSWERED_WITHIN, &connections, &duration, url];
+    let load = [format!("-c{connections}"), format!("-d{seconds}s")];
+    let arguments = ["-t1", "--latency", ANSWERED_WITHIN, &load[0], &load[1], url];
     let cpu_before = cpu_of_children();
     let said = output_of("wrk", Path::new("wrk"), &arguments, "install it with `make deps-bench`").await?;
     let cpu_ms = as_ms(cpu_of_children().saturating_sub(cpu_before));

@@ -167,15 +167,16 @@ impl ServiceResults {
     }
 
     fn audit(&self) -> String {
-        let (ledgers, wrong) = (self.ledgers.len(), self.ledgers.iter().filter(|ledger| !ledger.is_right()));
+        let ledgers = self.ledgers.len();
         let both = |ledger: &Ledger| format!("{} and {}", signed(ledger.counted), signed(ledger.ordered));
-        let wrong: Vec<_> = wrong.map(both).collect();
+        let wrong: Vec<_> = self.ledgers.iter().filter(|ledger| !ledger.is_right()).map(both).collect();
         if wrong.is_empty() {
             let total = |of: fn(&Ledger) -> i64| signed(self.ledgers.iter().map(of).sum());
-            let (counted, ordered) = (total(|ledger| ledger.counted), total(|ledger| ledger.ordered));
             format!(
-                "In each of {ledgers} measurements of purchases what was counted was ordered: {counted} counted, {ordered} \
-                 ordered, the difference being those whose buyers wrk took away before the answer."
+                "In each of {ledgers} measurements of purchases what was counted was ordered: {} counted, {} ordered. The \
+                 difference is the purchases that wrk left before their answers.",
+                total(|ledger| ledger.counted),
+                total(|ledger| ledger.ordered)
             )
         } else {
             format!(

@@ -112,8 +112,7 @@ async fn alternately(
     }
 }
 
-/// Lets `buyers` buyers buy through the service, and then the same number of clients of pgbench, or in the other order.
-/// Counts the orders.
+/// Lets `buyers` buyers buy through the service, and clients of pgbench without it. Counts the orders.
 async fn purchases_at(
     deployment: &mut Deployment,
     buyers: u16,
@@ -224,11 +223,14 @@ fn conditions(settings: &ServiceBenchSettings, postgres: &str) -> Vec<String> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let ServiceBenchSettings { reps, seconds, .. } = settings;
     vec![
-        format!("{reps} × {seconds} s of each, after one that warms up; both sides of a pair one after the other, in turns, and at the same time for the times of the load generator"),
+        format!(
+            "{reps} × {seconds} s of each, after one that warms up; both sides of a pair run one after the other in \
+             alternating order, and at the same time for the times of the load generator"
+        ),
         "a closed loop: every connection asks again as soon as it is answered".to_owned(),
         format!(
-            "hot stock: one instance with {DB_CONNECTIONS} connections to Postgres, each side after the other, in turns who is \
-             first; pgbench sends batches of the size that `pg-merge` reached in its latest measurement, by one client"
+            "hot stock: one instance with {DB_CONNECTIONS} connections to Postgres, the sides one after the other in \
+             alternating order; one client of pgbench sends batches of the size that `pg-merge` reached last"
         ),
         "purchases: one unit of the same SKU each, by the same statements in one transaction over as many connections to \
          Postgres; commits are durable"

@@ -127,7 +127,7 @@ fn a_small_run_measures_every_rival_and_writes_each_report() {
 }
 
 #[test]
-fn acquires_that_arrive_at_a_rate_are_granted_and_their_waits_reported() {
+fn the_waits_of_acquires_at_a_rate_are_reported() {
     let folder = TestFolder::new();
     let args = "--reps 1 --contenders 1 --window 200ms --only raw,mutex,cohort,curator,zookeeper-client --waiters 0 \
                 --rates 200,50";
@@ -151,7 +151,7 @@ fn acquires_that_arrive_at_a_rate_are_granted_and_their_waits_reported() {
 }
 
 #[test]
-fn acquires_beyond_those_that_may_be_outstanding_are_dropped_and_the_row_says_so() {
+fn acquires_beyond_the_bound_are_dropped_and_reported() {
     let folder = TestFolder::new();
     let args = "--reps 1 --contenders 1 --window 200ms --only mutex --waiters 0 --rates 20000";
     let output = folder.bench_peers(args).output().unwrap();
@@ -222,7 +222,7 @@ fn a_missing_rival_is_told_with_its_remedy_and_leaves_nothing() {
 }
 
 #[test]
-fn a_folder_that_cannot_hold_the_report_is_found_out_before_anything_is_measured() {
+fn an_unwritable_folder_is_refused_before_any_measurement() {
     let folder = TestFolder::new();
     fs::write(folder.path("out"), "a file").unwrap();
     let output = folder.bench_peers("").output().unwrap();
@@ -234,7 +234,7 @@ fn a_folder_that_cannot_hold_the_report_is_found_out_before_anything_is_measured
 }
 
 #[test]
-fn an_unknown_implementation_is_a_usage_error_that_lists_the_known_ones() {
+fn an_unknown_implementation_is_answered_with_the_known_ones() {
     let output = TestFolder::new().bench_peers("--only redis").output().unwrap();
     assert_eq!(output.status.code(), Some(64));
     assert!(stderr(&output).contains("possible values: curator, kazoo"), "{}", stderr(&output));

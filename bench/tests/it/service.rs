@@ -23,7 +23,7 @@ fn stderr(output: &Output) -> String {
 }
 
 #[test]
-fn a_small_run_measures_both_sides_and_finds_every_purchase_in_the_database() {
+fn a_small_run_finds_every_purchase_in_the_database() {
     let folder = tempfile::tempdir().unwrap();
     // Like /tmp: the server under an account of its own makes and removes its folder in it.
     fs::set_permissions(folder.path(), Permissions::from_mode(0o1777)).unwrap();
@@ -61,7 +61,7 @@ fn a_small_run_measures_both_sides_and_finds_every_purchase_in_the_database() {
 }
 
 #[test]
-fn what_it_needs_and_does_not_find_is_named() {
+fn a_missing_program_is_named_with_its_remedy() {
     let output = bench_service(&["--demo-service", "/no/such/program"]).output().unwrap();
     assert_eq!(output.status.code(), Some(3));
     assert!(stderr(&output).contains("/no/such/program not found; build it with `cargo build"), "{}", stderr(&output));

@@ -61,7 +61,8 @@ impl fmt::Display for Epilogue {
 /// Returns a text with a label before its first line, and its other lines indented as far.
 fn entry(label: &str, text: &str) -> String {
     let indent = label.chars().count();
-    let (mut lines, mut column) = (label.to_owned(), indent);
+    let mut lines = label.to_owned();
+    let mut column = indent;
     for (number, word) in text.split_whitespace().enumerate() {
         let length = word.chars().count();
         if number > 0 && column + 1 + length > WIDTH {

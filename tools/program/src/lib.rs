@@ -1,6 +1,5 @@
-//! What the command-line programs of the workspace do alike: they read a command line, describe it in one shape, tell
-//! errors and progress, exit with documented codes, and stop at a signal. The features leave out what a program does not
-//! need.
+//! The common parts of the command-line programs of the workspace: command line, help text, errors, progress, exit
+//! codes, and the stop at a signal. The features leave out what a program does not need.
 
 mod chain;
 mod exit;

@@ -3,7 +3,7 @@
 use std::env;
 use std::ffi::OsString;
 
-/// Whether the locale of the environment is one of UTF-8. Without a locale it is C, as for the C library.
+/// Returns whether the locale of the environment uses UTF-8. Without a locale it is C, as for the C library.
 #[must_use]
 pub fn is_utf8() -> bool {
     let set = |value: Option<OsString>| value.filter(|value| !value.is_empty());

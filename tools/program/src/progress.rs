@@ -50,14 +50,15 @@ impl Progress {
 
     /// Sets the name of a step, and their number.
     pub fn planned(&mut self, step: &'static str, steps: usize) {
-        (self.step, self.steps) = (step, steps);
+        self.step = step;
+        self.steps = steps;
         if let ProgressKind::Bar(bar) = &self.kind {
             bar.set_style(style("{spinner} {bar:24} {pos}/{len} {elapsed} {msg}"));
             bar.set_length(u64::try_from(steps).unwrap_or(u64::MAX));
         }
     }
 
-    /// Tells what begins, if it is no step.
+    /// Tells what begins, if it is not a step.
     pub fn stage(&self, what: &str) {
         match &self.kind {
             ProgressKind::Quiet => {}
@@ -73,7 +74,7 @@ impl Progress {
         }
     }
 
-    /// Counts a step that has ended, and tells what came of it.
+    /// Counts a step that has ended, and tells its result.
     pub fn step_ended(&mut self, what: &str) {
         self.done += 1;
         let text = shown(&format!("{} {}/{} {what}", self.step, self.done, self.steps));

@@ -1,5 +1,5 @@
-//! The way of a program from its command line to its exit code. A closed terminal or a reader that is gone, such as
-//! `head`, is no error.
+//! A run of a program, from its command line to its exit code. A closed terminal, or a reader such as `head` that ends
+//! first, is no error.
 
 use std::error::Error;
 use std::fmt::Display;
@@ -65,7 +65,7 @@ pub fn print(text: &str) -> io::Result<()> {
     write_text(io::stdout(), text)
 }
 
-/// Writes a whole text. A reader that is gone, such as `head`, is no error.
+/// Writes a whole text. A reader that has ended, such as `head`, is no error.
 ///
 /// # Errors
 ///

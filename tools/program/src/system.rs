@@ -1,4 +1,4 @@
-//! What the operating system refused.
+//! Refusals of the operating system.
 
 use std::io;
 
@@ -12,7 +12,7 @@ pub struct SystemError {
 
 /// An error that has a [`SystemError`] among its kinds.
 pub trait FromSystem: From<SystemError> {
-    /// For `map_err`: an error of the operating system while doing `action`.
+    /// Makes an error for `map_err`: the operating system refused `action`.
     fn system(action: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let action = action.into();
         move |source| SystemError { action, source }.into()

@@ -40,7 +40,7 @@ impl TimesKind {
         }
     }
 
-    /// The times of a block in milliseconds, in order, at this part of the run.
+    /// Draws the times of a block in milliseconds, at this part of the run. Returns them in ascending order.
     fn block(self, part: f64, random: &mut ChaCha8Rng) -> Vec<f64> {
         let weather = match self {
             TimesKind::SlowTrials if random.random_bool(0.2) => 3.0,
@@ -73,12 +73,12 @@ fn main() {
     }
 }
 
-/// Shares of the samples whose intervals cover the truth.
+/// Returns the shares of the samples whose intervals cover the truth.
 fn coverage(kind: TimesKind, blocks: usize) -> [f64; 5] {
     let mut random = ChaCha8Rng::seed_from_u64(1);
     let truth = kind.run(BLOCKS_OF_TRUTH, &mut random);
     let all = merged(truth.iter());
-    let (median_true, p99_true) = (median(&medians(&truth)), quantile(&all, 0.99));
+    let median_true = median(&medians(&truth));
     let mut covered = [0_usize; 5];
     for _ in 0..SAMPLES {
         let [ours, theirs] = [(); 2].map(|()| kind.run(blocks, &mut random));
@@ -91,7 +91,7 @@ fn coverage(kind: TimesKind, blocks: usize) -> [f64; 5] {
             (bootstrap(blocks, &mut random, |drawn| of(&ratios, drawn, paired::hodges_lehmann)), Some(0.0)),
             (
                 bootstrap(blocks, &mut random, |drawn| Some(quantile(&merged(drawn.iter().map(|i| &ours[*i])), 0.99))),
-                Some(p99_true),
+                Some(quantile(&all, 0.99)),
             ),
         ];
         for (count, (interval, truth)) in covered.iter_mut().zip(found) {
@@ -102,9 +102,9 @@ fn coverage(kind: TimesKind, blocks: usize) -> [f64; 5] {
     covered.map(|count| as_f64(count) / as_f64(SAMPLES))
 }
 
-/// Two uniform numbers make a normal one (Box and Muller).
+/// Draws a normal number from two uniform ones (Box and Muller).
 fn normal(random: &mut ChaCha8Rng) -> f64 {
-    let (radius, angle): (f64, f64) = (random.random(), random.random());
+    let [radius, angle] = std::array::from_fn(|_| random.random::<f64>());
     (-2.0 * (1.0 - radius).ln()).sqrt() * (std::f64::consts::TAU * angle).cos()
 }
 

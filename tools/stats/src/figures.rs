@@ -86,12 +86,14 @@ pub fn percent(share: f64) -> String {
 
 /// Writes a number of bytes in the largest unit of which there is at least one.
 pub fn bytes(bytes: f64) -> String {
-    let (mut size, mut unit) = (bytes, "B");
+    let mut size = bytes;
+    let mut unit = "B";
     for larger in ["KiB", "MiB", "GiB", "TiB"] {
         if size < 1024.0 {
             break;
         }
-        (size, unit) = (size / 1024.0, larger);
+        size /= 1024.0;
+        unit = larger;
     }
     with_unit(&figure(size), unit)
 }

@@ -42,9 +42,9 @@ pub struct Tested {
 /// Tests whether figures differ between two sides. All of them have the same units in the same order.
 pub fn test(figures: &[SidesFigure], seed: u64) -> Vec<Tested> {
     let Some(some) = figures.first() else { return Vec::new() };
-    let (taken, units) = (some.first.len(), some.first.len() + some.second.len());
+    let taken = some.first.len();
     let scores: Vec<Vec<f64>> = figures.iter().map(scores).collect();
-    step_down(&scores, taken, |visit| for_each_division(units, taken, seed, visit))
+    step_down(&scores, taken, |visit| for_each_division(taken + some.second.len(), taken, seed, visit))
 }
 
 /// Tests whether figures differ between the two units of each pair. The first unit of the first side and the first unit of
@@ -62,7 +62,8 @@ fn step_down(scores: &[Vec<f64>], taken: usize, divide: impl FnOnce(&mut dyn FnM
     let observed: Vec<f64> = (0..scores.len()).map(|figure| scores[figure][..taken].iter().sum()).collect();
     let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_by(|a, b| observed[*b].abs().total_cmp(&observed[*a].abs()));
-    let (mut divisions, mut as_large) = (0_u64, vec![0_u64; scores.len()]);
+    let mut divisions = 0_u64;
+    let mut as_large = vec![0_u64; scores.len()];
     divide(&mut |chosen| {
         divisions += 1;
         let mut largest = 0.0_f64;
@@ -258,8 +259,8 @@ mod tests {
         assert!(tested[0].p > 0.5 && tested[1].p < 0.001, "{tested:?}");
     }
 
-    /// Both units of a pair have the same noise and stand where chance put them. So of all ways to divide them, at most one in
-    /// twenty finds any figure that differs.
+    // Both units of a pair have the same noise and stand where chance put them. So of all ways to divide them, at most one in
+    // twenty finds any figure that differs.
     // C13
     #[test]
     fn at_most_one_placement_in_twenty_finds_a_difference() {

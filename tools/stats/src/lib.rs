@@ -137,8 +137,8 @@ pub fn correct<'a>(ratios: impl Iterator<Item = &'a mut Ratio>) {
     }
 }
 
-/// Holm's step-down correction: each p is multiplied by the number of hypotheses not yet rejected, and is never smaller
-/// than the one before it.
+/// Corrects p-values by Holm's step-down method: each p is multiplied by the number of hypotheses not yet rejected, and
+/// is never smaller than the one before it.
 pub fn holm(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|a, b| p[*a].total_cmp(&p[*b]));
@@ -191,13 +191,13 @@ pub fn as_ms(duration: Duration) -> f64 {
 /// Returns the middle value, or the mean of the middle two. `None` without values.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut values = values.to_vec();
-    let (count, middle) = (values.len(), values.len() / 2);
+    let count = values.len();
     if count == 0 {
         return None;
     }
-    let (below, upper, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
+    let (below, upper, _) = values.select_nth_unstable_by(count / 2, f64::total_cmp);
     let lower = below.iter().copied().max_by(f64::total_cmp);
-    Some(lower.filter(|_| count % 2 == 0).map_or(*upper, |lower| f64::midpoint(lower, *upper)))
+    Some(lower.filter(|_| count.is_multiple_of(2)).map_or(*upper, |lower| f64::midpoint(lower, *upper)))
 }
 
 /// Returns the median of a figure that every block has, with its exact interval.

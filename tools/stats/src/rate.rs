@@ -32,7 +32,8 @@ fn upper(bad: u32, trials: u32, chance: f64) -> f64 {
     if bad >= trials {
         return 1.0;
     }
-    let (mut low, mut high) = (0.0_f64, 1.0_f64);
+    let mut low = 0.0_f64;
+    let mut high = 1.0_f64;
     // Sixty halvings take the interval below the resolution of an f64 in [0, 1].
     for _ in 0..60 {
         let rate = f64::midpoint(low, high);
@@ -48,11 +49,11 @@ fn upper(bad: u32, trials: u32, chance: f64) -> f64 {
 /// Returns P(X ≤ k) of a binomial with `n` trials, for 0 < rate < 1. The terms are computed from logarithms, so that
 /// none overflows.
 fn binomial_cdf(k: u32, n: u32, rate: f64) -> f64 {
-    let (ln_hit, ln_miss) = (rate.ln(), (-rate).ln_1p());
+    let ln_miss = (-rate).ln_1p();
     let mut ln_choose = 0.0;
     let mut sum = 0.0;
     for i in 0..=k {
-        sum += (ln_choose + f64::from(i) * ln_hit + f64::from(n - i) * ln_miss).exp();
+        sum += (ln_choose + f64::from(i) * rate.ln() + f64::from(n - i) * ln_miss).exp();
         ln_choose += f64::from(n - i).ln() - f64::from(i + 1).ln();
     }
     sum

@@ -153,7 +153,8 @@ impl Times {
         if self.count() == 0 {
             return Vec::new();
         }
-        let (points, served) = (self.served.iter_quantiles(5), self.share_served());
+        let served = self.share_served();
+        let points = self.served.iter_quantiles(5);
         points.map(|step| (step.quantile() * served, as_f64(step.value_iterated_to()) / 1e3)).collect()
     }
 
@@ -165,10 +166,11 @@ impl Times {
     pub fn hgrm(&self) -> String {
         let mut text =
             format!("{:>12} {:>14} {:>10} {:>14}\n\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)");
-        let (mut total, served) = (0, self.share_served());
+        let mut total = 0;
         for step in self.served.iter_quantiles(5) {
             total += step.count_since_last_iteration();
-            let (value, quantile) = (as_f64(step.value_iterated_to()) / 1e3, step.quantile_iterated_to() * served);
+            let value = as_f64(step.value_iterated_to()) / 1e3;
+            let quantile = step.quantile_iterated_to() * self.share_served();
             // Writing into a String cannot fail.
             let _ = if quantile < 1.0 {
                 writeln!(text, "{value:>12.3} {quantile:>14.12} {total:>10} {:>14.2}", 1.0 / (1.0 - quantile))
@@ -177,7 +179,7 @@ impl Times {
             };
         }
         let histogram = &self.served;
-        let (mean, deviation, max) = (histogram.mean() / 1e3, histogram.stdev() / 1e3, as_f64(histogram.max()) / 1e3);
+        let [mean, deviation, max] = [histogram.mean(), histogram.stdev(), as_f64(histogram.max())].map(|us| us / 1e3);
         let _ = writeln!(text, "#[Mean    = {mean:>12.3}, StdDeviation   = {deviation:>12.3}]");
         let _ = writeln!(text, "#[Max     = {max:>12.3}, Total count    = {:>12}]", self.count());
         let _ = writeln!(text, "#[Buckets = {:>12}, SubBuckets     = {:>12}]", histogram.buckets(), 2048);
@@ -282,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn merged_times_have_the_quantiles_of_the_whole_and_not_their_mean() {
+    fn merged_times_have_the_quantiles_of_the_whole() {
         let merged = Times::merged([&times(1..=100), &times(901..=1000)]);
         assert_eq!(merged.count(), 200);
         assert!((merged.quantile_ms(500).unwrap() - 100.0).abs() < 0.2);

@@ -32,7 +32,9 @@ pub fn shift(first: &[f64], second: &[f64]) -> Option<f64> {
 ///
 /// The rank sum after a shift is the number of differences above it, so the ends are differences.
 pub fn interval(first: &[f64], second: &[f64]) -> Option<(f64, f64)> {
-    let (mut differences, taken, all) = (differences(first, second), first.len(), first.len() + second.len());
+    let mut differences = differences(first, second);
+    let taken = first.len();
+    let all = taken + second.len();
     if all > EXACT_MAX {
         let pairs = as_f64(differences.len());
         let deviation = (pairs * as_f64(all + 1) / 12.0).sqrt();
@@ -70,7 +72,8 @@ mod tests {
     #[test]
     fn the_interval_of_many_values_is_that_of_the_exact_count() {
         let spread = |count: u32, step: u32| -> Vec<f64> { (0..count).map(|i| f64::from(i * step % 101)).collect() };
-        let (first, second) = (spread(41, 37), spread(40, 61));
+        let first = spread(41, 37);
+        let second = spread(40, 61);
         let exact = inverted(differences(&first, &second), &sums_of_draws(&(1..=81).collect::<Vec<_>>(), 41)[861..]);
         assert_eq!(interval(&first, &second), exact);
     }

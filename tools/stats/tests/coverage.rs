@@ -19,12 +19,12 @@ fn covered(above: &[f64], below: &[f64], interval: impl Fn(&[f64]) -> Option<(f6
     as_f64((0..samples).filter(covers).count()) / as_f64(samples)
 }
 
-/// Distances from zero as the logarithms of times have them: many small ones, few large ones.
+/// Returns distances from zero like those of the logarithms of times: many small ones, few large ones.
 fn distances(count: u32) -> Vec<f64> {
     (1..=count).map(|i| (0.7 * f64::from(i)).exp_m1()).collect()
 }
 
-/// The percentile bootstrap of the Hodges-Lehmann estimate. Earlier versions drew this interval.
+/// Returns the percentile bootstrap of the Hodges-Lehmann estimate, by which earlier versions drew the interval.
 fn bootstrap(values: &[f64]) -> Option<(f64, f64)> {
     let mut state = 1_u64;
     let mut next = || {
@@ -69,7 +69,8 @@ fn the_interval_of_a_median_covers_it_however_skewed() {
 fn the_interval_of_a_shift_covers_it_in_95_of_100_samples() {
     let values = distances(9);
     for taken in [4_u32, 5] {
-        let (mut covers, mut all) = (0_u32, 0_u32);
+        let mut covers = 0_u32;
+        let mut all = 0_u32;
         for chosen in (0_u32..1 << 9).filter(|chosen| chosen.count_ones() == taken) {
             let side = |is_first: bool| -> Vec<f64> {
                 (0..9).filter(|i| (chosen >> i & 1 == 1) == is_first).map(|i| values[i]).collect()

@@ -1,4 +1,4 @@
-//! The unprivileged account that servers run under when this process is root, as Postgres refuses root.
+//! The unprivileged account of the servers when this process is root, because Postgres refuses root.
 
 use nix::unistd::{Gid, Uid, User};
 
@@ -12,7 +12,7 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// The account to switch to: none unless this process is root, else the first of `names` that exists.
+    /// Returns the account to switch to: the first of `names` that exists, and none unless this process is root.
     pub(crate) fn unprivileged(names: &[&str]) -> Result<Option<Self>, Error> {
         if !Uid::effective().is_root() {
             return Ok(None);

@@ -55,7 +55,7 @@ impl Authority {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
-        // No two have the same name, or the one would be taken for the other, with a wrong signature.
+        // Each authority has a name of its own. Otherwise a client would take one for another, and find a wrong signature.
         params.distinguished_name.push(DnType::CommonName, format!("testbed {}", Uuid::new_v4()));
         let issuer = KeyPair::generate().and_then(|key| CertifiedIssuer::self_signed(params, key));
         let issuer = issuer.map_err(Error::Certificate)?;
@@ -64,7 +64,7 @@ impl Authority {
         Ok(Self { folder, certificate, issuer })
     }
 
-    /// The file with the authority's own certificate, which its clients trust.
+    /// Returns the file with the authority's own certificate, which its clients trust.
     #[must_use]
     pub fn certificate(&self) -> &Path {
         &self.certificate
@@ -80,7 +80,7 @@ impl Authority {
         params.distinguished_name.push(DnType::CommonName, host);
         let key = KeyPair::generate().map_err(Error::Certificate)?;
         let issued = params.signed_by(&key, &self.issuer).map_err(Error::Certificate)?;
-        // Files of an earlier identity of the same name would be those of a server that may still run.
+        // A server that still runs may use the files of an earlier identity of the same host.
         let name = Uuid::new_v4().simple().to_string();
         let path = |extension| self.folder.path().join(&name).with_extension(extension);
         let identity = Identity { certificate: path("pem"), key: path("key") };
@@ -91,7 +91,7 @@ impl Authority {
 }
 
 impl Identity {
-    /// The contents of both files.
+    /// Reads both files.
     pub(crate) fn read(&self) -> Result<[String; 2], Error> {
         Ok([read(&self.certificate)?, read(&self.key)?])
     }

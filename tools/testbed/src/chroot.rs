@@ -16,9 +16,9 @@ static SHARED: OnceCell<ZooKeeper> = OnceCell::const_new();
 
 /// An empty namespace of its own, named `/seckill-test-` and a random number.
 ///
-/// It is made on the server of the environment variable `ZOOKEEPER_CONNECT`, which may have a chroot itself, or else on a
-/// throwaway server that all of this process shares. Dropping the value deletes the tree from a lasting server, which blocks;
-/// a throwaway server goes as a whole.
+/// It is made on the server of the environment variable `ZOOKEEPER_CONNECT`, which may have a chroot itself. Without
+/// the variable, it is made on a throwaway server that the whole process shares. Dropping the value deletes the tree
+/// from a lasting server, which blocks. A throwaway server is deleted as a whole.
 ///
 /// # Examples
 ///
@@ -55,7 +55,7 @@ impl TestChroot {
         }
     }
 
-    /// Creates a namespace on a throwaway server, with which it goes.
+    /// Creates a namespace on a throwaway server, which ends with the server.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl TestChroot {
         Ok(Self { path, connect_string, lasting_server: is_lasting.then(|| server.to_owned()) })
     }
 
-    /// Where the namespace is: `host:port/chroot`.
+    /// Returns the connect string of the namespace: `host:port/chroot`.
     #[must_use]
     pub fn connect_string(&self) -> &str {
         &self.connect_string
@@ -103,7 +103,7 @@ async fn connect(server: &str) -> Result<Client, ClientError> {
     Client::connector().with_fail_eagerly().connect(server).await
 }
 
-/// Makes sure that a host of a connect string has an address. The client library does not say which one has none.
+/// Checks that a host of a connect string has an address. The client library does not say which one has none.
 async fn resolve(server: &str) -> io::Result<()> {
     let hosts = server.split('/').next().unwrap_or_default();
     let mut resolved = Ok(());

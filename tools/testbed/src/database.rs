@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::lasting::clean_up;
 use crate::{Error, Postgres, PostgresConfig};
 
-/// Generous, as all the tests of a process share the server.
+/// Generous, because all tests of a process share the server.
 const CONNECTIONS_MAX: u32 = 500;
 
 /// One throwaway server per process. Statics are never dropped: its guard sees the end of the process.
@@ -60,7 +60,7 @@ impl TestDatabase {
         let server = PgConnectOptions::from_str(&url)
             .map_err(|source| Error::Postgres { action: "read DATABASE_URL".to_owned(), source })?;
         let name = format!("seckill_test_{}", Uuid::new_v4().simple());
-        // From `template0`, since `template1` may have been given tables, and may be in use.
+        // From `template0`, because `template1` may have tables, and may be in use.
         execute(&server, format!(r#"create database "{name}" template template0"#)).await.map_err(|source| {
             let at = given
                 .as_ref()
@@ -70,7 +70,7 @@ impl TestDatabase {
         Ok(Self { url: with_database(&url, &name), name, lasting_server: given.map(|_| server) })
     }
 
-    /// Where the database is.
+    /// Returns the URL of the database.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
@@ -87,12 +87,12 @@ impl Drop for TestDatabase {
     }
 }
 
-/// The same server with another database, the parameters of the URL kept.
+/// Returns the URL of another database of the same server. Keeps the parameters.
 fn with_database(url: &str, database: &str) -> String {
     let (location, parameters) = url.split_once('?').unwrap_or((url, ""));
     let (scheme, location) = location.split_once("://").unwrap_or(("postgres", location));
     let authority = location.split('/').next().unwrap_or_default();
-    // This parameter would win over the path.
+    // This parameter would override the path.
     let parameters: Vec<_> =
         parameters.split('&').filter(|parameter| !parameter.is_empty() && !parameter.starts_with("dbname=")).collect();
     let separator = if parameters.is_empty() { "" } else { "?" };

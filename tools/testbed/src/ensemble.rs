@@ -13,15 +13,15 @@ use crate::zookeeper::ZooKeeperConfig;
 use crate::zookeeper::configuration::{Installation, Membership, Peer, ServerSettings};
 use crate::zookeeper::server::{Ports, Server};
 
-/// Enough for tests of faults, and little enough for several servers on a small machine.
+/// Enough for tests of faults, also with several servers on a small machine.
 const HEAP_MAX_MIB: u32 = 192;
-/// Far more than anybody can want on one machine.
+/// Far more servers than one machine can use.
 const SERVERS_MAX: usize = 9;
 
 /// Settings of a throwaway ensemble.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnsembleConfig {
-    /// How many servers there are, from one to nine; more than half of them must run for requests to be served.
+    /// Number of servers, from one to nine. More than half of them must run for requests to be served.
     pub servers: usize,
     /// The servers' unit of time, in whole milliseconds, as in [`ZooKeeperConfig::tick_time`]. A leader and its followers that
     /// hear nothing of each other part after five ticks. So with a short tick, followers soon miss a frozen leader. They miss a
@@ -125,19 +125,19 @@ impl Ensemble {
         Ok(Self { servers: servers.collect::<Result<_, _>>()?, links })
     }
 
-    /// Where all the servers are, for any ZooKeeper client: `127.0.0.1:PORT,127.0.0.1:PORT,…`.
+    /// Returns the connect string of all servers: `127.0.0.1:PORT,127.0.0.1:PORT,…`.
     #[must_use]
     pub fn connect_string(&self) -> String {
         self.connect_strings().join(",")
     }
 
-    /// Where each server is, in the order of their numbers: for clients of one server, or for proxies.
+    /// Returns the connect string of each server, in the order of their numbers: for clients of one server, or for proxies.
     #[must_use]
     pub fn connect_strings(&self) -> Vec<String> {
         self.servers.iter().map(Server::address).collect()
     }
 
-    /// The number of the leader; `None` while there is none, as during an election, or while it is frozen.
+    /// Returns the number of the leader. `None` while there is none, as during an election, or while it is frozen.
     ///
     /// # Cancel safety
     ///
@@ -145,11 +145,12 @@ impl Ensemble {
     pub async fn leader(&self) -> Option<usize> {
         let mut leaders = Vec::new();
         for (index, server) in self.servers.iter().enumerate().filter(|(_, server)| server.is_up()) {
-            // A server that does not answer is as good as one that is stopped.
+            // A server that does not answer counts as stopped.
             let zxid = server.ask("srvr").await.ok().and_then(|answer| leader_zxid(&answer));
             leaders.extend(zxid.map(|zxid| (zxid, index)));
         }
-        // The higher half of a zxid counts the leaders: one that was frozen may not know yet that it has a successor.
+        // A leader that was frozen may not know yet that it has a successor. The higher half of a zxid counts the
+        // leaders, so the successor's is larger.
         leaders.into_iter().max().map(|(_, index)| index)
     }
 
@@ -217,7 +218,7 @@ impl Ensemble {
         self.server(index)?.resume()
     }
 
-    /// One counter of one server, by the name that `mntr` gives it; zero for a counter that it does not list yet.
+    /// Returns one counter of one server, by the name that `mntr` gives it. One that is not listed yet is zero.
     ///
     /// # Errors
     ///
@@ -242,7 +243,7 @@ impl Ensemble {
 
 impl Drop for Ensemble {
     fn drop(&mut self) {
-        // They stop at once rather than one after the other.
+        // All of them stop at once. Each drop then waits for one.
         self.servers.iter().for_each(Server::request_stop);
     }
 }
@@ -251,7 +252,7 @@ fn no_such_server(index: usize, servers: usize) -> Error {
     Error::Setting(format!("there is no server {index} in an ensemble of {servers}, whose first is server 0"))
 }
 
-/// The last zxid of a server that says it leads, from its answer to `srvr`.
+/// Returns the last zxid of a server that leads, from its answer to `srvr`.
 fn leader_zxid(answer: &str) -> Option<u64> {
     let value = |name: &str| answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
     let zxid = value("Zxid")?.trim().strip_prefix("0x")?;

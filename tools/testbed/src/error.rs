@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use program::SystemError;
+use program::{Exit, ProgramError, SystemError};
 
-/// Why a server, a child process or a test namespace could not be had.
+/// Why a server, a child process or a test namespace could not be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -20,7 +20,7 @@ pub enum Error {
         /// The commands that install it.
         remedy: &'static str,
     },
-    /// A variable of the environment names a folder for a program or a library of a server, in vain.
+    /// A variable of the environment names a folder that lacks a program or a library of a server.
     #[error("{variable} names {}, but there is no {lacks}; name another folder, or unset {variable}", folder.display())]
     Misnamed {
         /// The variable.
@@ -36,7 +36,7 @@ pub enum Error {
         /// The program as it was given.
         program: PathBuf,
     },
-    /// A setting that no server could run with.
+    /// No server can run with this setting.
     #[error("invalid setting: {0}")]
     Setting(String),
     /// The operating system refused something.
@@ -62,7 +62,7 @@ pub enum Error {
         /// The tail of what it wrote to its log.
         log: String,
     },
-    /// A program that was to do something with the data of a server failed.
+    /// A program that works on the data of a server failed.
     #[error("could not {action} ({status}): {log}")]
     Failed {
         /// What was attempted.
@@ -95,10 +95,9 @@ pub enum Error {
     },
 }
 
-impl Error {
-    /// Whether the environment or an argument has to be corrected first.
-    #[must_use]
-    pub fn is_usage(&self) -> bool {
-        matches!(self, Self::Misnamed { .. } | Self::Setting(_))
+impl ProgramError for Error {
+    fn exit(&self) -> Exit {
+        // The environment or an argument has to be corrected first.
+        if matches!(self, Self::Misnamed { .. } | Self::Setting(_)) { Exit::Usage } else { Exit::Setup }
     }
 }

@@ -13,12 +13,12 @@ use crate::Error;
 /// Homebrew's prefixes: Apple silicon, Intel, Linux.
 const BREW_OPT: [&str; 3] = ["/opt/homebrew/opt", "/usr/local/opt", "/home/linuxbrew/.linuxbrew/opt"];
 
-/// What `make deps` unpacks and does not install, laid out as the variables of the environment expect it.
+/// Returns the folder of what `make deps` unpacks. It is laid out as the variables of the environment expect.
 fn unpacked() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/servers")
 }
 
-/// The program at `program`, or of that name in `PATH`.
+/// Returns the program at `program`, or of that name in `PATH`.
 pub(crate) fn find_program(program: &Path) -> Option<PathBuf> {
     if program.components().count() > 1 {
         return is_executable(program).then(|| program.to_owned());
@@ -29,7 +29,7 @@ pub(crate) fn find_program(program: &Path) -> Option<PathBuf> {
 /// Returns what `give` finds in the folder that `variable` names, or `None` if the variable is unset. The programs are started
 /// in other folders, so the path is absolute.
 ///
-/// A named folder is used or refused, never passed over: another version would be measured than intended.
+/// A named folder is used or refused, and never skipped. Otherwise another version than intended would be measured.
 fn named<T>(
     variable: &'static str,
     lacks: &'static str,
@@ -40,8 +40,8 @@ fn named<T>(
     give(&folder).map(Some).ok_or(Error::Misnamed { variable, folder, lacks })
 }
 
-/// The folder that holds both `initdb` and `postgres`: the one of the environment variable `POSTGRES_BIN` if it is set, or else
-/// the one that was unpacked.
+/// Returns the folder that holds both `initdb` and `postgres`: the one of the environment variable `POSTGRES_BIN` if it
+/// is set, or else the one that was unpacked.
 ///
 /// Debian keeps them out of `PATH`, one folder a version.
 ///
@@ -70,10 +70,10 @@ pub fn postgres_bin() -> Result<PathBuf, Error> {
     })
 }
 
-/// The Java launcher.
+/// Returns the Java launcher.
 ///
-/// The one of the environment variable `JAVA_HOME` if it is set. Otherwise the unpacked one comes first, then Homebrew, then
-/// `PATH`, where macOS has a stub that only says how to get Java.
+/// If the environment variable `JAVA_HOME` is set, it names the launcher. Otherwise the unpacked one comes first, then
+/// Homebrew's, then that in `PATH`, where macOS has a stub that only says how to get Java.
 ///
 /// # Errors
 ///
@@ -97,9 +97,9 @@ pub fn java() -> Result<PathBuf, Error> {
         })
 }
 
-/// The folder of Apache JMeter, with `bin/ApacheJMeter.jar` in it.
+/// Returns the folder of Apache JMeter, with `bin/ApacheJMeter.jar` in it.
 ///
-/// The one of the environment variable `JMETER_HOME` if it is set. Otherwise Debian's comes first, then Homebrew's.
+/// If the environment variable `JMETER_HOME` is set, it names the folder. Otherwise Debian's comes first, then Homebrew's.
 pub(crate) fn jmeter_home() -> Result<PathBuf, Error> {
     let has_jar = |home: &Path| home.join("bin/ApacheJMeter.jar").is_file();
     if let Some(home) =
@@ -116,8 +116,8 @@ pub(crate) fn jmeter_home() -> Result<PathBuf, Error> {
     })
 }
 
-/// The pooler pgbouncer. `make deps-test` unpacks Debian's package and does not install it, because it comes with a service that
-/// starts with the machine.
+/// Returns the pooler pgbouncer. `make deps-test` unpacks Debian's package and does not install it, because it comes
+/// with a service that starts with the machine.
 pub(crate) fn pgbouncer() -> Result<PathBuf, Error> {
     let mut folders = [unpacked().join("bin")].into_iter().chain(path_folders()).chain([PathBuf::from("/usr/sbin")]);
     folders.find_map(|folder| find_program(&folder.join("pgbouncer"))).ok_or(Error::NotInstalled {
@@ -127,7 +127,7 @@ pub(crate) fn pgbouncer() -> Result<PathBuf, Error> {
     })
 }
 
-/// The class path of the ZooKeeper server, without the folder of its logging configuration.
+/// Returns the class path of the ZooKeeper server, without the folder of its logging configuration.
 pub(crate) fn zookeeper_class_path() -> Result<OsString, Error> {
     let lacks = "zookeeper-N.jar in it or in its folder lib";
     if let Some(class_path) = named("ZOOKEEPER_HOME", lacks, tarball_class_path)? {
@@ -145,9 +145,9 @@ pub(crate) fn zookeeper_class_path() -> Result<OsString, Error> {
     })
 }
 
-/// `lib/*` of an unpacked release, and the release itself, where old ones keep the server's own jar.
+/// Returns `lib/*` of an unpacked release, and the release itself, where old ones keep the server's own jar.
 fn tarball_class_path(home: &Path) -> Option<OsString> {
-    // A digit follows in the server's own jar, as in `zookeeper-3.9.3.jar`, unlike in those of its parts.
+    // A digit follows in the name of the server's own jar, as in `zookeeper-3.9.3.jar`, and not in the names of its parts.
     let is_server = |name: &str| {
         name.strip_prefix("zookeeper-").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
             && name.ends_with(".jar")
@@ -157,11 +157,11 @@ fn tarball_class_path(home: &Path) -> Option<OsString> {
     (has_server(&lib) || has_server(home)).then(|| class_path([lib.join("*"), home.join("*")]))
 }
 
-/// What Debian's jar needs and does not name: a backend for the logging facade, without which errors would go nowhere, and
-/// the parts of Netty that only TLS needs.
+/// The jars that Debian's jar needs and does not name: a backend for the logging facade, without which errors would be
+/// lost, and the parts of Netty that only TLS needs.
 const DEBIAN_UNNAMED: [&str; 3] = ["slf4j-simple.jar", "netty-codec.jar", "netty-resolver.jar"];
 
-/// Debian's jar names its other dependencies.
+/// Returns Debian's jar, which names most of its dependencies, and those that it does not name.
 fn debian_class_path(folder: &Path) -> Option<OsString> {
     let server = folder.join("zookeeper.jar");
     server.is_file().then(|| class_path([server].into_iter().chain(DEBIAN_UNNAMED.map(|jar| folder.join(jar)))))
@@ -171,7 +171,7 @@ pub(crate) fn class_path(entries: impl IntoIterator<Item = PathBuf>) -> OsString
     entries.into_iter().map(PathBuf::into_os_string).collect::<Vec<_>>().join(OsStr::new(":"))
 }
 
-/// Folders `prefix…` of `parent`, the newest version first.
+/// Returns the folders `prefix…` of `parent`, the newest version first.
 fn versions(parent: &Path, prefix: &str) -> impl Iterator<Item = PathBuf> {
     let mut found: Vec<String> = names(parent).filter(|name| name.starts_with(prefix)).collect();
     found.sort_by_key(|name| Reverse(version_of(name)));
@@ -179,7 +179,7 @@ fn versions(parent: &Path, prefix: &str) -> impl Iterator<Item = PathBuf> {
     found.into_iter().map(move |name| parent.join(name))
 }
 
-/// The numbers of a name: `postgresql@9.6` is older than `postgresql@15`.
+/// Returns the numbers of a name: `postgresql@9.6` is older than `postgresql@15`.
 fn version_of(name: &str) -> Vec<u32> {
     name.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok()).collect()
 }

@@ -12,7 +12,7 @@ use crate::account::Account;
 
 /// A temporary folder, owned by the account of the child and readable by nobody else.
 ///
-/// It is removed on drop until a guard takes that over.
+/// It is removed on drop, until a guard takes over the removal.
 #[derive(Debug)]
 pub(crate) struct Folder {
     dir: TempDir,
@@ -70,7 +70,7 @@ impl Folder {
     /// Leaves the removal of the folder to the guard, and returns its path.
     pub(crate) fn into_path(self) -> PathBuf {
         let Self { dir, path, .. } = self;
-        // The kept path is the same folder, before symbolic links were resolved.
+        // `path` is the same folder with its symbolic links resolved.
         let _ = dir.keep();
         path
     }

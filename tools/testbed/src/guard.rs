@@ -22,13 +22,13 @@ use crate::folder::Folder;
 use crate::{Error, StopSignal};
 
 const SCRIPT: &str = include_str!("guard.sh");
-/// A file rather than an argument of the shell, so that a process list stays readable.
+/// The script is a file and not an argument of the shell, so that a process list stays readable.
 const SCRIPT_NAME: &str = "guard.sh";
-/// How often a child's end is looked for.
+/// Pause between two checks whether a child has ended.
 pub(crate) const POLL: Duration = Duration::from_millis(10);
-/// What the guard may need beyond the child's own grace: to end the child, and to remove a folder that is still written to.
+/// Time for the guard beyond the child's own grace. It kills the child, and removes a folder that is still written to.
 const GUARD_GRACE: Duration = Duration::from_secs(10);
-/// How much of a log goes into an error.
+/// Length of the part of a log that an error has.
 const LOG_PART_BYTES: usize = 4096;
 
 /// What to run, and how to stop it.
@@ -37,7 +37,7 @@ pub(crate) struct Launch {
     pub(crate) program: PathBuf,
     pub(crate) args: Vec<OsString>,
     pub(crate) envs: Vec<(OsString, OsString)>,
-    /// Which variables of this process it has.
+    /// Whether the program has a variable of this process.
     pub(crate) knows: fn(&OsStr) -> bool,
     pub(crate) dir: Option<PathBuf>,
     pub(crate) stop_signal: StopSignal,
@@ -75,7 +75,7 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Starts the child; it has been started, not merely forked, when this returns.
+    /// Starts the child. When this returns, the program itself runs, and not only its guard.
     pub(crate) fn spawn(launch: Launch, folder: Folder) -> Result<Self, Error> {
         let name = launch.program.display().to_string();
         let failed = || Error::system(format!("start {name}"));
@@ -104,15 +104,16 @@ impl Guard {
             Output::Log => command.stdout(log.try_clone().map_err(failed())?),
         };
         let mut shell = command.spawn().map_err(failed())?;
-        // The command still holds this process's copy of the guard's end, which would keep the pid from ever ending.
+        // The command still has a copy of the guard's end. With it, the read below would not end if the guard died.
         drop(command);
 
         let mut line = String::new();
         let read = BufReader::new(&lifeline).read_line(&mut line).map_err(failed());
         match (read, line.trim().parse()) {
             (Ok(_), Ok(pid)) => {
-                let (pid, stop_within, folder) = (Pid::from_raw(pid), launch.stop_within, folder.into_path());
-                Ok(Self { shell, lifeline, dialogue, pid, folder, log, stop_within, status: None })
+                let stop_within = launch.stop_within;
+                let folder = folder.into_path();
+                Ok(Self { shell, lifeline, dialogue, pid: Pid::from_raw(pid), folder, log, stop_within, status: None })
             }
             (read, _) => {
                 drop(lifeline);
@@ -123,7 +124,7 @@ impl Guard {
         }
     }
 
-    /// The process id of the program itself, not of its guard.
+    /// Returns the process id of the program itself, not of its guard.
     pub(crate) fn pid(&self) -> Pid {
         self.pid
     }
@@ -136,17 +137,17 @@ impl Guard {
         self.dialogue.take()
     }
 
-    /// The end of what the child wrote to its log, also after it has ended.
+    /// Returns the end of the child's log, also after the child has ended.
     pub(crate) fn log_tail(&self) -> String {
         tail(&self.log)
     }
 
-    /// The beginning of what the child wrote to its log, also after it has ended.
+    /// Returns the beginning of the child's log, also after the child has ended.
     pub(crate) fn log_head(&self) -> String {
         part(&self.log, 0)
     }
 
-    /// How the child ended, and `None` while it or its folder is still there.
+    /// Returns how the child ended. `None` while the child or its folder still exists.
     pub(crate) fn try_wait(&mut self) -> Result<Option<ExitStatus>, Error> {
         if self.status.is_none() {
             let status = self.shell.try_wait().map_err(Error::system("ask for the status of a child process"))?;
@@ -167,13 +168,13 @@ impl Guard {
 
     /// Asks the child to stop, without waiting for it.
     pub(crate) fn request_stop(&self) {
-        // The only way to fail is that the guard is gone, and then there is nothing left to ask.
+        // This fails only if the guard is gone. Then there is nobody left to ask.
         let _ = self.lifeline.shutdown(Shutdown::Write);
     }
 }
 
 impl Output {
-    /// What the child reads, as `guard.sh` names it.
+    /// Returns the input of the child, as `guard.sh` names it.
     fn as_input(self) -> &'static str {
         if matches!(self, Self::Socket) { "output" } else { "empty" }
     }
@@ -185,14 +186,14 @@ impl Drop for Guard {
         let deadline = Instant::now() + self.stop_within + GUARD_GRACE;
         while matches!(self.try_wait(), Ok(None)) {
             if Instant::now() >= deadline {
-                // The guard's own way has failed; take the whole group down, the guard with it.
+                // The guard itself hangs. Kill the whole group, including the guard.
                 let _ = killpg(group_of(&self.shell), Signal::SIGKILL);
                 let _ = self.shell.wait();
                 break;
             }
             thread::sleep(POLL);
         }
-        // Normally gone by now; not when the guard was killed, or may not write to the parent of the folder.
+        // The guard has removed the folder, unless it was killed or may not write to the parent of the folder.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
@@ -221,7 +222,7 @@ impl Launch {
 }
 
 fn group_of(shell: &Child) -> Pid {
-    // The guard leads its own group, so that the group's id is its process id.
+    // The guard leads its own group, so its process id is that of the group.
     Pid::from_raw(i32::try_from(shell.id()).expect("BUG: a process id beyond pid_t"))
 }
 

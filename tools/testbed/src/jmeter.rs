@@ -7,8 +7,8 @@ use std::process::Command;
 use crate::Error;
 use crate::find::{class_path, java, jmeter_home};
 
-/// Java with everything of JMeter in its class path, to run the source file `program`. The arguments that are added to the
-/// command are those of the program; the property `jmeter.home` tells it where JMeter is.
+/// Returns a command that runs the source file `program` with Java and everything of JMeter in its class path. Arguments
+/// that are added to the command are those of the program. The property `jmeter.home` tells the program where JMeter is.
 ///
 /// `jmeter/JMeter.java` starts JMeter itself, which Debian's own command cannot.
 ///
@@ -21,7 +21,7 @@ pub fn jmeter(program: &Path) -> Result<Command, Error> {
     home_property.push(&home);
     let mut command = Command::new(java()?);
     command.args(["-Djava.awt.headless=true", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m"]);
-    // Several of them work on one machine, and are told to each other by this address.
+    // Several JMeters on one machine reach each other at this address.
     command.arg("-Djava.rmi.server.hostname=127.0.0.1");
     command.arg(home_property).arg("-cp");
     command.arg(class_path(["bin/ApacheJMeter.jar", "lib/*", "lib/ext/*"].map(|part| home.join(part))));

@@ -49,7 +49,8 @@ impl KeptFolder {
 
     /// Copies a folder of files from another folder, with their accounts.
     pub(crate) fn copy_all(&self, from: &Path, name: &str) -> Result<(), Error> {
-        let (from, to) = (from.join(name), self.path.join(name));
+        let from = from.join(name);
+        let to = self.path.join(name);
         let copy = || {
             copy_owned(&from, &to, |_, to| fs::create_dir(to))?;
             for file in fs::read_dir(&from)? {
@@ -61,7 +62,7 @@ impl KeptFolder {
         copy().map_err(Error::system(format!("copy {}", from.display())))
     }
 
-    /// Writes a file of the folder anew. It stays the account's that it was written for.
+    /// Writes a file of the folder anew. The file keeps its account.
     pub(crate) fn rewrite(&self, name: &str, content: &str) -> Result<(), Error> {
         let path = self.path.join(name);
         fs::write(&path, content).map_err(Error::system(format!("write {}", path.display())))

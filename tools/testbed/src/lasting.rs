@@ -8,10 +8,10 @@ use std::time::Duration;
 
 const CLEAN_UP_WITHIN: Duration = Duration::from_secs(10);
 
-/// Runs `work` to its end, at most ten seconds, and says on standard error when `what` had to be left behind.
+/// Runs `work` for at most ten seconds. If it fails, `what` is left behind, and a line on standard error says so.
 ///
-/// It runs on a thread and a runtime of its own, as a drop may happen inside a runtime, which must not be entered twice, or
-/// outside of any.
+/// It runs on a thread and a runtime of its own. A drop may happen outside of any runtime, or inside one, which must
+/// not be entered twice.
 pub(crate) fn clean_up<E>(what: &str, work: impl Future<Output = Result<(), E>> + Send)
 where
     E: Error + Send + Sync + 'static,

@@ -27,8 +27,8 @@
 //! Every child runs under a small shell guard in a process group of its own, which holds one end of a socket and reads it.
 //! The other end is owned by the Rust value. It closes when the value is dropped, when the process exits without dropping
 //! its statics, and when any signal kills the process, `SIGKILL` included. Then the guard stops the child, kills it if it
-//! does not stop in time, and removes its folder. As the group is not the terminal's, Ctrl-C reaches the child only by way
-//! of its owner. The folder of a ZooKeeper server's data has a guard to itself, and stays while the server is stopped.
+//! does not stop in time, and removes its folder. The group is not the terminal's, so Ctrl-C reaches the child only through
+//! its owner. The folder of a ZooKeeper server's data has a guard to itself, and stays while the server is stopped.
 //!
 //! # Nothing comes in
 //!

@@ -12,7 +12,7 @@ use std::time::Duration;
 use clap::Parser;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpgrp, tcgetpgrp};
-use program::{Epilogue, Exit};
+use program::{Epilogue, Exit, FromSystem as _, run_program};
 use sqlx::{ConnectOptions, Connection};
 use testbed::{Error, Postgres, PostgresConfig, ZooKeeper, ZooKeeperConfig};
 use tokio::process::{Child, Command};
@@ -56,41 +56,24 @@ struct Signals {
 }
 
 fn main() -> ExitCode {
-    let args = match program::command_line() {
-        Ok(args) => args,
-        Err(exit) => return exit,
-    };
-    if let Err(error) = testbed::forget_postgres_variables() {
-        return fail(&program::chain(&error));
-    }
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => return fail(&format!("could not start the runtime: {error}")),
-    };
-    runtime.block_on(run(args))
+    run_program(|args: Args| {
+        testbed::forget_postgres_variables()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.map_err(Error::system("start the runtime"))?.block_on(run(&args))
+    })
 }
 
-async fn run(args: Args) -> ExitCode {
-    let mut signals = match Signals::listen() {
-        Ok(signals) => signals,
-        Err(error) => return fail(&format!("could not listen for signals: {error}")),
-    };
+async fn run(args: &Args) -> Result<ExitCode, Error> {
+    let mut signals = Signals::listen().map_err(Error::system("listen for signals"))?;
     let started = tokio::select! {
-        started = start(&args) => started,
-        signal = signals.next() => return signalled(signal),
+        started = start(args) => started,
+        signal = signals.next() => return Ok(signalled(signal)),
     };
-    let (postgres, zookeeper) = match started {
-        Ok(servers) => servers,
-        Err(error) if error.is_usage() => {
-            fail(&program::chain(&error));
-            return Exit::Usage.into();
-        }
-        Err(error) => return fail(&program::chain(&error)),
-    };
-    let code = run_command(&args, &postgres, &zookeeper, &mut signals).await;
+    let (postgres, zookeeper) = started?;
+    let code = run_command(args, &postgres, &zookeeper, &mut signals).await;
     let stopping = thread::spawn(move || drop(postgres));
     drop(zookeeper);
-    // A panic there has printed its message; the command's status is still the one to report.
+    // A panic there has printed its message. The command's status is still the one to report.
     let _ = stopping.join();
     code
 }
@@ -118,23 +101,25 @@ async fn create_database(postgres: &Postgres) -> Result<(), sqlx::Error> {
     connection.close().await
 }
 
-async fn run_command(args: &Args, postgres: &Postgres, zookeeper: &ZooKeeper, signals: &mut Signals) -> ExitCode {
+async fn run_command(
+    args: &Args,
+    postgres: &Postgres,
+    zookeeper: &ZooKeeper,
+    signals: &mut Signals,
+) -> Result<ExitCode, Error> {
     let (program, arguments) = args.command.split_first().expect("BUG: clap requires a command");
     let mut command = Command::new(program);
     command
         .args(arguments)
         .env("DATABASE_URL", postgres.url(DATABASE))
         .env("ZOOKEEPER_CONNECT", zookeeper.connect_string());
-    let mut child = match command.spawn() {
-        Ok(child) => child,
-        Err(error) => return fail(&format!("could not run {}: {error}", program.display())),
-    };
+    let mut child = command.spawn().map_err(Error::system(format!("run {}", program.display())))?;
     loop {
         tokio::select! {
-            status = child.wait() => return match status {
-                Ok(status) => ExitCode::from(code_of(status)),
-                Err(error) => fail(&format!("could not wait for {}: {error}", program.display())),
-            },
+            status = child.wait() => {
+                let status = status.map_err(Error::system(format!("wait for {}", program.display())))?;
+                return Ok(ExitCode::from(code_of(status)));
+            }
             signal = signals.next() => forward(signal, &child),
         }
     }
@@ -146,12 +131,12 @@ fn forward(signal: Signal, child: &Child) {
         return;
     }
     if let Some(pid) = child.id().and_then(|id| i32::try_from(id).ok()) {
-        // It fails only when the command has just ended, which is noticed next.
+        // This fails only if the command has just ended, which the loop notices next.
         let _ = kill(Pid::from_raw(pid), signal);
     }
 }
 
-/// Whether the terminal sends Ctrl-C to the process group of this process and the command.
+/// Returns whether the terminal sends Ctrl-C to the process group of this process and the command.
 fn in_foreground() -> bool {
     fn leads(stream: impl AsFd + IsTerminal) -> bool {
         stream.is_terminal() && tcgetpgrp(stream) == Ok(getpgrp())
@@ -168,7 +153,7 @@ impl Signals {
         })
     }
 
-    /// The next of them. Cancelling loses none.
+    /// Waits for the next of them. A drop loses none.
     async fn next(&mut self) -> Signal {
         let hangup = async {
             match &mut self.hangup {
@@ -184,7 +169,7 @@ impl Signals {
     }
 }
 
-/// The status a shell would report.
+/// Returns the status that a shell would report.
 fn code_of(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
@@ -192,9 +177,4 @@ fn code_of(status: ExitStatus) -> u8 {
 
 fn signalled(signal: Signal) -> ExitCode {
     ExitCode::from(code_of(ExitStatus::from_raw(signal as i32)))
-}
-
-fn fail(message: &str) -> ExitCode {
-    program::tell(format_args!("testbed: {message}"));
-    Exit::Setup.into()
 }

@@ -14,7 +14,7 @@ use crate::port::{Port, on_free_ports};
 use crate::ready::until_ready;
 use crate::{Error, StopSignal, variables};
 
-/// A pooler of its own, on a free port of 127.0.0.1, which trusts everybody as the server behind it does. Dropping it stops it.
+/// A pooler of its own, on a free port of 127.0.0.1. Like the server behind it, it trusts every client. Dropping it stops it.
 ///
 /// Run as root, it is started under the account `postgres` or `nobody`, because it refuses root.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ impl PgBouncer {
         Ok(Self { _guard: guard, port, server: server.clone() })
     }
 
-    /// Where the database of the server is behind the pooler.
+    /// Returns the URL of the server's database behind the pooler.
     #[must_use]
     pub fn url(&self) -> String {
         let database = self.server.get_database().unwrap_or_else(|| self.server.get_username());
@@ -93,7 +93,7 @@ fn configuration(port: u16, server: &PgConnectOptions, settings: &str) -> String
     )
 }
 
-/// Asks with as few startup parameters as possible, because the pooler refuses those that it does not know.
+/// Sends a query. Its connection has few startup parameters, because the pooler refuses those that it does not know.
 async fn answers(server: &PgConnectOptions, port: u16) -> Result<(), sqlx::Error> {
     let through = server.clone().host("127.0.0.1").port(port).extra_float_digits(None);
     let mut connection = through.connect().await?;

@@ -7,7 +7,7 @@ use tokio::net::TcpSocket;
 
 use crate::Error;
 
-/// How often other ports are tried when somebody took the chosen ones before the server could.
+/// Number of attempts when another program takes a port before the server listens there.
 const ATTEMPTS_MAX: u32 = 5;
 
 /// A port of 127.0.0.1 that the system gives to nobody else while this value lives.
@@ -72,7 +72,7 @@ pub(crate) async fn on_free_ports<T>(start: impl AsyncFn() -> Result<T, Error>) 
     }
 }
 
-/// Both servers print the system's own text, Postgres in the C locale and Java always in English.
+/// Returns whether a log has the system's text for a used port, which is in English for both servers.
 fn is_port_taken(log: &str) -> bool {
     log.contains("Address already in use")
 }

@@ -31,8 +31,8 @@ pub struct PostgresConfig {
     /// How many connections the server accepts. Postgres itself keeps three of them for superusers, which every user of this
     /// server is.
     pub connections_max: u32,
-    /// What the server proves itself with to clients that ask for TLS; without it, it speaks none. Clients that do not ask
-    /// are served all the same.
+    /// The certificate for clients that ask for TLS. Without it, the server speaks no TLS. Clients that do not ask are
+    /// served all the same.
     pub tls: Option<Identity>,
 }
 
@@ -106,15 +106,15 @@ impl Postgres {
         Ok(Self { guard, port, is_encrypted: config.tls.is_some() })
     }
 
-    /// Where `database` is, for any Postgres client. The databases of a new server are `postgres` and the templates.
+    /// Returns the URL of `database` for any Postgres client. The databases of a new server are `postgres` and the templates.
     #[must_use]
     pub fn url(&self, database: &str) -> String {
-        // Without it, `PGSSLMODE` of the user's own server would hold for this one.
+        // Without the parameter, `PGSSLMODE` for the user's own server would apply to this one.
         let plain = if self.is_encrypted { "" } else { "?sslmode=disable" };
         format!("postgres://{USER}@127.0.0.1:{}/{database}{plain}", self.port.number())
     }
 
-    /// The process id of the server, whose children serve its connections.
+    /// Returns the process id of the server, whose children serve its connections.
     #[must_use]
     pub fn pid(&self) -> i32 {
         self.guard.pid().as_raw()
@@ -145,10 +145,10 @@ fn arguments(port: u16, dir: &Path, config: &PostgresConfig, bin: &Path) -> Vec<
     args
 }
 
-/// The data folder of whichever server listens at the port: the proof that it is the one that was started.
+/// Returns the data folder of the server that listens at the port. It proves that this is the server that was started.
 async fn data_directory(port: u16) -> Result<PathBuf, sqlx::Error> {
     let options = PgConnectOptions::new_without_pgpass().host("127.0.0.1").port(port).username(USER).database(USER);
-    // Not by a variable of the user's.
+    // A variable of the user's must not decide this.
     let options = options.ssl_mode(PgSslMode::Disable);
     let mut connection = options.connect().await?;
     let data: String =

@@ -77,8 +77,8 @@ pub struct ProcessConfig {
 }
 
 impl ProcessConfig {
-    /// A program without arguments, with the environment of this process, stopped by `SIGTERM`, killed ten seconds later, its
-    /// output dropped.
+    /// Makes settings of a program without arguments, with the environment of this process. It is stopped by `SIGTERM`
+    /// and killed ten seconds later, and its output is dropped.
     pub fn new(program: impl Into<PathBuf>) -> Self {
         Self {
             program: program.into(),
@@ -107,7 +107,7 @@ impl ProcessConfig {
     }
 }
 
-/// A child process that is gone when this value is, and when this process is, however it ends.
+/// A child process that ends with this value, and with this process, however it ends.
 ///
 /// Dropping it asks the program to stop and waits until it has, at most a little longer than `stop_within`. It belongs to no
 /// runtime: a value may be made in one and dropped outside of any.
@@ -171,15 +171,15 @@ impl Process {
         Ok(Self { name, guard, lines, input })
     }
 
-    /// The process id of the program, for signals. It is not to be used once [`try_wait`](Self::try_wait) has returned a
-    /// status, as the system may give it to another process then.
+    /// Returns the process id of the program, for signals. It is not to be used once [`try_wait`](Self::try_wait) has
+    /// returned a status, as the system may give it to another process then.
     #[must_use]
     pub fn pid(&self) -> i32 {
         self.guard.pid().as_raw()
     }
 
-    /// The next line of standard output, without its line break; `None` when the output has ended, or does not come here
-    /// (see [`Stdout::Lines`]).
+    /// Returns the next line of standard output, without its line break. `None` if the output has ended, or does not
+    /// come here (see [`Stdout::Lines`]).
     ///
     /// # Errors
     ///
@@ -209,20 +209,20 @@ impl Process {
         written.map_err(Error::system(format!("say {line:?} to {}", self.name)))
     }
 
-    /// The last few kilobytes of the log, also after the program has ended.
+    /// Returns the last few kilobytes of the log, also after the program has ended.
     #[must_use]
     pub fn log_tail(&self) -> String {
         self.guard.log_tail()
     }
 
-    /// The first few kilobytes of the log, also after the program has ended: what a compiler complains of first.
+    /// Returns the first few kilobytes of the log, also after the program has ended. They have the first error of a compiler.
     #[must_use]
     pub fn log_head(&self) -> String {
         self.guard.log_head()
     }
 
-    /// How the program ended, or `None` while it runs. An exit code above 128 is taken for the signal that it stands for in
-    /// a shell.
+    /// Returns how the program ended, or `None` while it runs. An exit code above 128 becomes the signal that it stands
+    /// for in a shell.
     ///
     /// # Errors
     ///
@@ -244,8 +244,8 @@ impl Process {
         self.guard.wait().await
     }
 
-    /// Asks the program to stop without waiting for it, so that several can stop at once. It is killed when it is still
-    /// there `stop_within` later.
+    /// Asks the program to stop without waiting for it, so that several can stop at once. If it still runs
+    /// `stop_within` later, it is killed.
     pub fn request_stop(&self) {
         self.guard.request_stop();
     }

@@ -99,7 +99,7 @@ impl Proxy {
         Ok(Self { port, worker: worker.await.map_err(failed())?, traffic })
     }
 
-    /// Where the proxy is, for clients of the server behind it: `127.0.0.1:PORT`.
+    /// Returns the address of the proxy, for clients of the server behind it: `127.0.0.1:PORT`.
     #[must_use]
     pub fn connect_string(&self) -> String {
         format!("127.0.0.1:{}", self.port)
@@ -123,18 +123,18 @@ impl Proxy {
         self.worker.order(LaneCommand::Accept);
     }
 
-    /// Reads and throws away whatever else the server says on the connections that are open now, while requests still pass.
+    /// Reads and drops whatever else the server sends on the connections that are open now, while requests still pass.
     ///
-    /// The end of such a connection passes too. Connections made later are not concerned. As the thrown-away bytes do not come
-    /// back, clients rarely make sense of a connection after [`deliver`](Self::deliver): [`cut`](Self::cut) it instead.
+    /// The end of such a connection still passes. Later connections are served. The dropped bytes do not come back, so
+    /// clients rarely understand a connection after [`deliver`](Self::deliver): [`cut`](Self::cut) it instead.
     pub fn swallow_replies(&self) {
         self.worker.order(LaneCommand::Swallow);
     }
 
     /// Lets nothing pass in either direction, on open and on new connections, until [`deliver`](Self::deliver).
     ///
-    /// Connections stay open, and new ones can be made, though they do not reach the server. It is held back and not lost, as
-    /// by a network that fails for a while: bytes, and the news that a side has closed its end.
+    /// Connections stay open, and new ones can be made, but they do not reach the server. As in a network that fails
+    /// for a while, nothing is lost: bytes are held back, and also the end of a side.
     pub fn blackhole(&self) {
         self.worker.order(LaneCommand::Blackhole);
     }
@@ -162,25 +162,25 @@ impl Proxy {
         self.worker.order(LaneCommand::RefuseSessions);
     }
 
-    /// The number of open connections.
+    /// Returns the number of open connections.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.traffic().connections
     }
 
-    /// The bytes passed on to the server since the start, over all connections.
+    /// Returns the bytes passed on to the server since the start, over all connections.
     #[must_use]
     pub fn bytes_to_server(&self) -> u64 {
         self.traffic().bytes_to_server
     }
 
-    /// The bytes read from the server since the start, over all connections, those included that were swallowed.
+    /// Returns the bytes read from the server since the start, over all connections, including those that were swallowed.
     #[must_use]
     pub fn bytes_from_server(&self) -> u64 {
         self.traffic().bytes_from_server
     }
 
-    /// All of the counts at one moment.
+    /// Returns all of the counts at one moment.
     #[must_use]
     pub fn traffic(&self) -> ProxyTraffic {
         *self.traffic.borrow()

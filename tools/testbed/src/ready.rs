@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use crate::Error;
 use crate::guard::{Guard, POLL};
 
-/// How long a server may take to answer; far above what it takes, for machines that are busy with other things.
+/// Time limit for a server to answer. It is long, because a machine may be busy with other work.
 const READY_WITHIN: Duration = Duration::from_secs(60);
-/// How long the first question may stay without an answer before it is asked anew; twice as long each further time. It
-/// happens often: ZooKeeper, asked before it serves, refuses and then sometimes leaves the connection open.
+/// Time limit of the first question, which doubles each time. ZooKeeper often needs it: before it serves, it refuses a
+/// question and sometimes leaves the connection open.
 const ANSWER_WITHIN: Duration = Duration::from_millis(100);
 
 /// Waits until `probe` says that this very server answers.

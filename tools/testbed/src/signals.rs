@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
-/// Undoes what a program inherits: it ignores the signals that its starter ignores.
+/// A program inherits that its starter ignores signals. This restores their default actions.
 const DEFAULT: &str = "--default-signal=HUP,INT,QUIT";
 
 /// Whether `env` can do this. Those of macOS and BusyBox cannot.
@@ -13,7 +13,7 @@ static IS_KNOWN: LazyLock<bool> = LazyLock::new(|| {
     known.is_ok_and(|status| status.success())
 });
 
-/// A command whose program starts with the default actions of `SIGHUP`, `SIGINT` and `SIGQUIT`.
+/// Returns a command whose program starts with the default actions of `SIGHUP`, `SIGINT` and `SIGQUIT`.
 ///
 /// `nohup` ignores the first, and a job that a script starts in the background ignores the others. A test that sends
 /// one of them passes there, too. Where `env` cannot restore the actions, the program inherits what this process ignores.

@@ -1,4 +1,4 @@
-//! Variables of the user's environment that are meant for other servers than the throwaway ones.
+//! Variables of the user's environment that are not meant for throwaway servers.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -9,11 +9,11 @@ use program::FromSystem as _;
 
 use crate::Error;
 
-/// What a throwaway server has of the user's environment: where its programs and their libraries are. A program in `PATH` may
-/// be a script that looks for the real one in `HOME`.
+/// The variables of the user that a throwaway server has: they name the places of its programs and libraries. A program
+/// in `PATH` may be a script that looks for the real one in `HOME`.
 const KEPT: [&str; 3] = ["PATH", "HOME", "LD_LIBRARY_PATH"];
 
-/// Whether a throwaway server knows a variable of this process.
+/// Returns whether a throwaway server knows a variable of this process.
 pub(crate) fn is_of_servers(name: &OsStr) -> bool {
     KEPT.iter().any(|kept| name == *kept)
 }

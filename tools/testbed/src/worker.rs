@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 /// The orders of a thread, which end with its owner.
 pub(crate) type Orders<C> = mpsc::UnboundedReceiver<Order<C>>;
 
-/// A command, and whom to tell that it is carried out.
+/// A command, and the sender for its confirmation.
 #[derive(Debug)]
 pub(crate) struct Order<C> {
     pub(crate) command: C,
@@ -20,7 +20,7 @@ pub(crate) struct Order<C> {
 impl<C> Order<C> {
     /// Tells the owner that the command is carried out.
     pub(crate) fn confirm(self) {
-        // The owner waits for this, unless its thread was ended in between.
+        // A failed send means that the owner does not wait any more.
         let _ = self.done.send(());
     }
 }
@@ -28,7 +28,7 @@ impl<C> Order<C> {
 /// The owner of a thread. Dropping it ends the thread and waits for that.
 #[derive(Debug)]
 pub(crate) struct Worker<C> {
-    /// The thread ends when there is nobody left to give it orders.
+    /// The thread ends when this sender is dropped.
     orders: Option<mpsc::UnboundedSender<Order<C>>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -49,7 +49,7 @@ impl<C: Send + 'static> Worker<C> {
             runtime.block_on(async {
                 match prepare(received) {
                     Ok(work) => {
-                        // An owner that has stopped waiting for it has dropped the sender of the orders, too.
+                        // A failed send means that the owner was dropped, and with it the sender of the orders.
                         let _ = started.send(Ok(()));
                         work.await;
                     }

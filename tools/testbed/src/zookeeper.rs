@@ -14,14 +14,14 @@ use self::server::{Ports, Server};
 use crate::port::{Port, on_free_ports};
 use crate::{Counters, Error, Identity};
 
-/// Enough for whatever a run holds in it.
+/// Enough for the nodes and sessions of every run.
 const HEAP_MAX_MIB: u32 = 1024;
 
 /// Settings of a throwaway ZooKeeper.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ZooKeeperConfig {
-    /// The server's unit of time, in whole milliseconds. Sessions time out after two ticks at the least, and are looked
-    /// through for expired ones once a tick; a short tick makes a test of expiry short.
+    /// The server's unit of time, in whole milliseconds. Sessions time out after two ticks at the least, and the server
+    /// looks for expired ones once per tick. So a short tick makes a test of expiry short.
     pub tick_time: Duration,
     /// How often the server looks for empty containers to delete, in whole milliseconds. The default is an hour, so that
     /// the nodes of idle locks stay there during a test or a measurement; the server's own default is a minute. A short
@@ -38,10 +38,10 @@ pub struct ZooKeeperConfig {
     pub tls: Option<ZooKeeperTls>,
 }
 
-/// How a ZooKeeper server speaks TLS.
+/// The TLS settings of a ZooKeeper server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ZooKeeperTls {
-    /// What the server proves itself with.
+    /// The certificate of the server.
     pub identity: Identity,
     /// The certificate of the authority of the clients, as a PEM file. A client without a certificate of it is refused.
     pub client_authority: PathBuf,
@@ -130,7 +130,7 @@ impl ZooKeeper {
         .await
     }
 
-    /// Starts another server with a copy of this server's data. This server goes on. So a restore from a snapshot can be tested.
+    /// Starts another server with a copy of this server's data, to test a restore from a snapshot. This server goes on.
     ///
     /// The copy has the nodes and the sessions of this moment. It expires each session of which it hears nothing.
     ///
@@ -152,19 +152,19 @@ impl ZooKeeper {
         .await
     }
 
-    /// Where the server is, for any ZooKeeper client: `127.0.0.1:PORT`. It stays there when it is started again.
+    /// Returns the connect string, `127.0.0.1:PORT`. A restart does not change it.
     #[must_use]
     pub fn connect_string(&self) -> String {
         self.server.address()
     }
 
-    /// The process id of the server; `None` while it is stopped.
+    /// Returns the process id of the server; `None` while it is stopped.
     #[must_use]
     pub fn pid(&self) -> Option<i32> {
         self.server.pid()
     }
 
-    /// Where the server speaks TLS, as `127.0.0.1:PORT`; `None` when it does not. It stays there when it is started again.
+    /// Returns the connect string for TLS, `127.0.0.1:PORT`, or `None` without TLS. A restart does not change it.
     #[must_use]
     pub fn tls_connect_string(&self) -> Option<String> {
         self.server.secure_address()
@@ -257,7 +257,7 @@ impl ZooKeeper {
         self.server.resume()
     }
 
-    /// One counter of the server, by the name that `mntr` gives it; zero for a counter that it does not list yet.
+    /// Returns one counter of the server, by the name that `mntr` gives it. One that is not listed yet is zero.
     ///
     /// # Errors
     ///
@@ -270,7 +270,7 @@ impl ZooKeeper {
         self.server.metric(name).await
     }
 
-    /// Every counter that `mntr` lists, all of one moment.
+    /// Returns every counter that `mntr` lists, all of one moment.
     ///
     /// # Errors
     ///

@@ -105,8 +105,7 @@ fn curves(rows: &[ClosedLoopRow]) -> Vec<Curve> {
     curves
 }
 
-/// Returns the look of an implementation: solid and coloured for ours, dashed and grey for rivals. It does not depend
-/// on what else was measured.
+/// Returns the look of an implementation, whatever else was measured: solid for ours, dashed and grey for rivals.
 fn look(name: &str) -> Look {
     let all = Implementation::all();
     let mut ours = all.iter().filter(|implementation| matches!(implementation, Implementation::Ours(_)));
@@ -138,8 +137,8 @@ impl Scale {
 }
 
 fn draw(svg: &mut String, curves: &[Curve]) -> Drawn {
-    let (width, height) = (SIZE.0.unsigned_abs(), SIZE.1.unsigned_abs());
-    let area = SVGBackend::with_string(svg, (width, height)).into_drawing_area();
+    let size = (SIZE.0.unsigned_abs(), SIZE.1.unsigned_abs());
+    let area = SVGBackend::with_string(svg, size).into_drawing_area();
     area.draw(&Rectangle::new([(0, 0), (SIZE.0 - 1, SIZE.1 - 1)], BACKGROUND.filled()))?;
     area.draw(&Rectangle::new([(0, 0), (SIZE.0 - 1, SIZE.1 - 1)], EDGE.stroke_width(1)))?;
     let scale = Scale::of(curves);
@@ -262,7 +261,7 @@ mod tests {
     const MANY: &[(u64, u64)] = &[(1000, 1)];
 
     #[test]
-    fn every_implementation_has_a_curve_with_its_name_and_last_figure() {
+    fn every_curve_has_a_name_and_its_last_figure() {
         let rows = results(&[("curator", 1, MANY), ("mutex", 1, MANY), ("mutex", 30, &[(2345, 1)])]).rows();
         let svg = render(&rows).unwrap();
         for text in ["curator", "mutex", "2340", "contenders"] {

@@ -71,8 +71,7 @@ impl WorkerLoop {
         Ok(Measured { elapsed_us, times_us: counts(times_us) })
     }
 
-    /// Lets every contender finish its cycle, for at most `within`, and ends the sessions. Returns how many contenders
-    /// were cut off.
+    /// Lets the contenders finish their cycles within a time, and ends the sessions. Returns how many were cut off.
     pub(super) async fn stop(mut self, within: Duration) -> Result<u32, Error> {
         self.shared.is_stopping.store(true, Ordering::Relaxed);
         let all_ended = async { while self.contenders.join_next().await.is_some() {} };

@@ -44,9 +44,9 @@ pub(super) async fn serve(load: OpenLoad) -> Result<Arrived, Error> {
     let within = Duration::from_millis(load.within_ms);
     let arrived = u64::from(load.timed);
     let offered = {
-        let (shared, handle) = (Arc::clone(&shared), Handle::current());
+        let shared = Arc::clone(&shared);
         // A thread of its own: the timers of the runtime are too coarse.
-        tokio::task::spawn_blocking(move || offer(&load, &contenders, &shared, &handle)).await?
+        tokio::task::spawn_blocking(move || offer(&load, &contenders, &shared, &Handle::current())).await?
     };
     let Offered { mut tasks, dropped, elapsed } = offered;
     // The only error is the time limit. The acquires that are left are cut off below.
@@ -80,7 +80,8 @@ fn offer(load: &OpenLoad, contenders: &[Arc<Contender>], shared: &Arc<OpenLoadSh
             continue;
         }
         shared.outstanding.fetch_add(1, Ordering::Relaxed);
-        let (contender, shared) = (Arc::clone(contender), Arc::clone(shared));
+        let contender = Arc::clone(contender);
+        let shared = Arc::clone(shared);
         let acquire = async move {
             if let Err(failure) = acquire(&contender, &shared, due, is_timed).await {
                 lock(&shared.failure).get_or_insert(chain(&failure));

@@ -39,7 +39,8 @@ impl Script {
             let values: Vec<_> = (0..u32::from(purchases)).map(value).collect();
             format!("{{{}}}", values.join(","))
         };
-        let (units, nothing) = (array(&|_| "1".to_owned()), array(&|_| "NULL".to_owned()));
+        let units = array(&|_| "1".to_owned());
+        let nothing = array(&|_| "NULL".to_owned());
         let remaining = array(&|position| (LEFT - position).to_string());
         let mut variables = Self::purchase((goods_no, sale)).variables;
         variables.extend([format!("quantities={units}"), format!("remaining={remaining}")]);
@@ -74,11 +75,9 @@ pub(crate) async fn pgbench(
     let beside_server = postgres_bin()?.join("pgbench");
     let program = if beside_server.is_file() { beside_server } else { "pgbench".into() };
     let said = output_of("pgbench", &program, &arguments, remedy).await?;
-    let Some(Counted { per_s, total, .. }) = counted_by_pgbench(&said) else {
-        return Err(failed("pgbench", "counted nothing, or failures", &said));
-    };
-    let (per_s, total) = (per_s * f64::from(script.purchases), total * i64::from(script.purchases));
-    Ok(Counted { per_s, total, quantiles_ms: [None; 2], cpu_ms: None })
+    let counted = counted_by_pgbench(&said).ok_or_else(|| failed("pgbench", "counted nothing, or failures", &said))?;
+    let per_s = counted.per_s * f64::from(script.purchases);
+    Ok(Counted { per_s, total: counted.total * i64::from(script.purchases), ..counted })
 }
 
 fn counted_by_pgbench(said: &str) -> Option<Counted> {

@@ -95,8 +95,8 @@ impl HotStockRow {
             side => spread(self.ratio(MERGE, side)),
         };
         let commits = maybe(per_commit.map(|sales| 1.0 / sales));
-        let (connections, per_s) = (count(self.connections.into()), maybe(self.per_s(side)));
-        [connections, side.name(), per_s, p50, p99, maybe(per_commit), commits, ratio, range]
+        let connections = count(self.connections.into());
+        [connections, side.name(), maybe(self.per_s(side)), p50, p99, maybe(per_commit), commits, ratio, range]
     }
 
     fn goal(&self, of: Seller, to: Seller, least: f64) -> Ratio {
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_crowd_is_compared_with_the_http_path_only_where_that_allows_less() {
+    fn the_http_path_is_the_goal_only_where_it_allows_less() {
         let small = crowd(30, &[[5000.0, 8000.0, 20_000.0, 1000.0, 1250.0, 6000.0, 4000.0, 500.0]; 2]);
         // Ten times 1000 are less than 0.6 of 20000.
         let large = crowd(

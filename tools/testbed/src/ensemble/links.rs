@@ -27,7 +27,7 @@ pub enum LinkFault {
     Cut,
     /// Both servers notice only the silence.
     Blackhole,
-    /// One server notices at once, the other one only the silence.
+    /// One server notices at once, and the other one only the silence.
     HalfOpen,
 }
 
@@ -39,7 +39,7 @@ const SILENT_FOR_SERVER: &[LaneCommand] = &[LaneCommand::Refuse, LaneCommand::St
 const HEALED: &[LaneCommand] = &[LaneCommand::Accept, LaneCommand::Deliver];
 
 impl LinkFault {
-    /// The commands for a link. `silent` is the end that notices nothing of a half-open connection.
+    /// Returns the commands for a link. `silent` is the end that notices nothing of a half-open connection.
     fn commands(self, silent: End) -> &'static [LaneCommand] {
         match (self, silent) {
             (Self::Cut, _) => CUT,
@@ -68,7 +68,7 @@ impl Links {
         Ok(Self { ports, worker: Worker::start("testbed-links", prepare).await.map_err(failed())? })
     }
 
-    /// Where the proxy of a server is.
+    /// Returns the port of the proxy of a server.
     pub(super) fn port(&self, server: usize) -> u16 {
         self.ports[server]
     }

@@ -7,10 +7,10 @@ use tokio::net::{TcpListener, TcpStream};
 use super::lane::{Lane, LaneCommand, accept};
 use crate::worker::Orders;
 
-/// Where all connections begin and all orders take effect.
+/// The owner of the listener, who takes in connections and carries out orders.
 pub(super) struct Hub {
     listener: TcpListener,
-    /// The same socket. The system knows of a connection as soon as the client does, tokio a moment later.
+    /// The same socket. The system knows of a connection as soon as the client does, and tokio a moment later.
     socket: std::net::TcpListener,
     lane: Lane,
 }
@@ -38,7 +38,7 @@ impl Hub {
         }
     }
 
-    /// A connection that its client made before a call is an open one, whether tokio has heard of it or not.
+    /// Takes in the waiting connections: one that its client made before an order counts as open.
     fn take_in_all(&mut self) {
         while let Ok((client, _)) = self.socket.accept() {
             if client.set_nonblocking(true).is_ok()

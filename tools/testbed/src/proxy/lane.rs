@@ -37,7 +37,7 @@ pub(crate) struct Lane {
     shared: Arc<Shared>,
     /// Each returns the end that is to stay open.
     connections: JoinSet<Option<TcpStream>>,
-    /// How many connections there have been, which is the number of the next.
+    /// Number of connections so far, which is the number of the next one.
     made: u64,
     is_refusing: bool,
     /// The ends that stay open after [`LaneCommand::Strand`].
@@ -115,13 +115,13 @@ impl Lane {
     }
 }
 
-/// The next connection of a listener.
+/// Waits for the next connection of a listener.
 pub(crate) async fn accept(listener: &TcpListener) -> TcpStream {
     loop {
         match listener.accept().await {
             Ok((client, _)) => return client,
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-            // Out of file descriptors, for one: connections that end bring the remedy.
+            // For example, there are no file descriptors left until connections end.
             Err(_) => tokio::time::sleep(POLL).await,
         }
     }

@@ -27,11 +27,11 @@ pub(crate) enum End {
     Server,
 }
 
-/// What all connections go by. They are numbered in the order in which they were made.
+/// The rules of all connections. Connections are numbered in the order in which they were made.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Rules {
     pub(super) is_blackhole: bool,
-    /// How long each byte is held, and the end of a direction.
+    /// Time for which each byte is held, and the end of a direction.
     pub(super) latency: Duration,
     /// Whether the handshakes of existing ZooKeeper sessions ask for new ones.
     pub(super) replaces_sessions: bool,
@@ -39,7 +39,7 @@ pub(super) struct Rules {
     pub(super) refuses_sessions: bool,
     /// The replies to the connections below this number are swallowed.
     pub(super) swallowed_below: u64,
-    /// Every connection ends but for this end of it.
+    /// The end of every connection that stays open when the connections are closed.
     pub(super) stranded: Option<End>,
 }
 
@@ -71,7 +71,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Relays until the connection ends. Returns the end that is to stay open.
+    /// Relays until the connection ends. Returns the end that stays open.
     pub(super) async fn serve(self, mut client: TcpStream) -> Option<TcpStream> {
         let mut server = None;
         tokio::select! {
@@ -80,7 +80,7 @@ impl Connection {
                 End::Client => Some(client),
                 End::Server => server,
             },
-            // However it ends, both sides see it: there is nobody else to tell.
+            // Both sides see the end, and there is nobody else to tell.
             _ = self.pass(&mut client, &mut server) => None,
         }
     }
@@ -134,7 +134,7 @@ impl Connection {
             }
             let is_end = bytes.is_empty();
             let chunk = Chunk { due: Instant::now() + self.shared.rules.borrow().latency, bytes: bytes.to_vec() };
-            // It is refused only if the other half has failed, which ends this one, too.
+            // A failed send means that the other half has failed, which also ends this one.
             if chunks.send(chunk).await.is_err() || is_end {
                 return Ok(());
             }
@@ -166,7 +166,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The next bytes, and none at the end. Nothing is read in a black hole, not even the end.
+    /// Returns the next bytes, and none at the end. Nothing is read in a black hole, not even the end.
     async fn read<'a>(&self, from: &ReadHalf<'_>, buffer: &'a mut [u8]) -> io::Result<&'a mut [u8]> {
         loop {
             from.readable().await?;
@@ -179,7 +179,7 @@ impl Connection {
         }
     }
 
-    /// Passes on some of the bytes, which a black hole that began after they were read still holds back.
+    /// Passes on some of the bytes. A black hole that began after they were read still holds them back.
     async fn write(&self, to: &WriteHalf<'_>, bytes: &[u8]) -> io::Result<usize> {
         loop {
             to.writable().await?;
@@ -191,7 +191,7 @@ impl Connection {
         }
     }
 
-    /// Waits until only one end is to stay.
+    /// Waits until one end alone is to stay open, and returns that end.
     async fn until_stranded(&self) -> End {
         let mut rules = self.shared.rules.subscribe();
         let stranded = rules.wait_for(|rules| rules.stranded.is_some()).await;

@@ -35,13 +35,13 @@ pub(crate) async fn set(installation: &Installation, dir: &Path, path: &str, num
     Err(Error::Failed { action: format!("number the next child of {path}"), status, log: guard.log_tail() })
 }
 
-/// Java compiles and runs a source file by itself.
+/// Returns the arguments of Java, which compiles and runs a source file by itself.
 fn arguments(installation: &Installation, folder: &Folder, dir: &Path, path: &str, number: i32) -> Vec<OsString> {
     let mut tmpdir = OsString::from("-Djava.io.tmpdir=");
     tmpdir.push(folder.path());
     vec![
         "-XX:-UsePerfData".into(),
-        // The start of the program counts, not its speed in the long run.
+        // The program is short, so its start matters more than its speed.
         "-XX:TieredStopAtLevel=1".into(),
         "-XX:+UseSerialGC".into(),
         tmpdir,

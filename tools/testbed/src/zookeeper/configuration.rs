@@ -1,4 +1,4 @@
-//! What a ZooKeeper server is started with: its files and the arguments of its Java.
+//! The configuration of a ZooKeeper server: its files and the arguments of its Java.
 
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
@@ -13,16 +13,16 @@ use crate::find::{java, zookeeper_class_path};
 use crate::folder::Folder;
 use crate::zookeeper::ZooKeeperTls;
 
-/// The longest session timeout that is granted by default, unless 20 ticks are longer: long enough to never be in the way.
+/// The longest session timeout that is granted by default, unless 20 ticks are longer. No test needs a longer one.
 const SESSION_TIMEOUT_MAX: Duration = Duration::from_secs(600);
-/// How long the servers of an ensemble may take to find each other, unless 10 ticks are longer. Three servers that start at
-/// once on a busy machine are slow, whatever the tick.
+/// Time limit for the servers of an ensemble to find each other, unless 10 ticks are longer. Three servers that start
+/// at once on a busy machine are slow, whatever the tick.
 const JOIN_WITHIN: Duration = Duration::from_secs(30);
-/// For how many ticks a leader and its followers may be silent before they part.
+/// Number of ticks of silence after which a leader and its followers part.
 const SYNC_TICKS: u32 = 5;
 
-/// The longest pause between two votes of a server that looks for a leader behind broken links. ZooKeeper's own is a minute,
-/// for which a server that was alone for long might not be heard after its links are healed.
+/// The longest pause between two votes of a server that looks for a leader behind broken links. ZooKeeper's default is
+/// a minute. So a server that was alone for long might be silent for a minute after its links are healed.
 const VOTE_INTERVAL_MAX: Duration = Duration::from_secs(1);
 
 /// The server's own configuration.
@@ -31,8 +31,8 @@ pub(crate) const ZOO_CFG: &str = "zoo.cfg";
 const KEY_STORE: &str = "server.pem";
 const TRUST_STORE: &str = "clients.pem";
 
-/// Only what is needed to see why a server failed; the rest would cost time under load. One configuration for each of the
-/// logging backends that releases come with, read from the class path; Debian's is configured by a property.
+/// Logs only why a server fails: more would cost time under load. Each logging backend of the releases has a
+/// configuration, which it reads from the class path. A property configures Debian's.
 const LOGBACK_XML: &str = r#"<configuration>
   <appender name="STDERR" class="ch.qos.logback.core.ConsoleAppender">
     <target>System.err</target>
@@ -48,7 +48,7 @@ log4j.appender.STDERR.layout=org.apache.log4j.PatternLayout
 log4j.appender.STDERR.layout.ConversionPattern=%d{HH:mm:ss.SSS} %-5p %c{1} - %m%n
 ";
 
-/// What ZooKeeper needs of this machine.
+/// The parts of this machine that ZooKeeper needs.
 #[derive(Debug, Clone)]
 pub(crate) struct Installation {
     pub(crate) java: PathBuf,
@@ -58,7 +58,8 @@ pub(crate) struct Installation {
 
 impl Installation {
     pub(crate) fn find() -> Result<Self, Error> {
-        let (java, class_path) = (java()?, zookeeper_class_path()?);
+        let java = java()?;
+        let class_path = zookeeper_class_path()?;
         Ok(Self { java, class_path, account: Account::unprivileged(&["zookeeper", "nobody"])? })
     }
 }
@@ -94,22 +95,22 @@ impl ServerSettings {
         })
     }
 
-    /// With limits of the session timeouts.
+    /// Sets the limits of the session timeouts.
     pub(crate) fn with_session_timeouts(self, limits: Option<&RangeInclusive<Duration>>) -> Result<Self, Error> {
         Ok(Self { session_timeouts_ms: limits.map(session_timeouts_ms).transpose()?, ..self })
     }
 
-    /// With a limit of the connections of one host.
+    /// Sets the limit of the connections of one host.
     pub(crate) fn with_connections_max(self, limit: Option<u32>) -> Self {
         Self { connections_max: limit.unwrap_or(0), ..self }
     }
 
-    /// With properties of Java.
+    /// Sets properties of Java.
     pub(crate) fn with_properties(self, properties: &'static [&'static str]) -> Self {
         Self { properties, ..self }
     }
 
-    /// With what a server that speaks TLS needs for it.
+    /// Sets the files of a server that speaks TLS.
     pub(crate) fn with_stores(self, stores: Option<Stores>) -> Self {
         Self { stores, ..self }
     }
@@ -131,7 +132,7 @@ impl Stores {
     }
 }
 
-/// A setting in milliseconds, which the server keeps in a Java `int`.
+/// Returns a setting in milliseconds, which the server keeps in a Java `int`.
 fn whole_ms(setting: &str, value: Duration) -> Result<u32, Error> {
     match i32::try_from(value.as_millis()) {
         Ok(value_ms) if value_ms >= 1 => Ok(value_ms.unsigned_abs()),
@@ -165,7 +166,7 @@ pub(crate) struct Membership {
     pub(crate) proxy_port: Option<u16>,
 }
 
-/// All that a server is started with.
+/// The whole configuration of a server.
 #[derive(Debug, Clone)]
 pub(crate) struct Configuration {
     pub(crate) client_port: u16,
@@ -193,7 +194,7 @@ impl Configuration {
         }
     }
 
-    /// The text of [`ZOO_CFG`].
+    /// Returns the text of [`ZOO_CFG`].
     pub(crate) fn zoo_cfg(&self, dir: &Path) -> String {
         let Self { client_port, settings, .. } = self;
         let ServerSettings { tick_ms, connections_max, .. } = *settings;
@@ -225,9 +226,9 @@ admin.enableServer=false
         self.secure_port.zip(self.settings.stores.as_ref())
     }
 
-    /// The arguments of Java for the server whose files are in `dir`.
+    /// Returns the arguments of Java for the server whose files are in `dir`.
     pub(crate) fn arguments(&self, dir: &Path, class_path: &OsString) -> Vec<OsString> {
-        // The folder that it runs in, whose name may have colons.
+        // `.` is the folder that the server runs in, whose name may have colons.
         let mut class_path_with_logging = OsString::from(".:");
         class_path_with_logging.push(class_path);
         let mut tmpdir = OsString::from("-Djava.io.tmpdir=");
@@ -251,12 +252,12 @@ admin.enableServer=false
     }
 }
 
-/// How `conf` begins the line that tells where the server keeps its data.
+/// Returns the beginning of the line of `conf` that tells where the server keeps its data.
 pub(crate) fn data_dir_line(dir: &Path) -> String {
     format!("dataDir={}/data", dir.display())
 }
 
-/// The environment of Java, which reads the names of files in the encoding of the locale.
+/// Returns the environment of Java, which reads the names of files in the encoding of the locale.
 pub(crate) fn variables() -> Vec<(OsString, OsString)> {
     vec![("LC_ALL".into(), "C.UTF-8".into())]
 }
@@ -266,7 +267,7 @@ fn session_timeout_max_ms(tick_ms: u32) -> u128 {
     max_ms.min(i32::MAX.unsigned_abs().into())
 }
 
-/// Only the network layer on Netty speaks TLS. It asks clients for a certificate unless it is told not to.
+/// Returns the settings for TLS. Only the network layer on Netty speaks it, and asks clients for a certificate by default.
 fn secure_cfg(dir: &Path, secure_port: u16) -> String {
     let dir = escaped(&dir.display().to_string());
     format!(
@@ -279,7 +280,7 @@ ssl.trustStore.location={dir}/{TRUST_STORE}
     )
 }
 
-/// With `standaloneEnabled` off, so that an ensemble of one is an ensemble too.
+/// Returns the settings of an ensemble. Without `standaloneEnabled`, an ensemble of one is an ensemble as well.
 fn quorum_cfg(tick_ms: u32, membership: &Membership) -> String {
     let join_ticks = JOIN_WITHIN.as_millis().div_ceil(tick_ms.into()).max(10);
     let mut cfg = format!("standaloneEnabled=false\ninitLimit={join_ticks}\nsyncLimit={SYNC_TICKS}\n");
@@ -289,7 +290,7 @@ fn quorum_cfg(tick_ms: u32, membership: &Membership) -> String {
     cfg
 }
 
-/// Lets Java make every connection of the server through a SOCKS proxy, those to this machine too.
+/// Lets Java make every connection of the server through a SOCKS proxy, also those to this machine.
 ///
 /// An address of a proxy in the `server.N` lines would not do. A server tells the others where it listens for votes, and they
 /// connect to it there.
@@ -328,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duration_must_be_a_whole_number_of_milliseconds_that_the_server_can_hold() {
+    fn a_duration_has_whole_milliseconds_that_fit_the_server() {
         assert_eq!(whole_ms("tick time", Duration::from_secs(2)).unwrap(), 2000);
         assert_eq!(whole_ms("tick time", Duration::from_millis(1)).unwrap(), 1);
         assert!(whole_ms("tick time", Duration::from_micros(999)).is_err());
@@ -348,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_of_the_session_timeouts_that_are_set_are_the_only_ones() {
+    fn set_limits_of_session_timeouts_replace_the_defaults() {
         let limits = Duration::from_millis(300)..=Duration::from_secs(2);
         let cfg = zoo_cfg(settings(60_000).with_session_timeouts(Some(&limits)).unwrap(), None);
         assert_eq!(value(&cfg, "minSessionTimeout"), Some("300"));
@@ -356,8 +357,8 @@ mod tests {
     }
 
     #[test]
-    fn limits_of_the_session_timeouts_have_an_order_and_whole_milliseconds() {
-        let (short, long) = (Duration::from_secs(1), Duration::from_secs(2));
+    fn limits_of_session_timeouts_are_ordered_and_whole() {
+        let [short, long] = [1, 2].map(Duration::from_secs);
         for limits in [long..=short, Duration::ZERO..=long, short..=Duration::from_secs(u64::MAX)] {
             let error = settings(500).with_session_timeouts(Some(&limits)).unwrap_err();
             assert!(matches!(error, Error::Setting(_)), "{error}");

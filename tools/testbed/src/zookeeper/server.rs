@@ -21,10 +21,10 @@ use crate::port::Port;
 use crate::ready::until_ready;
 use crate::{Counters, Error, StopSignal, four_letter_word, variables};
 
-/// How long a process may take to stand still.
+/// Time limit for a process to stand still.
 const PAUSED_WITHIN: Duration = Duration::from_secs(10);
 
-/// The ports of one server, all of them its own while it is stopped too.
+/// The ports of one server, which stay its own while it is stopped.
 #[derive(Debug)]
 pub(crate) struct Ports {
     pub(crate) client: Port,
@@ -43,7 +43,7 @@ impl Ports {
 /// A server that is running or stopped. It is created stopped.
 #[derive(Debug)]
 pub(crate) struct Server {
-    // Dropped first: the data and the ports are the process's until it has ended.
+    // Dropped first: the process uses the data and the ports until it has ended.
     running: Option<Guard>,
     data: KeptFolder,
     ports: Ports,
@@ -94,8 +94,8 @@ impl Server {
 
     /// Prepares a server with a copy of the data that this server has now.
     pub(crate) fn copy(&self, ports: Ports) -> Result<Self, Error> {
-        let (name, settings) = (format!("the copy of {}", self.name), self.configuration.settings.clone());
-        let copy = Self::create(name, &self.installation, settings, ports, None)?;
+        let name = format!("the copy of {}", self.name);
+        let copy = Self::create(name, &self.installation, self.configuration.settings.clone(), ports, None)?;
         copy.data.copy_all(self.data.path(), "data/version-2")?;
         Ok(copy)
     }
@@ -125,12 +125,12 @@ impl Server {
         self.ports.secure.as_ref().map(|port| format!("127.0.0.1:{}", port.number()))
     }
 
-    /// Whether it was started and is not frozen.
+    /// Returns whether the server was started and is not frozen.
     pub(crate) fn is_up(&self) -> bool {
         self.running.is_some() && !self.is_paused.load(Ordering::Relaxed)
     }
 
-    /// Starts the process, once one that still runs has stopped; it does not answer yet.
+    /// Starts the process, and first stops one that still runs. The server does not answer yet.
     pub(crate) async fn launch(&mut self) -> Result<(), Error> {
         self.stop().await?;
         self.ports.each().for_each(Port::lend);
@@ -139,7 +139,7 @@ impl Server {
         Ok(())
     }
 
-    /// Waits until the launched server serves requests, which one of an ensemble does once there is a quorum.
+    /// Waits until the launched server serves requests. One of an ensemble does so once there is a quorum.
     pub(crate) async fn until_serving(&mut self) -> Result<(), Error> {
         let address = self.address();
         let dir = self.data.path();
@@ -147,14 +147,14 @@ impl Server {
         until_ready(&self.name, guard, async || serves_from(dir, &address).await).await
     }
 
-    /// Waits until the launched server answers at all, be it that it does not serve.
+    /// Waits until the launched server answers at all, even if it does not serve.
     pub(crate) async fn until_answering(&mut self) -> Result<(), Error> {
         let address = self.address();
         let guard = self.running.as_mut().expect("BUG: a server is launched before it is waited for");
         until_ready(&self.name, guard, async || four_letter_word(&address, "conf").await.is_ok()).await
     }
 
-    /// The process id, while it runs.
+    /// Returns the process id while the process runs.
     pub(crate) fn pid(&self) -> Option<i32> {
         self.running.as_ref().map(|guard| guard.pid().as_raw())
     }
@@ -176,8 +176,8 @@ impl Server {
         self.ports.each().try_for_each(Port::take_back)
     }
 
-    /// Stops every thread of the process, and blocks until they stand still: the signal alone lets a thread that runs at
-    /// this moment finish what it does.
+    /// Stops every thread of the process, and blocks until they stand still. The signal alone lets a running thread
+    /// finish what it does.
     pub(crate) fn pause(&self) -> Result<(), Error> {
         self.signal(Signal::SIGSTOP)?;
         self.is_paused.store(true, Ordering::Relaxed);
@@ -203,24 +203,24 @@ impl Server {
         sent.map_err(|errno| Error::system(format!("send {signal} to {}", self.name))(errno.into()))
     }
 
-    /// The answer to a four-letter word.
+    /// Returns the answer to a four-letter word.
     pub(crate) async fn ask(&self, word: &str) -> Result<String, Error> {
         let answer = four_letter_word(&self.address(), word).await;
         answer.map_err(Error::system(format!("ask {} for {word}", self.name)))
     }
 
-    /// One counter of `mntr`, zero when it is not listed.
+    /// Returns one counter of `mntr`, zero if it is not listed.
     pub(crate) async fn metric(&self, name: &str) -> Result<u64, Error> {
         Ok(self.metrics().await?.get(name).unwrap_or(0))
     }
 
-    /// Every counter of `mntr`.
+    /// Returns every counter of `mntr`.
     pub(crate) async fn metrics(&self) -> Result<Counters, Error> {
         Ok(Counters::from_mntr(&self.ask("mntr").await?))
     }
 }
 
-/// Whether no thread of a process runs.
+/// Returns whether no thread of a process runs.
 fn is_stopped(process: Pid) -> io::Result<bool> {
     let threads = match std::fs::read_dir(format!("/proc/{process}/task")) {
         Ok(threads) => threads,
@@ -231,7 +231,7 @@ fn is_stopped(process: Pid) -> io::Result<bool> {
         }
     };
     for thread in threads {
-        // The state is the letter after the name, which is in brackets and may contain any others.
+        // The state is the letter after the name, which is in brackets and may contain brackets.
         match std::fs::read_to_string(thread?.path().join("stat")) {
             Ok(stat) if stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T')) => {}
             Ok(_) => return Ok(false),
@@ -245,8 +245,8 @@ fn is_stopped(process: Pid) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Whether the server at the address serves requests and keeps its data in `dir`: the proof that it is the one that was
-/// started.
+/// Returns whether the server at the address serves requests and keeps its data in `dir`, which proves that it is the
+/// one that was started.
 ///
 /// `conf` is refused by a server that does not serve yet, while `ruok` is not.
 async fn serves_from(dir: &Path, address: &str) -> bool {

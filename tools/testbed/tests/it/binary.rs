@@ -21,7 +21,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The two addresses that the command has printed.
+/// Reads the two addresses that the command prints.
 fn addresses(testbed: &mut Outside) -> (String, String) {
     let mut line = String::new();
     BufReader::new(testbed.child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
@@ -55,7 +55,7 @@ fn a_killed_testbed_leaves_no_server_no_port_and_no_folder() {
 
 // T1
 #[test]
-fn a_testbed_killed_while_its_servers_start_leaves_nothing_either() {
+fn a_testbed_killed_during_its_start_leaves_nothing() {
     let mut testbed = Outside::testbed(&["--", "cat"]);
     let servers = testbed.servers();
     testbed.signal(Signal::SIGKILL);
@@ -142,7 +142,7 @@ fn a_folder_that_a_variable_names_in_vain_is_a_usage_error() {
             .unwrap();
         let message = stderr(&testbed);
         assert_eq!(testbed.status.code(), Some(64), "{variable}: {message}");
-        let expected = format!("testbed: {variable} names {}, but there is no ", empty.path().display());
+        let expected = format!("error: {variable} names {}, but there is no ", empty.path().display());
         assert!(message.starts_with(&expected), "{message}");
     }
 }
@@ -168,7 +168,7 @@ fn a_temporary_folder_may_have_any_letters() {
 
 // T2
 #[test]
-fn a_server_that_is_not_installed_is_named_with_the_way_to_install_it() {
+fn a_missing_server_is_named_with_how_to_install_it() {
     let empty = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_testbed"))
         .args(["--", "true"])

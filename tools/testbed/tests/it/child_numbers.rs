@@ -9,7 +9,7 @@ use crate::support::{PERSISTENT, client_of};
 
 const SEQUENTIAL: CreateOptions<'static> = CreateMode::PersistentSequential.with_acls(Acls::anyone_all());
 
-/// A server with a node `/locks/a` whose next child gets this number, and a client of it.
+/// Starts a server with a node `/locks/a` whose next child gets this number, and a client of it.
 async fn numbered(number: i32) -> (ZooKeeper, Client) {
     let mut zookeeper = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let client = client_of(&zookeeper.connect_string()).await;
@@ -30,7 +30,7 @@ async fn create(client: &Client, prefix: &str) -> Result<i64, ClientError> {
 }
 
 #[tokio::test]
-async fn the_next_child_gets_the_given_number_and_those_after_it_count_on_until_the_end() {
+async fn children_count_on_from_the_given_number_to_the_last() {
     let (mut zookeeper, client) = numbered(2_147_483_645).await;
     assert_eq!(create(&client, "/locks/a/x-").await, Ok(2_147_483_645));
     assert_eq!(create(&client, "/locks/a/x-").await, Ok(2_147_483_646));

@@ -12,7 +12,7 @@ fn quick() -> EnsembleConfig {
 }
 
 #[tokio::test]
-async fn every_server_of_a_started_ensemble_serves_and_nothing_is_left_after_its_drop() {
+async fn all_servers_of_an_ensemble_serve_and_leave_nothing() {
     let ensemble = Ensemble::start(quick()).await.unwrap();
     let leader = ensemble.leader().await.unwrap();
     assert_eq!(ensemble.metric(leader, "zk_synced_followers").await.unwrap(), 2);
@@ -38,7 +38,7 @@ fn data_dir(server: &str) -> String {
 }
 
 #[tokio::test]
-async fn an_ensemble_goes_on_serving_after_the_loss_of_its_leader_and_takes_it_back() {
+async fn an_ensemble_serves_without_its_leader_and_takes_it_back() {
     let mut ensemble = Ensemble::start(quick()).await.unwrap();
     let client = client_of(&ensemble.connect_string()).await;
     let session = client.session_id();
@@ -73,7 +73,7 @@ async fn a_frozen_leader_is_succeeded_and_rejoins_when_it_wakes() {
 }
 
 #[tokio::test]
-async fn an_ensemble_that_was_stopped_altogether_has_its_nodes_when_it_is_started_again() {
+async fn a_stopped_ensemble_has_its_nodes_after_a_restart() {
     let mut ensemble = Ensemble::start(quick()).await.unwrap();
     client_of(&ensemble.connect_string()).await.create("/a", &[], &PERSISTENT).await.unwrap();
     for server in 0..3 {
@@ -89,7 +89,7 @@ async fn an_ensemble_that_was_stopped_altogether_has_its_nodes_when_it_is_starte
 
 // T6
 #[tokio::test]
-async fn a_server_of_an_ensemble_that_is_started_with_other_limits_grants_another_timeout() {
+async fn a_restarted_member_grants_timeouts_by_its_new_limits() {
     let limits = Duration::from_secs(1)..=Duration::from_secs(20);
     let mut ensemble = Ensemble::start(EnsembleConfig { session_timeouts: Some(limits), ..quick() }).await.unwrap();
     let servers = ensemble.connect_strings();
@@ -109,7 +109,7 @@ async fn an_ensemble_of_one_server_leads_itself() {
 }
 
 #[tokio::test]
-async fn a_number_of_servers_that_cannot_be_is_refused_before_anything_starts() {
+async fn an_impossible_number_of_servers_is_refused_at_once() {
     for servers in [0, 10] {
         let error = Ensemble::start(EnsembleConfig { servers, ..quick() }).await.unwrap_err();
         assert!(matches!(error, Error::Setting(_)), "{error}");

@@ -21,7 +21,8 @@ async fn line(process: &mut Process) -> String {
 #[tokio::test]
 async fn a_dropped_process_is_gone_with_its_whole_group() {
     let process = Process::spawn(ProcessConfig::new("sleep").args(["600"])).unwrap();
-    let (pid, group) = (process.pid(), group_of(process.pid()));
+    let pid = process.pid();
+    let group = group_of(pid);
     assert!(!is_gone(pid));
     drop(process);
     assert!(is_gone(pid));
@@ -29,7 +30,7 @@ async fn a_dropped_process_is_gone_with_its_whole_group() {
 }
 
 #[tokio::test]
-async fn a_process_gets_its_arguments_and_environment_and_an_empty_input() {
+async fn a_process_gets_arguments_environment_and_an_empty_input() {
     let config = shell(r#"cat; echo "$1|$2|$GREETING""#).args(["sh", "two words", "$x"]).env("GREETING", "hello world");
     let mut process = Process::spawn(config).unwrap();
     assert_eq!(line(&mut process).await, "two words|$x|hello world");

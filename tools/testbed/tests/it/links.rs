@@ -11,14 +11,14 @@ async fn linked(tick_time: Duration) -> Ensemble {
     Ensemble::start(EnsembleConfig { tick_time, links: true, ..EnsembleConfig::default() }).await.unwrap()
 }
 
-/// A client of all servers but this one.
+/// Opens a client of all servers but this one.
 async fn client_of_others(ensemble: &Ensemble, server: usize) -> Client {
     let mut servers = ensemble.connect_strings();
     servers.remove(server);
     client_of(&servers.join(",")).await
 }
 
-/// Sees that every server has all of the one and none of the other nodes.
+/// Asserts that every server has the nodes `present` and none of `absent`.
 async fn assert_agreed(ensemble: &Ensemble, present: &[&str], absent: &[&str]) {
     for (server, address) in ensemble.connect_strings().iter().enumerate() {
         let client = client_of(address).await;
@@ -53,19 +53,19 @@ async fn an_isolated_leader_is_succeeded(fault: LinkFault) {
 
 // T9
 #[tokio::test]
-async fn a_leader_in_a_black_hole_is_succeeded_and_follows_when_its_links_are_healed() {
+async fn a_leader_in_a_black_hole_is_succeeded_and_follows_later() {
     an_isolated_leader_is_succeeded(LinkFault::Blackhole).await;
 }
 
 // T9
 #[tokio::test]
-async fn a_leader_that_is_cut_off_is_succeeded_and_follows_when_its_links_are_healed() {
+async fn a_leader_that_is_cut_off_is_succeeded_and_follows_later() {
     an_isolated_leader_is_succeeded(LinkFault::Cut).await;
 }
 
 // T10
 #[tokio::test]
-async fn a_leader_whose_links_are_half_open_answers_from_the_past_while_its_successor_works() {
+async fn a_leader_with_half_open_links_answers_from_the_past() {
     // The old leader goes on for at least nine seconds, and an election takes half of one.
     let ensemble = linked(Duration::from_secs(2)).await;
     let old = ensemble.leader().await.unwrap();
@@ -116,7 +116,7 @@ async fn a_link_fails_in_one_direction_only() {
 }
 
 #[tokio::test]
-async fn servers_that_are_all_isolated_have_no_leader_until_two_links_are_healed() {
+async fn isolated_servers_have_no_leader_until_links_are_healed() {
     let ensemble = linked(Duration::from_millis(500)).await;
     for server in 0..3 {
         ensemble.isolate(server, LinkFault::Blackhole).unwrap();
@@ -159,7 +159,7 @@ mod sockets {
     use super::*;
     use crate::support::{eventually, four_letter_word};
 
-    /// The ports at which the servers listen for each other.
+    /// Returns the ports at which the servers listen for each other.
     fn peer_ports(ensemble: &Ensemble) -> Vec<u16> {
         let conf = four_letter_word(&ensemble.connect_strings()[0], "conf");
         let servers = conf.lines().filter(|line| line.starts_with("server."));
@@ -181,7 +181,7 @@ mod sockets {
             .map(|fields| Socket {
                 local_port: port(fields[1]),
                 remote_port: port(fields[2]),
-                // TIME_WAIT, CLOSE and the like have no owner any more.
+                // Closing sockets, such as those in TIME_WAIT, have no owner any more.
                 is_closing: fields[9] == "0",
                 inode: fields[9].to_owned(),
             })
@@ -196,7 +196,7 @@ mod sockets {
 
     // T8
     #[tokio::test]
-    async fn no_server_goes_around_the_proxies_and_nothing_of_them_outlives_the_drop() {
+    async fn all_links_pass_the_proxies_and_end_with_them() {
         let ensemble = linked(Duration::from_millis(500)).await;
         let ports = peer_ports(&ensemble);
         assert_eq!(ports.len(), 6, "{ports:?}");

@@ -13,13 +13,13 @@ use zookeeper_client::{Acls, Client, Connector, CreateMode, CreateOptions, Error
 use crate::support::{eventually, is_listening, soon, until_state};
 
 const PERSISTENT: CreateOptions<'static> = CreateMode::Persistent.with_acls(Acls::anyone_all());
-/// The answer to a ping; what is longer answers a request.
+/// Length of the answer to a ping. A longer answer belongs to a request.
 const PONG_BYTES: u64 = 20;
-/// How long something that must not happen is given to happen; many times what it would take.
+/// Time for something to happen that must not happen: many times the time that it would take.
 const WHILE: Duration = Duration::from_millis(100);
 
 async fn zookeeper_behind_proxy() -> (ZooKeeper, Proxy, Client) {
-    // Long enough for no connection to be given up, and no ping to be sent, while a test looks.
+    // During a test, the client must not give up a connection and not send a ping.
     zookeeper_behind_proxy_for(Client::connector().with_session_timeout(Duration::from_secs(300))).await
 }
 
@@ -30,7 +30,7 @@ async fn zookeeper_behind_proxy_for(connector: Connector) -> (ZooKeeper, Proxy, 
     (zookeeper, proxy, client)
 }
 
-/// For clients that soon give up a connection on which they are not answered.
+/// Makes clients that soon give up a connection without answers.
 fn impatient(connection_timeout: Duration) -> Connector {
     Client::connector().with_session_timeout(Duration::from_secs(30)).with_connection_timeout(connection_timeout)
 }
@@ -49,7 +49,7 @@ impl Echo {
             while let Ok((mut stream, _)) = listener.accept().await {
                 tokio::spawn(async move {
                     let (mut from, mut to) = stream.split();
-                    // A connection that a test has cut is none that the echo need care about.
+                    // A test may cut the connection, which ends the copy.
                     let _ = tokio::io::copy(&mut from, &mut to).await;
                 });
             }
@@ -83,14 +83,14 @@ async fn is_echoed(stream: &mut TcpStream, word: &[u8]) -> bool {
     soon("the echo, or the end", echoed).await.is_ok() && answer == word
 }
 
-/// Whether the other side has closed the connection; waits until it has, or says something.
+/// Waits until the other side closes the connection or sends something. Returns whether it closed.
 async fn is_closed(stream: &mut TcpStream) -> bool {
     let mut byte = [0];
-    // A connection that is closed with something unread on the other side ends with an error.
+    // If the other side had unread bytes, the connection ends with an error.
     soon("the end of a connection", stream.read(&mut byte)).await.unwrap_or(0) == 0
 }
 
-/// Whether nothing comes to be read for a while.
+/// Returns whether nothing can be read for a while.
 async fn is_silent(stream: &mut TcpStream) -> bool {
     let mut byte = [0];
     tokio::time::timeout(WHILE, stream.peek(&mut byte)).await.is_err()
@@ -141,7 +141,7 @@ async fn a_cut_closes_every_connection_that_there_is_and_no_later_one() {
 }
 
 #[tokio::test]
-async fn a_refusing_proxy_closes_new_connections_at_once_and_serves_the_open_ones() {
+async fn a_refusing_proxy_closes_new_connections_and_serves_old_ones() {
     let (_echo, proxy) = Echo::behind_proxy().await;
     let mut open = connect(&proxy).await;
     proxy.refuse();
@@ -152,7 +152,7 @@ async fn a_refusing_proxy_closes_new_connections_at_once_and_serves_the_open_one
 }
 
 #[tokio::test]
-async fn a_server_that_is_cut_off_is_unreachable_until_the_proxy_accepts_again() {
+async fn a_server_is_unreachable_until_its_proxy_accepts_again() {
     let (_zookeeper, proxy, client) = zookeeper_behind_proxy().await;
     proxy.refuse();
     proxy.cut();
@@ -185,7 +185,7 @@ async fn a_swallowed_reply_is_lost_though_its_request_was_carried_out() {
 }
 
 #[tokio::test]
-async fn only_the_connections_that_were_open_at_the_call_are_swallowed_and_only_until_delivery() {
+async fn replies_to_open_connections_are_swallowed_until_delivery() {
     let (_echo, proxy) = Echo::behind_proxy().await;
     // Not even used yet, but open.
     let mut early = connect(&proxy).await;
@@ -199,7 +199,7 @@ async fn only_the_connections_that_were_open_at_the_call_are_swallowed_and_only_
 }
 
 #[tokio::test]
-async fn a_black_hole_keeps_connections_open_and_holds_back_both_directions() {
+async fn a_black_hole_holds_back_both_directions() {
     let (_echo, proxy) = Echo::behind_proxy().await;
     let mut stream = connect(&proxy).await;
     assert!(is_echoed(&mut stream, b"word").await);
@@ -220,7 +220,7 @@ async fn a_black_hole_keeps_connections_open_and_holds_back_both_directions() {
 }
 
 #[tokio::test]
-async fn a_client_notices_a_black_hole_by_the_silence_and_its_session_survives() {
+async fn a_session_survives_a_black_hole_that_its_client_notices() {
     let (_zookeeper, proxy, client) = zookeeper_behind_proxy_for(impatient(Duration::from_secs(1))).await;
     let session = client.session_id();
     proxy.blackhole();
@@ -279,7 +279,7 @@ fn a_dropped_proxy_leaves_no_port_no_connection_and_no_thread() {
 }
 
 #[tokio::test]
-async fn a_proxy_dropped_in_a_black_hole_with_much_under_way_is_gone_at_once() {
+async fn a_proxy_dropped_in_a_busy_black_hole_is_gone_at_once() {
     let (_echo, proxy) = Echo::behind_proxy().await;
     let mut streams = Vec::new();
     for _ in 0..20 {

@@ -19,7 +19,7 @@ async fn client_of(zookeeper: &ZooKeeper) -> Client {
 }
 
 #[tokio::test]
-async fn a_zookeeper_that_is_started_again_has_its_port_its_nodes_and_its_sessions() {
+async fn a_restarted_zookeeper_keeps_port_nodes_and_sessions() {
     let mut zookeeper = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let address = zookeeper.connect_string();
     let client = client_of(&zookeeper).await;
@@ -40,7 +40,7 @@ async fn a_zookeeper_that_is_started_again_has_its_port_its_nodes_and_its_sessio
 }
 
 #[tokio::test]
-async fn a_running_zookeeper_that_is_started_again_stops_first_and_keeps_its_nodes() {
+async fn a_running_zookeeper_is_restarted_and_keeps_its_nodes() {
     let mut zookeeper = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let client = client_of(&zookeeper).await;
     client.create("/a", &[], &CreateMode::Persistent.with_acls(Acls::anyone_all())).await.unwrap();
@@ -53,7 +53,7 @@ async fn a_running_zookeeper_that_is_started_again_stops_first_and_keeps_its_nod
 }
 
 #[tokio::test]
-async fn a_stopped_zookeeper_stays_stopped_and_its_port_is_nobody_elses() {
+async fn a_stopped_zookeeper_stays_stopped_and_keeps_its_port() {
     let mut zookeeper = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     zookeeper.stop().await.unwrap();
     zookeeper.stop().await.unwrap();
@@ -86,7 +86,7 @@ async fn a_stop_that_nobody_waited_for_is_finished_by_the_next_start() {
 
 // T6
 #[tokio::test]
-async fn after_a_start_with_other_limits_a_client_that_connects_anew_is_granted_another_timeout() {
+async fn after_a_restart_new_limits_bound_the_granted_timeouts() {
     let tick_time = Duration::from_millis(500);
     let mut zookeeper = ZooKeeper::start(ZooKeeperConfig { tick_time, ..ZooKeeperConfig::default() }).await.unwrap();
     let address = zookeeper.connect_string();
@@ -94,7 +94,7 @@ async fn after_a_start_with_other_limits_a_client_that_connects_anew_is_granted_
     let client = connector().with_detached().connect(&address).await.unwrap();
     assert_eq!(client.session_timeout(), LONG);
     let id = client.session_id();
-    // Nobody comes back with it before it is taken up again.
+    // No client uses the session until it is taken up again.
     let session = client.into_session();
 
     zookeeper.stop().await.unwrap();
@@ -108,7 +108,7 @@ async fn after_a_start_with_other_limits_a_client_that_connects_anew_is_granted_
 // T6
 #[tokio::test]
 async fn other_limits_count_from_the_next_start_on() {
-    let (least, most) = (Duration::from_secs(8), Duration::from_secs(16));
+    let [least, most] = [8, 16].map(Duration::from_secs);
     let config = ZooKeeperConfig { session_timeouts: Some(least..=most), ..ZooKeeperConfig::default() };
     let mut zookeeper = ZooKeeper::start(config).await.unwrap();
     let granted = async |asked: Duration, address: &str| {

@@ -13,7 +13,7 @@ async fn setting(connection: &mut PgConnection, name: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_started_postgres_answers_is_durable_and_is_gone_after_its_drop() {
+async fn a_postgres_is_durable_and_gone_after_its_drop() {
     let postgres = Postgres::start(PostgresConfig { connections_max: 37, ..PostgresConfig::default() }).await.unwrap();
     let url = postgres.url("postgres");
     let mut connection = PgConnection::connect(&url).await.unwrap();
@@ -130,7 +130,7 @@ async fn a_counter_of_the_server_is_read_by_its_name() {
 }
 
 #[tokio::test]
-async fn an_empty_container_is_deleted_at_the_interval_that_was_asked_for() {
+async fn an_empty_container_is_deleted_at_the_given_interval() {
     let container_check_interval = Duration::from_millis(50);
     let config = ZooKeeperConfig { container_check_interval, ..ZooKeeperConfig::default() };
     let zookeeper = ZooKeeper::start(config).await.unwrap();

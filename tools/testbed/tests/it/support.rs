@@ -18,10 +18,10 @@ use zookeeper_client::{Acls, Client, CreateMode, CreateOptions, SessionState};
 
 pub(crate) const PERSISTENT: CreateOptions<'static> = CreateMode::Persistent.with_acls(Acls::anyone_all());
 
-/// Far above what anything here takes on an idle machine.
+/// Far above the time that anything here takes on an idle machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Looks until the condition holds.
+/// Waits until the condition holds.
 #[track_caller]
 pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + DEADLINE;
@@ -43,7 +43,7 @@ pub(crate) async fn until_state(client: &Client, state: SessionState) {
     soon(&format!("the session is {state}"), seen).await;
 }
 
-/// A client with a session of 20 s.
+/// Opens a client with a session of 20 s.
 pub(crate) async fn client_of(connect_string: &str) -> Client {
     let connector = Client::connector().with_session_timeout(Duration::from_secs(20));
     soon("a session", connector.connect(connect_string)).await.unwrap()
@@ -59,7 +59,7 @@ pub(crate) async fn write(client: &Client, path: &str) {
     soon("a write", written).await;
 }
 
-/// The leader, once there is one other than this server.
+/// Waits for a leader other than this server.
 pub(crate) async fn leader_other_than(ensemble: &Ensemble, server: Option<usize>) -> usize {
     let elected = async {
         loop {
@@ -82,7 +82,7 @@ pub(crate) async fn until_followed(ensemble: &Ensemble, leader: usize, followers
     soon(&format!("{followers} servers follow server {leader}"), followed).await;
 }
 
-/// What a ZooKeeper server answers to a four-letter word.
+/// Returns the answer of a ZooKeeper server to a four-letter word.
 pub(crate) fn four_letter_word(address: &str, word: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(word.as_bytes()).unwrap();
@@ -91,7 +91,7 @@ pub(crate) fn four_letter_word(address: &str, word: &str) -> String {
     answer
 }
 
-/// The process group of a guarded program: its guard leads it.
+/// Returns the process group of a guarded program. Its guard leads it.
 pub(crate) fn group_of(pid: i32) -> Pid {
     getpgid(Some(Pid::from_raw(pid))).unwrap()
 }
@@ -108,7 +108,7 @@ pub(crate) fn is_listening(address: &str) -> bool {
     TcpStream::connect(address).is_ok()
 }
 
-/// `host:port` of a Postgres URL.
+/// Returns `host:port` of a Postgres URL.
 pub(crate) fn address_of(url: &str) -> &str {
     url.split(['@', '/']).nth(3).unwrap()
 }
@@ -145,13 +145,13 @@ impl Outside {
         Self { child, tmp }
     }
 
-    /// The folders of its children.
+    /// Returns the folders of its children.
     pub(crate) fn folders(&self) -> Vec<PathBuf> {
         let folders = fs::read_dir(self.tmp.path()).unwrap();
         folders.map(|entry| entry.unwrap().path()).collect()
     }
 
-    /// Both of its servers, and the process that keeps the data of the one, once they have process ids.
+    /// Waits until both of its servers, and the process that keeps the data of one, have process ids. Returns them.
     pub(crate) fn servers(&self) -> Vec<OutsideServer> {
         let mut pids = Vec::new();
         eventually("both servers and the keeper of the data have a process id", || {
@@ -175,7 +175,7 @@ impl Outside {
 
 impl Drop for Outside {
     fn drop(&mut self) {
-        // Only after a failed assertion is there still something to end.
+        // The process still runs only after a failed assertion.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

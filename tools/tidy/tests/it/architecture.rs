@@ -13,12 +13,12 @@ pub(crate) fn read(file: &str) -> String {
     fs::read_to_string(root().join(file)).unwrap()
 }
 
-/// The direct dependencies of a crate of this workspace, without those of its tests.
+/// Returns the direct dependencies of a crate of this workspace, without those of its tests.
 fn dependencies(package: &str) -> Vec<String> {
     dependencies_that(package, |kind| kind != DependencyKind::Development)
 }
 
-/// The direct dependencies of a crate of this workspace, of the kinds that are wanted.
+/// Returns the direct dependencies of a crate of this workspace, of the kinds that are wanted.
 fn dependencies_that(package: &str, is_wanted: impl Fn(DependencyKind) -> bool) -> Vec<String> {
     let mut command = MetadataCommand::new();
     command.manifest_path(root().join("Cargo.toml")).no_deps().other_options(["--offline".to_owned()]);
@@ -50,7 +50,7 @@ pub(crate) fn sources(folder: &str) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// What a file says before its tests, without its comments.
+/// Returns the code of a file before its tests, without comments.
 fn code(text: &str) -> String {
     let shipped = text.split("#[cfg(test)]").next().unwrap();
     shipped.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")

@@ -62,14 +62,14 @@ impl<'ast> Visit<'ast> for Paths {
     }
 }
 
-/// The module of a file, `None` for the roots of a crate.
+/// Returns the module of a file. `None` for the roots of a crate.
 fn module_of(file: &Path, source: &Path) -> Option<Module> {
     let relative = file.strip_prefix(source).unwrap().with_extension("");
     let names: Module = relative.iter().map(|name| name.to_str().unwrap().to_owned()).collect();
     (!matches!(&*names, [root] if root == "lib" || root == "main")).then_some(names)
 }
 
-/// The file that a path leads to from a module: the longest beginning of the path that is one.
+/// Returns the file that a path leads to from a module: the longest beginning of the path that is one.
 fn file_of(path: &Module, from: &Module, files: &BTreeSet<Module>) -> Option<Module> {
     let mut names = path.iter().peekable();
     let mut base = match names.peek()?.as_str() {
@@ -86,7 +86,7 @@ fn file_of(path: &Module, from: &Module, files: &BTreeSet<Module>) -> Option<Mod
     (1..=base.len()).rev().map(|length| base[..length].to_vec()).find(|module| files.contains(module))
 }
 
-/// What every file imports.
+/// Returns what every file imports.
 fn imports(source: &Path) -> BTreeMap<Module, BTreeSet<Module>> {
     let sources = crate::architecture::sources(source.to_str().unwrap());
     let files: BTreeSet<_> = sources.iter().filter_map(|(file, _)| module_of(file, source)).collect();
@@ -101,9 +101,10 @@ fn imports(source: &Path) -> BTreeMap<Module, BTreeSet<Module>> {
     imports
 }
 
-/// Every module that can be reached from one.
+/// Returns every module that can be reached from one.
 fn reachable(from: &Module, imports: &BTreeMap<Module, BTreeSet<Module>>) -> BTreeSet<Module> {
-    let (mut reached, mut next) = (BTreeSet::new(), vec![from.clone()]);
+    let mut reached = BTreeSet::new();
+    let mut next = vec![from.clone()];
     while let Some(module) = next.pop() {
         for target in imports.get(&module).into_iter().flatten() {
             if reached.insert(target.clone()) {
@@ -114,7 +115,7 @@ fn reachable(from: &Module, imports: &BTreeMap<Module, BTreeSet<Module>>) -> BTr
     reached
 }
 
-/// The pairs of files that need each other.
+/// Returns the pairs of files that need each other.
 fn circles(imports: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<(Module, Module)> {
     let reach: BTreeMap<_, _> = imports.keys().map(|module| (module, reachable(module, imports))).collect();
     let mut found = Vec::new();

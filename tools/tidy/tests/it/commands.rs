@@ -12,9 +12,10 @@ use crate::documents::files;
 
 const PROGRAMS: [&str; 3] = ["demo-service", "loadgen", "zk-lock"];
 
-/// The commands in a document, without their comments: the lines of its blocks for `sh`, and its code spans.
+/// Returns the commands in a document, without their comments: the lines of its blocks for `sh`, and its code spans.
 fn lines(markdown: &str) -> Vec<String> {
-    let (mut code, mut is_block) = (String::new(), false);
+    let mut code = String::new();
+    let mut is_block = false;
     for event in Parser::new(markdown) {
         match event {
             Event::Code(text) => code.push_str(&format!("{text}\n")),
@@ -28,7 +29,7 @@ fn lines(markdown: &str) -> Vec<String> {
     whole.lines().map(|line| line.split(" #").next().unwrap().to_owned()).collect()
 }
 
-/// The program that a line runs, the words after it up to its first flag, and its flags.
+/// Returns the program that a line runs, the words after it up to its first flag, and its flags.
 fn call(line: &str) -> Option<(&str, Vec<&str>, Vec<&str>)> {
     let mut words = line.split_whitespace().skip_while(|word| word.contains('=') && !word.starts_with('-'));
     let program = Path::new(words.next()?).file_name()?.to_str()?;
@@ -40,7 +41,7 @@ fn call(line: &str) -> Option<(&str, Vec<&str>, Vec<&str>)> {
     PROGRAMS.contains(&program).then(|| (program, commands, flags.filter_map(|flag| flag.split(end).next()).collect()))
 }
 
-/// The `--help` of a program that was built beside the tests.
+/// Returns the `--help` of a program that was built beside the tests.
 fn help(program: &str, commands: &[&str]) -> String {
     // A test is in the folder `deps` of the programs.
     let path = env::current_exe().unwrap().ancestors().nth(2).unwrap().join(program);

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use crate::architecture::root;
 
-/// The files of this repository with one of these extensions, without those that a build writes.
+/// Returns the files of this repository with one of these extensions, without those that a build writes.
 pub(crate) fn files(extensions: &[&str]) -> Vec<PathBuf> {
-    let (mut found, mut folders) = (Vec::new(), vec![root()]);
+    let mut found = Vec::new();
+    let mut folders = vec![root()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -25,19 +26,19 @@ pub(crate) fn files(extensions: &[&str]) -> Vec<PathBuf> {
     found
 }
 
-/// What a document says outside of its blocks of code.
+/// Returns the text of a document outside of its blocks of code.
 fn prose(text: &str) -> String {
     text.split("```").step_by(2).collect()
 }
 
-/// The targets of the links of a document.
+/// Returns the targets of the links of a document.
 fn targets(text: &str) -> Vec<String> {
     let prose = prose(text);
     let ends = prose.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
     ends.map(|(target, _)| target.to_owned()).collect()
 }
 
-/// The anchors of the headings of a document, as forges make them.
+/// Returns the anchors of the headings of a document, as forges make them.
 fn anchors(text: &str) -> Vec<String> {
     let anchor = |heading: &str| {
         let kept = heading.trim().to_lowercase().replace(' ', "-");
@@ -80,7 +81,7 @@ fn links_in_blocks_of_code_are_none() {
     assert_eq!(targets("[a](b.md) ```[c](d.md)``` ![e](f.png#g)"), ["b.md", "f.png#g"]);
 }
 
-/// The paths that a document names in backticks, each with the functions that it names behind a colon.
+/// Returns the paths that a document names in backticks, each with the functions that it names behind a colon.
 fn named_paths(text: &str) -> Vec<(&str, Vec<&str>)> {
     let named = text.split('`').skip(1).step_by(2).filter(|name| name.contains('/') && !name.contains([' ', '{']));
     named

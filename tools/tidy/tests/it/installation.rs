@@ -68,8 +68,8 @@ impl Machine {
         fs::remove_file(self.programs().join(name)).unwrap();
     }
 
-    /// The same machine with a C compiler and without Java, which `apt-get` has as a package. Its program prints where it looks
-    /// for libraries, behind a link to where the package would be installed.
+    /// Makes the same machine with a C compiler and without Java, which `apt-get` has as a package. Its program prints
+    /// where it looks for libraries, behind a link to where the package would be installed.
     fn without_java() -> Self {
         let machine = Self::without_compiler();
         machine.add("cc", "exit 0");
@@ -111,7 +111,7 @@ impl Machine {
         self.deps().output().unwrap()
     }
 
-    /// Runs it on a terminal, and types this when it asks. Returns its status and what the terminal shows.
+    /// Runs it on a terminal, and types `typed` when it asks. Returns its status and what the terminal shows.
     fn run_on_terminal(&self, command: &mut Command, typed: &str) -> (Option<i32>, String) {
         let terminal = openpty(None, None).unwrap();
         // A program that another test starts must not keep the terminal open.
@@ -123,11 +123,13 @@ impl Machine {
         tcsetattr(&terminal.slave, SetArg::TCSANOW, &settings).unwrap();
         let side = || Stdio::from(terminal.slave.try_clone().unwrap());
         let mut child = command.stdin(side()).stdout(side()).stderr(side()).spawn().unwrap();
-        // Neither this process nor the command keeps the script's side, so reading ends when the script does.
+        // This process and the command drop the script's side, so that reading ends with the script.
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         drop(terminal.slave);
         let mut screen = File::from(terminal.master);
-        let (mut shown, mut part, mut asked) = (String::new(), [0; 1024], false);
+        let mut shown = String::new();
+        let mut part = [0; 1024];
+        let mut asked = false;
         // Linux reports the end as an error.
         while let Ok(length @ 1..) = screen.read(&mut part) {
             shown.push_str(&String::from_utf8_lossy(&part[..length]));
@@ -139,7 +141,7 @@ impl Machine {
         (child.wait().unwrap().code(), shown)
     }
 
-    /// What was run as root.
+    /// Returns what was run as root.
     fn installed(&self) -> String {
         fs::read_to_string(self.log()).unwrap_or_default()
     }

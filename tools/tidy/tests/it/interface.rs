@@ -47,26 +47,26 @@ const NO_SETTINGS: [&str; 22] = [
 
 const HOUSES: [&str; 5] = ["bench", "demo-service", "loadgen", "locks", "tools"];
 
-/// Whether a text could name a variable of the environment.
+/// Returns whether a text could name a variable of the environment.
 fn is_name(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_uppercase())
         && text.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
 }
 
-/// The name at the beginning of a text.
+/// Returns the name at the beginning of a text.
 fn leading(text: &str) -> &str {
     text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap()
 }
 
-/// The variables that a Rust source reads by their names: arguments of `env::var` and `env::var_os`, and every other
-/// string that is written like a variable of several words.
+/// Returns the variables that a Rust source reads by their names: arguments of `env::var` and `env::var_os`, and every
+/// other string that is written like a variable of several words.
 fn named(text: &str) -> impl Iterator<Item = String> {
     let literals = text.split('"').skip(1).filter(|text| is_name(text) && text.contains('_') && !text.ends_with('_'));
     let asked = ["env::var(\"", "env::var_os(\""].into_iter().flat_map(|call| text.split(call).skip(1).map(leading));
     literals.chain(asked).map(str::to_owned)
 }
 
-/// The variables that clap derives from the fields with a bare `env`.
+/// Returns the variables that clap derives from the fields with a bare `env`.
 fn derived(text: &str) -> impl Iterator<Item = String> {
     text.split("#[arg(").skip(1).filter_map(|rest| {
         let (attribute, field) = rest.split_once(")]\n")?;
@@ -76,13 +76,13 @@ fn derived(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// The variables that a script takes with a default, as `${NAME:-default}`.
+/// Returns the variables that a script takes with a default, as `${NAME:-default}`.
 fn with_default(text: &str) -> impl Iterator<Item = String> {
     let expanded = text.split("${").skip(1).filter(|rest| rest[leading(rest).len()..].starts_with(":-"));
     expanded.map(leading).filter(|name| is_name(name)).map(str::to_owned)
 }
 
-/// The variables of a makefile that the environment or the command line may set.
+/// Returns the variables of a makefile that the environment or the command line may set.
 fn settable(makefile: &str) -> impl Iterator<Item = String> {
     makefile.lines().filter_map(|line| line.split_once("?=")).map(|(name, _)| name.trim().to_owned())
 }
@@ -102,7 +102,7 @@ fn read_by_the_sources() -> BTreeSet<String> {
     names
 }
 
-/// The names in the first column of the table below a heading.
+/// Returns the names in the first column of the table below a heading.
 fn first_column(document: &str, heading: &str) -> BTreeSet<String> {
     let section = document.split(&format!("\n## {heading}\n")).nth(1).expect("there is such a heading");
     let rows = section.split("\n## ").next().unwrap().lines().filter(|line| line.starts_with("| `"));
@@ -129,11 +129,11 @@ fn the_table_of_variables_has_every_one_and_no_other() {
 // C37
 #[test]
 fn every_image_is_told_what_its_build_reads() {
-    let (dockerfile, compose) = (read("Dockerfile"), read("docker-compose.yml"));
-    // What stands before the last build of the stage, and nothing of the stages before it.
+    let [dockerfile, compose, release] =
+        ["Dockerfile", "docker-compose.yml", ".github/workflows/release.yml"].map(read);
+    // The lines of the last stage before its last build.
     let (build, _) = dockerfile.rsplit_once("&& cargo build").unwrap();
     let (_, build) = build.rsplit_once("\nFROM ").unwrap();
-    let release = read(".github/workflows/release.yml");
     for name in named(&read("demo-service/build.rs")).filter(|name| !NO_SETTINGS.contains(&name.as_str())) {
         assert!(build.lines().any(|line| line == format!("ARG {name}")), "Dockerfile lacks ARG {name}");
         assert!(compose.contains(&format!(" {name}: ${{{name}:-}}\n")), "docker-compose.yml passes no {name}");

@@ -134,7 +134,7 @@ impl Row {
         }
     }
 
-    /// Whether a type carries a word of this row.
+    /// Returns whether a type carries a word of this row.
     fn is_about(&self, name: &str) -> bool {
         let words = words(name);
         self.terms.iter().any(|term| words.windows(term.len()).any(|found| found == &term[..]))
@@ -153,7 +153,7 @@ fn singular(word: &str) -> String {
     word.strip_suffix('s').unwrap_or(word).to_owned()
 }
 
-/// The words of a name in either spelling: `HoldTimes` and `hold_times` have hold and time.
+/// Returns the words of a name in either spelling: `HoldTimes` and `hold_times` have hold and time.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     for letter in name.chars() {
@@ -167,13 +167,13 @@ fn words(name: &str) -> Vec<String> {
     words.iter().filter(|word| !word.is_empty()).map(|word| singular(word)).collect()
 }
 
-/// The folder of the crate that a file belongs to: the next one with a `lib.rs` or a `main.rs`.
+/// Returns the folder of the crate that a file belongs to: the next one with a `lib.rs` or a `main.rs`.
 fn crate_of(file: &Path) -> PathBuf {
     let is_root = |folder: &&Path| ["lib.rs", "main.rs"].iter().any(|name| root().join(folder).join(name).exists());
     file.ancestors().skip(1).find(is_root).unwrap_or(file).to_owned()
 }
 
-/// The names that several types of a house have.
+/// Returns the names that several types of a house have.
 fn repeated(house: &str, names: &Names, glossary: &Glossary) -> Vec<String> {
     let mut files: BTreeMap<&str, Vec<&Path>> = BTreeMap::new();
     for (name, file) in &names.types {
@@ -191,7 +191,7 @@ fn repeated(house: &str, names: &Names, glossary: &Glossary) -> Vec<String> {
     found
 }
 
-/// The types that carry a word of the glossary, and do not stand beside it.
+/// Returns the types that carry a word of the glossary and do not stand beside it.
 fn unlisted(house: &str, names: &Names, glossary: &Glossary) -> Vec<String> {
     let mut found = Vec::new();
     for (name, file) in &names.types {
@@ -202,14 +202,14 @@ fn unlisted(house: &str, names: &Names, glossary: &Glossary) -> Vec<String> {
     found
 }
 
-/// The patterns of the glossary that no type matches.
+/// Returns the patterns of the glossary that no type matches.
 fn stale(house: &str, names: &Names, glossary: &Glossary) -> Vec<String> {
     let patterns = glossary.rows.iter().flat_map(|row| &row.types);
     let stale = patterns.filter(|pattern| !names.types.iter().any(|(name, _)| matches(pattern, name)));
     stale.map(|pattern| format!("{house}: no type matches {pattern}")).collect()
 }
 
-/// The names with a word that the house does not use.
+/// Returns the names with a word that the house does not use.
 fn gone(house: &str, names: &Names, glossary: &Glossary) -> Vec<String> {
     let named = names.types.iter().chain(&names.others);
     let has_gone = |name: &str| words(name).iter().any(|word| glossary.gone.contains(word));
@@ -221,7 +221,8 @@ fn assert_none(check: fn(&str, &Names, &Glossary) -> Vec<String>) {
     let text = fs::read_to_string(root().join("docs/glossary.md")).unwrap();
     let mut found = Vec::new();
     for (house, folders) in HOUSES {
-        let (names, glossary) = (Names::of(folders), Glossary::of(&text, house));
+        let names = Names::of(folders);
+        let glossary = Glossary::of(&text, house);
         assert!(names.types.len() > 150, "{house}: {} types were found", names.types.len());
         assert!(glossary.rows.len() > 10, "{house}: {} rows were found", glossary.rows.len());
         found.extend(check(house, &names, &glossary));

@@ -24,9 +24,10 @@ const CHINESE_CHARACTERS_MAX: usize = 90;
 const RIDDLES: &str = "whoever, whomever, of whom, for whom, those who, that of, by which, one's, so many, as many as, \
     goes with, comes second, has gone, had gone, to be had, notifications a release, waiters a release, requests a release";
 
-/// The running text of a Markdown document: one string a block, a code span as one word.
+/// Returns the running text of a Markdown document: one string per block, a code span as one word.
 fn blocks(markdown: &str) -> Vec<String> {
-    let (mut blocks, mut is_code) = (vec![String::new()], false);
+    let mut blocks = vec![String::new()];
+    let mut is_code = false;
     for event in Parser::new_ext(markdown, Options::ENABLE_TABLES) {
         let block = blocks.last_mut().unwrap();
         match event {
@@ -50,9 +51,10 @@ fn blocks(markdown: &str) -> Vec<String> {
     blocks
 }
 
-/// The sentences of a block. One ends at `.`, `!`, `?`, `:` or `;` unless a small letter follows.
+/// Splits a block into sentences. One ends at `.`, `!`, `?`, `:` or `;` unless a small letter follows.
 fn sentences(block: &str) -> Vec<String> {
-    let (mut sentences, mut sentence) = (Vec::new(), Vec::new());
+    let mut sentences = Vec::new();
+    let mut sentence = Vec::new();
     let words: Vec<&str> = block.split_whitespace().collect();
     for (index, word) in words.iter().enumerate() {
         sentence.push(*word);
@@ -69,9 +71,10 @@ fn sentences(block: &str) -> Vec<String> {
     sentences.into_iter().flat_map(chinese).collect()
 }
 
-/// The comments of a source, each with all its lines.
+/// Returns the comments of a source, each with all its lines.
 fn comments(source: &str) -> Vec<String> {
-    let (mut comments, mut last) = (Vec::<String>::new(), "");
+    let mut comments = Vec::<String>::new();
+    let mut last = "";
     for line in source.lines().map(str::trim_start) {
         let mark = ["//!", "///", "//"].into_iter().find(|mark| line.starts_with(mark)).unwrap_or_default();
         if mark != last {
@@ -107,7 +110,7 @@ pub(crate) fn tests(source: &str) -> Vec<&str> {
     tests
 }
 
-/// The string literals among the tokens of a source.
+/// Collects the string literals among the tokens of a source.
 fn literals(tokens: TokenStream, found: &mut Vec<String>) {
     for token in tokens {
         match token {
@@ -122,7 +125,7 @@ fn literals(tokens: TokenStream, found: &mut Vec<String>) {
     }
 }
 
-/// The texts of a file that people read. The texts of tests and of SQL are for programs.
+/// Returns the texts of a file that people read. The texts of tests and of SQL are for programs.
 fn texts(path: &str, text: &str) -> Vec<String> {
     if path.ends_with(".md") {
         return vec![text.to_owned()];
@@ -157,7 +160,7 @@ fn is_defect(sentence: &str, is_chinese: bool) -> bool {
         || prose.starts_with("who ") && !prose.ends_with('?')
 }
 
-/// The defects of a file, one a line: `file: beginning`.
+/// Returns the defects of a file, one per line: `file: beginning`.
 fn defects(path: &str, text: &str) -> Vec<String> {
     let sentences =
         texts(path, text).iter().flat_map(|text| blocks(text)).flat_map(|block| sentences(&block)).collect::<Vec<_>>();
@@ -212,7 +215,7 @@ fn a_code_span_is_one_word_and_each_block_ends_a_sentence() {
 
 #[test]
 fn every_kind_of_defect_is_found_where_people_read_it() {
-    let (short, long) = (["word"; WORDS_MAX].join(" "), ["word"; WORDS_MAX + 1].join(" "));
+    let [short, long] = [WORDS_MAX, WORDS_MAX + 1].map(|words| vec!["word"; words].join(" "));
     let source = |comment: &str, text: &str| format!("{comment}\n#[error(\"{text}\")]\nstruct A;\n");
     assert_eq!(defects("a.rs", &source(&format!("/// {short}"), &short)), Vec::<String>::new());
     assert_eq!(defects("a.rs", &source("// Serves\n// whoever comes.", "who is it?")), ["a.rs: Serves whoever comes."]);

@@ -10,7 +10,7 @@ const UPDATE: &str = "UPDATE_PUBLIC_API";
 
 #[test]
 fn the_interface_of_the_library_is_the_one_written_down() {
-    // In a folder of its own, as the variable has other crates built again.
+    // The variable would have other crates built again, so they are built in a folder of their own.
     let target = root().join("target/public-api");
     let documented = Command::new(env!("CARGO"))
         .args(["rustdoc", "--locked", "--quiet", "--package", "zk-recipes", "--lib", "--target-dir"])

@@ -1,4 +1,4 @@
-//! What grows unseen: dependencies that nothing names, long files, crates without a licence, words with two meanings.
+//! Defects that nobody notices: dependencies that nothing names, long files, crates without a licence, words with two meanings.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,20 +19,20 @@ fn packages() -> Vec<Package> {
     command.exec().unwrap().packages
 }
 
-/// The sources of a crate with the tests and models that it includes from elsewhere.
+/// Returns the sources of a crate with the tests and models that it includes from elsewhere.
 fn sources_of(package: &Package) -> Vec<(PathBuf, String)> {
     let targets = package.targets.iter().map(|target| target.src_path.parent().unwrap().as_str());
     targets.collect::<BTreeSet<_>>().into_iter().flat_map(sources).collect()
 }
 
-/// Whether the code of a text has the word, comments left out.
+/// Returns whether the code of a text has the word, without comments.
 fn names(text: &str, word: &str) -> bool {
     let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
     let is_of_a_name = |letter: char| letter.is_alphanumeric() || letter == '_';
     code.flat_map(|line| line.split(|letter| !is_of_a_name(letter))).any(|found| found == word)
 }
 
-/// Whether the code that may use a dependency names it.
+/// Returns whether the code that may use a dependency names it.
 fn is_used(dependency: &Dependency, sources: &[(PathBuf, String)], folder: &Path) -> bool {
     let name = dependency.rename.as_ref().unwrap_or(&dependency.name).replace('-', "_");
     sources.iter().any(|(path, text)| {
@@ -48,7 +48,8 @@ fn is_used(dependency: &Dependency, sources: &[(PathBuf, String)], folder: &Path
 fn every_dependency_is_used() {
     let mut unused = Vec::new();
     for package in packages() {
-        let (sources, folder) = (sources_of(&package), package.manifest_path.parent().unwrap());
+        let sources = sources_of(&package);
+        let folder = package.manifest_path.parent().unwrap();
         let dependencies = package.dependencies.iter();
         let idle = dependencies.filter(|dependency| !is_used(dependency, &sources, folder.as_std_path()));
         unused.extend(idle.map(|dependency| format!("{} of {}", dependency.name, package.name)));
@@ -68,14 +69,14 @@ fn every_dependency_of_the_workspace_is_one_of_a_crate() {
     assert_eq!(unused, []);
 }
 
-/// The files that a crate is published with, one a line.
+/// Returns the files that a crate is published with, one per line.
 fn packed(package: &Package) -> String {
     let mut command = Command::new(env!("CARGO"));
     command.args(["package", "--list", "--allow-dirty", "--offline", "--package", &package.name]);
     String::from_utf8(command.current_dir(root()).output().unwrap().stdout).unwrap()
 }
 
-/// `make package` builds the examples. Cargo publishes a crate without the dependencies that have no version.
+// `make package` builds the examples. Cargo publishes a crate without the dependencies that have no version.
 #[test]
 fn no_packed_example_needs_an_unpublished_crate() {
     for package in packages().into_iter().filter(|package| package.publish.is_none()) {

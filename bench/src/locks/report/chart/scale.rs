@@ -33,8 +33,8 @@ impl Axis {
 
     /// Returns the pixel of a value. If the axis has one value only, this is the middle.
     pub(super) fn at(&self, value: f64) -> i32 {
-        let (least, most) = (self.values.0.log10(), self.values.1.log10());
-        let (from, to) = (f64::from(self.pixels.0), f64::from(self.pixels.1));
+        let [least, most] = [self.values.0, self.values.1].map(f64::log10);
+        let [from, to] = [self.pixels.0, self.pixels.1].map(f64::from);
         let share = if most > least { (value.log10() - least) / (most - least) } else { 0.5 };
         pixel(from + (to - from) * share)
     }
@@ -42,10 +42,9 @@ impl Axis {
     /// Rounds the range outward to 1-2-5 steps and returns the visible grid lines.
     pub(super) fn extend_to_ticks(&mut self) -> Vec<Tick> {
         let (least, most) = self.values;
-        let (first, last) = (least.log10().floor(), most.log10().ceil());
-        let decades = std::iter::successors(Some(first), |decade| Some(decade + 1.0));
+        let decades = std::iter::successors(Some(least.log10().floor()), |decade| Some(decade + 1.0));
         let ticks: Vec<Tick> = decades
-            .take_while(|decade| *decade <= last)
+            .take_while(|decade| *decade <= most.log10().ceil())
             .flat_map(|decade| [1.0, 2.0, 5.0].map(|step| (step, step * 10_f64.powf(decade))))
             .map(|(step, value)| Tick { value, is_decade: step < 2.0 })
             .collect();

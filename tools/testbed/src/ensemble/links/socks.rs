@@ -1,4 +1,4 @@
-//! As much of a SOCKS 5 server as Java's sockets need (RFC 1928): connections to IPv4 addresses, without authentication.
+//! The part of a SOCKS 5 server that Java's sockets need (RFC 1928): connections to IPv4 addresses, without authentication.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};

@@ -12,7 +12,7 @@ use crate::proxy::lane::{Lane, LaneCommand, accept};
 use crate::worker::Orders;
 use crate::zookeeper::configuration::Peer;
 
-/// What one server opens to another.
+/// The connections that one server opens to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Link {
     pub(super) from: usize,
@@ -111,7 +111,7 @@ async fn listen(from: usize, listener: TcpListener, arrivals: mpsc::UnboundedSen
         let arrivals = arrivals.clone();
         tokio::spawn(async move {
             if let Ok(server) = socks::destination(&mut stream).await {
-                // Nobody takes it in when the thread is about to end.
+                // A failed send means that the thread is about to end.
                 let _ = arrivals.send(Arrival { from, server, stream });
             }
         });

@@ -1,7 +1,7 @@
-//! How many instructions the deciding code takes, counted by callgrind: the same number on a busy machine as on an idle
-//! one. That is what a gate can rely on, see `make bench-compare`.
+//! The instructions of the deciding code, counted by callgrind. A busy machine takes as many as an idle one, so a gate
+//! can rely on them: see `make bench-compare`.
 //!
-//! Setting up is not counted, and a bench returns what it has worked on, so that dropping that is not counted either.
+//! The setup is not counted. A bench returns its input, so the drop of the input is not counted either.
 
 #![allow(missing_docs, reason = "the macros generate undocumented items")]
 
@@ -249,7 +249,7 @@ fn paired_figures(blocks: usize) -> Vec<Option<f64>> {
     figures(blocks).into_iter().map(Some).collect()
 }
 
-// With its interval, from all Walsh averages.
+// The ratio has an interval from all Walsh averages.
 #[library_benchmark]
 #[bench::of_10(args = (10), setup = paired_figures)]
 #[bench::of_30(args = (30), setup = paired_figures)]

@@ -16,7 +16,7 @@ pub struct ClosedLoop {
     contenders: JoinSet<()>,
 }
 
-/// What the contenders report. A failure closes both semaphores.
+/// The progress of the contenders. A failure closes both semaphores.
 #[derive(Debug)]
 struct Tally {
     /// A permit for every contender that has finished its first round.

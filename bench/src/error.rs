@@ -1,4 +1,4 @@
-//! The one error type of the benches and of the programs beside them.
+//! The one error type of the benches and of the programs of this package.
 
 use std::error::Error as StdError;
 use std::num::TryFromIntError;

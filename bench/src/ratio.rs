@@ -14,7 +14,7 @@ pub struct Ratio {
     pub spread: Option<Spread>,
 }
 
-/// What a figure should be.
+/// The goal of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Goal {
     /// This or less.

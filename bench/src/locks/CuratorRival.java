@@ -155,7 +155,7 @@ public final class CuratorRival {
         }
     }
 
-    /** Fails if another contender holds the lock, too. */
+    /** Fails if another contender holds the lock at the same time. */
     private void checkAlone() {
         if (!isHeld.compareAndSet(false, true)) {
             throw new IllegalStateException("two contenders held the lock at once");
@@ -254,7 +254,7 @@ public final class CuratorRival {
         join(withinMs);
         int cutOff = alive();
         isCutOff = true;
-        // With the sessions their nodes go at once, so that the threads need not take back each its own.
+        // The nodes end with the sessions at once, so no thread must delete its own.
         clients.forEach(CuratorFramework::close);
         contenders.forEach(Thread::interrupt);
         join(END_WITHIN_MS);

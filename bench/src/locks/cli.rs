@@ -35,7 +35,7 @@ fn epilogue() -> Epilogue {
         ])
 }
 
-/// Measures our locks beside those of Apache Curator, kazoo and zookeeper-client, on one throwaway ZooKeeper server.
+/// Compares our locks with those of Apache Curator, kazoo and zookeeper-client, on one throwaway ZooKeeper server.
 #[derive(Debug, Parser)]
 #[command(name = "bench-peers", version, max_term_width = 100, disable_help_subcommand = true, after_help = epilogue().to_string())]
 pub(crate) struct Cli {
@@ -52,10 +52,10 @@ pub(crate) enum Command {
     Worker,
 }
 
-/// What is measured, and how.
+/// The settings of a run.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Settings {
-    /// Number of timed repetitions, beside one that warms up and one that counts bytes
+    /// Number of timed repetitions, after one that warms up and before one that counts bytes
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000), allow_negative_numbers = true)]
     reps: u16,
     /// Time for which the hand-overs of each measurement are counted

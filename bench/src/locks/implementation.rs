@@ -1,4 +1,4 @@
-//! What is measured, and where it runs.
+//! The implementations that are measured, and their processes.
 
 use bench::Recipe;
 

@@ -1,9 +1,9 @@
-//! Measures our locks beside those of Apache Curator, kazoo and zookeeper-client, on one throwaway ZooKeeper server.
+//! Compares our locks with those of Apache Curator, kazoo and zookeeper-client, on one throwaway ZooKeeper server.
 //!
 //! The orchestrator ([`run`]) walks a [`schedule`] and asks worker processes ([`fleet`]) to contend for locks in a closed loop
-//! ([`harness`]) or in an open load ([`open_load`]); they speak the [`protocol`]. This program is also the worker for everything that is written in Rust
-//! ([`worker`]). What the figures mean is decided without clock or I/O: [`schedule`], [`arrivals`], [`protocol`], [`window`],
-//! [`results`], [`ratios`], [`waits`], [`report`]. `README.md` says how and why it is measured so.
+//! ([`harness`]) or in an open load ([`open_load`]); they speak the [`protocol`]. This program is also the worker for all
+//! implementations in Rust ([`worker`]). What the figures mean is decided without clock or I/O: [`schedule`], [`arrivals`],
+//! [`protocol`], [`window`], [`results`], [`ratios`], [`waits`], [`report`]. `README.md` describes the method.
 
 mod arrivals;
 mod cli;

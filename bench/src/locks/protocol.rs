@@ -19,7 +19,7 @@ pub(crate) struct Contest {
     pub(crate) contenders: u32,
     /// The sessions that they share: contender `i` has session `i % sessions`.
     pub(crate) sessions: u32,
-    /// Where ZooKeeper is.
+    /// The address of ZooKeeper.
     pub(crate) connect_string: String,
 }
 
@@ -32,19 +32,19 @@ pub(crate) enum Request {
     Progress,
     /// Count the cycles that finish within a window from now on, and time them.
     Measure {
-        /// How long the window is.
+        /// The length of the window.
         window_ms: u64,
     },
     /// Let every contender finish its cycle, cut off those that have not in time, and close the sessions.
     Stop {
-        /// How long they have.
+        /// Time limit for the last cycles.
         within_ms: u64,
     },
     /// Hold the lock and let the contenders queue behind, each for one cycle.
     Queue(Contest),
     /// Release the lock that `Queue` holds, wait until the queue has drained, and close the sessions.
     Drain {
-        /// How long that may take.
+        /// Time limit for the queue.
         within_ms: u64,
     },
     /// Open the sessions, put an open load on the lock, and close the sessions.
@@ -90,7 +90,7 @@ pub(crate) enum Answer {
     Failed(String),
 }
 
-/// How far the contenders have come.
+/// The progress of the contenders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ContestProgress {
     /// Contenders that have called acquire.
@@ -102,20 +102,20 @@ pub(crate) struct ContestProgress {
 /// The cycles that finished within a window.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Measured {
-    /// How long the window really was.
+    /// The real length of the window.
     pub(crate) elapsed_us: u64,
     /// The number of cycles by their time in microseconds, from the call of acquire to the confirmed release.
     pub(crate) times_us: BTreeMap<u64, u64>,
 }
 
-/// How the timed arrivals of an open load were served.
+/// The waits of the timed arrivals of an open load.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Arrived {
     /// Acquires that arrived.
     pub(crate) arrived: u64,
     /// Arrivals that found the most acquires outstanding. They did not queue.
     pub(crate) dropped: u64,
-    /// How long they took, from the first timed arrival to the last.
+    /// The time from the first timed arrival to the last.
     pub(crate) elapsed_us: u64,
     /// The number of acquires by their wait in microseconds, from the intended arrival to the grant.
     pub(crate) waits_us: BTreeMap<u64, u64>,
@@ -130,11 +130,11 @@ pub(crate) struct Drained {
     pub(crate) tokens: u32,
     /// From the release of the first holder to the release of the last waiter.
     pub(crate) elapsed_us: u64,
-    /// What the sessions sent meanwhile.
+    /// Requests that the sessions sent meanwhile.
     pub(crate) requests: u64,
     /// Watch notifications that they received.
     pub(crate) notifications: u64,
-    /// What they sent and received, without pings.
+    /// Bytes that they sent and received, without pings.
     pub(crate) bytes: u64,
 }
 

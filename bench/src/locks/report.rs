@@ -1,4 +1,4 @@
-//! What was found, as text for people, as data for programs, and as a picture.
+//! The report: as text, as data for programs, and as a chart.
 
 pub(crate) mod chart;
 pub(crate) mod json;
@@ -16,9 +16,9 @@ use crate::waits::WaitRow;
 pub(crate) struct Report {
     /// The conditions of the measurements, a sentence each.
     pub(crate) conditions: Vec<String>,
-    /// Of the closed loop.
+    /// The rows of the closed loop.
     pub(crate) rows: Vec<ClosedLoopRow>,
-    /// Of the open load; none if it was left out.
+    /// The rows of the open load, if it was measured.
     pub(crate) waits: Vec<WaitRow>,
     pub(crate) ratios: Vec<Ratio>,
     pub(crate) waiters: Option<Waiters>,

@@ -207,7 +207,7 @@ pub(crate) mod tests {
         Step { repetition, implementation: Implementation::by_name(name).unwrap(), load }
     }
 
-    /// An implementation, how many contended, and in each repetition the operations a second and the time of each.
+    /// An implementation, its number of contenders, and in each repetition the operations per second and the time of each.
     type Point<'a> = (&'static str, u32, &'a [(u64, u64)]);
 
     /// Makes the results of a run that measured these points.

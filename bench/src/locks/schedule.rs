@@ -18,7 +18,7 @@ pub(crate) enum Repetition {
     WarmUp,
     /// Timed, and the requests counted. Numbered from zero.
     Timed(usize),
-    /// Not timed, as the workers connect through a proxy, which counts the bytes.
+    /// Counts the bytes by a proxy between the workers and the server. Not timed.
     Bytes,
 }
 

@@ -10,7 +10,7 @@ use crate::protocol::{Answer, Drained, Request};
 
 /// The recipe of the queue. Every waiter of it has a watch of its own.
 pub(crate) const RECIPE: Recipe = Recipe::Handoff;
-/// Where it runs.
+/// The process of the recipe.
 pub(crate) const HOST: Host = Host::Rust;
 /// A service should not let more waiters share one connection.
 const WAITERS_PER_SESSION_MAX: u32 = 1500;
@@ -19,7 +19,7 @@ const QUEUED_WITHIN: Duration = Duration::from_secs(120);
 const DRAINED_WITHIN: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(100);
 
-/// How a queue of waiters was served.
+/// The result for a queue of waiters.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Waiters {
     pub(crate) waiters: u32,

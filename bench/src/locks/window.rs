@@ -18,7 +18,7 @@ pub(crate) struct Window {
     /// Times of the cycles, or waits of the arrivals. `None` if the loop was not yet in its steady state: the first
     /// cycles are shorter, because fewer contenders are ahead.
     pub(crate) times: Option<Times>,
-    /// What the server counted.
+    /// The counts of the server.
     pub(crate) exchange: Exchange,
     /// Acquires that arrived; none in a closed loop.
     pub(crate) arrived: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Window {
     pub(crate) dropped: u64,
 }
 
-/// What was exchanged with the server between two moments around a window.
+/// The traffic with the server between two moments around a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Exchange {
     /// Cycles that finished between the two moments.

@@ -18,7 +18,7 @@ use self::closed_loop::WorkerLoop;
 use self::waiters::WaitingQueue;
 use crate::protocol::{Answer, Request};
 
-/// What a worker does between two requests.
+/// The work of a worker between two requests.
 #[derive(Default)]
 enum Work {
     #[default]

@@ -25,8 +25,8 @@ fn epilogue() -> Epilogue {
         ])
 }
 
-/// Measures the service over HTTP beside pgbench and beside a bare handler of axum, a hot stock beside its two floors, and the
-/// load generator beside wrk, on throwaway servers.
+/// Compares the service over HTTP with pgbench and a bare handler of axum, a hot stock with its two floors, and the
+/// load generator with wrk, on throwaway servers.
 #[derive(Debug, Parser)]
 #[command(name = "bench-service", version, max_term_width = 100, disable_help_subcommand = true, after_help = epilogue().to_string())]
 pub(crate) struct Cli {
@@ -43,10 +43,10 @@ pub(crate) enum Command {
     Bare,
 }
 
-/// What is measured, and how.
+/// The settings of a run.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ServiceBenchSettings {
-    /// Number of timed repetitions, beside one that warms up
+    /// Number of timed repetitions, after one that warms up
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000), allow_negative_numbers = true)]
     pub(crate) reps: u16,
     /// Time of each measurement
@@ -62,7 +62,7 @@ pub(crate) struct ServiceBenchSettings {
         allow_negative_numbers = true
     )]
     pub(crate) buyers: Vec<u16>,
-    /// Numbers of connections that buy a hot stock from pg-merge and from the strategies beside it
+    /// Numbers of connections that buy a hot stock from each strategy
     #[arg(
         long,
         value_name = "N,…",
@@ -82,7 +82,7 @@ pub(crate) struct ServiceBenchSettings {
         allow_negative_numbers = true
     )]
     pub(crate) lookers: Vec<u16>,
-    /// Numbers of users of loadgen, and of connections of wrk beside it
+    /// Numbers of users of loadgen, and of connections of wrk
     #[arg(
         long,
         value_name = "N,…",

@@ -17,7 +17,7 @@ use stats::times::Times;
 use stats::{as_f64, as_ms};
 use tokio::process::Command;
 
-/// What a load generator has counted.
+/// The counts of a load generator.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Counted {
     /// Answers, or transactions, per second.

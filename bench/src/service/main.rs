@@ -1,9 +1,9 @@
-//! Measures the service beside its parts, and checks that each measured sale is an order:
+//! Compares the service with its parts, and checks that each measured sale is an order:
 //!
-//! * its purchases beside the same statements sent by pgbench,
-//! * its looks at the stock beside a handler of axum that looks at nothing,
-//! * its batches of a hot stock beside pgbench and beside the HTTP path alone,
-//! * the load generator beside wrk.
+//! * its purchases with the same statements sent by pgbench,
+//! * its looks at the stock with a handler of axum that reads nothing,
+//! * its batches of a hot stock with pgbench and with the HTTP path alone,
+//! * the load generator with wrk.
 //!
 //! [`run`] walks through the repetitions, [`deployment`] has the servers and the processes, [`generators`] runs wrk and pgbench and
 //! reads what they say. [`bare`] is the handler. What the figures mean is decided without I/O, in [`results`].

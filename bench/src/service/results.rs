@@ -1,4 +1,4 @@
-//! What was measured in each repetition, and what it amounts to.
+//! The measurements of each repetition, and the report about them.
 
 pub(crate) mod hot_stock;
 
@@ -17,7 +17,7 @@ use crate::generators::Counted;
 pub(crate) struct Pair {
     /// The service.
     pub(crate) service: Counted,
-    /// What it is compared with.
+    /// The floor that it is compared with.
     pub(crate) floor: Counted,
 }
 
@@ -92,7 +92,7 @@ impl ServiceRow {
 
     /// Compares the requests of our load generator with those of wrk.
     fn rate_ratio(&self) -> Ratio {
-        let name = format!("loadgen ÷ wrk, requests a second, at {} connections", self.connections);
+        let name = format!("loadgen ÷ wrk, requests per second, at {} connections", self.connections);
         Ratio { name, goal: Goal::AtLeast(0.3), spread: self.spread() }
     }
 
@@ -134,17 +134,17 @@ impl ServiceResults {
             // Writing into a String cannot fail.
             let _ = writeln!(text, "- {condition}");
         }
-        text.push_str("\n## Purchases, a second\n\n");
+        text.push_str("\n## Purchases per second\n\n");
         let header = ["connections", "pgbench", "service, `pg-conditional`", "ratio", "min..max"];
         table(&mut text, header, &[], self.purchases.iter().map(ServiceRow::cells));
         hot_stock::render(&mut text, &self.crowds);
-        text.push_str("\n## Looks at the stock, a second\n\n");
+        text.push_str("\n## Looks at the stock per second\n\n");
         let header = ["connections", "bare handler", "service, `GET /goods/{goods_no}`", "ratio", "min..max"];
         table(&mut text, header, &[], self.looks.iter().map(ServiceRow::cells));
         text.push_str("\n## The times of the load generator\n\n");
         let header = ["connections each", "wrk, p50 ms", "loadgen", "ratio", "wrk, p99 ms", "loadgen", "ratio"];
         table(&mut text, header, &[], self.timings.iter().map(ServiceRow::timing_cells));
-        text.push_str("\n## Answers that nothing is left, a second\n\n");
+        text.push_str("\n## Answers that nothing is left, per second\n\n");
         let header = ["connections", "wrk", "loadgen", "ratio", "min..max", "wrk, processor ms each", "loadgen"];
         table(&mut text, header, &[], self.rates.iter().map(ServiceRow::rate_cells));
         text.push_str("\n## Ratios\n\nEach the median of what it is within every repetition.\n\n");
@@ -244,7 +244,7 @@ mod tests {
             "| looks ÷ bare handler, at 64 connections, where the service does most | ≥ 0.5 | 0.400 | 0.400..0.400 | no |",
             "| 16 | 10.0 | 20.0 | 2.00 | 30.0 | 60.0 | 2.00 |",
             "| 4 | 100 | 60.0 | 0.600 | 0.600..0.600 | 100 | 60.0 |",
-            "| loadgen ÷ wrk, requests a second, at 4 connections | ≥ 0.3 | 0.600 | 0.600..0.600 | yes |",
+            "| loadgen ÷ wrk, requests per second, at 4 connections | ≥ 0.3 | 0.600 | 0.600..0.600 | yes |",
             "| loadgen ÷ wrk, p99, at 16 connections each | 0.9..1.1 | 2.00 | 2.00..2.00 | no |",
             "| starts of 1500 users, ms from the first to the last | ≤ 100 | 90.0 | 90.0..90.0 | yes |",
         ] {

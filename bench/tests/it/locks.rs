@@ -65,7 +65,7 @@ fn until(command: &mut Command, beginning: &str) -> Child {
     while !seen.last().is_some_and(|line: &String| line.starts_with(beginning)) {
         seen.push(lines.next().unwrap_or_else(|| panic!("no line begins with {beginning:?}: {seen:#?}")).unwrap());
     }
-    // A full pipe would block the program, so the rest is read, too.
+    // A full pipe would block the program, so the rest is read as well.
     thread::spawn(move || lines.for_each(drop));
     child
 }

@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use crate::squeezed;
 
-/// Returns the program of the service. The tests of the whole workspace build it beside this package's, and loadgen, too.
+/// Returns the program of the service. The tests of the whole workspace build it and loadgen beside this package's programs.
 fn demo_service() -> PathBuf {
     Path::new(env!("CARGO_BIN_EXE_bench-service")).with_file_name("demo-service")
 }
@@ -50,7 +50,7 @@ fn a_small_run_finds_every_purchase_in_the_database() {
         assert!((ratio - service / floor).abs() < 0.02 * ratio.max(1.0), "{report}");
     }
     // A second may be too short for a 99th percentile.
-    for figure in ["loadgen ÷ wrk, p50, at 3 connections each", "loadgen ÷ wrk, requests a second, at 3 connections"]
+    for figure in ["loadgen ÷ wrk, p50, at 3 connections each", "loadgen ÷ wrk, requests per second, at 3 connections"]
     {
         let row = report.lines().find(|line| line.starts_with(&format!("| {figure} |")));
         assert!(row.is_some_and(|row| !row.contains('–')), "{figure} in {report}");

@@ -49,7 +49,7 @@ Exit status:
   128 + N  signal N ended the waiting: 129 after SIGHUP, 130 after Ctrl-C, 143
        after SIGTERM";
 
-/// What only `--help` says.
+/// The part of `--help` that `-h` leaves out.
 pub(crate) const DETAILS: &str = "\
 Environment:
   ZK_LOCK_AUTH  USER:PASSWORD for ZooKeeper's digest scheme, which COMMAND does

@@ -207,8 +207,8 @@ impl Watch<'_> {
 /// Returns whether a loss came after the end of COMMAND, and so harms nobody. When COMMAND had ended, the hold was not
 /// lost by our clock. Only our clock or this process can have lost it since, by one of these reasons.
 ///
-/// The other reasons are what a server tells. A server does not tell since when. Our clock does not know either: it stands still while
-/// the machine is suspended, and servers that were restored have forgotten the session.
+/// A server reports the other reasons, and does not say since when. Our clock does not know either: it stands still
+/// while the machine is suspended, and servers that were restored have forgotten the session.
 pub(crate) fn is_later_than_the_last_look(reason: LostReason) -> bool {
     use LostReason::{Closed, CredentialsMissing, CredentialsRefused, RuntimeEnded, Silence};
     matches!(reason, Silence | Closed | CredentialsRefused | CredentialsMissing | RuntimeEnded)

@@ -20,7 +20,7 @@ const LEAVE_WITHIN: Duration = Duration::from_secs(5);
 /// The same for a server that has not answered for long.
 const LEAVE_LOST_WITHIN: Duration = Duration::from_secs(1);
 
-/// How the program ends.
+/// The end of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Finish {
     Status(u8),

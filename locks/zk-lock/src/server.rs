@@ -1,4 +1,4 @@
-//! How to reach ZooKeeper: its servers, and the credentials and certificates for them.
+//! The way to ZooKeeper: its servers, and the credentials and certificates for them.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -15,7 +15,7 @@ pub(crate) const SERVERS_VARIABLE: &str = "ZOOKEEPER_CONNECT";
 /// The environment variable with the credentials.
 pub(crate) const AUTH_VARIABLE: &str = "ZK_LOCK_AUTH";
 
-/// How to reach ZooKeeper.
+/// The settings of a session.
 #[derive(Debug)]
 pub(crate) struct ServerSettings {
     pub(crate) connect_string: String,

@@ -2,13 +2,13 @@
 
 use std::process::ExitCode;
 
-/// How a program ends. Numbers and meanings are part of the interface of every program. Its help lists those that it uses,
-/// and `docs/using.md` lists all of them.
+/// The end of a program. Numbers and meanings are part of the interface of every program. Its help lists those that it
+/// uses, and `docs/using.md` lists all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// What was asked for was done, and everything that was checked holds.
+    /// The program did its task, and every check passed.
     Passed = 0,
-    /// Something that was checked does not hold. The report says what.
+    /// A check failed. The report says which.
     Failed = 1,
     /// A strategy broke its promise (`loadgen`).
     PromiseBroken = 2,

@@ -7,7 +7,7 @@ use crate::Exit;
 /// Columns of a help text. Clap breaks longer lines without their indentation.
 const WIDTH: usize = 80;
 
-/// What stands below the options of a help text.
+/// The text below the options of a help text.
 #[derive(Clone, Debug, Default)]
 pub struct Epilogue(String);
 

@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::locale::{is_utf8, shown};
 use crate::tell;
 
-/// How often the bar is drawn anew.
+/// Pause between two drawings of the bar.
 const TICK: Duration = Duration::from_millis(120);
 
 /// Shows how far a program has come with its steps.

@@ -1,4 +1,4 @@
-//! How the reports write numbers. Each kind of number has one format.
+//! The formats of the numbers in the reports. Each kind of number has one.
 //!
 //! | kind | format | example |
 //! |---|---|---|

@@ -43,7 +43,7 @@ pub const HERD: Term = Term {
            N(N − 1)/2 notifications; a queue, which wakes the next waiter only, costs N − 1.",
 };
 
-/// What a simulation predicts.
+/// The subject of a simulation.
 pub const DRAIN: Term = Term {
     name: "Drain",
     text: "All waiters queue for one lock at the same instant. Each of them holds it once and releases it at once.",

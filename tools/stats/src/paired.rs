@@ -42,7 +42,7 @@ pub fn interval(values: &[f64]) -> Option<(f64, f64)> {
     inverted(walsh_averages(values), &sums_of_subsets(&ranks))
 }
 
-/// Returns the means of all pairs of values. Each value is paired with itself, too.
+/// Returns the means of all pairs of values, including the pair of each value with itself.
 fn walsh_averages(values: &[f64]) -> Vec<f64> {
     let pairs = values.iter().enumerate().flat_map(|(i, a)| values[i..].iter().map(|b| f64::midpoint(*a, *b)));
     pairs.collect()

@@ -127,8 +127,8 @@ impl Times {
         quantile_is_carried(self.sample(), permille).then(|| self.ranked_ms(rank))
     }
 
-    /// Returns the median of the times in milliseconds. It leaves out the unserved, and a small sample has it, too: it is to
-    /// judge by, and not to report of a service. `None` without times.
+    /// Returns the median of the times in milliseconds. It leaves out the unserved, and also exists for a small sample:
+    /// it is for judging, and not for a report. `None` without times.
     pub fn median_served_ms(&self) -> Option<f64> {
         (self.count() > 0).then(|| self.ranked_ms(self.count().div_ceil(2)))
     }

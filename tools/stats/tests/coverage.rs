@@ -1,5 +1,5 @@
-//! How often 95 % intervals cover the truth, counted over all samples that are equally likely. Nothing is drawn, so nothing
-//! depends on luck. `cargo run -p stats --example coverage` measures more distributions.
+//! The share of 95 % intervals that cover the truth, counted over all samples that are equally likely. Nothing is
+//! drawn, so nothing depends on luck. `cargo run -p stats --example coverage` measures more distributions.
 
 // C12
 

@@ -27,7 +27,8 @@ pub struct EnsembleConfig {
     /// hear nothing of each other part after five ticks. So with a short tick, followers soon miss a frozen leader. They miss a
     /// stopped one at once.
     pub tick_time: Duration,
-    /// How often the leader looks for empty containers to delete, as in [`ZooKeeperConfig::container_check_interval`].
+    /// Pause of the leader between two searches for empty containers, as in
+    /// [`ZooKeeperConfig::container_check_interval`].
     pub container_check_interval: Duration,
     /// The shortest and the longest session timeout that the servers grant, as in [`ZooKeeperConfig::session_timeouts`].
     pub session_timeouts: Option<RangeInclusive<Duration>>,
@@ -149,8 +150,7 @@ impl Ensemble {
             let zxid = server.ask("srvr").await.ok().and_then(|answer| leader_zxid(&answer));
             leaders.extend(zxid.map(|zxid| (zxid, index)));
         }
-        // A leader that was frozen may not know yet that it has a successor. The higher half of a zxid counts the
-        // leaders, so the successor's is larger.
+        // The higher half of a zxid counts the leaders. A leader that was frozen may not know yet of its successor.
         leaders.into_iter().max().map(|(_, index)| index)
     }
 

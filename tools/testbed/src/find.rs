@@ -1,4 +1,4 @@
-//! Where the programs and libraries of the servers are on this machine.
+//! The search for the programs and libraries of the servers on this machine.
 
 use std::cmp::Reverse;
 use std::env;

@@ -31,7 +31,7 @@ const GUARD_GRACE: Duration = Duration::from_secs(10);
 /// Length of the part of a log that an error has.
 const LOG_PART_BYTES: usize = 4096;
 
-/// What to run, and how to stop it.
+/// A program to run, and how to stop it.
 #[derive(Debug, Clone)]
 pub(crate) struct Launch {
     pub(crate) program: PathBuf,
@@ -44,11 +44,11 @@ pub(crate) struct Launch {
     /// From the stop signal to `SIGKILL`, rounded up to tenths of a second.
     pub(crate) stop_within: Duration,
     pub(crate) stdout: Output,
-    /// Where standard error goes; `log` in the folder when `None`.
+    /// The file for standard error; `log` in the folder when `None`.
     pub(crate) log_file: Option<PathBuf>,
 }
 
-/// Where a child's standard output goes.
+/// The target of a child's standard output.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Output {
     Null,

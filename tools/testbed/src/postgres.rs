@@ -21,15 +21,15 @@ const USER: &str = "postgres";
 /// The server's log is in English whatever the locale of the user.
 const SCRIPT: &str = r#"initdb=$1; shift; "$initdb" --pgdata=data --username=postgres --auth=trust --encoding=UTF8 --locale=C --no-sync >&2 && exec "$@""#;
 
-/// Where the server's own certificate and key are in its folder.
+/// The files of the server's certificate and key in its folder.
 const CERTIFICATE: &str = "server.pem";
 const KEY: &str = "server.key";
 
 /// Settings of a throwaway Postgres.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PostgresConfig {
-    /// How many connections the server accepts. Postgres itself keeps three of them for superusers, which every user of this
-    /// server is.
+    /// Number of connections that the server accepts. Postgres itself keeps three of them for superusers, which every
+    /// user of this server is.
     pub connections_max: u32,
     /// The certificate for clients that ask for TLS. Without it, the server speaks no TLS. Clients that do not ask are
     /// served all the same.

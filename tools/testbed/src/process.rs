@@ -38,7 +38,7 @@ impl StopSignal {
     }
 }
 
-/// Where the standard output of a [`Process`] goes.
+/// The target of the standard output of a [`Process`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Stdout {
     /// Nowhere.
@@ -54,7 +54,7 @@ pub enum Stdout {
     Log,
 }
 
-/// What [`Process::spawn`] runs. Standard input is empty, but for [`Stdout::Dialogue`].
+/// A program for [`Process::spawn`]. Its standard input is empty, except for [`Stdout::Dialogue`].
 #[derive(Debug, Clone)]
 pub struct ProcessConfig {
     /// A path, or a name to be found in `PATH`.
@@ -63,11 +63,11 @@ pub struct ProcessConfig {
     pub args: Vec<OsString>,
     /// Which environment variables of this process the program has.
     pub knows: fn(&OsStr) -> bool,
-    /// Environment variables beside those.
+    /// Further environment variables.
     pub envs: Vec<(OsString, OsString)>,
     /// The signal that asks the program, and every process of its group, to stop.
     pub stop_signal: StopSignal,
-    /// How long after the stop signal the program is killed.
+    /// Time from the stop signal to the kill.
     pub stop_within: Duration,
     /// Where standard output goes.
     pub stdout: Stdout,

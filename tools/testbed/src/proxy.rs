@@ -144,8 +144,8 @@ impl Proxy {
         self.worker.order(LaneCommand::Deliver);
     }
 
-    /// Holds each byte for `latency` in each direction, so a round trip takes twice that time longer. A new connection takes a round
-    /// trip, too. What was read before keeps its time. Accurate to about a millisecond.
+    /// Holds each byte for `latency` in each direction, so a round trip takes twice that time longer. A new connection
+    /// also takes a round trip. Bytes that were read before keep their time. Accurate to about a millisecond.
     pub fn delay(&self, latency: Duration) {
         self.worker.order(LaneCommand::Delay(latency));
     }

@@ -15,8 +15,8 @@ static IS_KNOWN: LazyLock<bool> = LazyLock::new(|| {
 
 /// Returns a command whose program starts with the default actions of `SIGHUP`, `SIGINT` and `SIGQUIT`.
 ///
-/// `nohup` ignores the first, and a job that a script starts in the background ignores the others. A test that sends
-/// one of them passes there, too. Where `env` cannot restore the actions, the program inherits what this process ignores.
+/// `nohup` ignores the first, and a job that a script starts in the background ignores the others. So a test that sends one
+/// of them passes there as well. Where `env` cannot restore the actions, the program inherits what this process ignores.
 pub fn with_default_signals(program: impl AsRef<OsStr>) -> Command {
     if *IS_KNOWN {
         let mut command = Command::new("/usr/bin/env");

@@ -23,9 +23,9 @@ pub struct ZooKeeperConfig {
     /// The server's unit of time, in whole milliseconds. Sessions time out after two ticks at the least, and the server
     /// looks for expired ones once per tick. So a short tick makes a test of expiry short.
     pub tick_time: Duration,
-    /// How often the server looks for empty containers to delete, in whole milliseconds. The default is an hour, so that
-    /// the nodes of idle locks stay there during a test or a measurement; the server's own default is a minute. A short
-    /// interval makes a test of their removal short.
+    /// Pause between two searches for empty containers to delete, in whole milliseconds. The default is an hour, so
+    /// that the nodes of idle locks stay there during a test or a measurement; the server's own default is a minute. A
+    /// short interval makes a test of their removal short.
     pub container_check_interval: Duration,
     /// The shortest and the longest session timeout that the server grants, in whole milliseconds. Without them it grants from
     /// two ticks to ten minutes, or to 20 ticks if that is longer.
@@ -34,7 +34,7 @@ pub struct ZooKeeperConfig {
     pub connections_max: Option<u32>,
     /// Java properties of the server, as `zookeeper.enforceQuota=true`.
     pub properties: &'static [&'static str],
-    /// How the server speaks TLS, on a port of its own beside the plain one; without it, it speaks none.
+    /// The settings for TLS, which has a port of its own. Without them, the server speaks no TLS.
     pub tls: Option<ZooKeeperTls>,
 }
 
@@ -103,9 +103,9 @@ impl ZooKeeper {
     /// # Errors
     ///
     /// [`Error::NotInstalled`] without ZooKeeper or Java on this machine; [`Error::Setting`] for a duration below a
-    /// millisecond or beyond `i32::MAX` of them, and for a shortest session timeout above the longest; [`Error::Ended`], with the end of its log, when the server gives up;
-    /// [`Error::NotReady`] when it does not answer within a minute; [`Error::System`] when the operating system refuses a
-    /// process, a port or a folder.
+    /// millisecond or beyond `i32::MAX` of them, and for a shortest session timeout above the longest one;
+    /// [`Error::Ended`], with the end of its log, when the server gives up; [`Error::NotReady`] when it does not answer
+    /// within a minute; [`Error::System`] when the operating system refuses a process, a port or a folder.
     ///
     /// # Cancel safety
     ///

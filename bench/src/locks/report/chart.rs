@@ -50,7 +50,7 @@ const COLOURS: [RGBColor; 8] = [
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn = Result<(), DrawingAreaErrorKind<io::Error>>;
 
-/// How a curve looks.
+/// The look of a curve.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Look {
     colour: RGBColor,

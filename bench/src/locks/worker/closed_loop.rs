@@ -19,7 +19,7 @@ pub(super) struct WorkerLoop {
     contenders: JoinSet<()>,
 }
 
-/// What the contenders share.
+/// The state that the contenders share.
 #[derive(Default)]
 struct WorkerLoopShared {
     begun: AtomicU32,

@@ -15,7 +15,7 @@ use super::{counts, lock};
 use crate::arrivals::Arrivals;
 use crate::protocol::{Arrived, OpenLoad};
 
-/// What the acquires share.
+/// The state that the acquires share.
 #[derive(Default)]
 struct OpenLoadShared {
     outstanding: AtomicU32,

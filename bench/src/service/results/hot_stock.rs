@@ -1,4 +1,4 @@
-//! The hot stock: what a crowd buys of one SKU by `pg-merge`, beside its two floors and two other strategies.
+//! The hot stock: what a crowd buys of one SKU by each strategy, and the two floors of `pg-merge`.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use stats::median;
 
 use crate::generators::Counted;
 
-/// From this number of connections on, batches have a goal beside sales one by one.
+/// From this number of connections on, batches have a goal against sales one by one.
 const LARGE: u16 = 300;
 
 /// The least share of each floor that `pg-merge` should reach.
@@ -51,7 +51,7 @@ impl Seller {
     }
 }
 
-/// What one side sold in one round.
+/// The sales of one side in one round.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sold {
     pub(crate) counted: Counted,
@@ -59,7 +59,7 @@ pub(crate) struct Sold {
     pub(crate) per_commit: Option<f64>,
 }
 
-/// What each side sold, one after the other.
+/// The sales of each side, measured one after the other.
 pub(crate) type Round = BTreeMap<Seller, Sold>;
 
 /// One number of connections.
@@ -130,15 +130,15 @@ impl HotStockRow {
 
 /// Appends the table.
 pub(crate) fn render(text: &mut String, crowds: &[HotStockRow]) {
-    text.push_str("\n## Hot stock, sales a second\n\n");
+    text.push_str("\n## Hot stock, sales per second\n\n");
     let header = [
         "connections",
         "what sells",
         "sales/s",
         "p50 ms",
         "p99 ms",
-        "sales a commit",
-        "commits a sale",
+        "sales per commit",
+        "commits per sale",
         "`pg-merge` ÷ this",
         "min..max",
     ];
@@ -146,7 +146,7 @@ pub(crate) fn render(text: &mut String, crowds: &[HotStockRow]) {
     table(text, header, &[1], rows);
     text.push_str(
         "\nThe HTTP path alone is the service that answers 409 because the SKU is sold out (`--remember-sold-out`); its \
-         column has answers a second. Each answer passes the same connection, layers, limits, task and admission as a sale. One \
+         column has answers per second. Each answer passes the same connection, layers, limits, task and admission as a sale. One \
          read of the stock answers all who wait. Left out are the queue of the batch, the row lock, all writes and the \
          commit.\n",
     );

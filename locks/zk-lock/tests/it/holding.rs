@@ -1,4 +1,4 @@
-//! What a command gets while it holds the lock, and what the caller gets of it.
+//! What a command gets while it holds the lock, and what its caller gets.
 
 use std::fs;
 

@@ -147,7 +147,7 @@ async fn a_child_from_before_the_command_is_left_alone() {
     until("the stranger has ended", async || is_gone(stranger)).await;
 }
 
-/// Lets COMMAND end while its `zk-lock` is halted, and then lets that go on, too.
+/// Lets COMMAND end while its `zk-lock` is halted, and then lets `zk-lock` go on.
 async fn end_before(holder: &Running, command: Pid, lab: &Lab) {
     fs::write(lab.file("go"), "").unwrap();
     kill(command, Signal::SIGCONT).unwrap();

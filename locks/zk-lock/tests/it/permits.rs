@@ -49,7 +49,7 @@ async fn a_waiter_with_another_number_is_warned() {
     let one = holder(&lab, "semaphore=2").await;
     let waiter = lab.start_script(&["--recipe", "semaphore=1"], "true");
     waiter.until_says(&warning(2, 1)).await;
-    // One that waits in vain is warned, too, and once.
+    // A contender that waits in vain is warned once.
     for timeout in ["0s", "2s"] {
         let options = ["--recipe", "semaphore=1", "--timeout", timeout];
         let vain = lab.start_script(&options, "true").finish().await;

@@ -14,7 +14,7 @@ use crate::worker::Worker;
 use crate::zookeeper::configuration::Peer;
 use crate::{Ensemble, Error};
 
-/// How the links between servers of an [`Ensemble`] fail.
+/// A fault of the links between servers of an [`Ensemble`].
 ///
 /// | fault | open connections | later connections |
 /// |---|---|---|

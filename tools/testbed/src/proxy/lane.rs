@@ -13,7 +13,7 @@ use super::ProxyTraffic;
 use super::relay::{Connection, End, Shared};
 use crate::guard::POLL;
 
-/// What a lane can be told.
+/// An order for a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LaneCommand {
     Cut,

@@ -1,4 +1,4 @@
-//! How the bytes of one connection are passed on.
+//! The relay of the bytes of one connection.
 
 use std::io;
 use std::mem;
@@ -43,7 +43,7 @@ pub(super) struct Rules {
     pub(super) stranded: Option<End>,
 }
 
-/// What every connection shares.
+/// The state that all connections share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) upstreams: Vec<SocketAddr>,
@@ -65,7 +65,7 @@ struct Chunk {
 
 pub(super) struct Connection {
     pub(super) number: u64,
-    /// What the client is sent once the server is reached.
+    /// The bytes for the client once the server is reached.
     pub(super) greeting: &'static [u8],
     pub(super) shared: Arc<Shared>,
 }

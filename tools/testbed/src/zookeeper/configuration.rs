@@ -147,7 +147,7 @@ fn session_timeouts_ms(limits: &RangeInclusive<Duration>) -> Result<[u32; 2], Er
     Ok([whole_ms("session timeout", *limits.start())?, whole_ms("session timeout", *limits.end())?])
 }
 
-/// Where one server of an ensemble listens for the others.
+/// The ports at which one server of an ensemble listens for the others.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer {
     /// For its followers, while it leads.
@@ -162,7 +162,7 @@ pub(crate) struct Membership {
     /// Its index in `peers`; its ZooKeeper id is one more.
     pub(crate) index: usize,
     pub(crate) peers: Vec<Peer>,
-    /// Where the proxy is that the server reaches the others through.
+    /// The port of the proxy through which the server reaches the others.
     pub(crate) proxy_port: Option<u16>,
 }
 

@@ -224,7 +224,7 @@ impl Server {
 fn is_stopped(process: Pid) -> io::Result<bool> {
     let threads = match std::fs::read_dir(format!("/proc/{process}/task")) {
         Ok(threads) => threads,
-        // Not Linux. Elsewhere a process is asked as a whole.
+        // Other systems than Linux tell the state of a process as a whole.
         Err(_) => {
             let state = Command::new("ps").args(["-o", "state=", "-p", &process.to_string()]).output()?;
             return Ok(state.stdout.starts_with(b"T"));

@@ -152,7 +152,7 @@ async fn links_that_there_are_not_are_named_in_the_error() {
 
 #[cfg(target_os = "linux")]
 mod sockets {
-    //! What the system knows of connections.
+    //! The connections that the system lists.
 
     use std::fs;
 

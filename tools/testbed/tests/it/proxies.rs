@@ -187,7 +187,7 @@ async fn a_swallowed_reply_is_lost_though_its_request_was_carried_out() {
 #[tokio::test]
 async fn replies_to_open_connections_are_swallowed_until_delivery() {
     let (_echo, proxy) = Echo::behind_proxy().await;
-    // Not even used yet, but open.
+    // The connection is open, although nothing was sent yet.
     let mut early = connect(&proxy).await;
     proxy.swallow_replies();
     let mut late = connect(&proxy).await;

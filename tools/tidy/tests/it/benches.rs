@@ -1,5 +1,5 @@
-//! What `scripts/bench-compare.sh` runs, and how it ends. Programs of the same names stand in for cargo and critcmp, and for the
-//! benches that cargo builds.
+//! The commands of `scripts/bench-compare.sh`, and its exit status. Programs of the same names stand in for cargo and
+//! critcmp, and for the benches that cargo builds.
 
 use std::env;
 use std::fs::{self, Permissions};

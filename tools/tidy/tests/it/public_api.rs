@@ -1,4 +1,4 @@
-//! What users of the lock library can name. A change of it is seen as a change of `locks/recipes/public-api.txt`.
+//! The public interface of the lock library. A change of it shows as a change of `locks/recipes/public-api.txt`.
 
 use std::fs;
 use std::process::Command;

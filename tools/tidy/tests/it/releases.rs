@@ -1,4 +1,4 @@
-//! What the scripts for a release print and pack. Programs of the same names stand in for those that are packed.
+//! The output and the archives of the scripts for a release. Programs of the same names stand in for those that are packed.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;

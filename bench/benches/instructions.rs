@@ -1,5 +1,5 @@
-//! The instructions of the deciding code, counted by callgrind. A busy machine takes as many as an idle one, so a gate
-//! can rely on them: see `make bench-compare`.
+//! The instructions of the deciding code, counted by callgrind. A busy machine takes the same number as an idle one, so
+//! a gate can rely on it: see `make bench-compare`.
 //!
 //! The setup is not counted. A bench returns its input, so the drop of the input is not counted either.
 

@@ -224,8 +224,8 @@ fn conditions(settings: &ServiceBenchSettings, postgres: &str) -> Vec<String> {
     let ServiceBenchSettings { reps, seconds, .. } = settings;
     vec![
         format!(
-            "{reps} × {seconds} s of each, after one that warms up; both sides of a pair run one after the other in \
-             alternating order, and at the same time for the times of the load generator"
+            "{reps} × {seconds} s of each, after one that warms up; the sides of a pair in alternating order, and both at \
+             once for the times of the load generator"
         ),
         "a closed loop: every connection asks again as soon as it is answered".to_owned(),
         format!(

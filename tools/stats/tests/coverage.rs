@@ -24,7 +24,7 @@ fn distances(count: u32) -> Vec<f64> {
     (1..=count).map(|i| (0.7 * f64::from(i)).exp_m1()).collect()
 }
 
-/// Returns the percentile bootstrap of the Hodges-Lehmann estimate, by which earlier versions drew the interval.
+/// Returns the percentile bootstrap of the Hodges-Lehmann estimate. Earlier versions drew this interval.
 fn bootstrap(values: &[f64]) -> Option<(f64, f64)> {
     let mut state = 1_u64;
     let mut next = || {

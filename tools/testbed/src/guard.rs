@@ -222,7 +222,7 @@ impl Launch {
 }
 
 fn group_of(shell: &Child) -> Pid {
-    // The guard leads its own group, so its process id is that of the group.
+    // The guard leads its own group, so its process id is the id of the group.
     Pid::from_raw(i32::try_from(shell.id()).expect("BUG: a process id beyond pid_t"))
 }
 

@@ -85,8 +85,7 @@ impl Proxy {
     /// A proxy that was starting is gone.
     pub async fn start(upstream: &str) -> Result<Self, Error> {
         let upstreams = tokio::net::lookup_host(upstream).await;
-        let upstreams: Vec<SocketAddr> =
-            upstreams.map_err(Error::system(format!("resolve {upstream}; give one host:port")))?.collect();
+        let upstreams: Vec<SocketAddr> = upstreams.map_err(Error::system(format!("resolve {upstream}")))?.collect();
         let failed = || Error::system(format!("start a proxy in front of {upstream}"));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed())?;
         let port = listener.local_addr().map_err(failed())?.port();

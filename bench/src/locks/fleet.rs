@@ -33,7 +33,7 @@ struct WorkerProcess {
 
 impl Host {
     /// Returns the name of the host in errors.
-    fn rival(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::Java => "curator",
             Self::Python => "kazoo",
@@ -55,7 +55,7 @@ impl Host {
 
     /// Makes the error of a host that lacks something.
     fn missing(self, what: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-        let action = format!("measure {}", self.rival());
+        let action = format!("measure {}", self.name());
         Error::Setup { action, source: what.into(), remedy: format!("{}, or leave it out with --only", self.remedy()) }
     }
 
@@ -144,7 +144,7 @@ fn launch(host: Host) -> Result<Process, Error> {
 async fn until_ready(host: Host, mut process: Process) -> Result<WorkerProcess, Error> {
     let failed = |what: String, process: &Process| match host {
         Host::Rust => {
-            Error::Failed(format!("the worker for {} {what}; its log ends with:\n{}", host.rival(), process.log_tail()))
+            Error::Failed(format!("the worker for {} {what}; its log ends with:\n{}", host.name(), process.log_tail()))
         }
         Host::Java | Host::Python => {
             let reason = complaint(&process.log_head(), &process.log_tail()).map(|line| format!(": {line}"));

@@ -15,7 +15,7 @@ const WORDS_MAX: usize = 35;
 const TEST_NAME_MAX: usize = 60;
 
 /// The folders whose tests still have longer names, or names with a word of `RIDDLES`.
-const TESTS_TO_RENAME: [&str; 5] = ["bench/", "loadgen/", "locks/zk-lock/", "tools/stats/", "tools/testbed/"];
+const TESTS_TO_RENAME: [&str; 2] = ["loadgen/", "tools/stats/"];
 
 /// Chinese is not divided into words.
 const CHINESE_CHARACTERS_MAX: usize = 90;

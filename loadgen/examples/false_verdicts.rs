@@ -95,7 +95,7 @@ fn of_builds(reports: &[Report], random: &mut ChaCha8Rng) {
     });
 }
 
-/// The same trials, each under the name of the other build.
+/// Returns the same trials, each under the name of the other build.
 fn with_names_changed(report: &Report) -> Report {
     let mut report = report.clone();
     for trial in &mut report.trials {
@@ -105,7 +105,7 @@ fn with_names_changed(report: &Report) -> Report {
     report
 }
 
-/// The reports in the folders of a folder; none if it is not there.
+/// Reads the reports in the subfolders of a folder. A missing folder has none.
 fn read(folder: &Path) -> Result<Vec<Report>, Box<dyn std::error::Error>> {
     let mut files = Vec::new();
     for entry in folder.read_dir().into_iter().flatten() {

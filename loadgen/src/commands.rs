@@ -75,7 +75,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Whether it starts the service, and each server that the environment does not name.
+    /// Tells whether it starts the service, and each server that the environment does not name.
     fn starts_service(&self) -> bool {
         match self {
             Command::Compare(args) => args.comparison.target.target.is_none(),

@@ -118,7 +118,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// For `map_err`: a failed statement.
+    /// Makes the error of a failed statement, for `map_err`.
     pub(crate) fn postgres(action: &'static str) -> impl FnOnce(sqlx::Error) -> Self {
         move |source| Error::Postgres { action, source }
     }

@@ -8,7 +8,7 @@ use crate::lab::source::ServiceSettings;
 use crate::trial::plan::ScheduledTrial;
 use crate::trial::record::Trial;
 
-/// What is done before anything else, which takes some seconds.
+/// Announces the start of the servers and instances, which takes some seconds.
 pub(crate) fn starting(service: &ServiceSettings) -> String {
     let of_each = if service.programs.len() > 1 { " of each build" } else { "" };
     let instances = format!("{}{of_each}", count_of(service.instances.into(), "instance"));
@@ -20,13 +20,13 @@ pub(crate) fn starting(service: &ServiceSettings) -> String {
     }
 }
 
-/// Which trial begins.
+/// Announces a trial.
 pub(crate) fn scheduled(scheduled: ScheduledTrial<'_>) -> String {
     let what = if scheduled.warm_up { "warm-up".to_owned() } else { format!("block {}", scheduled.block) };
     format!("{what}: {} with {}", scheduled.subject.name(), count_of(scheduled.subject.users.into(), "user"))
 }
 
-/// What a trial brought, in a line.
+/// Writes the result of a trial in a line.
 pub(crate) fn ended(trial: &Trial) -> String {
     let audit = &trial.audit;
     let warm_up = if trial.warm_up { " (warm-up)" } else { "" };

@@ -3,7 +3,7 @@
 /// Of every three letters of a name, one may be wrong.
 const LETTERS_A_MISTAKE: usize = 3;
 
-/// A question that names the known name nearest to an unknown one, to be put behind an error; nothing if none is near.
+/// Returns a question for the end of an error, which names the known name nearest to an unknown one. Empty if none is near.
 pub(crate) fn did_you_mean<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let distance = |name: &&str| strsim::damerau_levenshtein(unknown, name);
     let nearest = known.into_iter().min_by_key(distance);

@@ -35,7 +35,7 @@ struct ProblemDocument {
     r#type: String,
 }
 
-/// The last part of the type of a problem, or what is wrong with an answer of this status that has none.
+/// Returns the last part of a problem's type, or what is wrong with an answer without a problem of ours.
 fn slug_of(status: StatusCode, body: &str) -> Result<String, String> {
     let Ok(ProblemDocument { r#type }) = serde_json::from_str(body) else {
         return Err(format!("a {} without a problem document", status.as_u16()));
@@ -44,7 +44,7 @@ fn slug_of(status: StatusCode, body: &str) -> Result<String, String> {
     slug.ok_or_else(|| left_open(status, &r#type))
 }
 
-/// What a 503 means: its problem document tells whether something may have been sold.
+/// Classifies a 503. Its problem document tells whether something may have been sold.
 fn classify_unavailable(body: &str) -> (Outcome, String) {
     match slug_of(StatusCode::SERVICE_UNAVAILABLE, body) {
         Ok(slug) if NOTHING_WRITTEN.contains(&slug.as_str()) => (Outcome::Refused, format!("refused: {slug}")),
@@ -53,7 +53,7 @@ fn classify_unavailable(body: &str) -> (Outcome, String) {
     }
 }
 
-/// What a 409 means. Only the service itself can say that nothing is left. Whatever stands before it may answer 409, too.
+/// Classifies a 409. Only the service itself can say that nothing is left. A proxy in front of it may answer 409 as well.
 fn classify_conflict(body: &str) -> (Outcome, Option<String>) {
     match slug_of(StatusCode::CONFLICT, body) {
         Ok(slug) if slug == SOLD_OUT => (Outcome::SoldOut, None),
@@ -62,18 +62,18 @@ fn classify_conflict(body: &str) -> (Outcome, Option<String>) {
     }
 }
 
-/// The problem of an answer that does not say whether something was sold.
+/// Describes the problem of an answer that does not say whether something was sold.
 fn left_open(status: StatusCode, r#type: &str) -> String {
     format!("a {} that leaves the outcome open: {}", status.as_u16(), shown(r#type))
 }
 
-/// The type of a problem as it is shown in a report.
+/// Shortens the type of a problem for a report.
 fn shown(r#type: &str) -> String {
     let slug = r#type.strip_prefix(PROBLEM_TYPE).unwrap_or(r#type);
     slug.chars().take(TYPE_SHOWN_CHARS).collect::<String>().escape_debug().to_string()
 }
 
-/// What an answer means, and what is wrong with it.
+/// Returns the outcome that an answer means, and what is wrong with the answer.
 pub fn classify(status: StatusCode, body: &str) -> (Outcome, Option<String>) {
     match status {
         StatusCode::OK => match serde_json::from_str(body) {

@@ -79,7 +79,7 @@ where
     Some(End { ended, failed })
 }
 
-/// The status, the size of the whole answer, and the body.
+/// Returns the status, the size of the whole answer, and the body.
 async fn read(response: Response) -> Result<(StatusCode, u64, String), reqwest::Error> {
     let status = response.status();
     let head_bytes = head_bytes(&response);
@@ -87,7 +87,7 @@ async fn read(response: Response) -> Result<(StatusCode, u64, String), reqwest::
     Ok((status, head_bytes + body.len() as u64, body))
 }
 
-/// The size of an answer's head as it came over the wire, in HTTP/1: a line for the status and one for each header.
+/// Returns the size of an answer's head on the wire in HTTP/1: a line for the status and one for each header.
 fn head_bytes(response: &Response) -> u64 {
     if response.version() > Version::HTTP_11 {
         return 0;

@@ -84,7 +84,7 @@ async fn connect(client: &Client, purchase: &Purchase) {
     }
 }
 
-/// One goose attack, whose only iteration is all that a user buys.
+/// Makes a goose attack of one iteration, in which each user buys all that it buys.
 fn attack(purchase: &Purchase, client: &Client, gate: &Arc<Gate>, tally: &SharedTally) -> Result<GooseAttack, Error> {
     let mut configuration = GooseConfiguration::default();
     // Every request names its own URL; goose merely wants a host to be set.
@@ -133,7 +133,7 @@ fn attack(purchase: &Purchase, client: &Client, gate: &Arc<Gate>, tally: &Shared
     Ok(attack.map_err(|error| goose_failed(&error))?.register_scenario(scenario))
 }
 
-/// How many users goose starts a second. It starts them at even distances, the last of them at the end of the ramp-up.
+/// Returns the users that goose starts per second. Goose starts them at even distances, the last one at the end of the ramp-up.
 fn users_per_second(purchase: &Purchase) -> f64 {
     let last = purchase.users.saturating_sub(1);
     let ramp_up = purchase.model.first_start(last, purchase.users);
@@ -144,7 +144,7 @@ fn goose_failed(error: &GooseError) -> Error {
     Error::Generator(format!("goose: {error}"))
 }
 
-/// The rendezvous, and all that one user buys. Nothing if the load was called off meanwhile.
+/// Waits at the rendezvous, then buys all that one user buys. Returns `None` if the load was called off meanwhile.
 async fn shop(goose: &mut GooseUser, purchase: &Purchase, gate: &Gate, tally: &Mutex<Tally>) -> Option<()> {
     let user = goose.weighted_users_index;
     if purchase.model.starts_together() {

@@ -42,7 +42,7 @@ impl Gate {
         })
     }
 
-    /// A buyer arrives, and waits until the gate opens or the burst is called off.
+    /// Lets a buyer arrive. Waits until the gate opens or the burst is called off.
     pub(crate) async fn arrive(&self) {
         let mut state = self.state.subscribe();
         if self.arrived.fetch_add(1, Ordering::SeqCst) + 1 == self.users {
@@ -52,7 +52,7 @@ impl Gate {
         let _ = state.wait_for(|state| *state != GateState::Closed).await;
     }
 
-    /// The instant at which the gate opened, if it did.
+    /// Returns the instant at which the gate opened, if it did.
     pub(crate) fn opened_at(&self) -> Option<Instant> {
         match *self.state.borrow() {
             GateState::Open(instant) => Some(instant),
@@ -84,7 +84,7 @@ impl Gate {
         }
     }
 
-    /// A buyer is done.
+    /// Notes that a buyer is done.
     pub(crate) fn leave(&self) {
         if self.left.fetch_add(1, Ordering::SeqCst) + 1 == self.users {
             self.nobody.notify_one();

@@ -105,19 +105,19 @@ impl Starts {
         self.late_idle += u64::from(sample.idle_lag() > LATE);
     }
 
-    /// A user starts its first request.
+    /// Notes that a user starts its first request.
     pub(crate) fn add_user(&mut self, started: Duration) {
         self.users += 1;
         self.first_user = Some(self.first_user.map_or(started, |first| first.min(started)));
         self.last_user = self.last_user.max(started);
     }
 
-    /// How many requests there were.
+    /// Returns the number of requests.
     pub(crate) fn count(&self) -> u64 {
         self.lag.count()
     }
 
-    /// When the last of this many users started. `None` if not all of them have.
+    /// Returns when the last user started. `None` if fewer than `users` have started.
     pub(crate) fn last_of(&self, users: usize) -> Option<Duration> {
         (self.users == users).then_some(self.last_user)
     }
@@ -142,7 +142,7 @@ pub struct Processors {
 }
 
 impl Processors {
-    /// What has happened since then.
+    /// Returns the growth since `before`.
     pub(crate) fn since(self, before: Processors) -> Processors {
         let of_threads = |(before, after): (Threads, Threads)| Threads {
             ran: after.ran.saturating_sub(before.ran),
@@ -217,7 +217,7 @@ impl Generator {
     }
 }
 
-/// Time as a share of the time of all cores.
+/// Returns a time as a share of the time of all cores.
 fn share(cpu_time: Duration, length: Duration, cores: usize) -> f64 {
     let cores = f64::from(u32::try_from(cores.max(1)).unwrap_or(u32::MAX));
     if length.is_zero() { 0.0 } else { cpu_time.as_secs_f64() / (length.as_secs_f64() * cores) }

@@ -57,12 +57,12 @@ async fn beat(mut stopped: oneshot::Receiver<()>, tally: SharedTally) {
     }
 }
 
-/// What the system says of the processors so far.
+/// Reads what the system says of the processors so far.
 fn processors() -> Processors {
     Processors { threads: threads(), pressed: pressed() }
 }
 
-/// Pressure stall information: the time since the system began in which some program was ready and had no processor.
+/// Reads the pressure stall information: the time since boot in which some program was ready and had no processor.
 fn pressed() -> Option<Duration> {
     total_pressure(&std::fs::read_to_string("/proc/pressure/cpu").ok()?)
 }
@@ -72,7 +72,7 @@ fn total_pressure(text: &str) -> Option<Duration> {
     total.parse().ok().map(Duration::from_micros)
 }
 
-/// What all threads of this process have done so far, by Linux' own account.
+/// Adds up what Linux says of all threads of this process.
 fn threads() -> Option<Threads> {
     let mut all = Threads::default();
     for thread in std::fs::read_dir("/proc/self/task").ok()? {

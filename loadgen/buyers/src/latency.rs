@@ -47,7 +47,7 @@ impl Latency {
         self.corrected_sold = self.response.sold.corrected(mean);
     }
 
-    /// The latencies of several trials together.
+    /// Merges the latencies of several trials.
     pub fn merged(all: &[&Latency]) -> Self {
         let merge = |of: fn(&Latency) -> &ByOutcome<Times>| {
             ByOutcome::fold(&all.iter().map(|latency| of(latency)).collect::<Vec<_>>(), |times| Times::merged(times))

@@ -53,7 +53,7 @@ pub enum Arrivals {
 }
 
 impl LoadModel {
-    /// The model in words, for every output.
+    /// Describes the model in words, for every output.
     pub fn describe(&self, users: u32) -> String {
         let named = things(&users.to_string(), "user");
         match self {
@@ -81,22 +81,22 @@ impl LoadModel {
         }
     }
 
-    /// Whether all users begin at the release.
+    /// Tells whether all users begin at the release.
     pub fn starts_together(&self) -> bool {
         matches!(self, LoadModel::Burst | LoadModel::Loop { ramp_up_ms: 0, .. })
     }
 
-    /// Whether every user sends exactly one request.
+    /// Tells whether every user sends exactly one request.
     pub fn is_one_shot(&self) -> bool {
         matches!(self, LoadModel::Burst | LoadModel::Ramp { .. })
     }
 
-    /// Whether all users wait at the same time, so that the herd of a release can be foretold.
+    /// Tells whether all users wait at the same time. Then the notifications of a release can be predicted.
     pub fn is_burst(&self) -> bool {
         matches!(self, LoadModel::Burst)
     }
 
-    /// Until when requests are started, counted from the release.
+    /// Returns the time from the release in which requests are started.
     pub fn duration(&self) -> Duration {
         match self {
             LoadModel::Burst => Duration::ZERO,
@@ -107,7 +107,7 @@ impl LoadModel {
         }
     }
 
-    /// When user `number` of `users` is meant to send its first request, counted from the release; closed models only.
+    /// Returns when user `number` of `users` is meant to send its first request, counted from the release. Closed models only.
     pub fn first_start(&self, number: usize, users: usize) -> Duration {
         let ramp_up_ms = match self {
             LoadModel::Ramp { ramp_up_ms } | LoadModel::Loop { ramp_up_ms, .. } => *ramp_up_ms,
@@ -118,8 +118,8 @@ impl LoadModel {
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// When the requests of an open model are meant to start, counted from the release, in order; nothing for the
-    /// closed models, whose users decide. The same seed draws the same arrivals, one by one.
+    /// Returns the intended starts of an open model, counted from the release, in order. A closed model has none, because its
+    /// users decide. The same seed draws the same arrivals.
     pub fn arrivals(&self, seed: u64) -> impl Iterator<Item = Duration> + Send + use<> {
         let (rate_per_s, arrivals, end) = match *self {
             LoadModel::Open { rate_per_s, arrivals, .. } => (rate_per_s, arrivals, self.duration()),

@@ -37,7 +37,7 @@ pub struct Purchase {
 }
 
 impl Purchase {
-    /// The tally of this load before it begins.
+    /// Returns the tally of this load before it begins.
     pub(crate) fn tally(&self) -> Tally {
         Tally::of(self.urls.len(), self.users, &self.model, self.log_max)
     }
@@ -66,7 +66,7 @@ pub struct Load {
     pub processors: Processors,
 }
 
-/// The client that all users share, with as many connections as are needed at the same time.
+/// Makes the client that all users share. It opens as many connections as are needed at the same time.
 pub(crate) fn client(purchase: &Purchase) -> Result<Client, Error> {
     // A proxy would be measured with the service. The probes of ten thousand idle connections come at one instant, overflow the
     // queue of the loopback device, and then the system ends connections in good health.
@@ -76,7 +76,7 @@ pub(crate) fn client(purchase: &Purchase) -> Result<Client, Error> {
     builder.build().map_err(|error| Error::Generator(format!("no HTTP client: {error}")))
 }
 
-/// Processor time of this process, user and system; zero if the system does not tell.
+/// Returns the processor time of this process, user and system. Zero if the system does not tell.
 pub fn cpu_time() -> Duration {
     let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return Duration::ZERO };
     let time = |value: TimeVal| Duration::from_micros(u64::try_from(value.num_microseconds()).unwrap_or_default());

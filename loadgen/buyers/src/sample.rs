@@ -61,22 +61,22 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// From the intended start: what the buyer waited.
+    /// Returns how long the buyer waited: the time from the intended start.
     pub fn response(&self) -> Duration {
         self.ended.saturating_sub(self.intended)
     }
 
-    /// From the start of the request: what the service took.
+    /// Returns how long the service took: the time from the actual start.
     pub fn service(&self) -> Duration {
         self.ended.saturating_sub(self.started)
     }
 
-    /// How much later than intended the request was started.
+    /// Returns how much later than intended the request was started.
     pub fn start_lag(&self) -> Duration {
         self.started.saturating_sub(self.intended)
     }
 
-    /// The part of the lag in which a user was idle: nothing but the generator delayed the start.
+    /// Returns the part of the lag in which a user was idle. Only the generator can have caused it.
     pub fn idle_lag(&self) -> Duration {
         self.started.saturating_sub(self.intended.max(self.idle_since))
     }
@@ -109,14 +109,14 @@ impl ByOutcome<u64> {
         self.error + self.timeout
     }
 
-    /// All of them.
+    /// Returns the number of all requests.
     pub fn total(&self) -> u64 {
         self.sold + self.sold_out + self.undecided()
     }
 }
 
 impl<T> ByOutcome<T> {
-    /// The value of one outcome.
+    /// Returns the value of one outcome.
     pub fn get_mut(&mut self, outcome: Outcome) -> &mut T {
         match outcome {
             Outcome::Sold(_) => &mut self.sold,
@@ -127,7 +127,7 @@ impl<T> ByOutcome<T> {
         }
     }
 
-    /// A value for each outcome, made of those of several.
+    /// Combines the values of several, outcome by outcome.
     pub fn fold<'a, S: 'a>(
         all: &[&'a ByOutcome<S>],
         combine: impl Fn(&mut dyn Iterator<Item = &'a S>) -> T,
@@ -146,7 +146,7 @@ impl<T> ByOutcome<T> {
 /// How many different problems are kept for the report.
 pub const PROBLEMS_MAX: usize = 5;
 
-/// The first few different problems.
+/// Returns the first few different problems.
 pub fn problems<'a>(all: impl IntoIterator<Item = &'a String>) -> Vec<String> {
     let mut seen: Vec<String> = Vec::new();
     for problem in all {

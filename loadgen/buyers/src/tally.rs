@@ -111,7 +111,7 @@ impl Tally {
         }
     }
 
-    /// A user starts a request.
+    /// Notes that a user starts a request.
     pub fn start(&mut self, user: usize, started: Duration) {
         if let Some(has_started) = self.has_started.get_mut(user).filter(|has_started| !**has_started) {
             *has_started = true;
@@ -124,7 +124,7 @@ impl Tally {
         self.under_way += 1;
     }
 
-    /// A request ends, answered or not.
+    /// Adds a request that has ended, answered or not.
     pub fn end(&mut self, sample: Sample) {
         self.under_way = self.under_way.saturating_sub(1);
         self.silence_max = self.silence_max.max(Some(sample.ended.saturating_sub(self.silent_since)));
@@ -156,7 +156,7 @@ impl Tally {
         }
     }
 
-    /// The heartbeat beats: `late` after it was due.
+    /// Notes a beat of the heartbeat, which came `late` after it was due.
     pub(crate) fn beat(&mut self, due: Duration, late: Duration) {
         let is_after_starts = || self.starts.last_of(self.has_started.len()).is_some_and(|last| due >= last);
         if !self.starts_together || is_after_starts() {
@@ -173,7 +173,7 @@ impl Tally {
         }
     }
 
-    /// How many requests had each outcome.
+    /// Returns the number of requests of each outcome.
     pub fn answers(&self) -> ByOutcome<u64> {
         let of_goods: Vec<&ByOutcome<u64>> = self.told.iter().map(|told| &told.answers).collect();
         ByOutcome::fold(&of_goods, |counts| counts.sum())

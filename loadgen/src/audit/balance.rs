@@ -15,7 +15,8 @@ pub enum Holders {
 }
 
 impl Holders {
-    /// The holders under a strategy with these permits. `None`: its sections may overlap, as those of a batch do.
+    /// Returns the holders under a strategy with these permits. `None`: its sections may overlap, as the sections of a batch
+    /// do.
     pub fn of(permits: Option<u32>) -> Holders {
         if permits.is_none_or(|permits| permits == 1) { Holders::One } else { Holders::Several }
     }
@@ -70,7 +71,7 @@ impl Balance {
     }
 }
 
-/// A figure of the books in 64 bits. A sum of quantities near 2^63 may need 128 bits: it becomes the largest or the
+/// Fits a figure of the books into 64 bits. A sum of quantities near 2^63 may need 128 bits. It becomes the largest or the
 /// smallest figure of 64 bits, and keeps its sign.
 pub(crate) fn clamped(units: i128) -> i64 {
     i64::try_from(units).unwrap_or(if units < 0 { i64::MIN } else { i64::MAX })

@@ -84,18 +84,18 @@ impl HistoryAudit {
         audit
     }
 
-    /// Whether the lock is shown not to have excluded.
+    /// Tells whether the lock is shown not to have excluded.
     pub fn is_violated(&self) -> bool {
         self.overlaps.unwrap_or(0) > 0 || self.token_regressions.unwrap_or(0) > 0
     }
 
-    /// Whether the lock had nothing to exclude: no two visitors met. `false` if that is unknown, or sections may overlap.
+    /// Tells whether the lock had nothing to exclude: no two visitors met. `false` if that is unknown, or sections may overlap.
     pub fn is_uncontended(&self) -> bool {
         self.overlaps.is_some() && self.contended == Some(0)
     }
 
-    /// The share of pairs that were served in another order than they asked in: 0 for a queue, about a half for a lock
-    /// that lets in whom it likes.
+    /// Returns the share of pairs that were served in another order than they asked in: 0 for a queue, about one half for a
+    /// lock without an order.
     pub fn inversion_share(&self) -> Option<f64> {
         let inversions = self.fifo_inversions.filter(|_| self.pairs > 0)?;
         Some(stats::as_f64(inversions) / stats::as_f64(self.pairs))
@@ -128,8 +128,8 @@ impl HistoryAudit {
     }
 }
 
-/// From each release to the next entry of one who had been waiting by then, in nanoseconds: the hand-overs of a lock that
-/// admits one at a time.
+/// Returns the hand-over times of a lock that admits one at a time: from a release to the entry of the next waiter, in
+/// nanoseconds.
 pub fn handovers_ns(sections: &[Section]) -> Vec<u64> {
     let mut sorted = sections.to_vec();
     sorted.sort_unstable_by_key(|section| (section.goods_no, section.entered_ns));
@@ -141,7 +141,7 @@ pub fn handovers_ns(sections: &[Section]) -> Vec<u64> {
     sorted.windows(2).filter_map(handover).collect()
 }
 
-/// How many pairs stand in falling order, by a merge sort.
+/// Counts the pairs in falling order, by a merge sort.
 fn count_inversions(mut values: Vec<u64>) -> u64 {
     let mut merged = values.clone();
     let (mut inversions, mut width) = (0, 1);

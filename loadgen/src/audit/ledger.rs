@@ -96,7 +96,7 @@ impl SaleAudit {
         }
     }
 
-    /// Whether something is wrong for certain.
+    /// Tells whether something is wrong for certain.
     pub fn is_wrong(&self) -> bool {
         let is_found = |orders: Option<u64>| orders.unwrap_or(0) > 0;
         let stock = self.oversold.unwrap_or(0) > 0 || self.lost_updates.unwrap_or(0) != 0 || self.double_sales > 0;

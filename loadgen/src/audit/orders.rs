@@ -33,7 +33,7 @@ pub struct OrderRow {
     pub arrived_ns: Option<u64>,
 }
 
-/// The first order that no buyer of this trial asked for: every one of them wants one unit, sold by this strategy.
+/// Finds the first order that no buyer of this trial asked for. Each buyer asks for one unit, sold by this strategy.
 pub fn foreign_order<'a>(orders: &'a [OrderRow], strategy: &str) -> Option<&'a OrderRow> {
     orders.iter().find(|order| order.quantity != 1 || *order.strategy != *strategy)
 }
@@ -71,7 +71,7 @@ fn double_sales(sold: &[&OrderRow]) -> u64 {
     count(sold.windows(2).filter(is_double).count())
 }
 
-/// A unit that was sold twice is no gap in the sequence.
+/// Counts the orders that do not continue the sequence. A unit that was sold twice is no gap.
 fn out_of_sequence(stock_initial: Option<i64>, sold: &[&OrderRow]) -> Option<u64> {
     let (mut found, mut transactions) = (0, BTreeSet::new());
     let (mut left, mut before) = (stock_initial, None::<&OrderRow>);

@@ -117,7 +117,7 @@ impl Audit {
         (audit, balance.unchecked)
     }
 
-    /// The findings of several SKUs together.
+    /// Adds up the findings of several SKUs.
     pub fn sum(audits: impl IntoIterator<Item = Audit>) -> Audit {
         audits.into_iter().fold(Audit::default(), |sum, one| Audit {
             sold: sum.sold.saturating_add(one.sold),
@@ -144,25 +144,25 @@ impl Audit {
         })
     }
 
-    /// Whether the orders are exactly those that the buyers were told of, and as they were told, the indeterminate ones apart.
+    /// Tells whether the orders agree with what the buyers were told, indeterminate orders apart.
     pub fn ledger_balanced(&self) -> bool {
         let confirmations = [self.confirmations_unfounded, self.confirmations_repeated, self.confirmations_wrong];
         self.orders_unexplained == 0 && self.orders_without_lines == 0 && confirmations == [0; 3]
     }
 
-    /// Whether nothing at all is wrong with the trial; units that undecided buyers left are no wrong.
+    /// Tells whether nothing at all is wrong with the trial. Units that undecided buyers left are no wrong.
     pub fn is_clean(&self) -> bool {
         let stock = self.oversold == 0 && self.undersold == 0 && self.lost_updates == 0 && self.double_sales == 0;
         stock && self.is_in_sequence() && self.ledger_balanced()
     }
 
-    /// Whether no order is out of sequence, as far as that is known.
+    /// Tells whether no order is out of sequence, as far as that is known.
     pub fn is_in_sequence(&self) -> bool {
         self.out_of_sequence.unwrap_or(0) == 0
     }
 }
 
-/// The sum of two figures, as far as they are known.
+/// Adds two figures, as far as they are known.
 fn sum_of_known(sum: Option<u64>, one: Option<u64>) -> Option<u64> {
     sum.zip(one).map_or(sum.or(one), |(sum, one)| Some(sum + one))
 }
@@ -202,7 +202,7 @@ mod tests {
         Audit::of(&evidence).0
     }
 
-    /// What buyers are told of these orders. Of an order that is not there, they are told of one unit.
+    /// Returns what buyers are told of these orders. Of a missing order, they are told of one unit.
     fn receipts(orders: &[OrderRow], order_ids: &[i64]) -> Vec<Receipt> {
         let receipt = |order_id: &i64| {
             let told = orders.iter().find(|order| order.order_id == *order_id);

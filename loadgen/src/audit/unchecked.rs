@@ -69,24 +69,24 @@ impl FromIterator<(Gap, u64)> for Unchecked {
 }
 
 impl Unchecked {
-    /// Everything that several audits could not check.
+    /// Adds up what several audits could not check.
     pub fn sum<'a>(all: impl IntoIterator<Item = &'a Unchecked>) -> Unchecked {
         all.into_iter().flat_map(|one| one.0.iter().map(|(gap, count)| (*gap, *count))).collect()
     }
 
-    /// Whether everything was checked.
+    /// Tells whether everything was checked.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What was missing, a line each.
+    /// Describes what was missing, a line each.
     pub fn words(&self) -> Vec<String> {
         self.0.iter().map(|(gap, count)| format!("{}: {count}", gap.describe())).collect()
     }
 }
 
-/// How many orders need a section in the history and have none. Every order of a strategy with permits needs the section of
-/// its hold, with its token. Orders of one transaction, a batch, need theirs because it says when their buyers arrived.
+/// Counts the orders that need a section in the history and have none. Every order of a strategy with permits needs the section
+/// of its hold, with its token. Orders of one transaction, a batch, need theirs because it says when their buyers arrived.
 pub fn without_section(orders: &[&OrderRow], sections: &[Section], permits: Option<u32>) -> u64 {
     let mut batches: HashMap<i64, u64> = HashMap::new();
     orders.iter().filter_map(|order| order.transaction).for_each(|batch| *batches.entry(batch).or_default() += 1);

@@ -153,7 +153,7 @@ impl InstancesTold {
         (holders, gaps.into_iter().collect())
     }
 
-    /// The findings of each strategy, and what the history does not have.
+    /// Returns the findings of each strategy, and what the history does not have.
     fn histories(mut self) -> (Vec<StrategyHistory>, Unchecked) {
         let HistorySince { missing, strangers, .. } = self.history;
         let histories = self.strategies.into_iter().filter_map(|strategy| {

@@ -24,13 +24,13 @@ use crate::lab::strategy::{Strategy, select};
 use crate::suggest::did_you_mean;
 use crate::trial::plan::Subject;
 
-/// The strategies that a service with these settings would offer, build by build.
+/// Lists the strategies that a service with these settings would offer, build by build.
 pub(super) async fn offered(service: &ServiceSettings) -> Result<Vec<Strategy>, Error> {
     ensure_ports_are_free(service)?;
     listed(service).await
 }
 
-/// The strategies that each program of the service lists.
+/// Lists the strategies of each program of the service.
 pub(super) async fn listed(service: &ServiceSettings) -> Result<Vec<Strategy>, Error> {
     let mut strategies = Vec::new();
     for program in &service.programs {
@@ -65,7 +65,7 @@ pub(super) fn chosen(offered: &[Strategy], named: Option<&[String]>) -> Result<V
         .collect())
 }
 
-/// Every strategy with every number of users that `users_max` allows it.
+/// Pairs every strategy with every number of users that `users-max` allows it.
 pub(super) fn subjects(settings: &CompareSettings, strategies: &[Strategy]) -> Result<Vec<Subject>, Error> {
     let load = &settings.load;
     let is_allowed = |strategy: &Strategy, users: u32| {
@@ -141,14 +141,14 @@ fn ensure_it_can_be_checked(
     )))
 }
 
-/// The most units that a trial with this number of users can sell.
+/// Returns the most units that a trial with this number of users can sell.
 fn sold_most(load: &LoadSettings, users: u32, oversells: bool) -> u64 {
     let stock = if oversells { u64::MAX } else { u64::from(load.stock) * u64::from(load.goods) };
     let wanted = if load.model.is_one_shot() { u64::from(users) } else { u64::MAX };
     stock.min(wanted)
 }
 
-/// Why a threshold is about nothing that is compared.
+/// Explains that a threshold is about nothing that is compared.
 pub(super) fn idle<'a>(
     threshold: &Threshold,
     load: &LoadSettings,

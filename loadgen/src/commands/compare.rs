@@ -44,7 +44,7 @@ impl CompareArgs {
     }
 }
 
-/// What stands below the flags of a comparison, which fails for these reasons.
+/// Makes the end of the help of a comparison, which fails for these reasons.
 pub(super) fn epilogue_of(examples: &[(&str, &str)], failures: &str) -> Epilogue {
     Epilogue::default()
         .examples(examples)

@@ -73,7 +73,7 @@ pub(super) fn diff(args: &DiffArgs, output: &mut Output) -> Result<ExitCode, Err
     Ok(ExitCode::from(diff.exit_code))
 }
 
-/// The runs of a side, in the order of their names.
+/// Reads the runs of a side, in the order of their names.
 fn side(path: &Path) -> Result<Vec<Report>, Error> {
     let file = path.join(files::JSON);
     if !path.is_dir() || file.exists() {

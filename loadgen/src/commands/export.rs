@@ -36,7 +36,7 @@ const OF_COMPARE: [(&str, ArgAction); 13] = [
     ("quiet", ArgAction::SetTrue),
 ];
 
-/// An argument that clap refuses as unknown, with a reason.
+/// Makes an argument that clap refuses as unknown, with a reason.
 fn refused((flag, action): (&'static str, ArgAction)) -> Arg {
     let reason = "an exported load has no servers, trials and reports; `loadgen compare` has this flag";
     let parser = UnknownArgumentValueParser::suggest(reason);

@@ -151,7 +151,7 @@ async fn busy<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> R
 
 const REMEDY: &str = "name a file that `loadgen simulate --out FILE` wrote";
 
-/// What an earlier call has written.
+/// Reads the simulation that an earlier call has written.
 pub(crate) fn read(file: &Path) -> Result<Simulation, Error> {
     let shown = file.display();
     let refused = |why: &dyn std::fmt::Display| Error::Usage(format!("{shown} is no simulation: {why}; {REMEDY}"));
@@ -168,7 +168,7 @@ fn refused(file: &Path, why: &str) -> Error {
     Error::Usage(format!("{} has no measured points to go by: {why}; {REMEDY}", file.display()))
 }
 
-/// What an earlier call has measured.
+/// Reads the points that an earlier call has measured.
 fn read_measured(file: &Path) -> Result<Vec<Measured>, Error> {
     let measured: Vec<Measured> = read(file)?
         .recipes
@@ -212,7 +212,7 @@ fn each_once(recipes: Vec<Recipe>) -> Vec<Recipe> {
     once
 }
 
-/// The name of a recipe as a value on the command line, and what the help says of it.
+/// Returns the name of a recipe as a value on the command line, with its help.
 fn value(recipe: Recipe) -> PossibleValue {
     PossibleValue::new(recipe.name()).help(match recipe {
         Recipe::Naive => "One fixed node that everybody watches: the herd",
@@ -222,7 +222,7 @@ fn value(recipe: Recipe) -> PossibleValue {
     })
 }
 
-/// The recipe of a name.
+/// Finds a recipe by its name.
 fn recipe(name: &str) -> Result<Recipe, String> {
     let found = Recipe::ALL.into_iter().find(|recipe| recipe.name() == name);
     found.ok_or_else(|| format!("{name:?} is no recipe"))

@@ -148,7 +148,7 @@ impl ComparisonArgs {
 }
 
 impl TargetArgs {
-    /// The running service, if one was named. `variable` reads the environment.
+    /// Returns the running service, if one was named. `variable` reads the environment.
     fn resolve(self, variable: impl Fn(&str) -> Option<String>) -> Result<Option<TargetSettings>, Error> {
         let Some(urls) = self.target else { return Ok(None) };
         let needed = |value: Option<String>, flag: &str, name: &str| {
@@ -186,7 +186,7 @@ mod tests {
         resolve(args).unwrap()
     }
 
-    /// The settings, or the refusal, of a plan with these flags.
+    /// Returns the settings of a plan with these flags, or why they are refused.
     fn plan(text: &str, args: &[&str]) -> Result<CompareSettings, String> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("plan.toml");

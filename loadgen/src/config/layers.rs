@@ -78,7 +78,7 @@ impl Layers {
         }
     }
 
-    /// The strongest layer that has something.
+    /// Names the strongest layer that has something.
     fn origin(&self, has: impl Fn(&PlanLayer) -> bool) -> &str {
         self.0.iter().find(|(_, layer)| has(layer)).map_or("a default", |(origin, _)| origin)
     }

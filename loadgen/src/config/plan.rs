@@ -97,7 +97,7 @@ fn threshold_help() -> String {
     )
 }
 
-/// One number of users, or a list of them.
+/// Reads one number of users, or a list of them.
 fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Users>, D::Error> {
     // The numbers are checked afterwards: the error of an untagged type would hide theirs.
     #[derive(Deserialize)]

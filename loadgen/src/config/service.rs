@@ -53,7 +53,7 @@ impl ServicePlan {
         ServicePlan::from_layer(settings).map_err(|error| Error::Usage(error.to_string()))
     }
 
-    /// A service for this many users at once, on any free ports.
+    /// Returns the settings of a service for this many users at once, on any free ports.
     pub(crate) fn start(self, users: u32, lock_wait: Duration) -> ServiceSettings {
         let instances = self.instances.get();
         ServiceSettings {

@@ -64,7 +64,7 @@ impl RequestLog {
     /// The most requests of a trial that are kept in memory for a log that nobody has asked for: 150 MB of them.
     pub(crate) const REQUESTS_MAX: usize = 1_000_000;
 
-    /// The most requests of a trial that are logged. A trial with more is not logged at all.
+    /// Returns the most requests of a trial that are logged. A trial with more is not logged at all.
     pub(crate) fn requests_max(&self) -> usize {
         match self {
             RequestLog::Off => 0,

@@ -32,7 +32,7 @@ const DAY: Duration = Duration::from_hours(24);
 pub(crate) struct Within<T, const MIN: i64, const MAX: i64>(T);
 
 impl<T: Copy + TryFrom<i64>, const MIN: i64, const MAX: i64> Within<T, MIN, MAX> {
-    /// `None` stands for a value that is no whole number.
+    /// Checks a number. `None` stands for a value that is no whole number.
     pub(super) fn new(number: Option<i64>) -> Result<Self, String> {
         let number = number.filter(|number| (MIN..=MAX).contains(number));
         let number = number.and_then(|number| T::try_from(number).ok());
@@ -153,7 +153,7 @@ fn parse_program(path: PathBuf) -> Result<Program, String> {
     Ok(Program { name: Some(name.to_owned()), path: Some(PathBuf::from(file)) })
 }
 
-/// The program of a command that measures one build.
+/// Returns the program of a command that measures one build.
 pub(crate) fn one_program(programs: Vec<Program>, command: &str) -> Result<Vec<Program>, Error> {
     match programs.as_slice() {
         [] => Ok(vec![Program::default()]),
@@ -164,7 +164,7 @@ pub(crate) fn one_program(programs: Vec<Program>, command: &str) -> Result<Vec<P
     }
 }
 
-/// The programs of a comparison: one, or two builds with different names.
+/// Returns the programs of a comparison: one, or two builds with different names.
 pub(crate) fn one_or_two_programs(programs: Vec<Program>) -> Result<Vec<Program>, Error> {
     match programs.as_slice() {
         [Program { name: Some(first), .. }, Program { name: Some(second), .. }] if first == second => {
@@ -179,7 +179,7 @@ pub(crate) fn one_or_two_programs(programs: Vec<Program>) -> Result<Vec<Program>
     }
 }
 
-/// The file of a report. A folder stands for the report.json in it.
+/// Returns the file of a report. A folder stands for the report.json in it.
 #[expect(clippy::unnecessary_wraps, reason = "it is a value parser")]
 pub(crate) fn parse_report(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);

@@ -62,7 +62,7 @@ pub(super) fn render(load: &ExportedLoad<'_>, file: &str) -> Result<String, Erro
     Ok(text + "\n")
 }
 
-/// Where a thread buys, and where a request goes that buys nothing.
+/// Returns where a thread buys, and where a request goes that buys nothing.
 fn at(load: &ExportedLoad<'_>, targets: &[PurchaseTarget<'_>], run: &ExportedRun) -> (At, At) {
     let PurchaseTarget { instance, goods_no, .. } = targets[0];
     let of_turn = |name: &str| format!("${{__V({name}_${{turn}})}}");

@@ -82,14 +82,14 @@ impl<'a> ExportedLoad<'a> {
         }
     }
 
-    /// The run that an exported file does by default: the first strategy with the largest number of users.
+    /// Returns the run that an exported file does by default: the first strategy with the largest number of users.
     pub(super) fn first_run(&self) -> ExportedRun {
         let most = self.runs.iter().map(|run| run.users).max();
         let first = self.runs.iter().find(|run| Some(run.users) == most);
         first.cloned().unwrap_or_else(|| ExportedRun { users: 1, strategy: String::new() })
     }
 
-    /// The SKUs on sale.
+    /// Returns the SKUs on sale.
     pub(super) fn goods(&self) -> Vec<i64> {
         (self.settings.goods_no..=self.last_goods_no()).collect()
     }
@@ -98,8 +98,8 @@ impl<'a> ExportedLoad<'a> {
         self.settings.goods_no + i64::from(self.settings.goods) - 1
     }
 
-    /// The targets that successive requests go to, over and over: every instance with the first SKU, then every instance
-    /// with the next one.
+    /// Returns the targets that successive requests go to, over and over: every instance with the first SKU, then every
+    /// instance with the next one.
     pub(super) fn targets(&self) -> Vec<PurchaseTarget<'_>> {
         let at = |goods_no| {
             let instances = self.instances.iter().zip(1..);
@@ -108,24 +108,24 @@ impl<'a> ExportedLoad<'a> {
         self.goods().into_iter().flat_map(at).collect()
     }
 
-    /// How long a buyer waits for an answer, in milliseconds.
+    /// Returns how long a buyer waits for an answer, in milliseconds.
     pub(super) fn answer_within_ms(&self) -> u128 {
         (self.settings.lock_wait + ANSWER_GRACE).as_millis()
     }
 
-    /// The strategies of the runs, each once.
+    /// Returns the strategies of the runs, each once.
     pub(super) fn strategies(&self) -> Vec<&str> {
         let mut strategies: Vec<_> = self.runs.iter().map(|run| run.strategy.as_str()).collect();
         strategies.dedup();
         strategies
     }
 
-    /// The thresholds as they were given.
+    /// Returns the thresholds as they were given.
     pub(super) fn thresholds(&self) -> Vec<&'a str> {
         self.settings.thresholds.iter().map(Threshold::rule).collect()
     }
 
-    /// The command that starts the service for this load. `None` if the targets run already.
+    /// Returns the arguments of the command that starts the service for this load. `None` if the targets run already.
     pub(super) fn up(&self) -> Option<Up> {
         let service = self.service()?;
         let users = self.first_run().users;
@@ -137,12 +137,12 @@ impl<'a> ExportedLoad<'a> {
         })
     }
 
-    /// The instances that `loadgen compare` starts, if there are several.
+    /// Returns the number of instances that `loadgen compare` starts, if there are several.
     pub(super) fn instances_started(&self) -> Option<u16> {
         self.service().map(|service| service.instances).filter(|instances| *instances > 1)
     }
 
-    /// The arguments of the service that `loadgen up` does not have, on one line.
+    /// Returns the arguments of the service that `loadgen up` does not have, on one line.
     pub(super) fn further_args(&self) -> Option<String> {
         let args = self.service()?.args.join(" ");
         // A line separator would end a comment, and XML has no control characters.

@@ -68,7 +68,7 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    /// The side in a line.
+    /// Describes the side in a line.
     pub(crate) fn described(&self) -> String {
         let (runs, blocks) = (count_of(self.runs as u64, "run"), count_of(self.blocks as u64, "block"));
         format!("{runs} with {blocks}, of {}", self.code)
@@ -103,31 +103,31 @@ impl Diff {
         Some(Diff { schema: SCHEMA.to_owned(), exit_code: exit.code(), reasons, old, new, rows, caveats })
     }
 
-    /// The rows with this conclusion.
+    /// Returns the rows with this conclusion.
     pub(crate) fn with(&self, conclusion: Conclusion) -> impl Iterator<Item = &Row> {
         self.rows.iter().filter(move |row| row.conclusion == conclusion)
     }
 
-    /// How many figures are worse, better, the same, and cannot be told.
+    /// Counts the figures that are worse, better, the same, and cannot be told.
     pub(crate) fn counts(&self) -> [usize; 4] {
         let conclusions = [Conclusion::Worse, Conclusion::Better, Conclusion::Same, Conclusion::CannotTell];
         conclusions.map(|conclusion| self.with(conclusion).count())
     }
 
-    /// The same in words.
+    /// Writes these counts in words.
     pub(crate) fn counted(&self) -> String {
         let [worse, better, same, untold] = self.counts();
         format!("{worse} figures worse, {better} better, {same} no difference seen, {untold} cannot tell")
     }
 }
 
-/// The code of a build and where its program is.
+/// Describes the code of a build and where its program is.
 fn described(plan: &Plan, environment: &Environment, name: &str) -> String {
     let program = plan.builds.iter().find(|build| build.name == name).map_or("", |build| build.program.as_str());
     format!("{} in {program}", environment.code_of(name))
 }
 
-/// That one build was optimised and the other one was not.
+/// Returns a caveat if one build was optimised and the other one was not.
 fn profiles_differ(environment: &Environment, builds: [&str; 2]) -> Option<String> {
     let profile = |name: &str| {
         let build = environment.service.iter().find(|build| build.name.as_deref() == Some(name));
@@ -138,7 +138,7 @@ fn profiles_differ(environment: &Environment, builds: [&str; 2]) -> Option<Strin
     (was != now).then(|| format!("{} is a {was} build, and {} is a {now} build", builds[0], builds[1]))
 }
 
-/// The strategies whose times say nothing on one of the sides.
+/// Returns a caveat for each strategy whose times say nothing on one of the sides.
 pub(crate) fn untimed(sides: Sides<'_>) -> Vec<String> {
     let [old, new] = sides.runs();
     let is_untimed = |subject: &Subject| {
@@ -157,7 +157,7 @@ pub(crate) fn untimed(sides: Sides<'_>) -> Vec<String> {
     sides.subjects().iter().filter_map(is_untimed).collect()
 }
 
-/// The exit and its reasons, the gravest first.
+/// Returns the exit and its reasons, the gravest first.
 pub(crate) fn conclude(mut reasons: Vec<String>, rows: &[Row], metrics: &[&Metric]) -> (Exit, Vec<String>) {
     let with = |conclusion| rows.iter().filter(move |row| row.conclusion == conclusion);
     let worse: Vec<String> = with(Conclusion::Worse).map(|row| row.name(metrics)).collect();

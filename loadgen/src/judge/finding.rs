@@ -38,7 +38,7 @@ pub(crate) enum Finding {
 }
 
 impl Finding {
-    /// The finding in a few words. `is_expected`: a control sold wrongly, as it has to.
+    /// Describes the finding in a few words. `is_expected`: a control sold wrongly, as it has to.
     pub(crate) fn describe(self, is_expected: bool) -> &'static str {
         match self {
             Finding::Kept if is_expected => "oversold, as expected",
@@ -53,7 +53,7 @@ impl Finding {
         }
     }
 
-    /// What the trials of one strategy show.
+    /// Judges the trials of one strategy.
     ///
     /// For a strategy that is expected to oversell, one oversold trial is enough. Its books must balance all the
     /// same: even a careless deduction writes the orders that it confirms.
@@ -89,7 +89,6 @@ impl Finding {
     }
 }
 
-/// A number of things, in the plural unless it is one.
 pub(crate) fn count_of(count: u64, thing: &str) -> String {
     figures::things(&count.to_string(), thing)
 }
@@ -135,7 +134,7 @@ mod tests {
         assert_eq!(Finding::of(Promise::Oversells, 3, &LIMITS, &[&trial]), Finding::Broken);
     }
 
-    /// Twenty units of a hundred were sold before nobody else got a decision.
+    /// Returns a trial in which nobody got a decision after the first 20 of 100 units.
     fn mostly_refused() -> Trial {
         let mut trial = fixture::trial("s", 0, 100, 20);
         trial.audit.undersold = 0;

@@ -40,7 +40,7 @@ impl Headline {
     }
 }
 
-/// The strategies that sold right, or the broken promises.
+/// Names the strategies that sold right, or the broken promises.
 fn sold(plan: &Plan, users: u32, level: &[&StrategyResult], trials: &[Trial]) -> String {
     let users_named = count_of(users.into(), "user");
     let names = |is: &dyn Fn(&StrategyResult) -> bool| -> Vec<String> {
@@ -68,7 +68,7 @@ fn sold(plan: &Plan, users: u32, level: &[&StrategyResult], trials: &[Trial]) ->
     format!("With {users_named}, {} sold {what} in {times}{broke}.", listed(&right))
 }
 
-/// Two names, or how many there are.
+/// Writes two names, or how many there are.
 fn listed(names: &[String], of_builds: bool) -> String {
     match names {
         [one] => one.clone(),
@@ -78,13 +78,13 @@ fn listed(names: &[String], of_builds: bool) -> String {
     }
 }
 
-/// The strategies that broke their promise, each with its fault.
+/// Describes each broken promise by its fault.
 fn broken(level: &[&StrategyResult]) -> Vec<String> {
     let broken = level.iter().filter(|result| result.finding == Finding::Broken);
     broken.map(|result| format!("{} broke its promise: {}", result.name(), fault(result))).collect()
 }
 
-/// The controls that sold wrongly, as they have to.
+/// Describes the controls that sold wrongly, as they have to.
 fn controls(level: &[&StrategyResult]) -> Vec<String> {
     let is_control = |result: &&&StrategyResult| result.finding == Finding::Kept && result.bad_trials > 0;
     let controls: Vec<String> =
@@ -126,7 +126,7 @@ fn not_proved(level: &[&StrategyResult]) -> Vec<String> {
     lines
 }
 
-/// The upper bound of the failure rates of those that sold right, all of them together. A bound that says nothing is left
+/// Writes the upper bound of the failure rates of all strategies that sold right together. A bound that says nothing is left
 /// out.
 fn bound(level: &[&StrategyResult]) -> Option<String> {
     let right: Vec<(u32, u32)> =
@@ -142,7 +142,7 @@ fn bound(level: &[&StrategyResult]) -> Option<String> {
     Some(format!("Failure rate{of_which}: below {} of the trials (95 % confidence{together})", format::percent(bound)))
 }
 
-/// How one strategy sold wrongly.
+/// Describes how one strategy sold wrongly.
 fn fault(result: &StrategyResult) -> String {
     let size = |metric: &Metric| metric.value(result).filter(|value| *value != 0.0);
     let count = |metric: &Metric| size(metric).map(|value| metric.write(Some(value.abs())));
@@ -191,7 +191,7 @@ fn speed(level: &[&StrategyResult]) -> Option<String> {
     Some(format!("Fastest was {}, slowest {}.", median_and_ratio(fastest), median_and_ratio(slowest)))
 }
 
-/// A strategy with its median and its ratio to the reference.
+/// Writes a strategy with its median and its ratio to the reference.
 fn median_and_ratio(result: &StrategyResult) -> String {
     let median = format!("p50 {} ms", P50.text(result));
     match &result.reference {

@@ -119,29 +119,29 @@ impl fmt::Display for Part {
 pub(crate) struct Figures(pub(super) BTreeMap<String, Option<Estimate>>);
 
 impl Figures {
-    /// The figure of this key, if a trial had it.
+    /// Returns the figure of this key, if a trial had it.
     pub(crate) fn get(&self, key: &str) -> Option<Estimate> {
         self.0.get(key).copied().flatten()
     }
 }
 
 impl StrategyResult {
-    /// What it is the result of.
+    /// Returns the strategy, build and number of users that it is the result of.
     pub(crate) fn subject(&self) -> Subject {
         Subject { strategy: self.strategy.clone(), users: self.users, build: self.build.clone() }
     }
 
-    /// Whether the load generator was the bottleneck in more than half of the measured trials.
+    /// Tells whether the load generator was the bottleneck in more than half of the measured trials.
     pub(crate) fn is_client_limited(&self) -> bool {
         self.client_limited_trials * 2 > self.measured_trials
     }
 
-    /// The strategy in words, with its build if two are compared.
+    /// Names the strategy, with its build if two are compared.
     pub(crate) fn name(&self) -> String {
         named(&self.strategy, self.build.as_deref())
     }
 
-    /// Whether the others are related to it.
+    /// Tells whether the others are related to it.
     pub(crate) fn is_reference(&self) -> bool {
         self.reference.as_ref() == Some(&self.strategy)
     }

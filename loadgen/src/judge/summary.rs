@@ -17,7 +17,7 @@ use crate::trial::record::{Latency, Trial};
 /// The strategy that others are measured against, if it took part and kept its promise.
 const REFERENCE: &str = "zk-mutex";
 
-/// The results of every strategy, build and number of users of the plan, by the figures of this table.
+/// Returns the results of every strategy, build and number of users of the plan, by the figures of this table.
 pub(crate) fn results_of(
     plan: &Plan,
     strategies: &[Strategy],
@@ -121,7 +121,7 @@ fn figures(trials: &TrialsOfStrategy<'_>, metrics: &[&Metric]) -> Figures {
     Figures(of_trials.map(|metric| (metric.key.to_owned(), metric.over(trials))).collect())
 }
 
-/// The median response time of the sold in each block that counts, where the sample can carry it.
+/// Returns the median response time of the sold in each block that counts, if its sample is large enough.
 fn medians_by_block(trials: &[Trial], subject: &Subject, plan: &Plan) -> Vec<Option<f64>> {
     let measured = plan.blocks.iter().enumerate().filter(|(_, block)| !block.warm_up);
     let in_block = |number: usize| trials.iter().find(|trial| trial.block == number && trial.is_of(subject));
@@ -142,7 +142,7 @@ fn relate(results: &mut [&mut StrategyResult], plan: &Plan, trials: &[Trial]) {
     }
 }
 
-/// The usual reference, or else the first strategy that is safe and kept its promise.
+/// Chooses the usual reference, or else the first strategy that is safe and kept its promise.
 fn reference(results: &[&mut StrategyResult]) -> Option<String> {
     let is_safe = |result: &&&mut StrategyResult| {
         matches!(result.promise, Promise::SafeWhileSessionLives | Promise::NeverOversells) && result.is_comparable

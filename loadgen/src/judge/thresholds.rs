@@ -65,12 +65,12 @@ pub(crate) struct ThresholdResult {
 }
 
 impl ThresholdResult {
-    /// The strategy in words, with its build if two are compared.
+    /// Names the strategy, with its build if two are compared.
     pub(crate) fn name(&self) -> String {
         named(&self.strategy, self.build.as_deref())
     }
 
-    /// The rule and what was found.
+    /// Describes the rule and what was found.
     pub(crate) fn describe(&self) -> String {
         let value = match (self.value, self.part) {
             (Some(value), _) => format!("is {}", figures::exact(value)),
@@ -107,17 +107,17 @@ impl Threshold {
         Ok(Threshold { rule, strategies: WildMatch::new(pattern), users, metric, comparison, value })
     }
 
-    /// Whether the rule is about this strategy with this number of users.
+    /// Tells whether the rule is about this strategy with this number of users.
     pub(crate) fn is_about(&self, strategy: &str, users: u32) -> bool {
         self.strategies.matches(strategy) && self.users.is_none_or(|these| these == users)
     }
 
-    /// The rule as it was given.
+    /// Returns the rule as it was given.
     pub(crate) fn rule(&self) -> &str {
         &self.rule
     }
 
-    /// The parts of the rule, for tools that check it themselves.
+    /// Returns the parts of the rule, for tools that check it themselves.
     pub(crate) fn parts(&self) -> Parts {
         let sign =
             COMPARISONS.iter().find(|(_, comparison)| *comparison == self.comparison).map_or("", |(sign, _)| sign);
@@ -130,12 +130,12 @@ impl Threshold {
         }
     }
 
-    /// The figure that the rule is about.
+    /// Returns the figure that the rule is about.
     pub(crate) fn metric(&self) -> &'static Metric {
         self.metric
     }
 
-    /// What comes of the rule for each result that it is about and that can have the figure.
+    /// Checks the rule for each result that it is about and that can have the figure.
     pub(crate) fn check(&self, results: &[StrategyResult], instances: usize) -> Vec<ThresholdResult> {
         let about = results.iter().filter(|result| {
             let StrategyResult { mechanism, permits, .. } = **result;

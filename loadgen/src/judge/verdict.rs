@@ -131,7 +131,7 @@ impl Verdict {
 }
 
 impl StrategyFacts<'_> {
-    /// What one result says. `tell_users`: there are several numbers of users.
+    /// Takes the facts from one result. `tell_users`: there are several numbers of users.
     pub(crate) fn of(result: &StrategyResult, tell_users: bool) -> StrategyFacts<'_> {
         StrategyFacts {
             strategy: &result.strategy,
@@ -149,19 +149,19 @@ impl StrategyFacts<'_> {
         }
     }
 
-    /// The strategy, and the number of users where that tells it from others.
+    /// Names the strategy, with the number of users if there are several.
     fn name(&self) -> String {
         let name = named(self.strategy, self.build);
         self.users.map_or_else(|| name.clone(), |users| format!("{name} with {users} users"))
     }
 }
 
-/// What came of comparing two builds.
+/// Writes the reasons of a comparison of two builds.
 fn of_builds(diff: &Diff) -> String {
     format!("{} against {}: {}", diff.new.name, diff.old.name, diff.reasons.join("; "))
 }
 
-/// The strategies of which nothing is known for one reason, each with its figures.
+/// Lists the strategies with this finding, each with its figures.
 fn unproved(strategies: &[StrategyFacts<'_>], finding: Finding) -> Option<String> {
     let detail = |strategy: &StrategyFacts<'_>| {
         let mut causes = Vec::new();
@@ -184,7 +184,7 @@ fn unproved(strategies: &[StrategyFacts<'_>], finding: Finding) -> Option<String
     (!details.is_empty()).then(|| details.join(", "))
 }
 
-/// Why arrivals were dropped.
+/// Explains why arrivals were dropped.
 fn whose_fault(strategy: &StrategyFacts<'_>) -> String {
     let by_generator = strategy.dropped - strategy.dropped_busy;
     let service = "all users were waiting for answers: the service is slower than the rate, or the users are too few";
@@ -195,7 +195,7 @@ fn whose_fault(strategy: &StrategyFacts<'_>) -> String {
     }
 }
 
-/// The strategies that were not checked in full, each with what is missing.
+/// Lists the strategies that were not checked in full, each with what is missing.
 fn unchecked(strategies: &[StrategyFacts<'_>]) -> Option<String> {
     let unchecked = strategies.iter().filter(|strategy| strategy.finding == Finding::Unchecked);
     let details: Vec<String> =

@@ -38,12 +38,12 @@ pub(crate) struct SaleAudits {
 }
 
 impl Database {
-    /// The stock of these SKUs, in this order.
+    /// Reads the stock of these SKUs, in this order.
     pub(crate) async fn goods(&self, goods_nos: &[i64]) -> Result<Vec<Goods>, Error> {
         read_goods(&self.0, goods_nos).await
     }
 
-    /// The books of the sales that a strategy has sold.
+    /// Reads the books of the sales that a strategy has sold.
     pub(crate) async fn books(&self, opened: &[Goods], strategy: &str) -> Result<Books, Error> {
         let (goods_nos, sales) = numbers(opened);
         let mut snapshot = self.0.begin_with(BEGIN_SNAPSHOT).await.map_err(Error::postgres("begin to read"))?;
@@ -77,7 +77,7 @@ impl Database {
         })
     }
 
-    /// How many orders these sales have.
+    /// Counts the orders of these sales.
     pub(crate) async fn order_count(&self, opened: &[Goods]) -> Result<u64, Error> {
         let (goods_nos, sales) = numbers(opened);
         let count = sqlx::query_scalar!(
@@ -117,13 +117,13 @@ impl Database {
     }
 }
 
-/// The SKUs and the sales.
+/// Returns the SKUs and the sales.
 fn numbers(opened: &[Goods]) -> (Vec<i64>, Vec<i64>) {
     opened.iter().map(|goods| (goods.goods_no, goods.sale)).unzip()
 }
 
-/// Every sale that the ledger, an order or the stock knows. One without a row in the ledger was started by hand,
-/// or its row is lost.
+/// Reads every sale that the ledger, an order or the stock knows. A sale without a row in the ledger was started by hand, or
+/// its row is lost.
 async fn sales(connection: &mut PgConnection, goods_no: Option<i64>, sale: Option<i64>) -> Result<Vec<SaleRow>, Error> {
     sqlx::query_as!(
         SaleRow,
@@ -159,7 +159,7 @@ async fn read_goods(executor: impl PgExecutor<'_>, goods_nos: &[i64]) -> Result<
     goods_nos.iter().map(|goods_no| by_number.remove(goods_no).ok_or_else(|| missing(goods_no))).collect()
 }
 
-/// All orders of some sales in the order of their numbers, by SKU. They are read one by one, as there may be millions.
+/// Reads all orders of some sales in the order of their numbers, by SKU. It reads row by row, because there may be millions.
 ///
 /// An order and its lines are written by one transaction, and the row of the ledger by another one. A restore writes whole
 /// tables by a transaction each, or everything by a single one. So an order that does not look like that does not say which
@@ -200,7 +200,7 @@ async fn read_orders(
     Ok(orders)
 }
 
-/// The one copy of a name.
+/// Returns the one copy of a name.
 fn shared(names: &mut HashSet<Arc<str>>, name: &str) -> Arc<str> {
     let known = names.get(name).cloned();
     known.unwrap_or_else(|| {
@@ -216,7 +216,7 @@ mod tests {
 
     use super::*;
 
-    /// A database with the tables of the service, and one SKU in its seventh sale.
+    /// Makes a database with the tables of the service, and one SKU in its seventh sale.
     async fn shop() -> (TestDatabase, Database) {
         let server = TestDatabase::create().await.unwrap();
         let database = Database::connect(server.url()).await.unwrap();

@@ -26,7 +26,7 @@ pub(crate) struct Build {
     pub(crate) profile: String,
 }
 
-/// The different builds of the instances, under this name if two are compared.
+/// Returns the different builds of the instances, under this name if two are compared.
 pub(crate) async fn builds(service: &Service, name: Option<&str>) -> Result<Vec<Build>, Error> {
     let mut builds = Vec::new();
     for instance in service.urls() {

@@ -24,8 +24,8 @@ pub(crate) struct ProcessCpu {
 pub(crate) struct CpuTimes(Vec<(String, BTreeMap<u32, f64>)>);
 
 impl CpuTimes {
-    /// Those of instances, which tell them themselves, and of processes of this machine with all their children; one that is
-    /// gone is left out.
+    /// Reads the times of processes of this machine, each with all its children, and joins the times that instances tell. A
+    /// process that is gone is left out.
     pub(crate) fn now(instances: Vec<ProcessCpu>, roots: &[(&'static str, i32)]) -> CpuTimes {
         let mut times: Vec<_> =
             instances.into_iter().map(|instance| (instance.process, BTreeMap::from([(0, instance.cpu_s)]))).collect();
@@ -33,8 +33,8 @@ impl CpuTimes {
         CpuTimes(times)
     }
 
-    /// What each has used since `before`; one that was not there before is left out. A child that has ended takes what it
-    /// used with it, and that only: what it had used before is not taken off the others.
+    /// Returns what each process has used since `before`. A process that was missing before is left out. A child that has ended
+    /// takes only its own time with it: what it had used before is not subtracted from the others.
     pub(crate) fn since(&self, before: &CpuTimes) -> Vec<ProcessCpu> {
         let used = |(process, now): &(String, BTreeMap<u32, f64>)| {
             let (_, was) = before.0.iter().find(|(name, _)| name == process)?;

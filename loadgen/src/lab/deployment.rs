@@ -110,7 +110,7 @@ impl Deployment {
         })
     }
 
-    /// How an instance ended, if one has.
+    /// Returns how an instance ended, if one has.
     pub(super) fn obituary(&mut self) -> Option<Error> {
         self.instances.iter_mut().find_map(Instance::obituary)
     }
@@ -201,7 +201,7 @@ impl Instance {
         }))
     }
 
-    /// How the instance ended, if it has.
+    /// Returns how the instance ended, if it has.
     fn obituary(&mut self) -> Option<Error> {
         let status = self.process.try_wait().ok().flatten()?;
         let what = format!("ended ({status})");

@@ -51,14 +51,14 @@ pub(crate) struct Environment {
 }
 
 impl Environment {
-    /// The code that was measured, in words.
+    /// Names the code that was measured.
     pub(crate) fn code(&self) -> String {
         let named =
             |build: &Build| build.name.as_ref().map_or_else(|| build.to_string(), |name| format!("{name}: {build}"));
         in_words(self.service.iter().map(named))
     }
 
-    /// The code of one of two builds, in words.
+    /// Names the code of one of two builds.
     pub(crate) fn code_of(&self, name: &str) -> String {
         in_words(self.service.iter().filter(|build| build.name.as_deref() == Some(name)).map(Build::to_string))
     }
@@ -99,7 +99,7 @@ pub(crate) async fn environment(source: &Source, stack: &Stack) -> Result<Enviro
     })
 }
 
-/// Whether an instance runs on this machine, as far as its address tells: any but a loopback address may be anywhere.
+/// Tells whether an instance runs on this machine. Only a loopback address tells: any other one may be anywhere.
 fn shares_host(source: &Source) -> Option<bool> {
     let is_loopback = |url: &String| {
         let host = reqwest::Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned));

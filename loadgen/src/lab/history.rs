@@ -44,7 +44,7 @@ pub(crate) struct HistorySince {
 }
 
 impl HistorySince {
-    /// When the buyers of the orders of this strategy arrived at their instances, in nanoseconds.
+    /// Returns the instant at which the buyer of each order of this strategy arrived at its instance, in nanoseconds.
     pub(crate) fn arrivals(&self, strategy: &str) -> HashMap<i64, u64> {
         let sections = self.sections.get(strategy).into_iter().flatten();
         sections.filter_map(|section| Some((section.order_id?, section.asked_ns?))).collect()
@@ -92,7 +92,7 @@ struct HistoryRecord {
 }
 
 impl Service {
-    /// How far the history of each instance has come.
+    /// Reads how far the history of each instance has come.
     pub(crate) async fn history_mark(&self) -> Result<HistoryMark, Error> {
         let mut marks = Vec::with_capacity(self.urls().len());
         for instance in self.urls() {
@@ -102,7 +102,7 @@ impl Service {
         Ok(HistoryMark(marks))
     }
 
-    /// The mark from which the whole history is seen that the instances still have.
+    /// Returns the mark from which all is seen that the instances still have.
     pub(crate) fn history_start(&self) -> HistoryMark {
         HistoryMark(vec![Mark::default(); self.urls().len()])
     }
@@ -119,7 +119,7 @@ impl Service {
         Ok(())
     }
 
-    /// The critical sections since a mark, on all instances.
+    /// Reads the critical sections since a mark, on all instances.
     pub(crate) async fn history_since(&self, mark: &HistoryMark) -> Result<HistorySince, Error> {
         let mut since = HistorySince { instances: self.urls().len() as u64, ..HistorySince::default() };
         let mut clocks = Vec::with_capacity(self.urls().len());

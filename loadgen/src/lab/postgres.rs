@@ -45,8 +45,8 @@ impl Database {
         Ok(Database(pool.connect_lazy_with(options)))
     }
 
-    /// The identity of the ZooKeeper ensemble whose locks guard the sales, and the connect string of the instance that noted it.
-    /// `None` if no instance has.
+    /// Reads the identity of the ZooKeeper ensemble whose locks guard the sales, and the connect string of the instance that
+    /// noted it. `None` if no instance has.
     pub(crate) async fn ensemble(&self) -> Result<Option<(String, String)>, Error> {
         let noted = sqlx::query!("select ensemble, servers from lock_service")
             .fetch_optional(&self.0)
@@ -55,13 +55,13 @@ impl Database {
         Ok(noted.map(|noted| (noted.ensemble, noted.servers)))
     }
 
-    /// How many connections the server accepts at most. It keeps some for superusers.
+    /// Reads the most connections that the server accepts, without those that it keeps for superusers.
     pub(super) async fn connections_max(&self) -> Result<i64, Error> {
         let max = "select current_setting('max_connections')::bigint - current_setting('superuser_reserved_connections')::bigint";
         sqlx::query_scalar(max).fetch_one(&self.0).await.map_err(Error::postgres("read its limit of connections"))
     }
 
-    /// The settings that matter for a load of small transactions.
+    /// Reads the settings that matter for a load of small transactions.
     pub(crate) async fn settings(&self) -> Result<Vec<Setting>, Error> {
         sqlx::query_as!(
             Setting,
@@ -75,7 +75,7 @@ impl Database {
         .map_err(Error::postgres("read the settings"))
     }
 
-    /// The version of the server, such as `15.18`.
+    /// Reads the version of the server, such as `15.18`.
     pub(crate) async fn version(&self) -> Result<String, Error> {
         let version = sqlx::query_scalar!(r#"select current_setting('server_version') as "version!""#)
             .fetch_one(&self.0)
@@ -86,7 +86,7 @@ impl Database {
     }
 }
 
-/// Where the options lead, without the user and the password.
+/// Returns the address of the server, without the user and the password.
 fn address(options: &PgConnectOptions) -> String {
     match options.get_socket() {
         Some(folder) => format!("{} (port {})", folder.display(), options.get_port()),

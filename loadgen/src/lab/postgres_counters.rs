@@ -11,7 +11,7 @@ use crate::lab::postgres_load::PostgresCounters;
 const TRANSACTIONS_MAX: i64 = 2_000_000;
 
 impl Database {
-    /// Where the server's counters stand.
+    /// Reads the counters of the server.
     pub(crate) async fn counters(&self) -> Result<PostgresCounters, Error> {
         sqlx::query_as!(
             PostgresCounters,
@@ -23,8 +23,8 @@ impl Database {
         .map_err(Error::postgres("read the counters"))
     }
 
-    /// How many of the transactions that began between two looks at the counters were committed, and how many rolled
-    /// back. Nothing when there were too many to be asked after.
+    /// Counts the transactions that began between two readings of the counters: committed ones, and rolled back ones. `None` if
+    /// there were too many to be asked after.
     pub(crate) async fn transactions(
         &self,
         before: &PostgresCounters,
@@ -47,7 +47,7 @@ impl Database {
         Ok(u64::try_from(counted.commits).ok().zip(u64::try_from(counted.rollbacks).ok()))
     }
 
-    /// How many connections to this database wait for a lock now.
+    /// Counts the connections to this database that wait for a lock now.
     pub(crate) async fn waiting(&self) -> Result<u64, Error> {
         let waiting = sqlx::query_scalar!(
             r#"select count(*) as "count!" from pg_stat_activity

@@ -45,12 +45,12 @@ impl OwnServers {
         Ok(OwnServers { postgres, zookeeper, connections })
     }
 
-    /// Whether both were started.
+    /// Tells whether both were started.
     pub(super) fn are_throwaway(&self) -> bool {
         self.postgres.is_some() && self.zookeeper.is_some()
     }
 
-    /// The servers that were started, by name and process.
+    /// Returns the servers that were started, by name and process.
     pub(super) fn processes(&self) -> Vec<(&'static str, i32)> {
         let postgres = self.postgres.as_ref().map(Postgres::pid);
         let zookeeper = self.zookeeper.as_ref().and_then(ZooKeeper::pid);

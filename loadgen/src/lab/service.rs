@@ -52,7 +52,7 @@ struct Reset<'a> {
 }
 
 impl Service {
-    /// The service at these base URLs, of which there is at least one.
+    /// Takes the service at these base URLs, of which there is at least one.
     pub(crate) fn new(urls: Vec<String>, admin_token: String) -> Result<Service, Error> {
         let client = Client::builder()
             .no_proxy()
@@ -62,12 +62,12 @@ impl Service {
         Ok(Service { client, urls, admin_token })
     }
 
-    /// Base URLs of the instances.
+    /// Returns the base URLs of the instances.
     pub(crate) fn urls(&self) -> &[String] {
         &self.urls
     }
 
-    /// The strategies that the first instance lists.
+    /// Asks the first instance for its strategies.
     pub(crate) async fn strategies(&self) -> Result<Vec<Strategy>, Error> {
         let url = format!("{}/strategies", self.first());
         let list: StrategyList = json("GET", &url, self.client.get(&url)).await?;
@@ -108,7 +108,7 @@ impl Service {
         Ok(opened)
     }
 
-    /// The metrics of all instances.
+    /// Reads the metrics of all instances.
     pub(crate) async fn metrics(&self) -> Result<Metrics, Error> {
         let mut counters = Vec::with_capacity(self.urls.len());
         let mut cpu = Vec::with_capacity(self.urls.len());
@@ -121,14 +121,14 @@ impl Service {
         Ok(Metrics { counters, cpu })
     }
 
-    /// The metrics of an instance as text.
+    /// Reads the metrics of an instance as text.
     pub(super) async fn metrics_text(&self, instance: &str) -> Result<String, Error> {
         let url = format!("{instance}/metrics");
         let response = answer("GET", &url, self.client.get(&url)).await?;
         response.text().await.map_err(failed("GET", &url, "broke off"))
     }
 
-    /// Whether an instance says that it can serve.
+    /// Asks an instance whether it can serve.
     pub(crate) async fn is_ready(&self, instance: &str) -> bool {
         let request = self.client.get(format!("{instance}/readyz"));
         request.send().await.is_ok_and(|response| response.status() == StatusCode::OK)
@@ -148,7 +148,7 @@ pub(super) async fn json<T: for<'de> Deserialize<'de>>(
     response.json().await.map_err(failed(method, url, "gave an answer that cannot be read"))
 }
 
-/// The answer, if it is a 200.
+/// Sends a request. Returns the answer if it is a 200.
 async fn answer(method: &'static str, url: &str, request: RequestBuilder) -> Result<Response, Error> {
     let response = request.send().await.map_err(failed(method, url, "had no answer"))?;
     let status = response.status();
@@ -193,7 +193,7 @@ mod tests {
     use crate::lab::strategy::tests::strategy;
     use crate::lab::strategy::{Mechanism, Promise, Wakes};
 
-    /// A service that gives this answer to every request, and the bodies that it receives.
+    /// Starts a service that gives this answer to every request. Returns it with the bodies that it receives.
     async fn service(answer: &'static str) -> (Service, Arc<Mutex<Vec<String>>>) {
         let bodies = Arc::new(Mutex::new(Vec::new()));
         let noted = Arc::clone(&bodies);

@@ -34,7 +34,7 @@ const FILES_ASIDE: u64 = 354;
 /// An instance gives as many files to the clients of the port for other instances as to the buyers.
 const LISTENERS: u64 = 2;
 
-/// The path of a program of the service: the one named, or else that beside this program.
+/// Returns the path of a program of the service: the one named, or else the one beside this program.
 pub(crate) fn find(program: &Program) -> Result<PathBuf, Error> {
     let program = match &program.path {
         Some(path) => path.clone(),
@@ -45,7 +45,7 @@ pub(crate) fn find(program: &Program) -> Result<PathBuf, Error> {
     if program.is_file() { Ok(program) } else { Err(Error::ServiceMissing(program)) }
 }
 
-/// The port of instance `number`, if the ports were chosen; their range was checked with the command line.
+/// Returns the port of instance `number`, if the ports were chosen. Their range was checked with the command line.
 pub(super) fn port_of(settings: &ServiceSettings, number: u16) -> Option<u16> {
     settings.port.and_then(|first| first.checked_add(number))
 }
@@ -56,7 +56,7 @@ pub(super) fn files_needed(settings: &ServiceSettings, connections: u64) -> u64 
     clients + u64::from(settings.zk_sessions) + u64::from(DB_CONNECTIONS) + FILES_ASIDE
 }
 
-/// The arguments of instance `number`, counted from zero.
+/// Returns the arguments of instance `number`, counted from zero.
 pub(super) fn arguments(settings: &ServiceSettings, number: u16) -> impl Iterator<Item = String> {
     // Each wait has to be longer than the one inside it, so that the innermost gives the answer.
     let lock_wait = settings.lock_wait;
@@ -89,8 +89,8 @@ pub(super) fn knows(name: &OsStr) -> bool {
     is_of_system || is_of("PG", "DATABASE_URL") || is_of("ZOOKEEPER_", "ZOOKEEPER_CONNECT")
 }
 
-/// The strategies that instances of this program would offer. The program checks its whole command line for that, and connects to
-/// nothing.
+/// Asks the program which strategies its instances would offer. The program checks its whole command line for that, and
+/// connects to nothing.
 pub(crate) async fn strategies(settings: &ServiceSettings, of: &Program) -> Result<Vec<Strategy>, Error> {
     let program = find(of)?;
     let answered = Command::new(&program)

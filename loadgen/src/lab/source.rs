@@ -11,7 +11,7 @@ pub(crate) enum Source<T = TargetSettings> {
 }
 
 impl Source {
-    /// How many instances there are.
+    /// Returns the number of instances.
     pub(crate) fn instances(&self) -> usize {
         match self {
             Source::Start(service) => usize::from(service.instances),
@@ -49,7 +49,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// The program in words.
+    /// Names the program.
     pub(crate) fn described(&self) -> String {
         self.name.as_ref().map_or_else(|| "demo-service".to_owned(), |name| format!("the build {name}"))
     }

@@ -50,17 +50,17 @@ impl Stack {
         Ok(Stack { deployments: vec![Deployment::connect(target).await?], servers: None })
     }
 
-    /// The deployment of the only build, or of the first one.
+    /// Returns the deployment of the only build, or of the first one.
     pub(crate) fn first(&self) -> &Deployment {
         &self.deployments[0]
     }
 
-    /// Whether Postgres and ZooKeeper were both started for this stack alone.
+    /// Tells whether Postgres and ZooKeeper were both started for this stack alone.
     pub(crate) fn is_throwaway(&self) -> bool {
         self.servers.as_ref().is_some_and(OwnServers::are_throwaway)
     }
 
-    /// The error, or rather what is behind it when an instance that did not answer has died.
+    /// Replaces the error by its cause, if an instance that did not answer has died.
     pub(crate) async fn explain(&mut self, error: Error) -> Error {
         if !matches!(error, Error::Service { source: Some(_), .. }) {
             return error;

@@ -50,7 +50,7 @@ pub(crate) enum Promise {
 }
 
 impl Promise {
-    /// The promise as the service spells it.
+    /// Returns the promise as the service spells it.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Promise::Oversells => "oversells",
@@ -60,7 +60,7 @@ impl Promise {
         }
     }
 
-    /// Whether a strategy of this promise has to oversell on `instances` instances for the load to prove anything.
+    /// Tells whether a strategy of this promise has to oversell on `instances` instances for the load to prove anything.
     pub(crate) fn expects_oversell(self, instances: usize) -> bool {
         match self {
             Promise::Oversells => true,
@@ -96,15 +96,15 @@ pub(crate) enum Wakes {
     All,
 }
 
-/// A strategy as a part of a file name, with its build if two are compared. The name of the strategy is the service's, and a
-/// file name may not lead anywhere else.
+/// Makes a strategy a part of a file name, with its build if two are compared. The service chose the name of the strategy, and
+/// a file name must not lead anywhere else.
 pub(crate) fn as_file_name(strategy: &str, build: Option<&str>) -> String {
     let strategy = strategy.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "_");
     build.map_or_else(|| strategy.clone(), |build| format!("{strategy}.{build}"))
 }
 
-/// The strategies named, in the service's order. When none is named, those that the service calls its headline; all of
-/// them when that is asked for, or the service has no headline.
+/// Selects the named strategies, in the service's order. If none is named, it selects the service's headline. It selects all
+/// strategies for `all`, or if the service has no headline.
 pub(crate) fn select(known: &[Strategy], named: Option<&[String]>) -> Result<Vec<Strategy>, Error> {
     let Some(named) = named else {
         let headline: Vec<_> = known.iter().filter(|strategy| strategy.headline).cloned().collect();

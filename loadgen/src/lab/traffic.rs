@@ -90,7 +90,7 @@ impl ServerTraffic {
 }
 
 impl Traffic {
-    /// The traffic between two snapshots. `releases`: how often the lock was released between them, if that is known.
+    /// Returns the traffic between two snapshots. `releases`: how often the lock was released between them, if that is known.
     pub(crate) fn between(before: &Snapshot, after: &Snapshot, releases: Option<u64>) -> Traffic {
         // Each by itself first: a sum would hide that one of them began anew meanwhile.
         let client = |name: &str| {
@@ -119,20 +119,20 @@ impl Traffic {
         }
     }
 
-    /// Watch events of every kind: as the servers count them, or else as the instances do.
+    /// Returns the watch events of every kind, as the servers count them, or else as the instances do.
     pub(crate) fn notifications(&self) -> Option<u64> {
         let WatchesFired { created, deleted, changed, children } = self.watches_fired;
         let servers: Option<u64> = [created, deleted, changed, children].into_iter().sum();
         servers.or(self.client_notifications)
     }
 
-    /// [`Traffic::notifications`] a release; nothing for a strategy that releases no ZooKeeper lock,
-    /// or when the releases are unknown.
+    /// Returns [`Traffic::notifications`] per release. `None` for a strategy that releases no ZooKeeper lock, or if the
+    /// releases are unknown.
     pub(crate) fn notifications_per_release(&self) -> Option<f64> {
         Some(as_f64(self.notifications()?) / as_f64(positive(self.releases?)?))
     }
 
-    /// Watch events that the instances' sessions received a release.
+    /// Returns the watch events that the instances' sessions received, per release.
     pub(crate) fn client_notifications_per_release(&self) -> Option<f64> {
         Some(as_f64(self.client_notifications?) / as_f64(positive(self.releases?)?))
     }
@@ -143,13 +143,13 @@ impl Traffic {
     }
 }
 
-/// Nothing of nothing, or if one of them is not known.
+/// Adds up figures. `None` if there is none, or if one of them is not known.
 fn sum_of(figures: impl Iterator<Item = Option<u64>>) -> Option<u64> {
     let figures: Option<Vec<u64>> = figures.collect();
     figures.filter(|figures| !figures.is_empty()).map(|figures| figures.iter().sum())
 }
 
-/// Most connections that one deletion woke, where a server has a new record.
+/// Returns the most connections that one deletion woke, if a server has a new record.
 fn wake_max(before: &Snapshot, after: &Snapshot) -> Option<u64> {
     let max = |counters: &Counters| counters.get("zk_max_node_deleted_watch_count");
     let servers = before.servers.as_ref()?.iter().zip(after.servers.as_ref()?);

@@ -18,13 +18,13 @@ pub(crate) struct ZooKeeperServer {
 pub(crate) struct Servers(Vec<String>);
 
 impl Servers {
-    /// The servers named in a connect string.
+    /// Takes the servers that a connect string names.
     pub(crate) fn of(connect_string: &str) -> Servers {
         Servers(servers_of(connect_string))
     }
 
-    /// The counters of each server with its address; nothing when one of them does not answer `mntr`, as with a server
-    /// whose `4lw.commands.whitelist` leaves it out.
+    /// Reads the counters of each server with its address. `None` if one of them does not answer `mntr`, as a server whose
+    /// `4lw.commands.whitelist` leaves it out.
     pub(crate) async fn counters(&self) -> Option<Vec<(String, Counters)>> {
         let mut all = Vec::with_capacity(self.0.len());
         for server in &self.0 {
@@ -35,7 +35,7 @@ impl Servers {
         (!all.is_empty()).then_some(all)
     }
 
-    /// Every server with its part in the ensemble, where it says so.
+    /// Asks every server for its part in the ensemble.
     pub(crate) async fn modes(&self) -> Vec<ZooKeeperServer> {
         let mut servers = Vec::with_capacity(self.0.len());
         for server in &self.0 {
@@ -46,7 +46,7 @@ impl Servers {
         servers
     }
 
-    /// The version that the first server which says so runs, such as `3.8.0`.
+    /// Returns the version of the first server that tells it, such as `3.8.0`.
     pub(crate) async fn version(&self) -> Option<String> {
         for server in &self.0 {
             let answer = four_letter_word(server, "srvr").await.unwrap_or_default();
@@ -58,13 +58,13 @@ impl Servers {
     }
 }
 
-/// The version in an answer to `srvr`: `Zookeeper version: 3.8.0-5a02a05, built on …`.
+/// Finds the version in an answer to `srvr`: `Zookeeper version: 3.8.0-5a02a05, built on …`.
 fn version_in(answer: &str) -> Option<String> {
     let line = answer.lines().find_map(|line| line.strip_prefix("Zookeeper version: "))?;
     line.split(['-', ',', ' ']).next().filter(|version| !version.is_empty()).map(str::to_owned)
 }
 
-/// The `host:port` of every server of a ZooKeeper connect string, its chroot left off.
+/// Returns the `host:port` of every server of a connect string, without its chroot.
 fn servers_of(connect_string: &str) -> Vec<String> {
     let hosts = connect_string.split('/').next().unwrap_or_default();
     let with_port = |host: &str| match host.rsplit_once(':') {

@@ -32,19 +32,19 @@ pub(crate) struct StrategyHistory {
 }
 
 impl AuditFindings {
-    /// Whether anything is wrong for certain.
+    /// Tells whether anything is wrong for certain.
     pub(crate) fn is_wrong(&self) -> bool {
         let are_locks_wrong = self.histories.iter().any(|history| history.audit.is_violated());
         self.sales.iter().any(SaleAudit::is_wrong) || !self.orders_without_lines.is_empty() || are_locks_wrong
     }
 
-    /// Whether there was something to check, and all of it was checked.
+    /// Tells whether there was something to check, and all of it was checked.
     pub(crate) fn is_checked(&self) -> bool {
         !self.sales.is_empty() && self.unchecked.is_empty()
     }
 }
 
-/// What a database says of its sales.
+/// Renders the findings as a table with a verdict.
 pub(crate) fn table(findings: &AuditFindings) -> String {
     let header = [
         "SKU",
@@ -110,7 +110,7 @@ pub(crate) fn table(findings: &AuditFindings) -> String {
     text + &format!("verdict: {}\n", verdict(findings))
 }
 
-/// What the books of a sale are, in a word.
+/// Judges the books of a sale in a word.
 fn word(sale: &SaleAudit) -> &'static str {
     match (sale.is_wrong(), sale.unchecked.is_empty()) {
         (true, _) => "WRONG",

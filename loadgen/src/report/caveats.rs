@@ -21,7 +21,7 @@ const LATE_SHARE_TOLD: f64 = 0.01;
 /// Above this share of a trial, the wait of all programs for a processor is told.
 const PRESSURE_TOLD: f64 = 0.1;
 
-/// Everything that the conditions and the trials give cause to.
+/// Returns the caveats that the conditions and the trials give cause to.
 pub(crate) fn of(environment: &Environment, plan: &Plan, results: &[StrategyResult], trials: &[Trial]) -> Vec<String> {
     let mut caveats = Vec::new();
     if environment.generator_shares_host == Some(true) {
@@ -76,7 +76,7 @@ pub(crate) fn of(environment: &Environment, plan: &Plan, results: &[StrategyResu
     caveats
 }
 
-/// The figures of the narrow table that only some of the trials have.
+/// Names the figures of the narrow table that only some of the trials have.
 fn of_some_trials(results: &[StrategyResult]) -> Option<String> {
     let narrow = METRICS.iter().filter(|metric| metric.column == TableWidth::Narrow);
     let parts = results.iter().flat_map(|result| {
@@ -87,8 +87,8 @@ fn of_some_trials(results: &[StrategyResult]) -> Option<String> {
     (!parts.is_empty()).then(|| format!("figures of some trials only: {}", parts.join("; ")))
 }
 
-/// The results of which more than one request in a hundred started late, each with the part of its p50 that is the
-/// generator's. Those of which others had the processors meanwhile are told apart from those of which the generator had them.
+/// Lists the results of which more than one request in a hundred started late, each with the generator's part of its p50.
+/// Results during which the generator had the processors are told apart from results during which others had them.
 fn late_starts(results: &[StrategyResult]) -> Vec<String> {
     let is_late = |result: &&StrategyResult| LATE.value(result).is_some_and(|late| late > LATE_SHARE_TOLD);
     let late: Vec<&StrategyResult> = results.iter().filter(is_late).collect();
@@ -116,7 +116,7 @@ fn late_starts(results: &[StrategyResult]) -> Vec<String> {
     [Some(true), Some(false), None].into_iter().filter_map(of).collect()
 }
 
-/// The load of the whole machine.
+/// Tells how busy the whole machine was.
 fn pressure(results: &[StrategyResult]) -> Option<String> {
     let most = results.iter().filter_map(|result| PRESSURE.value(result)).reduce(f64::max)?;
     let share = figures::percent(most);
@@ -135,7 +135,7 @@ fn late_start(result: &StrategyResult) -> String {
     format!("{} with {users} ({late} late{of_p50}{spread})", result.name())
 }
 
-/// A stall of a closed loop that the measured times hide.
+/// Tells of a stall of a closed loop that the measured times hide.
 fn stalled(result: &StrategyResult) -> Option<String> {
     let both = |(name, raw, corrected): &(&'static str, &Metric, &Metric)| {
         Some((*name, raw.value(result)?, corrected.value(result)?))
@@ -194,7 +194,7 @@ fn of_trials(trials: &[Trial]) -> Vec<String> {
     caveats
 }
 
-/// What became of the buyers without a decision, and what that costs.
+/// Counts the buyers without a decision, and tells what that costs.
 fn undecided(trials: &[Trial]) -> Vec<String> {
     let answers: Vec<&ByOutcome<u64>> = trials.iter().map(|trial| &trial.answers).collect();
     let ByOutcome { refused, error, timeout, .. } = ByOutcome::fold(&answers, |counts| counts.sum::<u64>());

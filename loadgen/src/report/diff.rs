@@ -16,7 +16,7 @@ use crate::trial::plan::Subject;
 
 pub use crate::judge::diff::rows::Run;
 
-/// The run that a report tells of.
+/// Returns the run that a report tells of.
 #[must_use]
 pub fn run(report: &Report) -> Run<'_> {
     Run::of(&report.results, &report.trials)
@@ -97,7 +97,7 @@ fn side(name: &str, reports: &[Report], runs: &[Run<'_>]) -> Side {
     }
 }
 
-/// The compared figures that only some trials of a run have.
+/// Names the compared figures that only some trials of a run have.
 fn of_some_trials(side: &str, run: &Run<'_>, of: &Subject, metrics: &[&Metric]) -> Vec<String> {
     let Some(result) = run.result(of) else { return Vec::new() };
     let compared = metrics.iter().filter(|metric| metric.compared != Compared::Never);
@@ -109,7 +109,7 @@ fn of_some_trials(side: &str, run: &Run<'_>, of: &Subject, metrics: &[&Metric]) 
     parts.map(described).collect()
 }
 
-/// How a strategy sells worse than it did, if it does.
+/// Describes how a strategy sells worse than it did, if it does.
 fn worse_sold(was: &Standing, now: &Standing) -> Option<&'static str> {
     match (was.finding, now.finding) {
         (Finding::Broken, _) => None,
@@ -129,7 +129,7 @@ fn worse_sold(was: &Standing, now: &Standing) -> Option<&'static str> {
     }
 }
 
-/// That there are too few runs for times.
+/// Tells that there are too few runs for times, if so.
 fn too_few(old: usize, new: usize) -> Option<String> {
     if (old, new) == (1, 1) {
         Some("times: cannot tell from one run each; give at least four runs a side".to_owned())

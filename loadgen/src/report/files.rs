@@ -99,7 +99,7 @@ impl Files {
         Ok(())
     }
 
-    /// Where a file of that name is.
+    /// Returns the path of a file of the folder.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
@@ -115,7 +115,7 @@ impl Files {
         Ok(folder)
     }
 
-    /// The files with these extensions that an earlier comparison has left in a folder.
+    /// Lists the files with these extensions that an earlier comparison has left in a folder.
     fn left_in(&self, name: &str, extensions: &[&str]) -> Result<Vec<PathBuf>, Error> {
         let folder = self.path(name);
         let failed = || Error::system(format!("list the folder {}", folder.display()));
@@ -170,7 +170,7 @@ impl Files {
     }
 }
 
-/// Why the folder cannot be written: with its owner, if that is another user.
+/// Explains why the folder cannot be written, with its owner if that is another user.
 fn unwritable(folder: &Path, owner: u32, [user, group]: [u32; 2], source: io::Error) -> Error {
     if owner == user || source.kind() != ErrorKind::PermissionDenied {
         return Error::system(format!("write into the folder {}", folder.display()))(source);

@@ -50,7 +50,7 @@ pub(crate) fn strategies() -> Vec<Strategy> {
     ]
 }
 
-/// A trial that sold `sold` units, the first after one step, each of the others a step later.
+/// Returns a trial that sold `sold` units, the first after one step, each of the others a step later.
 pub(crate) fn trial(strategy: &str, block: usize, stock: i64, sold: i64) -> Trial {
     timed_trial(strategy, block, stock, sold, 2.0)
 }
@@ -65,7 +65,7 @@ fn samples(sold: i64, step_ms: f64) -> Vec<Sample> {
     (1..=USERS).map(of).collect()
 }
 
-/// The critical sections, one after another, each half a step long.
+/// Returns critical sections, one after another, each half a step long.
 fn sections(strategy: &str, step_ms: f64) -> Vec<Section> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few seconds in nanoseconds")]
     let step_ns = (step_ms * 1e6) as u64;
@@ -169,14 +169,14 @@ fn timed_trial(strategy: &str, block: usize, stock: i64, sold: i64, step_ms: f64
     }
 }
 
-/// The beats of a generator that was never later than a timer is.
+/// Returns the beats of a generator that was never later than a timer is.
 fn heartbeat() -> Times {
     let mut beats = Times::new();
     beats.record_n(Duration::from_millis(1), 1000);
     beats
 }
 
-/// A load of these requests, of one SKU.
+/// Returns the tally of these requests, of one SKU.
 pub(crate) fn tally(samples: &[Sample]) -> Tally {
     let users = samples.iter().map(|sample| sample.user + 1).max().unwrap_or(0);
     let mut tally = Tally::of(1, users, &LoadModel::Burst, samples.len());
@@ -271,13 +271,13 @@ pub(crate) fn findings(ended_early: Option<EndedEarly>, trials: Vec<Trial>) -> F
     }
 }
 
-/// A warm-up and eight blocks of four strategies, all as they should be.
+/// Returns a warm-up and eight blocks of four strategies, all as they should be.
 pub(crate) fn report() -> Report {
     static REPORT: LazyLock<Report> = LazyLock::new(|| draw(1.0, ""));
     REPORT.clone()
 }
 
-/// The same once more, with a weather of its own, and with one strategy slowed down by a half.
+/// Returns another run like [`report`], with a pace of its own, and with one strategy slowed down by a half.
 pub(crate) fn run(number: u8, slowed: &str) -> Report {
     let weather = [1.0, 1.06, 0.95, 1.09, 0.98, 1.04, 0.93, 1.07][usize::from(number)];
     Report { generated_at: format!("2026-01-02T03:04:1{number}Z"), ..draw(weather, slowed) }
@@ -304,7 +304,7 @@ fn draw(weather: f64, slowed: &str) -> Report {
 /// The names of the two builds of [`builds`].
 pub(crate) const BUILDS: [&str; 2] = ["base", "head"];
 
-/// Two builds in pairs, with one strategy slowed down by a half in the second build.
+/// Returns two builds in pairs, with one strategy slowed down by a half in the second build.
 pub(crate) fn builds(slowed: &str) -> Report {
     Report::of(of_builds(slowed), METRICS)
 }
@@ -333,13 +333,13 @@ pub(crate) fn of_builds(slowed: &str) -> Findings {
     }
 }
 
-/// Stopped after its first trial.
+/// Returns a comparison that was interrupted after its first trial.
 pub(crate) fn interrupted() -> Report {
     let ended = EndedEarly { exit_code: 130, reason: "interrupted".to_owned() };
     Report::of(findings(Some(ended), vec![trial("zk-mutex", 0, 100, 100)]), METRICS)
 }
 
-/// A request that was meant to start at the release, of user zero.
+/// Returns a request of user zero that was meant to start at the release.
 pub(crate) fn sample(outcome: Outcome, started_ms: u64, ended_ms: u64) -> Sample {
     Sample {
         user: 0,

@@ -72,7 +72,7 @@ const BUILDS: Term = Term {
            Six pairs are the fewest that can tell. Ranks and ratios to the reference are of each build by itself.",
 };
 
-/// The general terms, and the figures that a table of this width shows.
+/// Returns the general terms, and the figures that a table of this width shows.
 pub(crate) fn terms(report: &Report, metrics: &[&Metric], column: TableWidth) -> Vec<ShownTerm> {
     let of_builds = report.builds.as_ref().map(|_| &BUILDS);
     let general = GENERAL.iter().chain(of_builds).map(|word| ShownTerm::new(word.name, word.text));

@@ -51,7 +51,7 @@ const SCRIPT: &str = concat!(
     include_str!("html/script/main.js"),
 );
 
-/// The whole file.
+/// Renders the whole page.
 pub(crate) fn render(report: &Report, metrics: &[&Metric]) -> Result<String, Error> {
     let failed = |error: &dyn std::fmt::Display| Error::Generator(format!("the page cannot be made: {error}"));
     let levels = Some(levels(report)).filter(|levels| levels.len() > 1).unwrap_or_default();
@@ -79,7 +79,7 @@ pub(crate) fn render(report: &Report, metrics: &[&Metric]) -> Result<String, Err
     page.render().map_err(|error| failed(&error))
 }
 
-/// The parts of the page in their order. A part that a report may lack says so itself.
+/// Returns the parts of the page in their order. A part without data says so itself.
 fn parts(report: &Report, metrics: &[&Metric]) -> Vec<PagePart> {
     let builds = report.builds.as_ref().map(|diff| builds::part(diff, metrics));
     let others = vec![

@@ -18,7 +18,7 @@ use crate::report::{Findings, Report, SCHEMA};
 use crate::trial::plan::Plan;
 use crate::trial::record::Trial;
 
-/// The whole file.
+/// Writes a value as indented JSON.
 pub(crate) fn render(report: &Report) -> Result<String, Error> {
     serde_json::to_string_pretty(report)
         .map(|text| text + "\n")
@@ -54,14 +54,13 @@ fn parse(text: &str) -> Result<Report, String> {
     }
 }
 
-/// The whole output of `diff --json`.
 pub(crate) fn render_diff(diff: &Diff) -> Result<String, Error> {
     serde_json::to_string_pretty(diff)
         .map(|text| text + "\n")
         .map_err(|error| Error::Generator(format!("the comparison cannot be written as JSON: {error}")))
 }
 
-/// The JSON Schema of `diff --json`.
+/// Returns the JSON Schema of `diff --json`.
 pub(crate) fn diff_schema() -> String {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     format!("{:#}\n", settings.into_generator().into_root_schema_for::<Diff>().to_value())
@@ -136,7 +135,7 @@ impl Recorded {
     }
 }
 
-/// The JSON Schema of `report.json`, which names the figures of this table.
+/// Returns the JSON Schema of `report.json`, which names the figures of this table.
 pub(crate) fn schema(metrics: &[&Metric]) -> String {
     // What is written always has every field; the schema is of what is written.
     let settings = SchemaSettings::draft2020_12().for_serialize();

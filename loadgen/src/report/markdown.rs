@@ -8,7 +8,7 @@ use crate::judge::metrics::{Better, Metric, TableWidth};
 use crate::report::table::{self, COMPARED, TextTable, compared, titles};
 use crate::report::{Report, glossary};
 
-/// The whole file.
+/// Renders the whole file.
 pub(crate) fn render(report: &Report, metrics: &[&Metric]) -> String {
     let mut text = format!("# seckill lab: comparison\n\n{}\n\n", report.verdict.sentence);
     for detail in &report.verdict.details {
@@ -81,7 +81,7 @@ fn environment(text: &mut String, report: &Report) {
     );
 }
 
-/// What every figure means.
+/// Renders a table of what every figure means.
 pub(crate) fn figures(metrics: &[&Metric]) -> String {
     let mut text = String::from("| key | figure | better | meaning |\n|---|---|---|---|\n");
     for metric in metrics {
@@ -96,7 +96,7 @@ pub(crate) fn figures(metrics: &[&Metric]) -> String {
     text
 }
 
-/// What came of comparing two sides, as a comment for a pull request: the verdict, what changed, how much did not, and what
+/// Renders the comparison of two sides as a comment for a pull request: the verdict, what changed, how much did not, and what
 /// makes the sides hard to compare.
 pub(crate) fn diff(diff: &Diff, metrics: &[&Metric]) -> String {
     let mut text = format!("### seckill lab, {} against {}: {}\n\n", diff.new.name, diff.old.name, diff.counted());
@@ -122,7 +122,7 @@ pub(crate) fn diff(diff: &Diff, metrics: &[&Metric]) -> String {
     text
 }
 
-/// A table of these figures; nothing without one.
+/// Writes a table of these figures, if there are any.
 fn figures_of<'a>(text: &mut String, diff: &Diff, rows: impl Iterator<Item = &'a Row>, metrics: &[&Metric]) {
     let mut rows = rows.peekable();
     if rows.peek().is_none() {

@@ -23,7 +23,7 @@ pub(crate) struct TextTable<'a> {
 }
 
 impl<'a> TextTable<'a> {
-    /// The table of a report.
+    /// Takes the figures of a report that a table of this width shows.
     pub(crate) fn of(report: &'a Report, metrics: &[&'a Metric], column: TableWidth) -> TextTable<'a> {
         let metrics = metrics.iter().copied().filter(|metric| metric.column <= column).collect();
         TextTable { report, metrics, column }
@@ -35,7 +35,7 @@ impl<'a> TextTable<'a> {
         [("Strategy", ""), ("Kept", "")].into_iter().chain(figures).collect()
     }
 
-    /// One row for each strategy and number of users, in the service's order.
+    /// Returns one row for each strategy and number of users, in the service's order.
     pub(crate) fn rows(&self) -> Vec<Vec<String>> {
         self.report.results.iter().map(|result| self.row(result)).collect()
     }
@@ -47,7 +47,7 @@ impl<'a> TextTable<'a> {
         words.into_iter().chain(self.metrics.iter().map(|metric| self.cell(metric, result))).collect()
     }
 
-    /// The value, and beside it what belongs to it where there is room.
+    /// Writes the value, and beside it what belongs to it if there is room.
     fn cell(&self, metric: &Metric, result: &StrategyResult) -> String {
         let value = metric.text(result);
         match metric.aside(result).filter(|_| self.column > TableWidth::Narrow) {
@@ -57,7 +57,7 @@ impl<'a> TextTable<'a> {
     }
 }
 
-/// What the columns mean that need words.
+/// Explains the columns that need words.
 pub(crate) fn legend(report: &Report) -> String {
     let mut references: Vec<&str> = report.results.iter().filter_map(|result| result.reference.as_deref()).collect();
     references.dedup();
@@ -82,7 +82,7 @@ pub(crate) fn titles(diff: &Diff) -> [String; 7] {
     ["figure", "by", old, new, &format!("{new}/{old} [95 %]"), "p", ""].map(str::to_owned)
 }
 
-/// The cells of a figure in these columns.
+/// Returns the cells of a figure in these columns.
 pub(crate) fn compared(row: &Row, metrics: &[&Metric]) -> [String; 7] {
     let metric = row.metric(metrics);
     let write = |value| metric.map_or_else(|| figures::maybe(value), |metric| metric.write(value));
@@ -97,7 +97,7 @@ pub(crate) fn compared(row: &Row, metrics: &[&Metric]) -> [String; 7] {
     ]
 }
 
-/// The conditions in one line.
+/// Writes the conditions in one line.
 pub(crate) fn conditions(report: &Report) -> String {
     let Plan { model_described, stock, goods, instances, trials, seed, .. } = &report.plan;
     let sessions = report.plan.zk_sessions_total.map_or(String::new(), |total| format!(", ZooKeeper sessions {total}"));
@@ -122,7 +122,7 @@ pub(crate) fn conditions(report: &Report) -> String {
     )
 }
 
-/// What the load generator itself did, in one line; nothing without a measured trial.
+/// Writes what the load generator did in one line. `None` without a measured trial.
 pub(crate) fn generator(report: &Report) -> Option<String> {
     let values =
         |metric: &Metric| -> Vec<f64> { report.results.iter().filter_map(|result| metric.value(result)).collect() };

@@ -22,7 +22,7 @@ const NARROW_WIDTHS: [u16; 2] = [60, 100];
 /// The figures that a narrow table leaves out where there is no room, the first one first.
 static LEFT_OUT_FIRST: [&Metric; 4] = [&NOTIFICATIONS_PER_RELEASE, &RATIO, &UNDERSOLD, &P99];
 
-/// The table, the conditions and the verdict. A narrow table fits the columns of the terminal.
+/// Renders the table, the conditions and the verdict. A narrow table fits the columns of the terminal.
 pub(crate) fn render(report: &Report, metrics: &[&Metric], column: TableWidth, columns: Option<u16>) -> String {
     let mut text = format!("{}\n", table::conditions(report));
     text += &match column {
@@ -47,7 +47,7 @@ pub(crate) fn render(report: &Report, metrics: &[&Metric], column: TableWidth, c
     text
 }
 
-/// A table that is as wide as it needs to be: a terminal that wraps lines still shows all of it, and so does a pipe.
+/// Renders a table as wide as it needs to be: a terminal that wraps lines still shows all of it, and so does a pipe.
 fn wide(report: &Report, metrics: &[&Metric], column: TableWidth) -> String {
     let table = TextTable::of(report, metrics, column);
     let title = |(title, unit): (&str, &str)| format!("{title}\n{unit}").trim_end().replace('\u{ad}', "");
@@ -55,7 +55,7 @@ fn wide(report: &Report, metrics: &[&Metric], column: TableWidth) -> String {
     format!("{}\n", framed(&header, table.rows(), table::TEXT_COLUMNS))
 }
 
-/// A table that fits the columns of the terminal, and says which figures it leaves out for that.
+/// Renders a table that fits the columns of the terminal, and says which figures it leaves out for that.
 fn narrow(report: &Report, metrics: &[&Metric], columns: Option<u16>) -> String {
     let [least, most] = NARROW_WIDTHS;
     let room = usize::from(columns.unwrap_or(most).clamp(least, most));
@@ -100,7 +100,7 @@ fn narrow(report: &Report, metrics: &[&Metric], columns: Option<u16>) -> String 
     text
 }
 
-/// The least width of each column: columns of text may wrap between words, figures and the words of headings may not.
+/// Returns the least width of each column. Columns of text may wrap between words. Figures and the words of headings may not.
 fn widths(header: &[String], rows: &[Vec<String>]) -> Vec<usize> {
     let width = |text: &str| text.chars().count();
     let longest = |text: &str| text.split_whitespace().map(width).max().unwrap_or(0);
@@ -111,7 +111,7 @@ fn widths(header: &[String], rows: &[Vec<String>]) -> Vec<usize> {
     (0..header.len()).map(of_column).collect()
 }
 
-/// The strategies that a service lists.
+/// Renders the strategies that a service lists.
 pub(crate) fn strategies(strategies: &[Strategy], columns: Option<u16>) -> String {
     let header = ["strategy", "promise", "what it does"].map(str::to_owned);
     let row = |strategy: &Strategy| {
@@ -124,7 +124,7 @@ pub(crate) fn strategies(strategies: &[Strategy], columns: Option<u16>) -> Strin
     format!("{table}\n")
 }
 
-/// What came of comparing runs.
+/// Renders a comparison of runs.
 pub(crate) fn diff(diff: &Diff, metrics: &[&Metric]) -> String {
     let mut text = figures_of(diff, metrics);
     for reason in &diff.reasons {
@@ -133,7 +133,7 @@ pub(crate) fn diff(diff: &Diff, metrics: &[&Metric]) -> String {
     text
 }
 
-/// Every figure of both sides, and what the sides are.
+/// Renders every figure of both sides, and what the sides are.
 fn figures_of(diff: &Diff, metrics: &[&Metric]) -> String {
     let mut header = vec!["strategy".to_owned()];
     header.extend(titles(diff));
@@ -154,7 +154,7 @@ fn figures_of(diff: &Diff, metrics: &[&Metric]) -> String {
     text
 }
 
-/// A table without lines between its rows, of which the first columns hold text and the others figures.
+/// Makes a table without lines between its rows. The first columns hold text, and the others figures.
 pub(crate) fn framed(header: &[String], rows: Vec<Vec<String>>, text_columns: usize) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_HORIZONTAL_ONLY.row_separator(LineStyle::none()));

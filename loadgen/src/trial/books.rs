@@ -59,7 +59,7 @@ pub(super) async fn audit(
     Ok(Audited { audit: Audit::sum(audits), unchecked: Unchecked::sum(&gaps) })
 }
 
-/// What the history leaves open. Only a strategy with permits needs all of it.
+/// Returns what the history leaves open. Only a strategy with permits needs all of it.
 fn of_history(books: &Books, strategy: &Strategy, opened: &[Goods], history: &HistorySince) -> Unchecked {
     if history.unread > 0 {
         return [(Gap::History, history.unread)].into_iter().collect();

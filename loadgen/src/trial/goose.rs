@@ -19,7 +19,7 @@ pub(crate) enum GooseFormat {
 }
 
 impl GooseFormat {
-    /// The extension of its files. Goose chooses the format by it.
+    /// Returns the extension of its files. Goose chooses the format by it.
     pub(crate) fn extension(self) -> &'static str {
         match self {
             GooseFormat::Html => "html",
@@ -37,7 +37,7 @@ pub(crate) struct GooseReports {
 }
 
 impl GooseReports {
-    /// The file of a trial, named by the strategy, the number of users and the number of the block.
+    /// Returns the file of a trial, named by the strategy, the number of users and the number of the block.
     pub(crate) fn file(&self, scheduled: ScheduledTrial<'_>) -> PathBuf {
         let Subject { strategy, users, build } = scheduled.subject;
         let strategy = as_file_name(strategy, build.as_deref());

@@ -9,7 +9,7 @@ use buyers::sample::ByOutcome;
 
 use crate::lab::strategy::{Mechanism, Wakes};
 
-/// How many releases the purchases of a strategy were; unknown when one of them had no decision.
+/// Returns the number of releases of these purchases. `None` if one of them had no decision.
 pub(crate) fn releases(mechanism: Mechanism, answers: &ByOutcome<u64>) -> Option<u64> {
     match mechanism {
         Mechanism::Zookeeper => (answers.undecided() == 0).then_some(answers.sold + answers.sold_out),
@@ -17,7 +17,7 @@ pub(crate) fn releases(mechanism: Mechanism, answers: &ByOutcome<u64>) -> Option
     }
 }
 
-/// Watch events to be expected of `contenders` that all wait before the first of them releases.
+/// Returns the expected watch events of `contenders` that all wait before the first of them releases.
 ///
 /// With `Wakes::One` each release but the last wakes its successor: N − 1. With `Wakes::All` each release wakes all
 /// that still wait: N(N − 1)/2. A server notifies a connection once however many contenders share it. So with fewer

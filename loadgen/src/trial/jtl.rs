@@ -118,7 +118,7 @@ impl Jtl {
         total.elapsed.merge(&tally.elapsed);
     }
 
-    /// What JMeter's summariser would have printed at the end, a line a strategy, the warm-up included.
+    /// Returns what JMeter's summariser would have printed at the end, a line per strategy, the warm-up included.
     pub(crate) fn summary(&self) -> String {
         let mut text = String::new();
         for total in self.totals.iter().filter(|total| total.requests > 0) {
@@ -207,7 +207,7 @@ mod tests {
         Ran { trial: fixture::trial(strategy, 2, 10, 10), tally: fixture::tally(&samples), released_at }
     }
 
-    /// The log of these trials, and what the summariser says.
+    /// Returns the log of these trials, and what the summariser says.
     fn written(all: &[Ran]) -> (String, String) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("results.jtl");
@@ -275,7 +275,7 @@ mod tests {
         assert_eq!((row.len(), &row[8]), (17, "it said \"no\", twice: no"));
     }
 
-    /// What tools that read the summariser look for, of JMeter 2.13 and 5 alike.
+    /// Returns the pattern by which tools read the summariser of JMeter 2.13 and 5.
     fn summariser() -> Regex {
         let duration = r"(?:(\d\d:\d\d:\d\d)|([\d.]+)s)";
         let rest = r"=\s+([\d.]+|\*+)/s Avg:\s+(\d+) Min:\s+(\d+) Max:\s+(\d+) Err:\s+(\d+) \(([\d.]+)%\)";

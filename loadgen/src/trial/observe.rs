@@ -46,7 +46,7 @@ impl LeftOut {
         }
     }
 
-    /// A line for each.
+    /// Returns a line for each.
     pub(super) fn lines(self) -> Vec<String> {
         self.0
     }
@@ -72,7 +72,7 @@ pub(super) async fn count(deployment: &Deployment, left_out: &mut LeftOut) -> Co
     Counted { snapshot, postgres, cpu }
 }
 
-/// What the trial cost Postgres.
+/// Returns what the trial cost Postgres.
 pub(super) async fn postgres_load(
     database: &Database,
     (before, after): (Option<&PostgresCounters>, Option<&PostgresCounters>),

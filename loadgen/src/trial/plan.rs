@@ -90,7 +90,7 @@ pub(crate) struct Subject {
     pub(crate) build: Option<String>,
 }
 
-/// A strategy in words, with its build if two are compared.
+/// Names a strategy, with its build if two are compared.
 pub(crate) fn named(strategy: &str, build: Option<&str>) -> String {
     build.map_or_else(|| strategy.to_owned(), |build| format!("{strategy} of {build}"))
 }
@@ -100,12 +100,12 @@ impl Subject {
         Subject { strategy: strategy.name.clone(), users, build: strategy.build.clone() }
     }
 
-    /// The strategy in words, with its build if two are compared.
+    /// Names the strategy, with its build if two are compared.
     pub(crate) fn name(&self) -> String {
         named(&self.strategy, self.build.as_deref())
     }
 
-    /// Whether both are one strategy with one number of users, of whatever build.
+    /// Tells whether both are one strategy with one number of users, of whatever build.
     fn pairs_with(&self, other: &Subject) -> bool {
         self.strategy == other.strategy && self.users == other.users
     }
@@ -123,14 +123,14 @@ pub(crate) struct ScheduledTrial<'a> {
 }
 
 impl Plan {
-    /// The trials in the order in which they are to be run.
+    /// Returns the trials in their order.
     pub(crate) fn trials(&self) -> impl Iterator<Item = ScheduledTrial<'_>> {
         self.blocks.iter().enumerate().flat_map(|(block, Block { warm_up, trials })| {
             trials.iter().map(move |subject| ScheduledTrial { block, warm_up: *warm_up, subject })
         })
     }
 
-    /// The names of two builds, the one that is judged last.
+    /// Returns the names of two builds, the one that is judged last.
     pub(crate) fn pair(&self) -> Option<[&str; 2]> {
         match self.builds.as_slice() {
             [first, second] => Some([&first.name, &second.name]),
@@ -138,7 +138,7 @@ impl Plan {
         }
     }
 
-    /// How many trials the plan has.
+    /// Returns the number of trials.
     pub(crate) fn len(&self) -> usize {
         self.blocks.iter().map(|block| block.trials.len()).sum()
     }

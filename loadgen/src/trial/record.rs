@@ -30,7 +30,7 @@ pub(crate) struct Curve {
 const CURVE_STEPS: usize = 100;
 
 impl Curve {
-    /// How the events accumulate.
+    /// Adds the events up over time.
     pub(crate) fn of(mut events: Vec<Duration>) -> Curve {
         events.sort_unstable();
         let steps = events.len().min(CURVE_STEPS);
@@ -102,18 +102,18 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Its strategy in words, with its build if two are compared.
+    /// Names its strategy, with its build if two are compared.
     pub(crate) fn name(&self) -> String {
         named(&self.strategy, self.build.as_deref())
     }
 
-    /// Whether it tried this.
+    /// Tells whether it tried this.
     pub(crate) fn is_of(&self, subject: &Subject) -> bool {
         self.strategy == subject.strategy && self.users == subject.users && self.build == subject.build
     }
 
-    /// Whether the strategy sold wrongly for certain. Units left and lost updates count only once all is at rest, as a
-    /// deduction that is still under way may set them right. A unit too many or an unfounded answer counts at any time.
+    /// Tells whether the strategy sold wrongly for certain. Units left and lost updates count only once all is at rest, because
+    /// a deduction under way may set them right. A unit too many or an unfounded answer counts at any time.
     pub(crate) fn is_bad(&self) -> bool {
         let audit = &self.audit;
         let at_rest = self.settled && (audit.undersold > 0 || audit.lost_updates != 0);
@@ -121,8 +121,8 @@ impl Trial {
         wrong_in_itself || !audit.ledger_balanced() || at_rest
     }
 
-    /// Whether the order in which buyers were served breaks a promise. The lock did not exclude, an order has an older token
-    /// than an order before it, or a batch did not keep to the order of arrival.
+    /// Tells whether the order in which buyers were served breaks a promise. The lock did not exclude, an order has an older
+    /// token than an order before it, or a batch did not keep to the order of arrival.
     pub(crate) fn is_order_violated(&self) -> bool {
         let is_found = |orders: Option<u64>| orders.is_some_and(|orders| orders > 0);
         is_found(self.audit.tokens_out_of_order)
@@ -130,36 +130,36 @@ impl Trial {
             || self.history.as_ref().is_some_and(HistoryAudit::is_violated)
     }
 
-    /// Whether the trial proves nothing either way: undecided buyers left units, or the books of a trial that had not
+    /// Tells whether the trial proves nothing either way: undecided buyers left units, or the books of a trial that had not
     /// come to rest do not balance.
     pub(crate) fn is_inconclusive(&self) -> bool {
         !self.is_bad() && (self.audit.unsold_undecided > 0 || !self.audit.is_clean())
     }
 
-    /// Whether the trial proves nothing for the strategy, although nothing wrong was found.
+    /// Tells whether the trial proves nothing for the strategy, although nothing wrong was found.
     pub(crate) fn proves_nothing(&self, limits: &Limits) -> bool {
         self.is_undecided(limits) || (!self.is_bad() && !self.unchecked.is_empty())
     }
 
-    /// Whether the trial proves nothing because of what its buyers met.
+    /// Tells whether the trial proves nothing because of what its buyers met.
     pub(crate) fn is_undecided(&self, limits: &Limits) -> bool {
         self.is_inconclusive() || self.drops_too_many(limits) || self.fails_too_many(limits)
     }
 
-    /// Whether the trial proves nothing, as too many arrivals were dropped: a buyer who was never served may be the one whom
-    /// the strategy would have wronged.
+    /// Tells whether too many arrivals were dropped for the trial to prove anything. The strategy may have wronged a buyer who
+    /// was never served.
     pub(crate) fn drops_too_many(&self, limits: &Limits) -> bool {
         let Generator { requests, dropped, .. } = self.generator;
         !self.is_bad() && as_f64(dropped) > limits.dropped_share_max * as_f64(requests + dropped)
     }
 
-    /// Whether the trial proves nothing, as too many requests failed: its times are those of the buyers who were lucky.
+    /// Tells whether too many requests failed for the trial to prove anything. Its times are those of the lucky buyers.
     pub(crate) fn fails_too_many(&self, limits: &Limits) -> bool {
         let answers = &self.answers;
         !self.is_bad() && as_f64(answers.failed()) > limits.errors_share_max * as_f64(answers.total())
     }
 
-    /// A figure for each unit sold; nothing when none was.
+    /// Divides a figure by the units sold. `None` if none was.
     pub(crate) fn per_sale(&self, figure: Option<f64>) -> Option<f64> {
         (self.audit.sold > 0).then(|| as_f64(self.audit.sold)).and_then(|sold| Some(figure? / sold))
     }
@@ -173,7 +173,7 @@ pub(crate) fn goodput_per_s(first_start: Option<Duration>, sold_at: &[Duration],
     (seconds > 0.0).then(|| stats::as_f64(units) / seconds)
 }
 
-/// When the buyer of the last unit of the stock had the answer.
+/// Returns when the buyer of the last unit of the stock had the answer.
 pub(crate) fn sold_out_after_ms(sold_at: &[Duration], stock: usize) -> Option<f64> {
     stock.checked_sub(1).and_then(|last| sold_at.get(last)).map(|at| as_ms(*at))
 }

@@ -110,7 +110,7 @@ pub(crate) async fn trial(
     Ok(Ran { trial, tally: load.tally, released_at: load.released_at })
 }
 
-/// The history of the instances since a mark. If it cannot be read, the locks are unchecked.
+/// Reads the history of the instances since a mark. If that fails, the locks are unchecked.
 async fn history_since(deployment: &Deployment, mark: Option<HistoryMark>, left_out: &mut LeftOut) -> HistorySince {
     let unread = || HistorySince { unread: deployment.service.urls().len() as u64, ..HistorySince::default() };
     match mark {

@@ -23,10 +23,10 @@ struct Activity {
 }
 
 impl Activity {
-    /// Whether the trial has settled: no purchase is in progress at any instance, and no request at any server. One that does not
-    /// tell may have some. Since `previous`, no order, notification or watch event came, and the numbers of watches and ephemeral
-    /// nodes did not change. There may be more of both than before the trial: an instance may keep a lock for its next use, or
-    /// lead an election.
+    /// Tells whether the trial has settled: no purchase is in progress at any instance, and no request at any server. An
+    /// instance or server that does not tell may have some. Since `previous`, no order, notification or watch event came, and
+    /// the numbers of watches and ephemeral nodes did not change. There may be more of both than before the trial: an instance
+    /// may keep a lock for its next use, or lead an election.
     fn has_settled(&self, previous: &Activity) -> bool {
         let of_instances = |activity: &Activity, name: &str| -> Vec<Option<u64>> {
             activity.snapshot.instances.iter().map(|counters| counters.get(name)).collect()
@@ -45,7 +45,7 @@ impl Activity {
     }
 }
 
-/// The counters of all servers and instances, and the processor time of the instances.
+/// Reads the counters of all servers and instances, and the processor time of the instances.
 pub(super) async fn snapshot_of(deployment: &Deployment) -> Result<(Snapshot, Vec<ProcessCpu>), Error> {
     let (metrics, servers) = tokio::join!(deployment.service.metrics(), deployment.zookeeper.counters());
     let metrics = metrics?;

@@ -99,7 +99,7 @@ impl Broken {
         finish(self.client.loadgen(["audit"]).args(args).envs(&self.variables))
     }
 
-    /// The URL of the proxy.
+    /// Returns the URL of the proxy.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.proxy)
     }

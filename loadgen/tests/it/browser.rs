@@ -74,12 +74,12 @@ impl Browser {
         self.client.goto(&format!("file://{}", file.display())).await.unwrap();
     }
 
-    /// What a piece of script returns.
+    /// Runs a script, and gives what it returns.
     pub(crate) async fn run(&self, script: &str) -> Value {
         self.client.execute(script, Vec::new()).await.unwrap_or_else(|error| panic!("{script}: {error}"))
     }
 
-    /// What a piece of script promises.
+    /// Runs a script, and gives what it promises.
     pub(crate) async fn promised(&self, script: &str) -> Value {
         let script =
             format!("const done = arguments[arguments.length - 1]; ({script}).then(done, (e) => done(String(e)));");
@@ -117,12 +117,12 @@ impl Browser {
         self.client.issue_cmd(Vendor { path: "goog/cdp/execute", body }).await.unwrap();
     }
 
-    /// What the page has written to its console since the last call.
+    /// Returns what the page has written to its console since the last call.
     pub(crate) async fn console(&self) -> Vec<String> {
         self.log("browser").await
     }
 
-    /// The addresses that were asked for since the last call.
+    /// Returns the addresses that were asked for since the last call.
     pub(crate) async fn requests(&self) -> Vec<String> {
         let events = self.log("performance").await;
         let events = events.iter().map(|event| serde_json::from_str::<Value>(event).unwrap());

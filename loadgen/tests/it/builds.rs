@@ -21,7 +21,8 @@ fn rows(report: &Value) -> Vec<&Value> {
     report["builds"]["rows"].as_array().unwrap().iter().collect()
 }
 
-/// A program that is the service with a longer business time. The last of two flags of one name would be refused.
+/// Writes a program that is the service with a longer business time. It replaces the flag, because the service refuses a second
+/// one.
 fn write_slow_service(path: &Path) {
     let real = demo_service().display();
     let slow = "for word; do shift; [ \"$previous\" = --business-time ] && word=100ms; set -- \"$@\" \"$word\"; previous=$word; done";

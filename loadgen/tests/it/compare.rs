@@ -12,7 +12,7 @@ fn result<'a>(report: &'a Value, strategy: &str) -> &'a Value {
     results.iter().find(|result| result["strategy"] == strategy).unwrap()
 }
 
-/// A figure of a result, by its key.
+/// Returns a figure of a result, by its key.
 fn figure(result: &Value, key: &str) -> Option<f64> {
     result["figures"][key]["value"].as_f64()
 }
@@ -85,7 +85,7 @@ fn every_strategy_of_the_headline_keeps_its_promise_under_a_burst() {
     assert!(folder.is_clean(), "something is left");
 }
 
-/// One release of the queue wakes one waiter; one release of the naive lock wakes all waiters.
+/// Expects that a release of the queue woke one waiter, and a release of the naive lock all waiters.
 fn assert_herd(report: &Value) {
     let queue = result(report, "zk-mutex");
     assert_eq!(queue["notifications_expected"], 59);
@@ -101,7 +101,7 @@ fn assert_herd(report: &Value) {
     }
 }
 
-/// The locks excluded, and the order in which they served is known.
+/// Expects that the locks excluded, and that the order in which they served is known.
 fn assert_history(report: &Value) {
     for strategy in ["zk-naive", "zk-mutex", "zk-handoff", "zk-cohort"] {
         let result = result(report, strategy);

@@ -11,7 +11,7 @@ use crate::support::{TestFolder, demo_service, finish};
 /// The answers of a trial by their status, with the times to their headers in milliseconds.
 type AnswerTimes = BTreeMap<String, Vec<f64>>;
 
-/// The answers of each trial, by its number, from our log of requests.
+/// Reads the answers of each trial, by its number, from our log of requests.
 fn ours(log: &Path) -> BTreeMap<String, AnswerTimes> {
     let mut trials = BTreeMap::<String, AnswerTimes>::new();
     for row in csv::Reader::from_path(log).unwrap().deserialize::<BTreeMap<String, String>>() {

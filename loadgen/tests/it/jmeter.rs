@@ -19,7 +19,7 @@ use crate::support::{PATIENCE, Running, TestFolder, demo_service, eventually, ex
 const USERS: usize = 120;
 const STOCK: usize = 60;
 
-/// JMeter, in a folder of its own, in which it may leave what it likes.
+/// Prepares JMeter in a folder of its own, in which it may leave what it likes.
 fn jmeter(folder: &Path) -> Command {
     let shim = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("jmeter/JMeter.java");
     let mut jmeter = testbed::jmeter(&shim).unwrap_or_else(|error| panic!("{error}"));
@@ -111,7 +111,7 @@ fn run_at(folder: &TestFolder, target: &str, load: &str, args: &[String]) -> Vec
     reader.deserialize().collect::<Result<_, _>>().unwrap()
 }
 
-/// The requests that buy, after these many that do not and were answered.
+/// Returns the requests that buy. Expects `warm_ups` others, all answered.
 fn purchases(samples: Vec<LoggedSample>, warm_ups: usize) -> Vec<LoggedSample> {
     let (warm_up, purchases): (Vec<LoggedSample>, Vec<LoggedSample>) =
         samples.into_iter().partition(|sample| sample["label"] == "warm-up: no purchase");
@@ -124,7 +124,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Runtime::new().unwrap().block_on(future)
 }
 
-/// How many samples were asked of each of these targets.
+/// Counts the samples of each of these targets.
 fn asked(samples: &[LoggedSample], urls: &[&str], goods: &[i64]) -> Vec<usize> {
     let at = |url: &str, goods: i64| {
         let target = format!("{url}/goods-stock/{goods}?strategy=");
@@ -190,7 +190,7 @@ type Asked = Arc<Mutex<BTreeMap<SocketAddr, Vec<String>>>>;
 /// The answers to purchases, of which the last is given first.
 type ScriptedAnswers = Arc<Mutex<Vec<(StatusCode, &'static str)>>>;
 
-/// A shop behind something that answers for it, with another answer to each purchase.
+/// Answers like a shop behind a proxy that may answer for it, with another answer to each purchase.
 async fn answer(
     State((asked, answers)): State<(Asked, ScriptedAnswers)>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,

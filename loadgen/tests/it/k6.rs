@@ -15,12 +15,12 @@ use crate::support::{TestFolder, demo_service, finish};
 
 const REMEDY: &str = "run: make deps-test";
 
-/// The folder of a file that these tests share.
+/// Returns a folder that these tests share.
 fn shared(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/k6").join(name)
 }
 
-/// A folder with a script in it, and with a module of this name where scripts look for theirs.
+/// Makes a folder with scripts in it, and with a module of this name where scripts look for theirs.
 fn scripts(exports: &[(&str, &str)], module: &str, at: &Path) -> TestFolder {
     let folder = TestFolder::new();
     for (file, args) in exports {
@@ -69,7 +69,7 @@ fn scripts_of_every_load_model_ask_of_k6_what_its_types_have() {
     output_of(node.args(exports.map(|(file, _)| folder.path(file))));
 }
 
-/// The options of a script, and what it asks of k6 in these iterations.
+/// Returns the options of a script, and what it asks of k6 in these iterations.
 fn evaluate(args: &str, environment: &Value, iterations: &[Value]) -> Value {
     let folder = scripts(&[("seckill.mjs", args)], "k6", &shared("noting"));
     let mut node = Command::new("node");
@@ -78,12 +78,12 @@ fn evaluate(args: &str, environment: &Value, iterations: &[Value]) -> Value {
     serde_json::from_str(&output_of(node.arg(input.to_string()))).unwrap()
 }
 
-/// An iteration of a user who is given this answer.
+/// Describes an iteration of a user who is given this answer.
 fn iteration(user: u32, iteration: u32, status: u16, body: &str) -> Value {
     json!({ "user": user, "iteration": iteration, "status": status, "body": body })
 }
 
-/// Where it was asked, in order.
+/// Returns the URLs that were asked, in order.
 fn urls(evaluated: &Value) -> Vec<&str> {
     evaluated["requests"].as_array().unwrap().iter().map(|request| request["url"].as_str().unwrap()).collect()
 }

@@ -51,7 +51,8 @@ const HIDDEN: &str = "
     }
     return found;";
 
-/// The report with copies of a strategy under other names: their lines end at the same points. A strategy sells far too much.
+/// Returns the report with copies of a strategy under other names, whose lines end at the same points. One strategy sells far
+/// too much.
 fn crowded() -> Value {
     let mut report: Value = serde_json::from_str(REPORT).unwrap();
     for name in ["zk-handoff", "zk-cohort-linger", "zk-mutex-early-release", "pg-conditional"] {

@@ -34,7 +34,7 @@ pub(crate) fn page(folder: &TestFolder, report: &str) -> PathBuf {
     folder.path("report.html")
 }
 
-/// The report with its first strategy under another name.
+/// Returns the report with its first strategy under another name.
 fn renamed(name: &str) -> String {
     REPORT.replace("\"unguarded\"", &json!(name).to_string())
 }

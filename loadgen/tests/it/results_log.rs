@@ -52,7 +52,7 @@ const NEEDED: [&str; 11] = [
 
 type LogRow = BTreeMap<String, String>;
 
-/// The rows of a log, if JMeter 5 could make its page of results of them.
+/// Returns the rows of a log, if JMeter 5 could make its page of results of them.
 fn rows_by_the_rules_of_jmeter_5(log: &str, when: (Duration, Duration)) -> Vec<LogRow> {
     assert!(log.ends_with('\n'), "the last line is cut off");
     assert!(!log.lines().any(str::is_empty), "an empty line ends the reading");
@@ -91,7 +91,7 @@ fn rows_by_the_rules_of_jmeter_5(log: &str, when: (Duration, Duration)) -> Vec<L
     rows
 }
 
-/// What JMeter sums up of a log: by label samples, successes, elapsed, the longest, latency, threads.
+/// Returns what JMeter sums up of a log, by label: samples, successes, elapsed, the longest, latency, threads.
 fn read_by_jmeter(log: &Path) -> BTreeMap<String, Vec<u64>> {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/load_tools/ReadResults.java");
     let mut reader = testbed::jmeter(&program).unwrap_or_else(|error| panic!("{error}"));
@@ -101,7 +101,7 @@ fn read_by_jmeter(log: &Path) -> BTreeMap<String, Vec<u64>> {
     lines.map(|(label, sums)| (label.to_owned(), sums.split(' ').map(|sum| sum.parse().unwrap()).collect())).collect()
 }
 
-/// The log without a column.
+/// Returns the log without a column.
 fn without(log: &str, column: &str) -> String {
     let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(log.as_bytes());
     let mut writer = csv::Writer::from_writer(Vec::new());
@@ -115,7 +115,7 @@ fn without(log: &str, column: &str) -> String {
     String::from_utf8(writer.into_inner().unwrap()).unwrap()
 }
 
-/// The number at a path of fields.
+/// Returns the number at a path of fields.
 fn number(value: &Value, path: &[&str]) -> u64 {
     path.iter().fold(value, |value, field| &value[field]).as_u64().unwrap()
 }

@@ -16,7 +16,7 @@ fn json(file: &Path) -> Value {
     serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap()
 }
 
-/// The points of a list, with a figure of each.
+/// Returns the numbers of waiters in a list of points, each with a figure.
 fn figures(points: &Value, figure: &str) -> Vec<(u64, u64)> {
     let number = |point: &Value, name: &str| point[name].as_u64().unwrap();
     points.as_array().unwrap().iter().map(|point| (number(point, "waiters"), number(point, figure))).collect()

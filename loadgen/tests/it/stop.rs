@@ -10,7 +10,7 @@ use crate::support::{PATIENCE, Running, TestFolder, demo_service, eventually, is
 /// What a killed `loadgen` leaves has to be gone by then.
 const GONE_WITHIN: Duration = Duration::from_secs(10);
 
-/// A comparison in the middle of its second trial or later, and the processes behind it.
+/// Starts a comparison, and waits until it is in its second trial or later. Returns it with the processes behind it.
 fn in_mid_run(folder: &TestFolder) -> (Running, Vec<Pid>) {
     let args =
         "compare --users 30 --stock 20 --trials 200 --instances 2 --strategies zk-naive --goose-report md".split(' ');

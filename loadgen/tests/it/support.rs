@@ -43,7 +43,7 @@ impl TestFolder {
         self.folder.path().join(name)
     }
 
-    /// `loadgen` with its temporary folders in this one.
+    /// Returns `loadgen` with its temporary folders in this one.
     pub(crate) fn loadgen<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
         let mut command = testbed::with_default_signals(env!("CARGO_BIN_EXE_loadgen"));
         command
@@ -55,7 +55,7 @@ impl TestFolder {
         command
     }
 
-    /// The same with throwaway servers, whatever the environment names.
+    /// Returns `loadgen` with throwaway servers, whatever the environment names.
     pub(crate) fn loadgen_throwaway<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
         let mut command = self.loadgen(args);
         command.env_remove("DATABASE_URL").env_remove("ZOOKEEPER_CONNECT");
@@ -66,7 +66,7 @@ impl TestFolder {
         serde_json::from_str(&fs::read_to_string(self.path("report/report.json")).unwrap()).unwrap()
     }
 
-    /// A program that notes its process id and becomes the service. One that only lists the strategies is not noted.
+    /// Writes a program that notes its process id and becomes the service. A call that only lists the strategies is not noted.
     pub(crate) fn noting_service(&self) -> PathBuf {
         let program = self.path("service");
         let (pids, real) = (self.path("pids"), demo_service());
@@ -75,20 +75,20 @@ impl TestFolder {
         program
     }
 
-    /// The first instance that was started by [`TestFolder::noting_service`].
+    /// Returns the first instance that was started by [`TestFolder::noting_service`].
     pub(crate) fn first_instance(&self) -> Pid {
         let pids = fs::read_to_string(self.path("pids")).unwrap();
         Pid::from_raw(pids.lines().next().unwrap().parse().unwrap())
     }
 
-    /// The processes that guards have started for this folder, and not yet seen end.
+    /// Returns the processes that guards have started for this folder, and not yet seen end.
     pub(crate) fn processes(&self) -> Vec<Pid> {
         let folders = fs::read_dir(self.path("tmp")).unwrap().flatten();
         let pids = folders.filter_map(|folder| fs::read_to_string(folder.path().join("pid")).ok());
         pids.filter_map(|pid| pid.trim().parse().ok()).map(Pid::from_raw).collect()
     }
 
-    /// Whether no temporary folder is left.
+    /// Tells whether no temporary folder is left.
     pub(crate) fn is_clean(&self) -> bool {
         fs::read_dir(self.path("tmp")).unwrap().next().is_none()
     }
@@ -100,17 +100,17 @@ pub(crate) fn write_program(path: &Path, script: &str) {
     fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
 }
 
-/// The same command with `SIGHUP` ignored from its start.
+/// Returns the command with `SIGHUP` ignored from its start.
 pub(crate) fn under_nohup(command: &Command) -> Command {
     under(&["nohup"], command)
 }
 
-/// The same command with a limit of open files.
+/// Returns the command with a limit of open files.
 pub(crate) fn with_open_files(limit: u32, command: &Command) -> Command {
     under(&["sh", "-c", &format!("ulimit -n {limit}; exec \"$@\""), "sh"], command)
 }
 
-/// The same command as arguments of another one, without the restored signals.
+/// Makes the command the arguments of another one, without the restored signals.
 fn under(other: &[&str], command: &Command) -> Command {
     let mut whole = Command::new(other[0]);
     let restores_signals = |argument: &&OsStr| argument.as_encoded_bytes().starts_with(b"--default-signal");
@@ -126,7 +126,7 @@ fn under(other: &[&str], command: &Command) -> Command {
     whole
 }
 
-/// Whether a process is there, be it as a zombie.
+/// Tells whether a process is there, be it as a zombie.
 pub(crate) fn is_alive(pid: Pid) -> bool {
     kill(pid, None) != Err(Errno::ESRCH)
 }
@@ -177,7 +177,7 @@ impl Running {
         until(&self.stderr, beginning);
     }
 
-    /// The lines on standard output up to the one that begins like this.
+    /// Returns the lines on standard output up to the one that begins like this.
     pub(crate) fn until_stdout(&self, beginning: &str) -> Vec<String> {
         until(&self.stdout, beginning)
     }
@@ -190,7 +190,7 @@ impl Running {
         kill(self.pid(), signal).unwrap();
     }
 
-    /// How it ended, and the rest of its standard output.
+    /// Waits for its end. Returns how it ended, and the rest of its standard output.
     pub(crate) fn wait(mut self) -> (ExitStatus, String) {
         let deadline = Instant::now() + PATIENCE;
         let status = loop {
@@ -239,31 +239,29 @@ fn until(stream: &Receiver<String>, beginning: &str) -> Vec<String> {
     }
 }
 
-/// The variables that `up` tells a shell to export.
+/// Returns the variables that `up` tells a shell to export.
 pub(crate) fn exports(lines: &[String]) -> BTreeMap<String, String> {
     let assignments = lines.iter().filter_map(|line| line.strip_prefix("export ")?.split_once('='));
     assignments.map(|(name, value)| (name.to_owned(), value.trim_matches('\'').to_owned())).collect()
 }
 
-/// A port that was free a moment ago.
+/// Returns a port that was free a moment ago.
 pub(crate) fn free_port() -> u16 {
     TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
 }
 
-/// The program of the service.
 pub(crate) fn demo_service() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| built("demo-service", &["demo-service", "locks/recipes/src", "migrations"]))
 }
 
-/// The command that holds a lock while another command runs.
 pub(crate) fn zk_lock() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| built("zk-lock", &["locks/zk-lock", "locks/recipes/src"]))
 }
 
-/// The program of another crate. Cargo builds it for the tests of its own crate. Tests of this crate alone build it here,
-/// unless it is there and no older than `sources`.
+/// Returns the program of another crate. Cargo builds it for the tests of its own crate. Tests of this crate alone build it
+/// here, unless it is there and no older than `sources`.
 fn built(package: &str, sources: &[&str]) -> PathBuf {
     let loadgen = Path::new(env!("CARGO_BIN_EXE_loadgen"));
     let program = loadgen.with_file_name(package);
@@ -283,14 +281,14 @@ fn built(package: &str, sources: &[&str]) -> PathBuf {
     program
 }
 
-/// Whether the program has to be built: it is missing, or a test that cargo runs finds a newer source of it.
+/// Tells whether the program has to be built: it is missing, or a test that cargo runs finds a newer source of it.
 fn is_stale(program: &Path, sources: &[&str]) -> bool {
     let Ok(built) = program.metadata().and_then(|metadata| metadata.modified()) else { return true };
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     env::var_os("CARGO").is_some() && sources.iter().any(|source| changed(&workspace.join(source)) > built)
 }
 
-/// When a file, or anything in a folder, was changed last.
+/// Returns when a file, or anything in a folder, was changed last.
 fn changed(path: &Path) -> SystemTime {
     let own = path.metadata().unwrap().modified().unwrap();
     if !path.is_dir() {

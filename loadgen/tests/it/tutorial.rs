@@ -36,7 +36,7 @@ struct Shown {
     do_figures_vary: bool,
 }
 
-/// The steps of a chapter in a folder of `docs`.
+/// Reads the steps of a chapter in a folder of `docs`.
 fn steps(folder: &str, chapter: &str) -> Vec<Step> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(folder).join(format!("{chapter}.md"));
     let text = fs::read_to_string(path).unwrap();
@@ -62,7 +62,7 @@ fn steps(folder: &str, chapter: &str) -> Vec<Step> {
 }
 
 impl Shown {
-    /// One pattern for each line. `…` stands for anything, and a run of spaces for any other.
+    /// Returns a pattern for each line. `…` stands for anything, and a run of spaces for any other run.
     fn patterns(&self) -> impl Iterator<Item = Regex> {
         let (space, number) = (Regex::new(r"\s+").unwrap(), Regex::new(r"\d[\d.]*").unwrap());
         let lines = self.text.lines().filter(|line| line.trim() != "…");
@@ -143,7 +143,7 @@ fn run(chapter: &str, steps: &[Step]) -> Vec<Vec<String>> {
     outputs
 }
 
-/// The numbers of the lines that begin like this, in all steps.
+/// Returns the numbers of the lines that begin like this, in all steps.
 fn figures(outputs: &[Vec<String>], beginning: &str) -> Vec<Vec<f64>> {
     let lines = outputs.iter().flatten().filter_map(|line| line.trim_start().strip_prefix(beginning));
     lines.map(|rest| rest.split_whitespace().filter_map(|word| word.parse().ok()).collect()).collect()

@@ -43,7 +43,7 @@ pub(super) async fn draw(settings: &CompareSettings, stack: &Stack, subjects: &[
     })
 }
 
-/// The two builds that are compared, if there are two.
+/// Returns the two builds that are compared, if there are two.
 fn builds(source: &Source) -> Result<Vec<NamedBuild>, Error> {
     let Source::Start(service) = source else { return Ok(Vec::new()) };
     let named = |program: &Program| {

@@ -217,7 +217,8 @@ impl Cast {
         self.began + Duration::from_nanos(self.stirred_ns.load(Ordering::Acquire))
     }
 
-    /// The number of watches on the server when `waiting` contenders wait behind the first holder, which is of the first session.
+    /// Returns the number of watches on the server when `waiting` contenders wait behind the first holder, which is of the
+    /// first session.
     fn watches_expected(&self, waiting: u32) -> u64 {
         let sessions = self.waiting.iter().skip(usize::from(self.recipe == Recipe::Cohort));
         match self.recipe {
@@ -275,8 +276,8 @@ fn traffic(sessions: &[Session]) -> Traffic {
     sessions.iter().map(Session::traffic).sum()
 }
 
-/// The median hand-over, and the time from the first release to the last confirmed one. The time in which a holder waited
-/// until all woken waiters watched again is left out.
+/// Returns the median hand-over and the time from the first release to the last confirmed one, in milliseconds. The time in
+/// which a holder waited until all woken waiters watched again is left out.
 fn times(mut holds: Vec<Hold>) -> (Option<f64>, f64) {
     holds.sort_unstable_by_key(|hold| hold.granted);
     let handovers: Vec<f64> =

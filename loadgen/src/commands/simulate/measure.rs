@@ -49,7 +49,8 @@ pub(super) async fn measure(
     Ok(measured)
 }
 
-/// The medians of the figures of drains of one kind; of an even number of counts the lower one of the two in the middle.
+/// Returns the medians of the figures of drains of one kind. Of an even number of counts, it takes the lower one of the middle
+/// two.
 fn middle(drains: &[Point]) -> Option<Point> {
     let count = |of: fn(&Point) -> u64| {
         let mut counts: Vec<u64> = drains.iter().map(of).collect();

@@ -11,7 +11,7 @@ use crate::report::terminal;
 /// Columns that hold text; all others hold figures.
 const TEXT_COLUMNS: usize = 1;
 
-/// The table, the model, and how far predictions and measurements are apart.
+/// Renders the table, the model, and how far predictions and measurements are apart.
 pub(crate) fn render(simulation: &Simulation) -> String {
     let rows = simulation.recipes.iter().flat_map(|of| of.points.iter().map(|point| row(simulation, of, point)));
     let table = framed(rows.collect());

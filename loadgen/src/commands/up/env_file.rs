@@ -66,7 +66,7 @@ impl Drop for EnvFile {
     }
 }
 
-/// The name of the file until it is whole.
+/// Names the file until it is whole.
 fn unfinished(path: &Path) -> PathBuf {
     path.with_added_extension(UNFINISHED)
 }

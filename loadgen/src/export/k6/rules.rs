@@ -47,7 +47,7 @@ impl<'a> Rules<'a> {
         rules
     }
 
-    /// The thresholds that are about none of the runs, as they were given.
+    /// Returns the thresholds that are about none of the runs, as they were given.
     pub(super) fn idle(&self) -> Vec<&'a str> {
         self.checked.iter().filter(|rule| rule.is_idle).map(|rule| rule.text).collect()
     }

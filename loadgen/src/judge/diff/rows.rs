@@ -22,7 +22,7 @@ pub struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// The run of these trials, and what came out of them.
+    /// Groups these trials by block.
     pub(crate) fn of(results: &'a [StrategyResult], trials: &'a [Trial]) -> Run<'a> {
         let measured = || trials.iter().filter(|trial| !trial.warm_up);
         let mut numbers: Vec<usize> = measured().map(|trial| trial.block).collect();
@@ -32,7 +32,7 @@ impl<'a> Run<'a> {
         Run { results, blocks: numbers.into_iter().map(block).collect() }
     }
 
-    /// The first run with as many blocks, each drawn from the blocks of all these runs. The function draws one of a number.
+    /// Draws as many blocks as the first run has from the blocks of all these runs. `draw` draws a number below its argument.
     ///
     /// # Panics
     ///
@@ -55,7 +55,7 @@ pub(crate) enum Sides<'a> {
 }
 
 impl<'a> Sides<'a> {
-    /// The runs of both sides.
+    /// Returns the runs of both sides.
     pub(crate) fn runs(self) -> [&'a [Run<'a>]; 2] {
         match self {
             Sides::Runs(old, new) => [old, new],
@@ -63,7 +63,7 @@ impl<'a> Sides<'a> {
         }
     }
 
-    /// What a strategy and number of users is on both sides.
+    /// Returns a strategy and number of users as each side has them.
     pub(crate) fn both(self, subject: &Subject) -> [Subject; 2] {
         match self {
             Sides::Runs(..) => [subject.clone(), subject.clone()],
@@ -73,7 +73,8 @@ impl<'a> Sides<'a> {
         }
     }
 
-    /// The strategies and numbers of users that any run of the first side has, in order. Of two builds, they have no build.
+    /// Returns the strategies and numbers of users that any run of the first side has, in order. Of two builds, they have no
+    /// build.
     pub(crate) fn subjects(self) -> Vec<Subject> {
         let subjects = subjects(self.runs()[0]);
         match self {
@@ -85,7 +86,7 @@ impl<'a> Sides<'a> {
         }
     }
 
-    /// The unit of a figure that is compared.
+    /// Returns the unit in which a figure is compared, if it is compared.
     fn unit(self, compared: Compared) -> Option<Unit> {
         match (self, compared) {
             (_, Compared::Never) => None,
@@ -160,7 +161,6 @@ pub(crate) enum Conclusion {
 }
 
 impl Unit {
-    /// The unit in a word.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Unit::Run => "run",
@@ -181,30 +181,29 @@ struct MeasuredFigure {
 }
 
 impl Row {
-    /// The figure that is compared.
+    /// Finds the figure that is compared.
     pub(crate) fn metric<'a>(&self, metrics: &[&'a Metric]) -> Option<&'a Metric> {
         metrics.iter().copied().find(|metric| metric.key == self.figure)
     }
 
-    /// The figure, the strategy and the users in words.
+    /// Names the figure, the strategy and the users.
     pub(crate) fn name(&self, metrics: &[&Metric]) -> String {
         let name = self.metric(metrics).map_or_else(|| self.figure.clone(), Metric::name);
         format!("{name} of {} with {} users", self.named(), self.users)
     }
 
-    /// The strategy in words, with its build if each run measured two.
+    /// Names the strategy, with its build if each run measured two.
     pub(crate) fn named(&self) -> String {
         named(&self.strategy, self.build.as_deref())
     }
 
-    /// The ratio with its interval in words.
+    /// Writes the ratio with its interval.
     pub(crate) fn ratio(&self) -> String {
         self.ratio.as_ref().map_or_else(|| format::ABSENT.to_owned(), format::estimate)
     }
 }
 
 impl Conclusion {
-    /// The conclusion in words.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Conclusion::Worse => "worse",
@@ -214,7 +213,7 @@ impl Conclusion {
         }
     }
 
-    /// A word or a sign.
+    /// Returns the conclusion as a word or a sign, for a narrow column.
     pub(crate) fn sign(self) -> &'static str {
         match self {
             Conclusion::Worse => "WORSE",
@@ -252,14 +251,14 @@ pub(crate) fn compare(sides: Sides<'_>, metrics: &[&'static Metric]) -> Vec<Row>
     [Compared::Exact, Compared::Times].into_iter().flat_map(|kind| rows(&measured, kind)).collect()
 }
 
-/// Whether the trials of a side do not agree on a figure, by more than what is taken for no difference.
+/// Tells whether the trials of a side do not agree on a figure, by more than the margin of no difference.
 fn varies(figures: &[Option<f64>]) -> bool {
     let known = || figures.iter().flatten().copied();
     let [least, most] = [known().reduce(f64::min), known().reduce(f64::max)];
     least.zip(most).is_some_and(|(least, most)| most > (1.0 + EQUIVALENT) * least)
 }
 
-/// The figure of every unit of a side.
+/// Returns the figure of every unit of a side.
 fn figures(metric: &Metric, subject: &Subject, unit: Unit, runs: &[Run<'_>]) -> Vec<Option<f64>> {
     let of_run = |run: &Run<'_>| {
         let all: Vec<&Trial> = run.blocks.iter().filter_map(|block| trial(block, subject)).collect();
@@ -272,7 +271,7 @@ fn figures(metric: &Metric, subject: &Subject, unit: Unit, runs: &[Run<'_>]) -> 
     }
 }
 
-/// The trial of a strategy in a block.
+/// Finds the trial of a strategy in a block.
 fn trial<'a>(block: &[&'a Trial], subject: &Subject) -> Option<&'a Trial> {
     block.iter().copied().find(|trial| trial.is_of(subject))
 }
@@ -288,7 +287,7 @@ pub(crate) struct Standing {
 }
 
 impl Standing {
-    /// `None` if no run has the strategy.
+    /// Returns what the runs say of a strategy. `None` if no run has it.
     pub(crate) fn of(runs: &[Run<'_>], subject: &Subject) -> Option<Standing> {
         let results: Vec<&StrategyResult> = runs.iter().filter_map(|run| run.result(subject)).collect();
         let found = |finding: Finding| results.iter().find(|result| result.finding == finding);
@@ -300,13 +299,13 @@ impl Standing {
         Some(Standing { finding, is_comparable, is_limited, is_control })
     }
 
-    /// Whether its times say something about it.
+    /// Tells whether its times say something about it.
     pub(crate) fn has_times(&self) -> bool {
         self.is_comparable && !self.is_limited
     }
 }
 
-/// The strategies and numbers of users that any of the runs has, in order.
+/// Returns the strategies and numbers of users that any of the runs has, in order.
 pub(crate) fn subjects(runs: &[Run<'_>]) -> Vec<Subject> {
     let mut subjects = Vec::new();
     for result in runs.iter().flat_map(|run| run.results).filter(|result| result.trials > 0) {
@@ -319,7 +318,7 @@ pub(crate) fn subjects(runs: &[Run<'_>]) -> Vec<Subject> {
 }
 
 impl Run<'_> {
-    /// What came out for a strategy, if a trial of it was run.
+    /// Returns the result of a strategy, if a trial of it was run.
     pub(crate) fn result(&self, subject: &Subject) -> Option<&StrategyResult> {
         self.results.iter().filter(|result| result.trials > 0).find(|result| result.subject() == *subject)
     }
@@ -335,7 +334,7 @@ fn rows(measured: &[MeasuredFigure], kind: Compared) -> Vec<Row> {
 }
 
 impl MeasuredFigure {
-    /// The figure on the scale of its test: logarithms, if no unit has zero. What was not reached is twice the largest.
+    /// Puts the figure on the scale of its test: logarithms, if no unit has zero. What was not reached is twice the largest.
     fn scaled(&self) -> SidesFigure {
         let values = || self.new.iter().chain(&self.old).flatten().copied();
         let is_positive = values().all(|value| value > 0.0);
@@ -382,7 +381,7 @@ impl MeasuredFigure {
         }
     }
 
-    /// The ratio within pairs; nothing if a unit has zero, as then a ratio of the others would hide it.
+    /// Returns the ratio within pairs. `None` if a unit has zero, because a ratio of the others would hide it.
     fn ratio_of_pairs(&self) -> Option<Estimate> {
         let is_positive = self.new.iter().chain(&self.old).flatten().all(|value| *value > 0.0);
         let ratio = paired::ratio(&self.new, &self.old).filter(|_| is_positive)?;

@@ -143,12 +143,12 @@ pub(crate) struct Nature {
 }
 
 impl Nature {
-    /// Whether its lock is in ZooKeeper.
+    /// Tells whether its lock is in ZooKeeper.
     pub(super) fn has_zookeeper_lock(self) -> bool {
         self.mechanism == Mechanism::Zookeeper
     }
 
-    /// Whether its critical sections exclude each other.
+    /// Tells whether its critical sections exclude each other.
     pub(super) fn excludes(self) -> bool {
         self.permits == Some(1)
     }
@@ -202,17 +202,17 @@ impl fmt::Debug for Metric {
 }
 
 impl Metric {
-    /// Title and unit in one text.
+    /// Returns title and unit in one text.
     pub(crate) fn name(&self) -> String {
         format!("{} {}", self.title, self.unit).replace('\u{ad}', "")
     }
 
-    /// Title, unit and definition in one text.
+    /// Returns title, unit and definition in one text.
     pub(crate) fn described(&self) -> String {
         format!("{}. {}", self.name(), self.definition)
     }
 
-    /// The value of one trial; nothing if the trial does not have it.
+    /// Returns the value of one trial. `None` if the trial does not have it.
     pub(crate) fn of_trial(&self, trial: &Trial) -> Option<f64> {
         match self.source {
             FigureSource::Median(of)
@@ -227,7 +227,7 @@ impl Metric {
         }
     }
 
-    /// The value of the trials of one strategy and number of users; nothing if it follows from other fields.
+    /// Returns the value of the trials of one strategy and number of users. `None` if it follows from other fields.
     pub(crate) fn over(&self, trials: &TrialsOfStrategy<'_>) -> Option<Estimate> {
         let all = |of: fn(&Trial) -> Option<f64>| trials.all.iter().filter_map(move |trial| of(trial));
         let measured = |of: fn(&Trial) -> Option<f64>| trials.measured().filter_map(of);
@@ -250,7 +250,7 @@ impl Metric {
         }
     }
 
-    /// How many trials have the figure, if that is some of them and not all.
+    /// Counts the trials that have the figure. `None` if all or none of them have it.
     pub(crate) fn part(&self, trials: &TrialsOfStrategy<'_>) -> Option<Part> {
         let has = |trial: &Trial| match self.source {
             FigureSource::Quantile(times, _) | FigureSource::Longest(times) => times(trial).count() > 0,
@@ -263,7 +263,7 @@ impl Metric {
         (is_part && !self.is_record && !matches!(self.source, FigureSource::Result(_))).then_some(part)
     }
 
-    /// The value of a result; nothing if no trial was run, or none had it.
+    /// Returns the value of a result. `None` if no trial was run, or none had it.
     pub(crate) fn of(&self, result: &StrategyResult) -> Option<Estimate> {
         match self.source {
             _ if result.trials == 0 => None,
@@ -272,12 +272,12 @@ impl Metric {
         }
     }
 
-    /// The same without its interval.
+    /// Returns the value of a result without its interval.
     pub(crate) fn value(&self, result: &StrategyResult) -> Option<f64> {
         self.of(result).map(|estimate| estimate.value)
     }
 
-    /// A value as it is written everywhere.
+    /// Writes a value, alike in all outputs.
     pub(crate) fn write(&self, value: Option<f64>) -> String {
         let Some(value) = value else { return format::ABSENT.to_owned() };
         match self.kind {
@@ -287,7 +287,7 @@ impl Metric {
         }
     }
 
-    /// The value of a result as it is written everywhere, without its interval.
+    /// Writes the value of a result without its interval, alike in all outputs.
     pub(crate) fn text(&self, result: &StrategyResult) -> String {
         match (self.kind, &result.ratio_to_reference) {
             (Kind::Ratio, Some(ratio)) => {
@@ -298,7 +298,8 @@ impl Metric {
         }
     }
 
-    /// What belongs to the value of a result: its interval, a bound, what is expected, and the trials if not all of them have it.
+    /// Writes what belongs to the value of a result: its interval, a bound, what is expected, and the trials if not all of them
+    /// have it.
     pub(crate) fn aside(&self, result: &StrategyResult) -> Option<String> {
         let estimate = self.of(result)?;
         let interval = format::interval(estimate.low, estimate.high);
@@ -307,12 +308,12 @@ impl Metric {
         (!parts.is_empty()).then(|| parts.join(" "))
     }
 
-    /// Whether a strategy of this nature can have the figure.
+    /// Tells whether a strategy of this nature can have the figure.
     pub(crate) fn is_had_by(&self, nature: Nature) -> bool {
         (self.needs)(nature)
     }
 
-    /// How many units have to be sold for the figure, if it is a quantile of the times of buyers who got a unit.
+    /// Returns the units that have to be sold for the figure, if it is a quantile of the times of buyers who got a unit.
     pub(crate) fn sold_needed(&self) -> Option<SoldNeeded> {
         match (&self.source, self.k6) {
             (FigureSource::Quantile(_, permille), Some(K6::SoldTime(_))) => {
@@ -323,7 +324,7 @@ impl Metric {
         }
     }
 
-    /// Whether the value of a result is a fault.
+    /// Tells whether the value of a result is a fault.
     pub(crate) fn is_fault(&self, result: &StrategyResult) -> bool {
         self.better == Better::Zero && self.value(result).is_some_and(|value| value != 0.0)
     }
@@ -345,18 +346,18 @@ pub(crate) struct TrialsOfStrategy<'a> {
 }
 
 impl<'a> TrialsOfStrategy<'a> {
-    /// Those that count: all but the ones that warm up.
+    /// Returns the trials that count: all but the warm-ups.
     pub(crate) fn measured(&self) -> impl Iterator<Item = &'a Trial> {
         self.all.iter().copied().filter(|trial| !trial.warm_up)
     }
 
-    /// How many of all trials are so.
+    /// Counts the trials that match.
     pub(crate) fn count(&self, is: impl Fn(&Trial) -> bool) -> u32 {
         u32::try_from(self.all.iter().filter(|trial| is(trial)).count()).unwrap_or(u32::MAX)
     }
 }
 
-/// A figure without an interval.
+/// Makes an estimate without an interval.
 pub(super) fn exact(value: f64) -> Estimate {
     Estimate { value, low: None, high: None }
 }

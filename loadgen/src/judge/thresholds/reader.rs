@@ -90,7 +90,8 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// The rest of the rule, in the unit of the metric. Refuses a value that decides the rule before anything is measured.
+    /// Reads the rest of the rule, in the unit of the metric. Refuses a value that decides the rule before anything is
+    /// measured.
     pub(super) fn value(&self, metric: &Metric, comparison: Comparison) -> Result<f64, String> {
         let text = self.rest().trim_end();
         let (value, example) = match metric.kind {

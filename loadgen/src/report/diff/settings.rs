@@ -5,7 +5,7 @@ use stats::figures::percent;
 use crate::error::Error;
 use crate::report::Report;
 
-/// Everything in which two sides of runs differ before any figure is looked at.
+/// Lists the differences of two sides that are known before any figure is looked at.
 pub(super) fn differences_of_sides(old: &[Report], new: &[Report]) -> Result<Vec<String>, Error> {
     let mut found = Vec::new();
     for (side, reports) in [("old", old), ("new", new)] {
@@ -30,14 +30,14 @@ pub(super) fn differences_of_sides(old: &[Report], new: &[Report]) -> Result<Vec
     Ok(found)
 }
 
-/// How a run was cut, if it was.
+/// Describes how a run was cut, if it was.
 fn cut(report: &Report) -> Option<String> {
     let (run, planned) = (report.trials.len(), report.plan.len());
     let why = report.ended_early.as_ref().map_or_else(String::new, |ended| format!(": {}", ended.reason));
     (run < planned || report.ended_early.is_some()).then(|| format!("only {run} of {planned} trials were run{why}"))
 }
 
-/// What was asked for differently.
+/// Lists the settings that differ.
 fn plan_differences(old: &Report, new: &Report) -> Vec<String> {
     let (was, now) = (&old.plan, &new.plan);
     let number = |value: Option<u64>| value.map_or_else(|| "unknown".to_owned(), |value| value.to_string());
@@ -81,7 +81,7 @@ pub(super) fn environment_differences(old: &Report, new: &Report) -> Vec<String>
     ])
 }
 
-/// The profile of the build; nothing if the service did not tell.
+/// Returns the profile of the build. `None` if the service did not tell.
 fn profile(report: &Report) -> Option<String> {
     let mut profiles: Vec<&str> = report.environment.service.iter().map(|build| build.profile.as_str()).collect();
     profiles.dedup();

@@ -3,7 +3,7 @@ use crate::judge::diff::rows::{Conclusion, Row, Unit};
 use crate::judge::metrics::METRICS;
 use crate::report::{Findings, Trial, fixture};
 
-/// A report of the fixture's runs with these trials changed.
+/// Returns a report of the fixture's runs with these trials changed.
 fn changed(change: impl Fn(&mut Trial)) -> Report {
     let mut trials = fixture::report().trials;
     trials.iter_mut().for_each(change);

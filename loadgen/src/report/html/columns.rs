@@ -4,13 +4,13 @@ use crate::judge::metrics::{Better, Metric, PageTable};
 use crate::judge::result::StrategyResult;
 use crate::report::html::page::{Cell, Emphasis, TableColumn};
 
-/// One column for each figure of the table.
+/// Returns one column for each figure of the table.
 pub(super) fn columns(metrics: &[&Metric], table: PageTable) -> Vec<TableColumn> {
     let own = metrics.iter().filter(|metric| metric.table == table);
     own.map(|metric| TableColumn::figures(metric.title, metric.unit)).collect()
 }
 
-/// The cells of a result in these columns.
+/// Returns the cells of a result in these columns.
 pub(super) fn cells(metrics: &[&Metric], table: PageTable, result: &StrategyResult) -> Vec<Cell> {
     metrics.iter().filter(|metric| metric.table == table).map(|metric| cell(metric, result)).collect()
 }

@@ -13,7 +13,7 @@ use crate::report::html::page::{Absent, Cell, Chart, Group, PageItem, PagePart, 
 use crate::report::html::sold::groups;
 use crate::trial::record::Trial;
 
-/// What is done to the stock happens in the database, whatever the mechanism is.
+/// Shows what the stock cost the database, which every strategy writes.
 pub(super) fn database(report: &Report, metrics: &[&Metric]) -> PagePart {
     let row = |result: &StrategyResult| TableRow {
         name: name(report, result),
@@ -35,7 +35,7 @@ pub(super) fn database(report: &Report, metrics: &[&Metric]) -> PagePart {
     }
 }
 
-/// The trials of a result that count.
+/// Returns the trials of a result that count.
 pub(super) fn measured<'a>(report: &'a Report, result: &'a StrategyResult) -> impl Iterator<Item = &'a Trial> {
     let subject = result.subject();
     report.trials.iter().filter(move |trial| !trial.warm_up && trial.is_of(&subject))
@@ -44,8 +44,8 @@ pub(super) fn measured<'a>(report: &'a Report, result: &'a StrategyResult) -> im
 /// Kinds of process, as they are told apart on the page.
 pub(super) const KINDS: [&str; 4] = ["service", "ZooKeeper", "Postgres", "generator"];
 
-/// Processor time for each request in milliseconds by kind of process, as a mean over the trials: means can be stacked.
-/// A kind of which nothing is known is absent.
+/// Returns the processor time for each request in milliseconds by kind of process, as a mean over the trials. Unlike medians,
+/// means can be stacked. A kind of which nothing is known is absent.
 pub(super) fn cpu_ms(report: &Report, result: &StrategyResult) -> [Option<f64>; 4] {
     let trials: Vec<&Trial> = measured(report, result).filter(|trial| trial.generator.requests > 0).collect();
     KINDS.map(|kind| {
@@ -68,7 +68,7 @@ fn kind_of(process: &str) -> &'static str {
     }
 }
 
-/// Where processor time goes, and whether the generator kept up.
+/// Shows where processor time goes, and whether the generator kept up.
 pub(super) fn processors(report: &Report, metrics: &[&Metric]) -> PagePart {
     let known = report.results.iter().any(|result| cpu_ms(report, result).iter().any(Option::is_some));
     let words = |result: &StrategyResult| {
@@ -101,7 +101,7 @@ pub(super) fn processors(report: &Report, metrics: &[&Metric]) -> PagePart {
     PagePart { id: "processors", title: "Processors and generator", items }
 }
 
-/// Every process by itself.
+/// Lists the processor time of every process.
 fn processes(report: &Report, metrics: &[&Metric]) -> Table {
     let mut names: Vec<&str> =
         report.trials.iter().flat_map(|trial| trial.cpu.iter().map(|cpu| cpu.process.as_str())).collect();
@@ -131,7 +131,7 @@ fn processes(report: &Report, metrics: &[&Metric]) -> Table {
     }
 }
 
-/// What the load generator did: the worst trial of each strategy.
+/// Lists what the load generator did in the worst trial of each strategy.
 fn generator(report: &Report, metrics: &[&Metric]) -> Table {
     let row = |result: &StrategyResult| TableRow {
         name: name(report, result),

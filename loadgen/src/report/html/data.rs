@@ -92,7 +92,7 @@ struct Expected {
     points: Vec<(u32, f64)>,
 }
 
-/// The JSON, in which nothing can end the script element that holds it.
+/// Writes the data as JSON that cannot end the script element around it.
 pub(super) fn embed(report: &Report) -> Result<String, serde_json::Error> {
     let mut names: Vec<String> = report.results.iter().map(StrategyResult::name).collect();
     names.dedup();
@@ -111,7 +111,7 @@ pub(super) fn embed(report: &Report) -> Result<String, serde_json::Error> {
     Ok(inert(&serde_json::to_string(&data)?))
 }
 
-/// JSON without a character that means something to HTML, or ends a line of script. They stand in strings alone, where
+/// Escapes the characters that mean something to HTML, or that end a line of script. In JSON they stand in strings alone, where
 /// their escapes mean the same.
 fn inert(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
@@ -153,14 +153,15 @@ fn result_data<'a>(report: &Report, indexes: &StrategyIndexes, result: &'a Strat
     }
 }
 
-/// A figure that a chart can draw: one that was reached. An interval that was not is left out.
+/// Returns a figure that a chart can draw: one that was reached. An interval that was not reached is left out.
 fn drawn(estimate: Estimate) -> Option<Estimate> {
     let interval = estimate.low.zip(estimate.high).filter(|(_, high)| high.is_finite());
     let (low, high) = interval.unzip();
     estimate.value.is_finite().then_some(Estimate { low, high, ..estimate })
 }
 
-/// The quantiles up to the longest time, each at 1/(1 − q): of the longest q is 1, so it stands at the size of the sample.
+/// Returns the quantiles up to the longest time, each at 1/(1 − q). The longest time has q = 1, so it stands at the size of the
+/// sample.
 fn quantiles(times: &Times) -> Vec<(f64, f64)> {
     let n = as_f64(times.count());
     let mut points: Vec<(f64, f64)> =
@@ -192,7 +193,7 @@ fn timeline<'a>(report: &'a Report, indexes: &StrategyIndexes, result: &'a Strat
     })
 }
 
-/// The curves of what is to be expected, over the numbers of users that were tried.
+/// Returns the expected curves over the numbers of users that were tried.
 fn expected(report: &Report) -> Vec<Expected> {
     let levels = levels(report);
     let (Some(fewest), Some(most)) = (levels.first(), levels.last()) else { return Vec::new() };

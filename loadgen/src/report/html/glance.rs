@@ -30,7 +30,7 @@ pub(super) struct GlanceRow {
 }
 
 impl Glance {
-    /// The picture; nothing if no trial was run.
+    /// Draws the picture. `None` if no trial was run.
     pub(super) fn of(report: &Report) -> Option<Glance> {
         let users = report.results.iter().filter(|result| result.trials > 0).map(|result| result.users).max()?;
         let level = || report.results.iter().filter(|result| result.trials > 0 && result.users == users);

@@ -9,7 +9,7 @@ use crate::report::glossary::ShownTerm;
 use crate::report::html::names::model_label;
 use crate::report::html::page::Banner;
 
-/// The title of the page, which says what was compared.
+/// Returns the title of the page, which says what was compared.
 pub(super) fn title(report: &Report) -> String {
     let mut names: Vec<&str> = report.results.iter().map(|result| result.strategy.as_str()).collect();
     names.dedup();
@@ -24,7 +24,7 @@ pub(super) fn title(report: &Report) -> String {
     }
 }
 
-/// What is to be known before any figure is read; nothing when all went as it should.
+/// Returns what a reader has to know before any figure. `None` if all went as it should.
 pub(super) fn banner(report: &Report) -> Option<Banner> {
     let code = report.verdict.exit_code;
     let trials = report.trials.len();
@@ -46,7 +46,7 @@ pub(super) fn banner(report: &Report) -> Option<Banner> {
     Some(Banner { title, exit_code: code, grave })
 }
 
-/// What was tried.
+/// Lists the conditions of the comparison.
 pub(super) fn conditions(report: &Report) -> Vec<ShownTerm> {
     let plan = &report.plan;
     let mut terms = vec![ShownTerm::new("Load", model_label(report))];

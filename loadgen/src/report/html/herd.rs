@@ -87,7 +87,7 @@ fn table(report: &Report, metrics: &[&Metric]) -> Option<Table> {
     })
 }
 
-/// The traffic of each server by itself: means over the trials that count. Nothing where none does.
+/// Lists the traffic of each server: means over the trials that count. `None` if no trial counts.
 fn by_server(report: &Report) -> Option<Table> {
     let mode = |server: &str| {
         let known = report.environment.zookeeper_servers.iter().find(|known| known.server == server);
@@ -138,7 +138,7 @@ fn by_server(report: &Report) -> Option<Table> {
     })
 }
 
-/// How the figures grow with the number of users.
+/// Shows how the figures grow with the number of users.
 pub(super) fn scaling(report: &Report) -> PagePart {
     let several = report.plan.users.len() > 1;
     if !several {

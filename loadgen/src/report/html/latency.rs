@@ -182,7 +182,7 @@ fn quantile_words(report: &Report, result: &StrategyResult) -> Option<String> {
     Some(format!("{}: {known}longest {}, n = {n}", name(report, result), figures::ms(longest)))
 }
 
-/// Where the correction for coordinated omission makes a difference; nothing where it makes none.
+/// Compares response times with service times. `None` if they agree.
 fn correction(report: &Report) -> Option<Table> {
     let pairs = |result: &StrategyResult| {
         let (response, service) = (&result.latency.response.sold, &result.latency.service.sold);
@@ -214,7 +214,7 @@ fn correction(report: &Report) -> Option<Table> {
     })
 }
 
-/// What a closed loop leaves out, beside what it measures; nothing for another model.
+/// Lists what a closed loop measures beside what it leaves out. `None` for another model.
 fn closed_loop(report: &Report) -> Option<Table> {
     let quantiles = [("p50", &P50, &P50_CORRECTED), ("p90", &P90, &P90_CORRECTED), ("p99", &P99, &P99_CORRECTED)];
     let mut columns = vec![TableColumn::words("Strategy")];
@@ -238,7 +238,7 @@ fn closed_loop(report: &Report) -> Option<Table> {
     })
 }
 
-/// How many were told what, and how long each took. What nobody was told is left out.
+/// Lists what buyers were told, and how long each answer took. An outcome that nobody had is left out.
 fn outcomes(report: &Report, metrics: &[&Metric]) -> Table {
     type Pick = fn(&StrategyResult) -> (u64, &Times);
     let all: [(&str, &str, Pick); 5] = [
@@ -275,7 +275,7 @@ fn outcomes(report: &Report, metrics: &[&Metric]) -> Table {
     }
 }
 
-/// How the lock went from hand to hand.
+/// Shows how the lock went from holder to holder.
 pub(super) fn handovers(report: &Report, metrics: &[&Metric]) -> PagePart {
     let table = handover_table(report, metrics).map_or_else(
         || PageItem::Paragraph("No history tells how long the lock took from one holder to the next.".to_owned()),

@@ -7,13 +7,13 @@ use stats::figures::{self, things};
 use crate::judge::result::StrategyResult;
 use crate::report::Report;
 
-/// The numbers of users with which a trial was run, in order: of any other there is nothing to see.
+/// Returns the numbers of users with which a trial was run, in order.
 pub(super) fn levels(report: &Report) -> Vec<u32> {
     let run = report.results.iter().filter(|result| result.trials > 0);
     run.map(|result| result.users).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// The load model of all numbers of users, to stand beside every latency.
+/// Describes the load model of all numbers of users, to stand beside every latency.
 pub(super) fn model_label(report: &Report) -> String {
     let plan = &report.plan;
     match plan.users.as_slice() {
@@ -26,12 +26,12 @@ pub(super) fn model_label(report: &Report) -> String {
     }
 }
 
-/// The name of a result, with the number of users where there are several.
+/// Names a result, with the number of users if there are several.
 pub(super) fn name(report: &Report, result: &StrategyResult) -> String {
     if report.plan.users.len() > 1 { format!("{} @{}", result.name(), result.users) } else { result.name() }
 }
 
-/// Whether its trials were run and show that it may not be ranked.
+/// Tells whether its trials were run and show that it may not be ranked.
 pub(super) fn is_unranked(result: &StrategyResult) -> bool {
     result.trials > 0 && !result.is_comparable
 }

@@ -151,7 +151,7 @@ pub(super) enum Emphasis {
 }
 
 impl Emphasis {
-    /// The class of the cell.
+    /// Returns the class of the cell.
     pub(super) fn class(self) -> &'static str {
         match self {
             Emphasis::None => "plain",

@@ -48,12 +48,12 @@ fn chart(report: &Report) -> Chart {
     }
 }
 
-/// The trials that count.
+/// Returns the trials that count.
 pub(super) fn counted(report: &Report) -> impl Iterator<Item = &Trial> {
     report.trials.iter().filter(|trial| !trial.warm_up)
 }
 
-/// Why a chart is absent: no trial ended, or what `otherwise` says.
+/// Explains why a chart is absent: no trial ended, or what `otherwise` says.
 pub(super) fn why_absent(report: &Report, otherwise: &str) -> String {
     let none_ended = counted(report).next().is_none();
     if none_ended { "No trial that counts was run to its end." } else { otherwise }.to_owned()

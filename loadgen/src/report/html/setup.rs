@@ -12,7 +12,7 @@ use crate::report::html::page::{Cell, Emphasis, Group, PageItem, PagePart, Table
 use crate::report::{Report, glossary};
 use crate::trial::plan::Block;
 
-/// The rules that were given, and what came of them.
+/// Lists the rules that were given, with their results.
 pub(super) fn thresholds(report: &Report) -> PagePart {
     let row = |result: &crate::judge::thresholds::ThresholdResult| {
         let met = if result.is_met { Cell::text("✓ met") } else { Cell::text("✗ CROSSED") };
@@ -50,13 +50,13 @@ pub(super) fn thresholds(report: &Report) -> PagePart {
     PagePart { id: "thresholds", title: "Thresholds", items: vec![item] }
 }
 
-/// What the words and figures of the page mean.
+/// Explains the words and figures of the page.
 pub(super) fn guide(report: &Report, metrics: &[&Metric]) -> PagePart {
     let items = vec![PageItem::Terms(glossary::terms(report, metrics, TableWidth::Page))];
     PagePart { id: "guide", title: "How to read it", items }
 }
 
-/// Where it ran and what was asked for.
+/// Lists where the comparison ran and what was asked for.
 pub(super) fn environment(report: &Report) -> PagePart {
     let of_build = if report.builds.is_some() { " of each build" } else { "" };
     let plan_words = format!(
@@ -138,7 +138,7 @@ fn plan(report: &Report) -> Vec<ShownTerm> {
     terms
 }
 
-/// The order of the trials, block by block.
+/// Lists the order of the trials, block by block.
 fn order(report: &Report) -> Table {
     let tell_users = report.plan.users.len() > 1;
     let row = |(number, block): (usize, &Block)| {

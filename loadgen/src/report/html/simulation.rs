@@ -61,7 +61,7 @@ fn chart(id: &'static str, title: &str, words: Vec<String>, absent: Option<Absen
     Chart { id, title: title.to_owned(), caption: caption.to_owned(), label: None, words, absent, wide }
 }
 
-/// The largest prediction of a recipe in words.
+/// Writes the largest prediction of a recipe.
 fn line(recipe: &RecipeSimulation, unit: &str, of: fn(&Point) -> f64) -> Option<String> {
     let last = recipe.points.last()?;
     let waiters = figures::count(u64::from(last.waiters));

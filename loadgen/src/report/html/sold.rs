@@ -46,12 +46,12 @@ fn table(report: &Report, metrics: &[&Metric]) -> Table {
     }
 }
 
-/// The results that are ranked, those that are not, and those that were not run, each made a row.
+/// Groups the results as ranked, not ranked and not run, and makes each a row.
 pub(super) fn groups(report: &Report, row: impl Fn(&StrategyResult) -> TableRow) -> Vec<Group> {
     groups_of(report, |_| true, row)
 }
 
-/// The same of some of the results.
+/// Groups some of the results in the same way.
 pub(super) fn groups_of(
     report: &Report,
     is_wanted: impl Fn(&StrategyResult) -> bool,
@@ -129,7 +129,7 @@ fn chart(report: &Report) -> Chart {
     }
 }
 
-/// What keeps the deductions of one SKU apart, in a word or two.
+/// Names what keeps the deductions of one SKU apart.
 pub(super) fn mechanism(mechanism: Mechanism) -> &'static str {
     match mechanism {
         Mechanism::None => "nothing",

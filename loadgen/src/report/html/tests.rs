@@ -39,7 +39,7 @@ fn data(page: &Html) -> serde_json::Value {
     serde_json::from_str(&all(page, "script#data")[0].inner_html()).unwrap()
 }
 
-/// With rules, of which one is crossed.
+/// Returns a report with rules, of which one is crossed.
 fn with_thresholds() -> Report {
     let rules = ["zk-mutex p50<250ms", "zk-* oversold==0", "unguarded oversold==0"];
     let thresholds = rules.iter().map(|rule| Threshold::parse(rule).unwrap()).collect();
@@ -202,8 +202,8 @@ fn a_chart_without_data_says_why_and_what_gives_them() {
     assert_eq!(absent(&alone, "medians"), "");
 }
 
-/// The report with further pairs of a number of users and a number of its trials, in the order of a real report: strategy
-/// by strategy.
+/// Returns the report with further pairs of a number of users and a number of its trials, in the order of a real report:
+/// strategy by strategy.
 fn with_users(others: &[(u32, u32)]) -> Report {
     let mut report = fixture::report();
     let of_strategy = |own: StrategyResult| {

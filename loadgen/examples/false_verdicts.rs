@@ -118,7 +118,8 @@ fn read(folder: &Path) -> Result<Vec<Report>, Box<dyn std::error::Error>> {
 
 /// Prints how many of these comparisons have a false verdict, and of which figures.
 fn tell(kind: &str, sides: &str, comparisons: usize, mut worse: impl FnMut(usize) -> Vec<String>) {
-    let (mut wrong, mut figures) = (0, Vec::new());
+    let mut wrong = 0;
+    let mut figures = Vec::new();
     for position in 0..comparisons {
         let found = worse(position);
         wrong += usize::from(!found.is_empty());

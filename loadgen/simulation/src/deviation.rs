@@ -84,7 +84,8 @@ impl Figure {
     /// Returns the logarithm of predicted ÷ measured. `None` if the two cannot be compared: a figure is missing, or only
     /// one of them is zero.
     pub(crate) fn log_ratio(self, predicted: &Point, measured: &Point) -> Option<f64> {
-        let (predicted, measured) = (self.of(predicted)?, self.of(measured)?);
+        let predicted = self.of(predicted)?;
+        let measured = self.of(measured)?;
         match (predicted > 0.0, measured > 0.0) {
             (true, true) => Some((predicted / measured).ln()),
             (false, false) => Some(0.0),

@@ -305,7 +305,8 @@ impl Drain {
         else {
             return;
         };
-        let (mut asks, now) = (Vec::new(), Duration::from_nanos(self.now_ns));
+        let mut asks = Vec::new();
+        let now = Duration::from_nanos(self.now_ns);
         self.members[session].cohort.on(member, event, now, &mut asks);
         for ask in asks {
             match ask {

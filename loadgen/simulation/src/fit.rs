@@ -57,8 +57,10 @@ pub(crate) fn fit(samples: &[FitSample<'_>], seed: u32) -> LatencyModel {
         let pulled: f64 = pull(at).iter().map(|away| PULL * away * away).sum();
         residuals.iter().map(|residual| residual.cost()).sum::<f64>() + pulled
     };
-    let (mut best, mut apart) = (start, residuals(samples, seed, &start));
-    let (mut least, mut damping) = (cost(&best, &apart), DAMPING_START);
+    let mut best = start;
+    let mut apart = residuals(samples, seed, &start);
+    let mut least = cost(&best, &apart);
+    let mut damping = DAMPING_START;
     for _ in 0..STEPS_MAX {
         let (matrix, right) = equations(samples, seed, &best, &apart, &pull(&best));
         // A step that brings no improvement is tried again with more damping: shorter, and more directly downhill.
@@ -211,7 +213,8 @@ mod tests {
 
     #[test]
     fn without_samples_the_model_is_the_one_that_the_search_begins_with() {
-        let (found, start) = (fit(&[], 1).to_array(), LatencyModel::START.to_array());
+        let found = fit(&[], 1).to_array();
+        let start = LatencyModel::START.to_array();
         assert!(found.into_iter().zip(start).all(|(found, start)| (found - start).abs() < 1e-9));
     }
 }

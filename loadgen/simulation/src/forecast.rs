@@ -115,7 +115,9 @@ pub fn compare(
     seed: u32,
 ) -> Simulation {
     let (fitted_waiters, left_out_waiters) = split(&numbers(measured));
-    let (mut recipes, mut counts, mut times) = (Vec::new(), Vec::new(), Vec::new());
+    let mut recipes = Vec::new();
+    let mut counts = Vec::new();
+    let mut times = Vec::new();
     for (recipe, points) in predicted {
         let of = measured.iter().find(|of| of.recipe == recipe);
         let measured = of.map_or_else(Vec::new, |of| of.points.clone());

@@ -14,7 +14,9 @@ use crate::{LatencyModel, Point, Recipe, ns_to_ms};
 /// Simulates a drain of `waiters` over `sessions`. The seed decides the order in which they hold.
 pub(crate) fn drain(waiters: u32, sessions: u32, seed: u32, model: &LatencyModel) -> Point {
     let sessions = sessions.min(waiters).max(1);
-    let (costs, times, mut tally) = (Costs::of(Recipe::Naive), SimulatedTimes::of(model), ExchangeTally::default());
+    let costs = Costs::of(Recipe::Naive);
+    let times = SimulatedTimes::of(model);
+    let mut tally = ExchangeTally::default();
     // The first waiter holds at once. The others find the node and watch it.
     tally.add(1, costs.create);
     tally.add(u64::from(waiters - 1), costs.create_refused);
@@ -26,7 +28,8 @@ pub(crate) fn drain(waiters: u32, sessions: u32, seed: u32, model: &LatencyModel
     order.iter().for_each(|waiter| waiting_of[(waiter % sessions) as usize] += 1);
     let mut connections = waiting_of.iter().filter(|waiting| **waiting > 0).count() as u64;
 
-    let (mut handovers_ms, mut drain_ns) = (Vec::with_capacity(order.len()), 0);
+    let mut handovers_ms = Vec::with_capacity(order.len());
+    let mut drain_ns = 0;
     for (waiting, winner) in (1..=u64::from(waiters - 1)).rev().zip(order) {
         tally.add(1, costs.delete);
         tally.notify(connections, waiting, costs.notification);

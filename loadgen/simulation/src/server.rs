@@ -172,10 +172,12 @@ impl Server {
     }
 
     fn apply(&mut self, contender: usize, request: Request, serving: &mut Serving<'_>) {
-        let (mut messages, mut children) = (1, 0);
+        let mut messages = 1;
+        let mut children = 0;
         let (exchange, answer) = match request {
             Request::Create => {
-                let (number, czxid) = (self.there.end, self.change());
+                let number = self.there.end;
+                let czxid = self.change();
                 self.there.end += 1;
                 self.czxids.push(czxid);
                 (self.costs.create, Reply::Created { number, czxid })

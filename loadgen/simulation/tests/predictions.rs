@@ -21,7 +21,8 @@ fn cohort_nodes_max(waiters: u32, sessions: u32) -> u64 {
 #[test]
 fn the_naive_lock_notifies_n_times_n_minus_1_halves_and_asks_n_times_n_plus_1() {
     for waiters in [1, 2, 3, 10, 100, 1_000, 100_000] {
-        let (point, n) = (one_session_each(Recipe::Naive, waiters), u64::from(waiters));
+        let point = one_session_each(Recipe::Naive, waiters);
+        let n = u64::from(waiters);
         assert_eq!(point.notifications, n * (n - 1) / 2);
         assert_eq!(point.requests, n * (n + 1));
     }
@@ -101,7 +102,8 @@ fn a_simulation_reports_its_deviation_at_left_out_points_and_names_mispredicted_
     let points = vec![one_session_each(Recipe::Handoff, 500)];
     let simulation = compare(vec![(Recipe::Handoff, points)], &measured, truth, 1);
     assert_eq!((&simulation.fitted_waiters[..], &simulation.left_out_waiters[..]), (&[10][..], &[40][..]));
-    let (counts, times) = (simulation.counts.unwrap(), simulation.times.unwrap());
+    let counts = simulation.counts.unwrap();
+    let times = simulation.times.unwrap();
     assert_eq!((counts.comparisons, times.comparisons), (3, 2));
     assert!((counts.factor_worst - 1.0).abs() < 1e-9 && times.factor_worst > 10.0, "{simulation:?}");
     assert!(simulation.caveats[0].starts_with("the model mispredicts the drain of handoff"), "{simulation:?}");
@@ -155,7 +157,8 @@ proptest! {
         slower[parameter] *= 2.0;
         let slower = LatencyModel::from_array(slower);
         let sessions = recipe.sessions_default(waiters);
-        let (quick, slow) = (predict(recipe, waiters, sessions, 1, &MODEL), predict(recipe, waiters, sessions, 1, &slower));
+        let quick = predict(recipe, waiters, sessions, 1, &MODEL);
+        let slow = predict(recipe, waiters, sessions, 1, &slower);
         prop_assert!(quick.drain_ms <= slow.drain_ms);
         prop_assert_eq!(quick.notifications, slow.notifications);
         prop_assert_eq!(quick.requests, slow.requests);

@@ -105,7 +105,8 @@ impl HistoryAudit {
     fn sweep(&mut self, sections: &[Section], permits: Option<u32>) {
         // Those inside, the next to leave first.
         let mut inside: BinaryHeap<Reverse<(u64, Option<Token>)>> = BinaryHeap::new();
-        let (mut token_left, mut latest_left_ns) = (None, 0);
+        let mut token_left = None;
+        let mut latest_left_ns = 0;
         for section in sections {
             if let (Some(contended), Some(asked_ns)) = (&mut self.contended, section.asked_ns) {
                 *contended += u64::from(asked_ns < latest_left_ns);
@@ -144,7 +145,8 @@ pub fn handovers_ns(sections: &[Section]) -> Vec<u64> {
 /// Counts the pairs in falling order, by a merge sort.
 fn count_inversions(mut values: Vec<u64>) -> u64 {
     let mut merged = values.clone();
-    let (mut inversions, mut width) = (0, 1);
+    let mut inversions = 0;
+    let mut width = 1;
     while width < values.len() {
         for (from, to) in values.chunks(2 * width).zip(merged.chunks_mut(2 * width)) {
             let (mut left, mut right) = from.split_at(width.min(from.len()));

@@ -73,8 +73,10 @@ fn double_sales(sold: &[&OrderRow]) -> u64 {
 
 /// Counts the orders that do not continue the sequence. A unit that was sold twice is no gap.
 fn out_of_sequence(stock_initial: Option<i64>, sold: &[&OrderRow]) -> Option<u64> {
-    let (mut found, mut transactions) = (0, BTreeSet::new());
-    let (mut left, mut before) = (stock_initial, None::<&OrderRow>);
+    let mut found = 0;
+    let mut transactions = BTreeSet::new();
+    let mut left = stock_initial;
+    let mut before = None::<&OrderRow>;
     for &order in sold {
         let remaining = order.remaining?;
         if before.is_some_and(|before| before.remaining == order.remaining) {

@@ -74,9 +74,11 @@ pub struct Audit {
 impl Audit {
     /// Balances the books of one trial. Returns what they do not say, too.
     pub fn of(evidence: &Evidence<'_>) -> (Audit, Unchecked) {
-        let (first, last) = (Some(evidence.stock_initial), Some(evidence.stock_final));
+        let first = Some(evidence.stock_initial);
+        let last = Some(evidence.stock_final);
         let balance = Balance::of(first, last, Holders::of(evidence.permits), evidence.orders);
-        let (sold, initial) = (balance.sold, i128::from(evidence.stock_initial));
+        let sold = balance.sold;
+        let initial = i128::from(evidence.stock_initial);
         let recorded: BTreeMap<i64, &OrderRow> = evidence.orders.iter().map(|order| (order.order_id, order)).collect();
         let confirmed: BTreeSet<i64> = evidence.confirmed.iter().map(|receipt| receipt.order_id).collect();
 
@@ -181,7 +183,9 @@ mod tests {
         let transaction = Some(order_id);
         let strategy = strategy.into();
         let instance = "lab-1".into();
-        let (remaining, token, arrived_ns) = (None, None, None);
+        let remaining = None;
+        let token = None;
+        let arrived_ns = None;
         OrderRow { order_id, goods_no: 1, transaction, quantity, strategy, instance, remaining, token, arrived_ns }
     }
 
@@ -196,7 +200,8 @@ mod tests {
         sold_out: u64,
         (refused, unanswered): (u64, u64),
     ) -> Audit {
-        let (permits, confirmed) = (Some(1), &receipts(orders, confirmed));
+        let permits = Some(1);
+        let confirmed = &receipts(orders, confirmed);
         let evidence =
             Evidence { stock_initial, stock_final, permits, orders, confirmed, sold_out, refused, unanswered };
         Audit::of(&evidence).0
@@ -301,7 +306,8 @@ mod tests {
         let orders = with_tokens([7]);
         let told = Receipt { order_id: 1, goods_no: 1, quantity: 1, remaining: Some(8) };
         let wrong = |receipt: Receipt| {
-            let (orders, confirmed) = (&orders, &[receipt]);
+            let orders = &orders;
+            let confirmed = &[receipt];
             let audit =
                 Audit::of(&Evidence { stock_initial: 9, stock_final: 8, orders, confirmed, ..Evidence::default() }).0;
             assert_eq!(audit.ledger_balanced(), audit.confirmations_wrong == 0);
@@ -342,7 +348,9 @@ mod tests {
 
     #[test]
     fn what_is_known_of_several_skus_is_added_up() {
-        let (out_of_sequence, tokens_out_of_order, overtaken_in_batch) = (Some(2), Some(1), Some(3));
+        let out_of_sequence = Some(2);
+        let tokens_out_of_order = Some(1);
+        let overtaken_in_batch = Some(3);
         let known = Audit { out_of_sequence, tokens_out_of_order, overtaken_in_batch, ..Audit::default() };
         let sum = Audit::sum([known, Audit::default(), known]);
         let found = (sum.out_of_sequence, sum.tokens_out_of_order, sum.overtaken_in_batch);
@@ -352,7 +360,8 @@ mod tests {
 
     #[test]
     fn a_unit_lost_here_does_not_make_up_for_one_gained_there() {
-        let (lost, gained) = (audit((5, 5), &orders([1]), &[1], 0, 0), audit((5, 2), &orders([2]), &[2], 0, 0));
+        let lost = audit((5, 5), &orders([1]), &[1], 0, 0);
+        let gained = audit((5, 2), &orders([2]), &[2], 0, 0);
         assert_eq!((lost.lost_updates, gained.lost_updates), (-1, 2));
         assert_eq!(Audit::sum([lost, gained]).lost_updates, 2);
         assert_eq!(Audit::sum([lost, lost]).lost_updates, -2);

@@ -55,7 +55,8 @@ pub(super) fn chosen(offered: &[Strategy], named: Option<&[String]>) -> Result<V
         let lacking = selected.iter().filter(|strategy| of_build(build, &strategy.name).is_none());
         let lacking: Vec<&str> = lacking.map(|strategy| strategy.name.as_str()).collect();
         if let (false, Some(name)) = (lacking.is_empty(), &build[0].build) {
-            let (lacking, remedy) = (lacking.join(", "), "name those that both builds offer with --strategies");
+            let lacking = lacking.join(", ");
+            let remedy = "name those that both builds offer with --strategies";
             return Err(Error::Usage(format!("the build {name} does not offer {lacking}; {remedy}")));
         }
     }
@@ -115,7 +116,8 @@ fn ensure_it_can_be_checked(
         threshold.metric().is_had_by(Nature { mechanism, permits, oversells })
     });
     let Some(first) = has_figure.next() else {
-        let (rule, names) = (threshold.rule(), list(named.iter().map(|subject| subject.strategy.as_str())));
+        let rule = threshold.rule();
+        let names = list(named.iter().map(|subject| subject.strategy.as_str()));
         return Err(Error::Usage(format!("the threshold {rule:?} is about a figure that {names} cannot have")));
     };
     let Some(needed) = threshold.metric().sold_needed() else { return Ok(()) };

@@ -141,7 +141,8 @@ mod tests {
             let args = cli.find_subcommand(name).unwrap().get_arguments().filter(|arg| !arg.is_hide_set());
             args.filter_map(clap::Arg::get_long).collect::<Vec<_>>()
         };
-        let (of_compare, of_export) = (flags("compare"), flags("export"));
+        let of_compare = flags("compare");
+        let of_export = flags("export");
         for flag in of_compare.iter().filter(|flag| !of_export.contains(flag)) {
             let refused = Cli::try_parse_from(["loadgen", "export", "k6", &format!("--{flag}"), "1"]).unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::UnknownArgument, "--{flag}");

@@ -133,7 +133,8 @@ async fn predict(
         progress.stage(&format!("simulating {} with up to {last} waiters", recipe.name()));
         let mut points: Vec<Point> = Vec::with_capacity(numbers.len());
         for waiters in &numbers {
-            let (waiters, sessions) = (*waiters, sessions.unwrap_or_else(|| recipe.sessions_default(*waiters)));
+            let waiters = *waiters;
+            let sessions = sessions.unwrap_or_else(|| recipe.sessions_default(waiters));
             points.push(busy(move || simulation::predict(recipe, waiters, sessions, seed, &model)).await?);
         }
         predicted.push((recipe, points));
@@ -239,7 +240,8 @@ fn parse_range(text: &str) -> Result<(u32, u32), String> {
         })
     };
     let (first, last) = text.split_once("..").unwrap_or((text, text));
-    let (first, last) = (number(first)?, number(last)?);
+    let first = number(first)?;
+    let last = number(last)?;
     if first > last {
         return Err(format!("the range ends before it begins; write {last}..{first}"));
     }

@@ -76,7 +76,8 @@ pub(super) fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duratio
 /// between the service's wait for the lock and its wait for the database.
 pub(super) fn parse_business_time(text: &str) -> Result<String, String> {
     let (shortest, longest) = text.split_once("..").unwrap_or((text, text));
-    let (shortest, longest) = (duration(shortest)?, duration(longest)?);
+    let shortest = duration(shortest)?;
+    let longest = duration(longest)?;
     if shortest > longest {
         Err("the range ends before it begins".to_owned())
     } else if longest >= DB_GRACE {

@@ -43,7 +43,8 @@ struct At {
 
 /// Writes the plan.
 pub(super) fn render(load: &ExportedLoad<'_>, file: &str) -> Result<String, Error> {
-    let (model, first) = (load.settings.model, load.first_run());
+    let model = load.settings.model;
+    let first = load.first_run();
     let runs = load.runs.iter().map(|run| Ok((run, Pace::of(model, run.users)?)));
     let targets = load.targets();
     let (purchase, warm_up) = at(load, &targets, &first);
@@ -98,8 +99,8 @@ mod tests {
     #[test]
     fn the_plan_of_the_repository_is_the_exported_one() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("jmeter/seckill.jmx");
-        let (kept, exported) =
-            (fs::read_to_string(path).unwrap(), exported("jmeter --preset jmeter --strategies zk-mutex"));
+        let kept = fs::read_to_string(path).unwrap();
+        let exported = exported("jmeter --preset jmeter --strategies zk-mutex");
         let differs = kept.lines().zip(exported.lines()).find(|(kept, exported)| kept != exported);
         let remedy = "write the plan again: loadgen export jmeter --preset jmeter --strategies zk-mutex --out jmeter/seckill.jmx";
         assert!(kept == exported, "{remedy}; the first lines that differ: {differs:#?}");
@@ -157,7 +158,8 @@ mod tests {
         let arguments = lines(&plan, "<stringProp name=\"Argument.value\">");
         let value = |line: &String| line.split(['>', '<']).nth(2).unwrap().to_owned();
         let targets: Vec<String> = arguments.iter().map(value).collect();
-        let (a, b) = (["${__P(host1,a)}", "${__P(port1,1)}"], ["${__P(host2,b)}", "${__P(port2,80)}"]);
+        let a = ["${__P(host1,a)}", "${__P(port1,1)}"];
+        let b = ["${__P(host2,b)}", "${__P(port2,80)}"];
         let expected = [
             [a[0], a[1], "/healthz", "/goods-stock/1"],
             [b[0], b[1], "/shop/healthz", "/shop/goods-stock/1"],
@@ -219,7 +221,8 @@ mod tests {
 
     #[test]
     fn the_comment_explains_how_arrivals_differ() {
-        let (uneven, poisson) = ("- The ramp-up of JMeter is in whole seconds.", "They are not Poisson arrivals.");
+        let uneven = "- The ramp-up of JMeter is in whole seconds.";
+        let poisson = "They are not Poisson arrivals.";
         for (args, expected, is_even, is_poisson) in [
             ("--rate 5", "Each of the 50 threads sends a request every 10 s, and", true, true),
             ("--rate 200", "Each of the 200 threads sends a request every 1 s, and", true, true),

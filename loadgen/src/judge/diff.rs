@@ -70,7 +70,8 @@ pub(crate) struct Side {
 impl Side {
     /// Describes the side in a line.
     pub(crate) fn described(&self) -> String {
-        let (runs, blocks) = (count_of(self.runs as u64, "run"), count_of(self.blocks as u64, "block"));
+        let runs = count_of(self.runs as u64, "run");
+        let blocks = count_of(self.blocks as u64, "block");
         format!("{runs} with {blocks}, of {}", self.code)
     }
 }
@@ -134,7 +135,8 @@ fn profiles_differ(environment: &Environment, builds: [&str; 2]) -> Option<Strin
         build.map(|build| build.profile.as_str())
     };
     let [old, new] = builds.map(profile);
-    let (was, now) = (old?, new?);
+    let was = old?;
+    let now = new?;
     (was != now).then(|| format!("{} is a {was} build, and {} is a {now} build", builds[0], builds[1]))
 }
 
@@ -143,7 +145,8 @@ pub(crate) fn untimed(sides: Sides<'_>) -> Vec<String> {
     let [old, new] = sides.runs();
     let is_untimed = |subject: &Subject| {
         let [of_old, of_new] = sides.both(subject);
-        let (was, now) = (Standing::of(old, &of_old)?, Standing::of(new, &of_new)?);
+        let was = Standing::of(old, &of_old)?;
+        let now = Standing::of(new, &of_new)?;
         let is_timed = was.has_times() && now.has_times() || was.is_control && now.is_control;
         (!is_timed).then(|| {
             format!(

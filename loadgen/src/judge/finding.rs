@@ -170,7 +170,8 @@ mod tests {
 
     #[test]
     fn units_that_undecided_buyers_left_prove_nothing_either_way() {
-        let (sold, undecided) = (fixture::trial("s", 0, 100, 100), mostly_refused());
+        let sold = fixture::trial("s", 0, 100, 100);
+        let undecided = mostly_refused();
         for promise in [Promise::NeverOversells, Promise::Oversells] {
             assert_eq!(Finding::of(promise, 3, &LIMITS, &[&sold, &undecided]), Finding::Inconclusive, "{promise:?}");
         }

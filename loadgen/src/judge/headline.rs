@@ -208,7 +208,8 @@ fn herd(level: &[&StrategyResult]) -> Option<String> {
         let figures = of_kind.filter_map(|result| Some((*result, NOTIFICATIONS_PER_RELEASE.value(result)?)));
         figures.max_by(|a, b| a.1.total_cmp(&b.1))
     };
-    let ((all, _), (queue, _)) = (woken(Wakes::All)?, woken(Wakes::One)?);
+    let (all, _) = woken(Wakes::All)?;
+    let (queue, _) = woken(Wakes::One)?;
     let [herd, one] = [all, queue].map(|result| NOTIFICATIONS_PER_RELEASE.text(result));
     Some(format!("A release of {} woke {herd} waiters on average, a release of a queue at most {one}.", all.name()))
 }

@@ -49,7 +49,8 @@ pub(crate) fn results_of(
 fn result_of(strategy: &Strategy, users: u32, plan: &Plan, all: &[Trial], metrics: &[&Metric]) -> StrategyResult {
     let subject = Subject::of(strategy, users);
     let trials = TrialsOfStrategy { all: all.iter().filter(|trial| trial.is_of(&subject)).collect() };
-    let (run, bad_trials) = (trials.count(|_| true), trials.count(Trial::is_bad));
+    let run = trials.count(|_| true);
+    let bad_trials = trials.count(Trial::is_bad);
     let inconclusive_trials = trials.count(|trial| trial.is_undecided(&plan.limits));
     let unchecked_trials = trials.count(|trial| !trial.is_bad() && !trial.unchecked.is_empty());
     let finding = Finding::of(strategy.promise, plan.instances, &plan.limits, &trials.all);

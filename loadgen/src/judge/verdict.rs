@@ -77,7 +77,8 @@ impl Verdict {
         ended_early: Option<&EndedEarly>,
     ) -> Verdict {
         let named = |finding: Finding| names(strategies.iter().filter(|s| s.finding == finding));
-        let (broken, weak) = (named(Finding::Broken), named(Finding::LoadTooWeak));
+        let broken = named(Finding::Broken);
+        let weak = named(Finding::LoadTooWeak);
         let limited = names(strategies.iter().filter(|strategy| strategy.client_limited));
         let mut exits = Vec::new();
         if let Some(ended) = ended_early {

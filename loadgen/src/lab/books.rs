@@ -264,8 +264,10 @@ mod tests {
         assert_eq!(database.order_count(&[opened()]).await.unwrap(), 3);
         let orders = &books.orders[&1];
         let row = |order_id, transaction, quantity, remaining, token| {
-            let ([strategy, instance], remaining) = (["a", "x"].map(Arc::from), Some(remaining));
-            let (goods_no, arrived_ns) = (1, None);
+            let [strategy, instance] = ["a", "x"].map(Arc::from);
+            let remaining = Some(remaining);
+            let goods_no = 1;
+            let arrived_ns = None;
             OrderRow { order_id, goods_no, transaction, quantity, strategy, instance, remaining, token, arrived_ns }
         };
         let [alone, batch] = [&orders[0], &orders[1]].map(|order| order.transaction);

@@ -60,7 +60,8 @@ impl Deployment {
         let path = service_program::find(program)?;
         let is_alone = settings.programs.len() == 1;
         let (database, chroot) = tokio::try_join!(servers.database(number), servers.chroot(is_alone))?;
-        let (database_url, zookeeper_connect) = (database.address.clone(), chroot.address.clone());
+        let database_url = database.address.clone();
+        let zookeeper_connect = chroot.address.clone();
         // Two random numbers of 122 bits each, unguessable and unlike any other run's.
         let admin_token = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
         let environment = InstanceSettings { program: path, database_url, zookeeper_connect, admin_token };
@@ -170,7 +171,8 @@ impl Instance {
                     }
                 }
                 None => {
-                    let (status, log) = (process.wait().await?, process.log_tail());
+                    let status = process.wait().await?;
+                    let log = process.log_tail();
                     if status.code() == Some(Exit::Usage as i32) {
                         return Err(Error::Usage(format!("{of} refused its arguments:\n{log}")));
                     }

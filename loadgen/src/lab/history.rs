@@ -124,7 +124,8 @@ impl Service {
         let mut since = HistorySince { instances: self.urls().len() as u64, ..HistorySince::default() };
         let mut clocks = Vec::with_capacity(self.urls().len());
         for (instance, mark) in self.urls().iter().zip(&mark.0) {
-            let (mut from, mut history_id) = (mark.next, mark.history_id.clone());
+            let mut from = mark.next;
+            let mut history_id = mark.history_id.clone();
             loop {
                 let page = self.history_page(instance, from, PAGE).await?;
                 history_id = history_id.or_else(|| page.history_id.clone());

@@ -64,7 +64,8 @@ impl OwnServers {
     pub(super) async fn database(&self, number: usize) -> Result<Room, Error> {
         let Some(server) = &self.postgres else {
             let database = TestDatabase::create().await?;
-            let (max, needed) = (Database::connect(database.url()).await?.connections_max().await?, self.connections);
+            let max = Database::connect(database.url()).await?.connections_max().await?;
+            let needed = self.connections;
             if max < i64::from(needed) {
                 return Err(Error::ConnectionsMax { max, needed });
             }

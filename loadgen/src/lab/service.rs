@@ -177,7 +177,8 @@ struct Problem {
 }
 
 fn failed(method: &'static str, url: &str, what: &str) -> impl FnOnce(reqwest::Error) -> Error {
-    let (url, what) = (url.to_owned(), what.to_owned());
+    let url = url.to_owned();
+    let what = what.to_owned();
     // The error names the URL itself already.
     move |source| Error::Service { method, url, what, source: Some(source.without_url()) }
 }

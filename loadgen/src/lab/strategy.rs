@@ -119,7 +119,8 @@ pub(crate) fn select(known: &[Strategy], named: Option<&[String]>) -> Result<Vec
     }
     let is_known = |name: &&String| known.iter().any(|strategy| strategy.name == **name);
     if let Some(unknown) = named.iter().find(|name| !is_known(name)) {
-        let (meant, known) = (did_you_mean(unknown, names()), names().join(", "));
+        let meant = did_you_mean(unknown, names());
+        let known = names().join(", ");
         return Err(Error::Usage(format!("no strategy is named {unknown:?}; the service knows {known}{meant}")));
     }
     Ok(known.iter().filter(|strategy| named.contains(&strategy.name)).cloned().collect())
@@ -131,7 +132,9 @@ pub(crate) mod tests {
 
     pub(crate) fn strategy(name: &str, promise: Promise, mechanism: Mechanism, wakes: Wakes) -> Strategy {
         let permits = (mechanism == Mechanism::Zookeeper).then_some(1);
-        let (name, family, summary) = (name.to_owned(), name.to_owned(), format!("what {name} does"));
+        let name = name.to_owned();
+        let family = name.to_owned();
+        let summary = format!("what {name} does");
         Strategy { name, promise, mechanism, family, wakes, summary, permits, headline: false, build: None }
     }
 

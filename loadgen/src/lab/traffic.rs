@@ -228,7 +228,8 @@ mod tests {
 
     #[test]
     fn without_mntr_the_instances_count_the_notifications() {
-        let (mut before, mut after) = (snapshot(&[], 10), snapshot(&[], 30));
+        let mut before = snapshot(&[], 10);
+        let mut after = snapshot(&[], 30);
         before.servers = None;
         after.servers = None;
         let traffic = Traffic::between(&before, &after, Some(10));

@@ -183,8 +183,8 @@ fn of_trials(trials: &[Trial]) -> Vec<String> {
     }
     let left_out: Vec<&Trial> = trials.iter().filter(|trial| !trial.left_out.is_empty()).collect();
     if !left_out.is_empty() {
-        let (trials, lines) =
-            (count_of(left_out.len() as u64, "trial"), left_out.iter().flat_map(|trial| &trial.left_out));
+        let trials = count_of(left_out.len() as u64, "trial");
+        let lines = left_out.iter().flat_map(|trial| &trial.left_out);
         caveats.push(format!("left out of {trials}: {}", problems(lines).join("; ")));
     }
     caveats.extend(undecided(trials));

@@ -50,7 +50,8 @@ impl Diff {
         let mut have_in_common = false;
         for subject in subjects(&of_old) {
             let named = format!("{} with {}", subject.name(), count_of(subject.users.into(), "user"));
-            let (was, now) = (Standing::of(&of_old, &subject), Standing::of(&of_new, &subject));
+            let was = Standing::of(&of_old, &subject);
+            let now = Standing::of(&of_new, &subject);
             let (Some(was), Some(now)) = (was, now) else {
                 gravest.push(format!("{named} is in the old runs only"));
                 continue;

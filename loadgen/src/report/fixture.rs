@@ -113,7 +113,8 @@ fn timed_trial(strategy: &str, block: usize, stock: i64, sold: i64, step_ms: f64
     let sections = if is_lock { sections(strategy, step_ms) } else { Vec::new() };
     let mut handovers = Times::new();
     handovers_ns(&sections).into_iter().for_each(|ns| handovers.record(Duration::from_nanos(ns)));
-    let (sold_at, stock) = (tally.sold_at, usize::try_from(stock).unwrap());
+    let sold_at = tally.sold_at;
+    let stock = usize::try_from(stock).unwrap();
     let length = tally.length;
     Trial {
         block,

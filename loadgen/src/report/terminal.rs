@@ -66,7 +66,8 @@ fn narrow(report: &Report, metrics: &[&Metric], columns: Option<u16>) -> String 
         let table = TextTable::of(report, &shown, TableWidth::Narrow);
         let title =
             |(title, unit): (&str, &str)| format!("{title} {unit}").trim_end().replace('\u{ad}', "").replace(' ', "\n");
-        let (header, rows): (Vec<String>, _) = (table.header().into_iter().map(title).collect(), table.rows());
+        let header: Vec<String> = table.header().into_iter().map(title).collect();
+        let rows = table.rows();
         let widths = widths(&header, &rows);
         // One blank stands between two columns, and the padding in each.
         let needed = |padding| widths.iter().map(|width| width + padding + 1).sum::<usize>() - 1;

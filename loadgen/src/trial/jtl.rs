@@ -126,7 +126,9 @@ impl Jtl {
             let rate =
                 if busy_s > 0.0 { format!("{:>6.1}", as_f64(total.requests) / busy_s) } else { "******".to_owned() };
             let seconds = total.busy.as_secs();
-            let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+            let hours = seconds / 3600;
+            let minutes = seconds / 60 % 60;
+            let seconds = seconds % 60;
             let share = 100.0 * as_f64(total.failures) / as_f64(total.requests);
             // Writing into a String cannot fail.
             let _ = writeln!(

@@ -41,7 +41,8 @@ struct Proxy {
 
 impl Broken {
     pub(crate) fn start() -> Broken {
-        let (folder, client) = (TestFolder::new(), TestFolder::new());
+        let folder = TestFolder::new();
+        let client = TestFolder::new();
         let running = Running::start(
             folder
                 .loadgen_throwaway(["up", "--instances", "1", "--business-time", "0ms"])

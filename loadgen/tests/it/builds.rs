@@ -111,7 +111,9 @@ fn builds_that_cannot_be_compared_are_refused() {
     let list = r#"{"strategies":[{"name":"zk-mutex","promise":"safe-while-session-lives","mechanism":"zookeeper",
         "family":"zk-queue","wakes":"one","summary":"s","permits":1,"headline":true}]}"#;
     write_program(&other, &format!("cat <<'END'\n{list}\nEND"));
-    let (a, b, other) = (format!("A={service}"), format!("B={service}"), format!("B={}", other.display()));
+    let a = format!("A={service}");
+    let b = format!("B={service}");
+    let other = format!("B={}", other.display());
     for (args, code, expected) in [
         (
             &["compare", "--demo-service", &a, "--demo-service", &other][..],

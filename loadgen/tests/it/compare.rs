@@ -178,7 +178,8 @@ fn buyers_who_are_not_let_in_are_the_slowest_and_prove_nothing() {
     assert_eq!((&of_strategy["finding"], &of_strategy["kept"]), (&"arrivals-dropped".into(), &Value::Null));
     assert_eq!(of_strategy["figures"]["p50"]["value"], "not reached", "{of_strategy:#}");
     let generator = &report["trials"][0]["generator"];
-    let (started, dropped) = (generator["requests"].as_u64().unwrap(), generator["dropped"].as_u64().unwrap());
+    let started = generator["requests"].as_u64().unwrap();
+    let dropped = generator["dropped"].as_u64().unwrap();
     assert_eq!(started + dropped, 300, "{generator:#}");
     // The lock is held for 20 ms, so that about fifty of them are served in a second.
     assert!(dropped > 150 && generator["dropped_busy"].as_u64().unwrap() > 100, "{generator:#}");

@@ -167,7 +167,8 @@ fn jmeter_runs_the_plans_of_all_other_models_to_their_end() {
         assert!(samples.iter().all(|sample| sample["success"] == "true"), "{load}: {samples:#?}");
         let targets = asked(&samples, &sale.urls(), &[1, 2]);
         assert_eq!(targets.iter().sum::<usize>(), samples.len(), "{load}: {samples:#?}");
-        let (least, most) = (targets.iter().min().unwrap(), targets.iter().max().unwrap());
+        let least = targets.iter().min().unwrap();
+        let most = targets.iter().max().unwrap();
         // A thread takes its target before it notices that the time is over.
         assert!(most - least <= 4, "{load}: every request takes the next target, but there were {targets:?}");
     }
@@ -206,7 +207,8 @@ fn only_the_shop_itself_tells_jmeter_that_all_is_sold() {
     let sold_out = r#"{"type":"urn:seckill-lab:problem:sold-out","title":"t","status":409,"detail":"d"}"#;
     let other = r#"{"type":"urn:seckill-lab:problem:new-one","title":"t","status":409,"detail":"d"}"#;
     let refused = r#"{"type":"urn:seckill-lab:problem:lock-timeout","title":"t","status":503,"detail":"d"}"#;
-    let (ok, conflict) = (StatusCode::OK, StatusCode::CONFLICT);
+    let ok = StatusCode::OK;
+    let conflict = StatusCode::CONFLICT;
     let right = [(ok, receipt), (conflict, sold_out)];
     let wrong = [
         (conflict, other),
@@ -216,7 +218,8 @@ fn only_the_shop_itself_tells_jmeter_that_all_is_sold() {
         (StatusCode::SERVICE_UNAVAILABLE, refused),
     ];
     let answers = [&right[..], &wrong].concat();
-    let (asked, users) = (Asked::default(), answers.len());
+    let asked = Asked::default();
+    let users = answers.len();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let listener = runtime.block_on(tokio::net::TcpListener::bind(("127.0.0.1", 0))).unwrap();
     let target = format!("http://{}", listener.local_addr().unwrap());

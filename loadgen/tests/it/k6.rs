@@ -43,7 +43,8 @@ fn scripts(exports: &[(&str, &str)], module: &str, at: &Path) -> TestFolder {
 
 fn output_of(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?} cannot be run; {REMEDY}: {error}"));
-    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?}: {stdout}{stderr}");
     stdout.into_owned()
 }

@@ -20,7 +20,8 @@ fn a_trial_goes_on_without_its_observers() {
     broken.variables.insert("DATABASE_URL".to_owned(), url);
     let (code, report) = broken.compare("pg-conditional");
     assert!([Some(0), Some(4)].contains(&code), "{report:#}");
-    let (trial, result) = (&report["trials"][0], &report["results"][0]);
+    let trial = &report["trials"][0];
+    let result = &report["results"][0];
     assert_eq!((&result["kept"], &trial["audit"]["sold"]), (&true.into(), &6.into()), "{result:#}");
     for figure in ["commits", "wal_bytes", "lock_wait_ms", "lock_waiting_max"] {
         assert_eq!(trial["postgres"][figure], Value::Null, "{figure}");

@@ -131,7 +131,8 @@ async fn hide_and_show(browser: &Browser) {
         );
         async move { serde_json::from_value::<BTreeMap<String, u64>>(browser.run(&script).await).unwrap() }
     };
-    let (marks, names) = (visible(".s1").await, visible(".names").await);
+    let marks = visible(".s1").await;
+    let names = visible(".names").await;
     assert!(marks.values().all(|count| *count > 0), "{marks:?}");
     let rows = [("cpu", 3), ("herd-notifications", 2), ("medians", 3), ("oversell", 3), ("ratios", 1)];
     for (chart, count) in rows {

@@ -143,7 +143,8 @@ fn orders_of_batches_that_are_out_of_sequence_or_of_an_older_token_are_found_out
     );
     for strategy in ["zk-merge", "zk-owner"] {
         broken.assert_found_of(strategy, "a token that falls", |trial| {
-            let (audit, history) = (&trial["audit"], &trial["history"]);
+            let audit = &trial["audit"];
+            let history = &trial["history"];
             (&audit["tokens_out_of_order"], &audit["out_of_sequence"]) == (&1.into(), &0.into())
                 && history["token_regressions"].is_null()
         });
@@ -307,8 +308,10 @@ fn a_strategy_whose_requests_fail_is_not_comparable() {
          create trigger fail before insert on order_lines for each row execute function fail();",
     );
     let finished = broken.run("pg-conditional", &broken.url());
-    let (report, verdict) = (broken.client.report(), &finished.stdout);
-    let (result, trial) = (&report["results"][0], &report["trials"][0]);
+    let report = broken.client.report();
+    let verdict = &finished.stdout;
+    let result = &report["results"][0];
+    let trial = &report["trials"][0];
     assert_eq!(trial["audit"]["sold"], 6, "everything was sold in the end: {trial:#}");
     assert_eq!((&result["finding"], &result["kept"]), (&"requests-failed".into(), &Value::Null), "{result:#}");
     assert_eq!((&result["is_comparable"], &result["rank"]), (&false.into(), &Value::Null), "{result:#}");

@@ -14,7 +14,8 @@ const STOPPED: Duration = Duration::from_millis(1500);
 // C18
 #[test]
 fn a_closed_loop_tells_of_the_silence_that_it_hides() {
-    let (folder, client) = (TestFolder::new(), TestFolder::new());
+    let folder = TestFolder::new();
+    let client = TestFolder::new();
     let up = ["up", "--instances", "1", "--business-time", "0ms", "--demo-service"];
     let running = Running::start(folder.loadgen_throwaway(up).arg(folder.noting_service()));
     let variables = exports(&running.until_stdout("# what was sold"));

@@ -69,7 +69,8 @@ impl TestFolder {
     /// Writes a program that notes its process id and becomes the service. A call that only lists the strategies is not noted.
     pub(crate) fn noting_service(&self) -> PathBuf {
         let program = self.path("service");
-        let (pids, real) = (self.path("pids"), demo_service());
+        let pids = self.path("pids");
+        let real = demo_service();
         let note = format!("[ \"$1\" = --list-strategies ] || echo $$ >>'{}'", pids.display());
         write_program(&program, &format!("{note}; exec '{}' \"$@\"", real.display()));
         program
@@ -266,7 +267,8 @@ fn built(package: &str, sources: &[&str]) -> PathBuf {
     let loadgen = Path::new(env!("CARGO_BIN_EXE_loadgen"));
     let program = loadgen.with_file_name(package);
     if is_stale(&program, &[&["Cargo.lock"], sources].concat()) {
-        let (folder, target) = (loadgen.parent().unwrap(), loadgen.ancestors().nth(2).unwrap());
+        let folder = loadgen.parent().unwrap();
+        let target = loadgen.ancestors().nth(2).unwrap();
         let profile = match folder.file_name().and_then(OsStr::to_str).unwrap() {
             "debug" => "dev",
             profile => profile,

@@ -12,7 +12,8 @@ use crate::support::{Running, TestFolder, demo_service, exports, finish, free_po
 // C26
 #[test]
 fn a_service_that_is_up_can_be_listed_compared_and_stopped() {
-    let (folder, client) = (TestFolder::new(), TestFolder::new());
+    let folder = TestFolder::new();
+    let client = TestFolder::new();
     let port = free_port();
     let up = ["up", "--instances", "1", "--stock", "50", "--env", "lab.env", "--port", &port.to_string()];
     let running = Running::start(folder.loadgen_throwaway(up).arg("--demo-service").arg(demo_service()));

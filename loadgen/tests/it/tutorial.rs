@@ -40,7 +40,8 @@ struct Shown {
 fn steps(folder: &str, chapter: &str) -> Vec<Step> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(folder).join(format!("{chapter}.md"));
     let text = fs::read_to_string(path).unwrap();
-    let (mut steps, mut before): (Vec<Step>, &str) = (Vec::new(), "");
+    let mut steps: Vec<Step> = Vec::new();
+    let mut before: &str = "";
     for (at, part) in text.split("```").enumerate() {
         let is_marked = |mark: &str| before.trim_end().ends_with(&format!("<!-- {mark} -->"));
         match part.split_once('\n') {
@@ -64,7 +65,8 @@ fn steps(folder: &str, chapter: &str) -> Vec<Step> {
 impl Shown {
     /// Returns a pattern for each line. `…` stands for anything, and a run of spaces for any other run.
     fn patterns(&self) -> impl Iterator<Item = Regex> {
-        let (space, number) = (Regex::new(r"\s+").unwrap(), Regex::new(r"\d[\d.]*").unwrap());
+        let space = Regex::new(r"\s+").unwrap();
+        let number = Regex::new(r"\d[\d.]*").unwrap();
         let lines = self.text.lines().filter(|line| line.trim() != "…");
         lines.map(move |line| {
             let mut pattern = regex::escape(line.trim()).replace('…', ".*").replace(r"\.", ".");
@@ -163,7 +165,8 @@ fn chapter_2_wakes_every_waiter_of_the_naive_lock_and_one_of_a_queue() {
     assert!((10.0..=55.0).contains(&sums[0]) && (5.0..=15.0).contains(&(sums[2] - sums[1])), "{sums:?}");
     for users in [10, 20, 40] {
         let woken = |strategy| *figures(&outputs, &format!("{strategy} @{users} "))[0].last().unwrap();
-        let (naive, queue) = (woken("zk-naive"), woken("zk-mutex"));
+        let naive = woken("zk-naive");
+        let queue = woken("zk-mutex");
         assert!(naive > 1.0 && queue <= 1.0, "{users} users: {naive} and {queue}");
     }
 }

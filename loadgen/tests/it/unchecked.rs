@@ -73,7 +73,8 @@ fn an_instance_that_is_another_one_afterwards_is_told() {
 #[test]
 fn an_instance_that_is_named_twice_is_refused() {
     let broken = Broken::start();
-    let (proxy, direct) = (broken.url(), broken.variables["SECKILL_URLS"].clone());
+    let proxy = broken.url();
+    let direct = broken.variables["SECKILL_URLS"].clone();
     let twice = broken.run("zk-mutex", &format!("{proxy},{direct}"));
     assert_eq!(twice.code, Some(64), "{}", twice.stderr);
     assert!(twice.stderr.contains("are one instance"), "{}", twice.stderr);

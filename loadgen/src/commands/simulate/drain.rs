@@ -87,13 +87,15 @@ impl DrainServer {
             stirred_ns: AtomicU64::new(0),
         });
 
-        let (traffic_before, notifications_before) = (traffic(&opened), self.notifications().await?);
+        let traffic_before = traffic(&opened);
+        let notifications_before = self.notifications().await?;
         let first = locks[0].acquire().await?;
         let mut tasks = JoinSet::new();
         for contender in 1..waiters as usize {
             let session = contender % locks.len();
             cast.waiting[session].fetch_add(1, Ordering::Relaxed);
-            let (cast, lock) = (Arc::clone(&cast), locks[session].clone());
+            let cast = Arc::clone(&cast);
+            let lock = locks[session].clone();
             tasks.spawn(async move { cast.hold_once(&lock, session).await });
         }
         self.until_queued(&cast, waiters, &mut tasks).await?;
@@ -282,7 +284,8 @@ fn times(mut holds: Vec<Hold>) -> (Option<f64>, f64) {
     holds.sort_unstable_by_key(|hold| hold.granted);
     let handovers: Vec<f64> =
         holds.windows(2).map(|pair| as_ms(pair[1].granted.saturating_duration_since(pair[0].release_called))).collect();
-    let (began, ended) = (holds.first().map(|hold| hold.release_called), holds.iter().map(|hold| hold.released).max());
+    let began = holds.first().map(|hold| hold.release_called);
+    let ended = holds.iter().map(|hold| hold.released).max();
     let drain = began.zip(ended).map_or(Duration::ZERO, |(began, ended)| ended.saturating_duration_since(began));
     let asking: Duration = holds.iter().map(|hold| hold.release_called.saturating_duration_since(hold.all_back)).sum();
     (median(&handovers), as_ms(drain.saturating_sub(asking)))

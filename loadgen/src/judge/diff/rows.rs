@@ -228,7 +228,8 @@ impl Conclusion {
 pub(crate) fn compare(sides: Sides<'_>, metrics: &[&'static Metric]) -> Vec<Row> {
     let mut measured = Vec::new();
     for subject in sides.subjects() {
-        let ([old, new], [of_old, of_new]) = (sides.runs(), sides.both(&subject));
+        let [old, new] = sides.runs();
+        let [of_old, of_new] = sides.both(&subject);
         let (Some(was), Some(now)) = (Standing::of(old, &of_old), Standing::of(new, &of_new)) else { continue };
         for &metric in metrics {
             let kind = match metric.compared {
@@ -242,7 +243,8 @@ pub(crate) fn compare(sides: Sides<'_>, metrics: &[&'static Metric]) -> Vec<Row>
                 _ => was.has_times() && now.has_times(),
             };
             let Some(unit) = sides.unit(kind).filter(|_| is_compared) else { continue };
-            let (old, new) = (figures(metric, &of_old, unit, old), figures(metric, &of_new, unit, new));
+            let old = figures(metric, &of_old, unit, old);
+            let new = figures(metric, &of_new, unit, new);
             if old.iter().chain(&new).any(Option::is_some) {
                 measured.push(MeasuredFigure { subject: subject.clone(), metric, kind, unit, old, new });
             }

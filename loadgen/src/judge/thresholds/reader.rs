@@ -108,7 +108,8 @@ impl<'a> Reader<'a> {
         let most_written = if metric.kind == Kind::Share && !text.ends_with('%') { 1.0 } else { most };
         let value = value.filter(|value| *value <= most_written).ok_or_else(|| self.wrong(example))?;
         // No figure is below zero.
-        let (is_least, is_most) = (value <= 0.0, value >= most);
+        let is_least = value <= 0.0;
+        let is_most = value >= most;
         let decided = match comparison {
             Comparison::Less => is_least.then_some("never"),
             Comparison::Greater => is_most.then_some("never"),

@@ -32,14 +32,16 @@ pub(super) fn differences_of_sides(old: &[Report], new: &[Report]) -> Result<Vec
 
 /// Describes how a run was cut, if it was.
 fn cut(report: &Report) -> Option<String> {
-    let (run, planned) = (report.trials.len(), report.plan.len());
+    let run = report.trials.len();
+    let planned = report.plan.len();
     let why = report.ended_early.as_ref().map_or_else(String::new, |ended| format!(": {}", ended.reason));
     (run < planned || report.ended_early.is_some()).then(|| format!("only {run} of {planned} trials were run{why}"))
 }
 
 /// Lists the settings that differ.
 fn plan_differences(old: &Report, new: &Report) -> Vec<String> {
-    let (was, now) = (&old.plan, &new.plan);
+    let was = &old.plan;
+    let now = &new.plan;
     let number = |value: Option<u64>| value.map_or_else(|| "unknown".to_owned(), |value| value.to_string());
     differences([
         ("load", was.model_described.clone(), now.model_described.clone()),
@@ -64,7 +66,8 @@ fn code_differences(old: &Report, new: &Report) -> Vec<String> {
 
 /// Differences of the machine, the servers and the load generator.
 pub(super) fn environment_differences(old: &Report, new: &Report) -> Vec<String> {
-    let (was, now) = (&old.environment, &new.environment);
+    let was = &old.environment;
+    let now = &new.environment;
     let settings = |report: &Report| {
         let settings = report.environment.postgres_settings.iter();
         settings.map(|setting| format!("{}={}", setting.name, setting.value)).collect::<Vec<_>>().join(" ")

@@ -61,7 +61,8 @@ fn one_run_each_tells_nothing_about_times() {
 
 #[test]
 fn four_runs_a_side_find_the_strategy_that_got_slower() {
-    let (old, new) = (runs(0..4, ""), runs(4..8, "zk-mutex"));
+    let old = runs(0..4, "");
+    let new = runs(4..8, "zk-mutex");
     let regressed = diff(&old, &new);
     let slower = ["goodput", "p50", "p90", "max"].map(|figure| format!("zk-mutex {figure}"));
     assert_eq!((regressed.exit_code, worse(&regressed)), (1, slower.to_vec()));

@@ -194,6 +194,7 @@ pub(super) fn scaling(report: &Report) -> PagePart {
 }
 
 fn chart(id: &'static str, title: &str, caption: &str, words: Vec<String>, absent: Option<Absent>) -> Chart {
-    let (title, caption) = (title.to_owned(), caption.to_owned());
+    let title = title.to_owned();
+    let caption = caption.to_owned();
     Chart { id, title, caption, label: None, words, absent, wide: false }
 }

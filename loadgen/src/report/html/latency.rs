@@ -185,7 +185,8 @@ fn quantile_words(report: &Report, result: &StrategyResult) -> Option<String> {
 /// Compares response times with service times. `None` if they agree.
 fn correction(report: &Report) -> Option<Table> {
     let pairs = |result: &StrategyResult| {
-        let (response, service) = (&result.latency.response.sold, &result.latency.service.sold);
+        let response = &result.latency.response.sold;
+        let service = &result.latency.service.sold;
         [500, 990].map(|permille| (response.quantile_ms(permille), service.quantile_ms(permille)))
     };
     let differs = |result: &&StrategyResult| {
@@ -291,7 +292,8 @@ fn entered_chart(report: &Report) -> Chart {
             .filter_map(|trial| Some((*trial.entered_over_time.at_ms.last()?, *trial.entered_over_time.count.last()?)));
         let (after_ms, entered) = ends.max_by(|a, b| a.0.total_cmp(&b.0))?;
         let half = HANDOVER_P50.value(result).map(|p50| {
-            let (count, p50) = (HANDOVERS.text(result), HANDOVER_P50.write(Some(p50)));
+            let count = HANDOVERS.text(result);
+            let p50 = HANDOVER_P50.write(Some(p50));
             format!("; half of {count} hand-overs took at most {p50} ms")
         });
         Some(format!(

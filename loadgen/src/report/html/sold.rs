@@ -94,7 +94,8 @@ fn kept(result: &StrategyResult) -> Cell {
 
 fn chart(report: &Report) -> Chart {
     let word = |result: &StrategyResult| {
-        let (name, trials) = (name(report, result), count_of(u64::from(result.trials), "trial"));
+        let name = name(report, result);
+        let trials = count_of(u64::from(result.trials), "trial");
         let subject = result.subject();
         let theirs = report.trials.iter().filter(|trial| trial.is_of(&subject));
         let short = theirs.map(|trial| trial.audit.undersold + trial.audit.unsold_undecided).max().unwrap_or(0);

@@ -1,8 +1,7 @@
 //! What is told of the progress of a comparison.
 
-use stats::figures;
+use stats::figures::{self, things};
 
-use crate::judge::finding::count_of;
 use crate::lab::servers::is_set;
 use crate::lab::source::ServiceSettings;
 use crate::trial::plan::ScheduledTrial;
@@ -11,7 +10,7 @@ use crate::trial::record::Trial;
 /// Announces the start of the servers and instances, which takes some seconds.
 pub(crate) fn starting(service: &ServiceSettings) -> String {
     let of_each = if service.programs.len() > 1 { " of each build" } else { "" };
-    let instances = format!("{}{of_each}", count_of(service.instances.into(), "instance"));
+    let instances = format!("{}{of_each}", things(service.instances, "instance"));
     match (is_set("DATABASE_URL"), is_set("ZOOKEEPER_CONNECT")) {
         (false, false) => format!("starting Postgres, ZooKeeper and {instances}"),
         (false, true) => format!("starting Postgres and {instances}"),
@@ -23,7 +22,7 @@ pub(crate) fn starting(service: &ServiceSettings) -> String {
 /// Announces a trial.
 pub(crate) fn scheduled(scheduled: ScheduledTrial<'_>) -> String {
     let what = if scheduled.warm_up { "warm-up".to_owned() } else { format!("block {}", scheduled.block) };
-    format!("{what}: {} with {}", scheduled.subject.name(), count_of(scheduled.subject.users.into(), "user"))
+    format!("{what}: {}", scheduled.subject.described())
 }
 
 /// Writes the result of a trial in a line.
@@ -33,7 +32,7 @@ pub(crate) fn ended(trial: &Trial) -> String {
     let mut text = format!(
         "{} with {}{warm_up}: sold {}, oversold {}, undersold {}, in {}",
         trial.name(),
-        count_of(trial.users.into(), "user"),
+        things(trial.users, "user"),
         figures::signed(audit.sold),
         figures::signed(audit.oversold),
         figures::signed(audit.undersold),

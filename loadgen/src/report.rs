@@ -29,7 +29,7 @@ use crate::judge::metrics::Metric;
 use crate::judge::result::StrategyResult;
 use crate::judge::summary;
 use crate::judge::thresholds::{Threshold, ThresholdResult};
-use crate::judge::verdict::{EndedEarly, StrategyFacts, Verdict};
+use crate::judge::verdict::{EndedEarly, Verdict};
 use crate::lab::environment::Environment;
 use crate::lab::strategy::Strategy;
 use crate::trial::plan::Plan;
@@ -85,11 +85,9 @@ impl Report {
         let results = summary::results_of(&plan, &strategies, &trials, metrics);
         let thresholds: Vec<ThresholdResult> =
             thresholds.iter().flat_map(|threshold| threshold.check(&results, plan.instances)).collect();
-        let conclusions: Vec<StrategyFacts<'_>> =
-            results.iter().map(|result| StrategyFacts::of(result, plan.users.len() > 1)).collect();
         let builds = Diff::of_builds((&plan, &environment, &generated_at), &results, &trials, metrics);
         let headline = Headline::of(&plan, &results, &trials, builds.as_ref());
-        let verdict = Verdict::of(headline, &conclusions, &thresholds, builds.as_ref(), ended_early.as_ref());
+        let verdict = Verdict::of(headline, &plan, &results, &thresholds, builds.as_ref(), ended_early.as_ref());
         let caveats = caveats::of(&environment, &plan, &results, &trials);
         Report {
             schema: SCHEMA.to_owned(),

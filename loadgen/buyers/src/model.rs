@@ -55,7 +55,7 @@ pub enum Arrivals {
 impl LoadModel {
     /// Describes the model in words, for every output.
     pub fn describe(&self, users: u32) -> String {
-        let named = things(&users.to_string(), "user");
+        let named = things(users, "user");
         match self {
             LoadModel::Burst => format!("closed burst, {named} at the same instant, one request each"),
             LoadModel::Ramp { ramp_up_ms } => {
@@ -75,7 +75,7 @@ impl LoadModel {
                 let time = time(*duration_ms);
                 format!(
                     "open, {rate_per_s} {arrivals} a second for {time}, at most {} in flight",
-                    things(&users.to_string(), "request")
+                    things(users, "request")
                 )
             }
         }

@@ -1,6 +1,6 @@
 //! Whether the books of one sale balance. The command `audit` and a comparison judge by this.
 
-use crate::audit::orders::{OrderRow, Sequence, count};
+use crate::audit::orders::{OrderRow, Sequence};
 use crate::audit::unchecked::{Gap, Unchecked};
 
 /// How many holders of the locks of a sale may write at once.
@@ -50,7 +50,7 @@ impl Balance {
         let lost = |(initial, left): (i64, i64)| clamped(i128::from(initial) - i128::from(left) - sold);
         let sequence = Sequence::of(initial, orders);
         let of_older_tokens = sequence.tokens_out_of_order;
-        let lacking = |lacks: fn(&OrderRow) -> bool| count(orders.iter().filter(|order| lacks(order)).count());
+        let lacking = |lacks: fn(&OrderRow) -> bool| orders.iter().filter(|order| lacks(order)).count() as u64;
         let gaps = [
             (Gap::Beginning, u64::from(initial.is_none())),
             (Gap::End, u64::from(left.is_none())),

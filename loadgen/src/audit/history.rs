@@ -63,7 +63,7 @@ impl HistoryAudit {
         let knows_asked = sections.iter().all(|section| section.asked_ns.is_some());
         let has_tokens = permits == Some(1) && sections.iter().any(|section| section.token.is_some());
         let mut audit = HistoryAudit {
-            sections: count(sections.len()),
+            sections: sections.len() as u64,
             missing,
             overlaps: permits.map(|_| 0),
             token_regressions: has_tokens.then_some(0),
@@ -75,7 +75,7 @@ impl HistoryAudit {
         sorted.sort_unstable_by_key(|section| (section.goods_no, section.entered_ns, section.left_ns));
         for of_one_sku in sorted.chunk_by(|a, b| a.goods_no == b.goods_no) {
             audit.sweep(of_one_sku, permits);
-            let n = count(of_one_sku.len());
+            let n = of_one_sku.len() as u64;
             audit.pairs += n * (n - 1) / 2;
             if let Some(inversions) = &mut audit.fifo_inversions {
                 *inversions += count_inversions(of_one_sku.iter().filter_map(|section| section.asked_ns).collect());
@@ -118,13 +118,13 @@ impl HistoryAudit {
                 token_left = token_left.max(token);
             }
             if let (Some(overlaps), Some(permits)) = (&mut self.overlaps, permits) {
-                *overlaps += u64::from(count(inside.len()) >= u64::from(permits));
+                *overlaps += u64::from(inside.len() as u64 >= u64::from(permits));
             }
             if let (Some(regressions), Some(token)) = (&mut self.token_regressions, section.token) {
                 *regressions += u64::from(token_left.is_some_and(|left| token <= left));
             }
             inside.push(Reverse((section.left_ns, section.token)));
-            self.inside_max = self.inside_max.max(count(inside.len()));
+            self.inside_max = self.inside_max.max(inside.len() as u64);
         }
     }
 }
@@ -153,7 +153,7 @@ fn count_inversions(mut values: Vec<u64>) -> u64 {
             for target in to {
                 let takes_right = right.first().is_some_and(|right| left.first().is_none_or(|left| right < left));
                 if takes_right {
-                    inversions += count(left.len());
+                    inversions += left.len() as u64;
                 }
                 let side = if takes_right { &mut right } else { &mut left };
                 if let Some((first, rest)) = side.split_first() {
@@ -166,10 +166,6 @@ fn count_inversions(mut values: Vec<u64>) -> u64 {
         width *= 2;
     }
     inversions
-}
-
-fn count(length: usize) -> u64 {
-    u64::try_from(length).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use crate::audit::balance::{Balance, Holders, clamped};
-use crate::audit::orders::{OrderRow, count};
+use crate::audit::orders::OrderRow;
 use crate::audit::unchecked::Unchecked;
 
 /// A sale of the ledger.
@@ -83,7 +83,7 @@ impl SaleAudit {
             strategies: strategies.into_iter().map(str::to_owned).collect(),
             stock_initial: sale.stock_initial,
             stock_final: sale.stock_final,
-            orders: count(orders.len()),
+            orders: orders.len() as u64,
             sold: clamped(balance.sold),
             oversold: balance.oversold,
             lost_updates: balance.lost_updates,

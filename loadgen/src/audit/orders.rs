@@ -68,7 +68,7 @@ impl Sequence {
 
 fn double_sales(sold: &[&OrderRow]) -> u64 {
     let is_double = |pair: &&[&OrderRow]| pair[0].remaining.is_some() && pair[0].remaining == pair[1].remaining;
-    count(sold.windows(2).filter(is_double).count())
+    sold.windows(2).filter(is_double).count() as u64
 }
 
 /// Counts the orders that do not continue the sequence. A unit that was sold twice is no gap.
@@ -117,11 +117,6 @@ fn overtaken_in_batch(sold: &[&OrderRow]) -> Option<u64> {
         }
     }
     found
-}
-
-/// A length as a count; a `usize` always fits in 64 bits on the platforms that Rust supports.
-pub(crate) fn count(length: usize) -> u64 {
-    u64::try_from(length).unwrap_or(u64::MAX)
 }
 
 // C8

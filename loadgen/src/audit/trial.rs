@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::audit::balance::{Balance, Holders, clamped};
-use crate::audit::orders::{OrderRow, count};
+use crate::audit::orders::OrderRow;
 use crate::audit::unchecked::Unchecked;
 
 /// Everything that the audit of one trial looks at.
@@ -89,10 +89,10 @@ impl Audit {
                     != (receipt.goods_no, receipt.quantity, receipt.remaining)
             })
         };
-        let untold = count(recorded.keys().filter(|order_id| !confirmed.contains(*order_id)).count());
+        let untold = recorded.keys().filter(|order_id| !confirmed.contains(*order_id)).count() as u64;
         let indeterminate = untold.min(evidence.unanswered);
 
-        let decided = count(evidence.confirmed.len()) + evidence.sold_out;
+        let decided = evidence.confirmed.len() as u64 + evidence.sold_out;
         let buyers = decided + evidence.refused + evidence.unanswered;
         let wanted = initial.min(i128::from(buyers));
         // Nothing comes back within a sale, so "sold out" is an untruth as long as units are left.
@@ -111,9 +111,9 @@ impl Audit {
             overtaken_in_batch: balance.overtaken_in_batch,
             indeterminate,
             orders_unexplained: untold - indeterminate,
-            confirmations_unfounded: count(unfounded),
-            confirmations_repeated: count(evidence.confirmed.len() - confirmed.len()),
-            confirmations_wrong: count(evidence.confirmed.iter().filter(is_wrong).count()),
+            confirmations_unfounded: unfounded as u64,
+            confirmations_repeated: (evidence.confirmed.len() - confirmed.len()) as u64,
+            confirmations_wrong: evidence.confirmed.iter().filter(is_wrong).count() as u64,
             orders_without_lines: 0,
         };
         (audit, balance.unchecked)

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::audit::history::Section;
-use crate::audit::orders::{OrderRow, count};
+use crate::audit::orders::OrderRow;
 
 /// What was missing for a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -93,7 +93,7 @@ pub fn without_section(orders: &[&OrderRow], sections: &[Section], permits: Opti
     let is_of_batch = |order: &&&OrderRow| order.transaction.is_some_and(|batch| batches[&batch] > 1);
     let told: HashSet<_> = sections.iter().filter_map(|section| Some((section.order_id?, section.token))).collect();
     let needs = orders.iter().filter(|order| permits.is_some() || is_of_batch(order));
-    count(needs.filter(|order| !told.contains(&(order.order_id, order.token))).count())
+    needs.filter(|order| !told.contains(&(order.order_id, order.token))).count() as u64
 }
 
 // C2

@@ -20,6 +20,7 @@ use crate::lab::service::Service;
 use crate::lab::strategy::Strategy;
 use crate::output::Output;
 use crate::report::audit::{AuditFindings, StrategyHistory, table};
+use crate::report::json;
 
 #[derive(Debug, Args)]
 pub(crate) struct AuditArgs {
@@ -67,9 +68,7 @@ pub(crate) async fn audit(args: &AuditArgs, interrupt: &Interrupt, output: &mut 
         return Err(Error::Usage(format!("the database has no {sale}SKU {goods_no}")));
     }
     if args.json {
-        let json = serde_json::to_string_pretty(&findings)
-            .map_err(|error| Error::Generator(format!("the findings cannot be written as JSON: {error}")))?;
-        output.print(&format!("{json}\n"))?;
+        output.print(&json::render(&findings)?)?;
     } else {
         output.show(&table(&findings))?;
     }

@@ -138,7 +138,7 @@ fn ensure_it_can_be_checked(
         "the threshold {:?} needs the times of {} sold units, and {} can sell {}: {remedy}",
         threshold.rule(),
         count(needed),
-        things(&trials.to_string(), "trial"),
+        things(trials, "trial"),
         count(fewest)
     )))
 }

@@ -66,7 +66,7 @@ pub(super) fn diff(args: &DiffArgs, output: &mut Output) -> Result<ExitCode, Err
     };
     let diff = Diff::of(&side(old)?, &side(new)?, args.anyway, METRICS)?;
     match (args.json, args.markdown) {
-        (true, _) => output.print(&json::render_diff(&diff)?)?,
+        (true, _) => output.print(&json::render(&diff)?)?,
         (_, true) => output.print(&markdown::diff(&diff, METRICS))?,
         (false, false) => output.show(&terminal::diff(&diff, METRICS))?,
     }

@@ -20,6 +20,7 @@ use stats::figures::ms;
 use crate::error::{Error, Exit};
 use crate::output::Output;
 use crate::report::files::Files;
+use crate::report::json;
 
 /// The memory of a simulated queue, and the time that the rounds of the herd take, stay bounded by it.
 const WAITERS_MAX: u32 = 100_000;
@@ -106,7 +107,8 @@ pub(crate) async fn simulate(
     let simulation = simulation?;
     let shown = output.show(&table::render(&simulation));
     if let Some(file) = out {
-        write(&file, &simulation)?;
+        let text = json::render(&simulation)?;
+        fs::write(&file, text).map_err(Error::system(format!("write {}", file.display())))?;
     }
     shown?;
     Ok(Exit::Passed.into())
@@ -165,10 +167,6 @@ pub(crate) fn read(file: &Path) -> Result<Simulation, Error> {
     }
 }
 
-fn refused(file: &Path, why: &str) -> Error {
-    Error::Usage(format!("{} has no measured points to go by: {why}; {REMEDY}", file.display()))
-}
-
 /// Reads the points that an earlier call has measured.
 fn read_measured(file: &Path) -> Result<Vec<Measured>, Error> {
     let measured: Vec<Measured> = read(file)?
@@ -178,23 +176,17 @@ fn read_measured(file: &Path) -> Result<Vec<Measured>, Error> {
         .map(|of| Measured { recipe: of.recipe, points: of.measured })
         .collect();
     let is_sound = |point: &Point| (2..=MEASURED_MAX).contains(&point.waiters) && point.is_sound();
+    let shown = file.display();
     if !measured.iter().flat_map(|of| &of.points).all(is_sound) {
-        return Err(refused(file, "a point is none that could have been measured"));
+        return Err(Error::Usage(format!("{shown} has a point that cannot have been measured; {REMEDY}")));
     }
     let numbers = simulation::numbers(&measured);
-    let shown = file.display();
     refuse_single(&numbers, &format!("{shown} has fewer than two measured numbers of waiters; {REMEDY}"))?;
     Ok(measured)
 }
 
 fn refuse_single(numbers: &[u32], refusal: &str) -> Result<(), Error> {
     if numbers.len() < 2 { Err(Error::Usage(refusal.to_owned())) } else { Ok(()) }
-}
-
-fn write(file: &Path, simulation: &Simulation) -> Result<(), Error> {
-    let text = serde_json::to_string_pretty(simulation)
-        .map_err(|error| Error::Generator(format!("the simulation cannot be written as JSON: {error}")))?;
-    fs::write(file, text + "\n").map_err(Error::system(format!("write {}", file.display())))
 }
 
 fn sorted(mut numbers: Vec<u32>) -> Vec<u32> {

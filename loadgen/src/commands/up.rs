@@ -174,7 +174,7 @@ fn instructions(addresses: &Addresses<'_>, offers: &[Offer], stock: u32) -> Stri
     let first = services.first().map_or("", String::as_str);
     let (host, port) = first.trim_start_matches("http://").rsplit_once(':').unwrap_or((first, "80"));
     let all = services.join(",");
-    let units = things(&stock.to_string(), "unit");
+    let units = things(stock, "unit");
     let mut text = format!(
         "\
 {BEGINNING}{units}; Ctrl-C stops everything.

@@ -18,10 +18,10 @@ pub(crate) mod rows;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use stats::figures::things;
 use stats::{BLOCKS_MIN, SIGNIFICANCE, joint};
 
 use crate::error::Exit;
-use crate::judge::finding::count_of;
 use crate::judge::metrics::Metric;
 use crate::judge::result::StrategyResult;
 use crate::lab::environment::Environment;
@@ -70,8 +70,8 @@ pub(crate) struct Side {
 impl Side {
     /// Describes the side in a line.
     pub(crate) fn described(&self) -> String {
-        let runs = count_of(self.runs as u64, "run");
-        let blocks = count_of(self.blocks as u64, "block");
+        let runs = things(self.runs, "run");
+        let blocks = things(self.blocks, "block");
         format!("{runs} with {blocks}, of {}", self.code)
     }
 }
@@ -90,7 +90,7 @@ impl Diff {
         let rows = rows::compare(sides, metrics);
         let (exit, mut reasons) = conclude(Vec::new(), &rows, metrics);
         if joint::p_min_of_pairs(run.blocks.len()) >= SIGNIFICANCE {
-            let blocks = count_of(run.blocks.len() as u64, "block");
+            let blocks = things(run.blocks.len(), "block");
             reasons.push(format!("cannot tell from {blocks}; give at least {BLOCKS_MIN}, as by --trials {BLOCKS_MIN}"));
         }
         let [old, new] = builds.map(|name| Side {

@@ -2,7 +2,6 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use stats::figures;
 
 use crate::audit::history::HistoryAudit;
 use crate::lab::strategy::Promise;
@@ -87,10 +86,6 @@ impl Finding {
             Finding::Kept
         }
     }
-}
-
-pub(crate) fn count_of(count: u64, thing: &str) -> String {
-    figures::things(&count.to_string(), thing)
 }
 
 #[cfg(test)]

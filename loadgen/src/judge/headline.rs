@@ -4,7 +4,7 @@ use stats::figures::{self as format, things};
 use stats::rate;
 
 use crate::judge::diff::Diff;
-use crate::judge::finding::{Finding, count_of};
+use crate::judge::finding::Finding;
 use crate::judge::metrics::{
     DOUBLE_SALES, LOST_UPDATES, Metric, NOTIFICATIONS_PER_RELEASE, OUT_OF_SEQUENCE, OVERLAPS, OVERSELL_RATE, OVERSOLD,
     OVERTAKEN_IN_BATCH, P50, RATIO, TOKEN_REGRESSIONS, TOKENS_OUT_OF_ORDER, UNBALANCED, UNDERSOLD,
@@ -42,7 +42,7 @@ impl Headline {
 
 /// Names the strategies that sold right, or the broken promises.
 fn sold(plan: &Plan, users: u32, level: &[&StrategyResult], trials: &[Trial]) -> String {
-    let users_named = count_of(users.into(), "user");
+    let users_named = things(users, "user");
     let names = |is: &dyn Fn(&StrategyResult) -> bool| -> Vec<String> {
         level.iter().filter(|result| is(result)).map(|result| result.name()).collect()
     };
@@ -59,7 +59,7 @@ fn sold(plan: &Plan, users: u32, level: &[&StrategyResult], trials: &[Trial]) ->
     let is_theirs = |trial: &&Trial| trial.users == users && right.contains(&trial.name());
     // Fewer than there are is right as well, where no more were asked for.
     let what = if trials.iter().filter(is_theirs).all(|trial| trial.audit.sold == stock_total) {
-        format!("exactly the {}{each}", count_of(plan.stock.into(), "unit"))
+        format!("exactly the {}{each}", things(plan.stock, "unit"))
     } else {
         "no unit too many and none too few".to_owned()
     };
@@ -179,7 +179,7 @@ fn fault(result: &StrategyResult) -> String {
     let trials = if result.bad_trials == result.trials {
         "every trial".to_owned()
     } else {
-        format!("{} of {}", result.bad_trials, count_of(u64::from(result.trials), "trial"))
+        format!("{} of {}", result.bad_trials, things(result.trials, "trial"))
     };
     format!("{how} in {trials}")
 }

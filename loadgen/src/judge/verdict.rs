@@ -2,15 +2,15 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use stats::figures::count;
+use stats::figures::{count, things};
 
 use crate::error::Exit;
 use crate::judge::diff::Diff;
-use crate::judge::finding::{Finding, count_of};
+use crate::judge::finding::Finding;
 use crate::judge::headline::Headline;
 use crate::judge::result::StrategyResult;
 use crate::judge::thresholds::ThresholdResult;
-use crate::trial::plan::named;
+use crate::trial::plan::Plan;
 
 /// The conclusion of the whole comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -34,33 +34,6 @@ pub(crate) struct EndedEarly {
     pub(crate) reason: String,
 }
 
-/// What is known of one strategy when the conclusion is drawn.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct StrategyFacts<'a> {
-    pub(crate) strategy: &'a str,
-    /// The build, if two are compared.
-    pub(crate) build: Option<&'a str>,
-    /// How many users, where there are several numbers of them.
-    pub(crate) users: Option<u32>,
-    pub(crate) finding: Finding,
-    /// Buyers over all trials who were told neither "sold" nor "sold out".
-    pub(crate) undecided: u64,
-    /// Those whose request ended in an error or a timeout.
-    pub(crate) failed: u64,
-    /// Trials that had not come to rest.
-    pub(crate) unsettled_trials: u32,
-    /// Requests and dropped arrivals over all trials.
-    pub(crate) arrivals: u64,
-    /// Those that were dropped.
-    pub(crate) dropped: u64,
-    /// Those that were dropped because all users were waiting for answers.
-    pub(crate) dropped_busy: u64,
-    /// What was not checked.
-    pub(crate) unchecked: &'a [String],
-    /// Whether the generator was the bottleneck in more than half of the trials.
-    pub(crate) client_limited: bool,
-}
-
 impl Verdict {
     /// Draws the conclusion. The gravest reason gives the exit code. From the gravest on, the reasons are:
     ///
@@ -71,20 +44,24 @@ impl Verdict {
     /// 5. a generator that could not keep up, which spoils the times but not the audit.
     pub(crate) fn of(
         headline: Headline,
-        strategies: &[StrategyFacts<'_>],
+        plan: &Plan,
+        results: &[StrategyResult],
         thresholds: &[ThresholdResult],
         builds: Option<&Diff>,
         ended_early: Option<&EndedEarly>,
     ) -> Verdict {
-        let named = |finding: Finding| names(strategies.iter().filter(|s| s.finding == finding));
-        let broken = named(Finding::Broken);
-        let weak = named(Finding::LoadTooWeak);
-        let limited = names(strategies.iter().filter(|strategy| strategy.client_limited));
+        let name = |result: &StrategyResult| {
+            let is_one_of_several = plan.users.len() > 1;
+            if is_one_of_several { format!("{} with {} users", result.name(), result.users) } else { result.name() }
+        };
+        let found = |finding: Finding, describe: &dyn Fn(&StrategyResult) -> String| {
+            list(results, |result| result.finding == finding, describe)
+        };
         let mut exits = Vec::new();
         if let Some(ended) = ended_early {
             exits.push((ended.exit_code, format!("ended before every trial was run: {}", ended.reason)));
         }
-        if let Some(names) = broken {
+        if let Some(names) = found(Finding::Broken, &name) {
             exits.push((Exit::PromiseBroken.code(), format!("promise broken by {names}")));
         }
         for (finding, advice) in [
@@ -92,14 +69,19 @@ impl Verdict {
             (Finding::Dropped, "lower --rate, or raise --users"),
             (Finding::Failing, "look at the service's log"),
         ] {
-            if let Some(details) = unproved(strategies, finding) {
+            let with_causes = |result: &StrategyResult| match causes(result).as_slice() {
+                [] => name(result),
+                causes => format!("{} ({})", name(result), causes.join(", ")),
+            };
+            if let Some(details) = found(finding, &with_causes) {
                 exits.push((Exit::Setup.code(), format!("nothing can be said of {details}; {advice}")));
             }
         }
-        if let Some(details) = unchecked(strategies) {
+        let with_gaps = |result: &StrategyResult| format!("{} ({})", name(result), result.unchecked.join(", "));
+        if let Some(details) = found(Finding::Unchecked, &with_gaps) {
             exits.push((Exit::Setup.code(), format!("not everything was checked of {details}")));
         }
-        if let Some(names) = weak {
+        if let Some(names) = found(Finding::LoadTooWeak, &name) {
             let why = "a control did not oversell, or no two buyers met under a lock; raise --users or --business-time";
             let reason = format!("the load was too weak to prove anything of {names}: {why}");
             exits.push((Exit::Failed.code(), reason));
@@ -110,7 +92,7 @@ impl Verdict {
         if let Some(diff) = builds.filter(|diff| diff.exit_code != Exit::Passed.code()) {
             exits.push((diff.exit_code, of_builds(diff)));
         }
-        if let Some(names) = limited {
+        if let Some(names) = list(results, StrategyResult::is_client_limited, name) {
             let advice = "their times say more about the generator than about them";
             let reason = format!("the load generator was the bottleneck for {names}: {advice}");
             exits.push((Exit::ClientLimited.code(), reason));
@@ -131,105 +113,67 @@ impl Verdict {
     }
 }
 
-impl StrategyFacts<'_> {
-    /// Takes the facts from one result. `tell_users`: there are several numbers of users.
-    pub(crate) fn of(result: &StrategyResult, tell_users: bool) -> StrategyFacts<'_> {
-        StrategyFacts {
-            strategy: &result.strategy,
-            build: result.build.as_deref(),
-            users: tell_users.then_some(result.users),
-            finding: result.finding,
-            undecided: result.undecided,
-            failed: result.failed,
-            unsettled_trials: result.unsettled_trials,
-            arrivals: result.arrivals,
-            dropped: result.dropped,
-            dropped_busy: result.dropped_busy,
-            unchecked: &result.unchecked,
-            client_limited: result.is_client_limited(),
-        }
-    }
-
-    /// Names the strategy, with the number of users if there are several.
-    fn name(&self) -> String {
-        let name = named(self.strategy, self.build);
-        self.users.map_or_else(|| name.clone(), |users| format!("{name} with {users} users"))
-    }
-}
-
 /// Writes the reasons of a comparison of two builds.
 fn of_builds(diff: &Diff) -> String {
     format!("{} against {}: {}", diff.new.name, diff.old.name, diff.reasons.join("; "))
 }
 
-/// Lists the strategies with this finding, each with its figures.
-fn unproved(strategies: &[StrategyFacts<'_>], finding: Finding) -> Option<String> {
-    let detail = |strategy: &StrategyFacts<'_>| {
-        let mut causes = Vec::new();
-        if finding == Finding::Dropped {
-            let [dropped, arrivals] = [strategy.dropped, strategy.arrivals].map(count);
-            causes.push(format!("{dropped} of {arrivals} arrivals were dropped{}", whose_fault(strategy)));
-        } else if finding == Finding::Failing {
-            let [failed, requests] = [strategy.failed, strategy.arrivals - strategy.dropped].map(count);
-            causes.push(format!("{failed} of {requests} requests ended in an error or a timeout"));
-        } else if strategy.undecided > 0 {
-            causes.push(format!("{} got no decision", count_of(strategy.undecided, "buyer")));
-        }
-        if strategy.unsettled_trials > 0 {
-            causes.push(format!("{} did not come to rest", count_of(u64::from(strategy.unsettled_trials), "trial")));
-        }
-        if causes.is_empty() { strategy.name() } else { format!("{} ({})", strategy.name(), causes.join(", ")) }
-    };
-    let of_nothing = strategies.iter().filter(|strategy| strategy.finding == finding);
-    let details: Vec<String> = of_nothing.map(detail).collect();
-    (!details.is_empty()).then(|| details.join(", "))
+/// Lists the results that match. `None` if none does.
+fn list(
+    results: &[StrategyResult],
+    is_listed: impl Fn(&StrategyResult) -> bool,
+    describe: impl Fn(&StrategyResult) -> String,
+) -> Option<String> {
+    let listed: Vec<String> = results.iter().filter(|result| is_listed(result)).map(describe).collect();
+    (!listed.is_empty()).then(|| listed.join(", "))
+}
+
+/// Explains why a result proves nothing, by the figures behind its finding.
+fn causes(result: &StrategyResult) -> Vec<String> {
+    let mut causes = Vec::new();
+    if result.finding == Finding::Dropped {
+        let [dropped, arrivals] = [result.dropped, result.arrivals].map(count);
+        causes.push(format!("{dropped} of {arrivals} arrivals were dropped{}", whose_fault(result)));
+    } else if result.finding == Finding::Failing {
+        let [failed, requests] = [result.failed, result.arrivals - result.dropped].map(count);
+        causes.push(format!("{failed} of {requests} requests ended in an error or a timeout"));
+    } else if result.undecided > 0 {
+        causes.push(format!("{} got no decision", things(result.undecided, "buyer")));
+    }
+    if result.unsettled_trials > 0 {
+        causes.push(format!("{} did not come to rest", things(result.unsettled_trials, "trial")));
+    }
+    causes
 }
 
 /// Explains why arrivals were dropped.
-fn whose_fault(strategy: &StrategyFacts<'_>) -> String {
-    let by_generator = strategy.dropped - strategy.dropped_busy;
+fn whose_fault(result: &StrategyResult) -> String {
     let service = "all users were waiting for answers: the service is slower than the rate, or the users are too few";
-    match (strategy.dropped_busy, by_generator) {
+    match (result.dropped_busy, result.dropped - result.dropped_busy) {
         (_, 0) => format!(", as {service}"),
         (0, _) => ", as the load generator was late".to_owned(),
         (busy, late) => format!(": for {} {service}; for {} the load generator was late", count(busy), count(late)),
     }
 }
 
-/// Lists the strategies that were not checked in full, each with what is missing.
-fn unchecked(strategies: &[StrategyFacts<'_>]) -> Option<String> {
-    let unchecked = strategies.iter().filter(|strategy| strategy.finding == Finding::Unchecked);
-    let details: Vec<String> =
-        unchecked.map(|strategy| format!("{} ({})", strategy.name(), strategy.unchecked.join(", "))).collect();
-    (!details.is_empty()).then(|| details.join(", "))
-}
-
-fn names<'a>(strategies: impl Iterator<Item = &'a StrategyFacts<'a>>) -> Option<String> {
-    let names: Vec<String> = strategies.map(StrategyFacts::name).collect();
-    (!names.is_empty()).then(|| names.join(", "))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::fixture;
+
+    fn result(strategy: &str, finding: Finding) -> StrategyResult {
+        StrategyResult { strategy: strategy.to_owned(), finding, ..fixture::report().results.swap_remove(0) }
+    }
+
+    fn verdict(results: &[StrategyResult]) -> Verdict {
+        Verdict::of(Headline::default(), &fixture::plan(), results, &[], None, None)
+    }
 
     #[test]
     fn a_verdict_of_nothing_says_why_and_what_to_do() {
-        let unknown = StrategyFacts {
-            strategy: "zk-mutex",
-            build: None,
-            users: None,
-            finding: Finding::Inconclusive,
-            undecided: 280,
-            failed: 0,
-            unsettled_trials: 1,
-            arrivals: 300,
-            dropped: 0,
-            dropped_busy: 0,
-            unchecked: &[],
-            client_limited: false,
-        };
-        let verdict = Verdict::of(Headline::default(), &[unknown], &[], None, None);
+        let unknown =
+            StrategyResult { undecided: 280, unsettled_trials: 1, ..result("zk-mutex", Finding::Inconclusive) };
+        let verdict = verdict(&[unknown]);
         let expected = "nothing can be said of zk-mutex (280 buyers got no decision, 1 trial did not come to rest); \
             raise --lock-wait, or look at the service's log";
         assert_eq!((verdict.exit_code, verdict.reasons), (3, vec![expected.to_owned()]));
@@ -237,22 +181,8 @@ mod tests {
 
     #[test]
     fn what_was_not_checked_is_no_pass_and_is_told() {
-        let gaps = ["orders without their section in the history: 3".to_owned()];
-        let unchecked = StrategyFacts {
-            strategy: "zk-mutex",
-            build: None,
-            users: None,
-            finding: Finding::Unchecked,
-            undecided: 0,
-            failed: 0,
-            unsettled_trials: 0,
-            arrivals: 300,
-            dropped: 0,
-            dropped_busy: 0,
-            unchecked: &gaps,
-            client_limited: false,
-        };
-        let verdict = Verdict::of(Headline::default(), &[unchecked], &[], None, None);
+        let unchecked = vec!["orders without their section in the history: 3".to_owned()];
+        let verdict = verdict(&[StrategyResult { unchecked, ..result("zk-mutex", Finding::Unchecked) }]);
         let expected =
             "not everything was checked of zk-mutex (orders without their section in the history: 3)".to_owned();
         assert_eq!((verdict.exit_code, verdict.reasons), (3, vec![expected]));
@@ -262,21 +192,8 @@ mod tests {
     #[test]
     fn a_verdict_of_dropped_arrivals_says_by_whose_fault() {
         let reason = |dropped_busy| {
-            let dropping = StrategyFacts {
-                strategy: "pg-merge",
-                build: None,
-                users: None,
-                finding: Finding::Dropped,
-                undecided: 0,
-                failed: 0,
-                unsettled_trials: 0,
-                arrivals: 4000,
-                dropped: 3951,
-                dropped_busy,
-                unchecked: &[],
-                client_limited: false,
-            };
-            let verdict = Verdict::of(Headline::default(), &[dropping], &[], None, None);
+            let dropped = result("pg-merge", Finding::Dropped);
+            let verdict = verdict(&[StrategyResult { arrivals: 4000, dropped: 3951, dropped_busy, ..dropped }]);
             assert_eq!(verdict.exit_code, 3);
             verdict.reasons[0].clone()
         };
@@ -294,38 +211,23 @@ mod tests {
 
     #[test]
     fn the_gravest_reason_gives_the_exit_code() {
-        let conclusion = |strategy, finding, client_limited| StrategyFacts {
-            strategy,
-            build: None,
-            users: None,
-            finding,
-            undecided: 0,
-            failed: 0,
-            unsettled_trials: 0,
-            arrivals: 300,
-            dropped: 0,
-            dropped_busy: 0,
-            unchecked: &[],
-            client_limited,
-        };
-        let fine = conclusion("a", Finding::Kept, false);
-        let limited = conclusion("b", Finding::Kept, true);
-        let weak = conclusion("c", Finding::LoadTooWeak, false);
-        let unknown = conclusion("u", Finding::Inconclusive, false);
-        let broken = conclusion("d", Finding::Broken, false);
+        let fine = result("a", Finding::Kept);
+        let limited = StrategyResult { client_limited_trials: fine.measured_trials, ..result("b", Finding::Kept) };
+        let weak = result("c", Finding::LoadTooWeak);
+        let unknown = result("u", Finding::Inconclusive);
+        let broken = result("d", Finding::Broken);
+        let mut results = Vec::new();
+        for (next, exit_code) in [(fine, 0), (limited, 4), (weak, 1), (unknown, 3), (broken, 2)] {
+            results.push(next);
+            assert_eq!(verdict(&results).exit_code, exit_code);
+        }
         let interruption = EndedEarly { exit_code: 130, reason: "interrupted".to_owned() };
-        let verdict = |strategies: &[StrategyFacts<'_>], interrupted: bool| {
-            Verdict::of(Headline::default(), strategies, &[], None, interrupted.then_some(&interruption))
-        };
-        let code = |strategies: &[StrategyFacts<'_>], interrupted| verdict(strategies, interrupted).exit_code;
-        assert_eq!(code(&[fine], false), 0);
-        assert_eq!(code(&[fine, limited], false), 4);
-        assert_eq!(code(&[fine, limited, weak], false), 1);
-        assert_eq!(code(&[fine, limited, weak, unknown], false), 3);
-        assert_eq!(code(&[fine, limited, weak, unknown, broken], false), 2);
-        assert_eq!(code(&[fine, limited, weak, unknown, broken], true), 130);
-        assert_eq!(verdict(&[limited, weak, broken], false).reasons.len(), 3);
-        let of_many = StrategyFacts { users: Some(1500), ..broken };
-        assert_eq!(verdict(&[of_many], false).reasons, ["promise broken by d with 1500 users"]);
+        let plan = fixture::plan();
+        let interrupted = Verdict::of(Headline::default(), &plan, &results, &[], None, Some(&interruption));
+        assert_eq!((interrupted.exit_code, interrupted.reasons.len()), (130, 5));
+        let several = Plan { users: vec![300, 1500], ..plan };
+        let of_many = StrategyResult { users: 1500, ..result("d", Finding::Broken) };
+        let verdict = Verdict::of(Headline::default(), &several, &[of_many], &[], None, None);
+        assert_eq!(verdict.reasons, ["promise broken by d with 1500 users"]);
     }
 }

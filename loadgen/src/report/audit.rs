@@ -136,6 +136,6 @@ fn verdict(findings: &AuditFindings) -> String {
             format!("nothing wrong was found, and not everything was checked: {}", unchecked.join(", "))
         }
         _ if !findings.is_checked() => "nothing wrong was found, and not everything was checked".to_owned(),
-        sales => format!("nothing wrong in {}", things(&sales.to_string(), "sale")),
+        sales => format!("nothing wrong in {}", things(sales, "sale")),
     }
 }

@@ -2,10 +2,10 @@
 
 use buyers::model::LoadModel;
 use buyers::sample::{ByOutcome, problems};
-use stats::figures::{self, count};
+use stats::figures::{self, count, things};
 use stats::{BLOCKS_MIN, Difference, Ratio};
 
-use crate::judge::finding::{Finding, count_of};
+use crate::judge::finding::Finding;
 use crate::judge::metrics::{
     DROPPED, LATE, METRICS, Metric, P90, P90_CORRECTED, P99, P99_CORRECTED, PRESSURE, RUN_QUEUE, SILENCE_MAX,
     START_LAG_SHARE, START_SPREAD, TableWidth,
@@ -29,7 +29,7 @@ pub(crate) fn of(environment: &Environment, plan: &Plan, results: &[StrategyResu
     }
     let fewest = results.iter().filter(|result| result.trials > 0).map(|result| result.measured_trials).min();
     if let Some(fewest) = fewest.filter(|fewest| usize::try_from(*fewest).is_ok_and(|fewest| fewest < BLOCKS_MIN)) {
-        let measured = count_of(u64::from(fewest), "trial");
+        let measured = things(fewest, "trial");
         let beside = if trials.iter().any(|trial| trial.warm_up) { " beside the warm-up" } else { "" };
         caveats.push(format!(
             "only {measured} per strategy{beside}: no intervals and no significance; use at least {BLOCKS_MIN}, better 10"
@@ -127,7 +127,7 @@ fn pressure(results: &[StrategyResult]) -> Option<String> {
 }
 
 fn late_start(result: &StrategyResult) -> String {
-    let users = count_of(result.users.into(), "user");
+    let users = things(result.users, "user");
     let late = LATE.value(result).map_or_else(String::new, figures::percent);
     let of_p50 = START_LAG_SHARE.value(result).map(|share| format!(", {} of the p50", figures::percent(share)));
     let spread = START_SPREAD.value(result).map(|spread| format!(", first starts within {}", figures::ms(spread)));
@@ -149,7 +149,7 @@ fn stalled(result: &StrategyResult) -> Option<String> {
             "{} with {}: nobody got an answer for up to {silence}; {name} {raw}, and {corrected} with the requests that were not made \
              meanwhile",
             result.name(),
-            count_of(result.users.into(), "user")
+            things(result.users, "user")
         )
     })
 }
@@ -178,12 +178,12 @@ fn of_trials(trials: &[Trial]) -> Vec<String> {
     let count = |is: fn(&Trial) -> bool| trials.iter().filter(|trial| is(trial)).count();
     let unsettled = count(|trial| !trial.settled);
     if unsettled > 0 {
-        let trials = count_of(unsettled as u64, "trial");
+        let trials = things(unsettled, "trial");
         caveats.push(format!("{trials} had not come to rest when the database was audited"));
     }
     let left_out: Vec<&Trial> = trials.iter().filter(|trial| !trial.left_out.is_empty()).collect();
     if !left_out.is_empty() {
-        let trials = count_of(left_out.len() as u64, "trial");
+        let trials = things(left_out.len(), "trial");
         let lines = left_out.iter().flat_map(|trial| &trial.left_out);
         caveats.push(format!("left out of {trials}: {}", problems(lines).join("; ")));
     }
@@ -216,7 +216,7 @@ fn undecided(trials: &[Trial]) -> Vec<String> {
     if uncounted > 0 {
         caveats.push(format!(
             "no notifications per release for {}: a buyer that gives up wakes others without a release",
-            count_of(uncounted as u64, "trial")
+            things(uncounted, "trial")
         ));
     }
     caveats

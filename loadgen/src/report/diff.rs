@@ -9,7 +9,7 @@ use stats::{SIGNIFICANCE, joint};
 use crate::error::Error;
 use crate::judge::diff::rows::{self, Sides, Standing, subjects};
 use crate::judge::diff::{Diff, SCHEMA, Side, conclude, untimed};
-use crate::judge::finding::{Finding, count_of};
+use crate::judge::finding::Finding;
 use crate::judge::metrics::{Compared, Metric};
 use crate::report::Report;
 use crate::trial::plan::Subject;
@@ -49,7 +49,7 @@ impl Diff {
         let mut caveats = [differing, settings::environment_differences(&old[0], &new[0])].concat();
         let mut have_in_common = false;
         for subject in subjects(&of_old) {
-            let named = format!("{} with {}", subject.name(), count_of(subject.users.into(), "user"));
+            let named = subject.described();
             let was = Standing::of(&of_old, &subject);
             let now = Standing::of(&of_new, &subject);
             let (Some(was), Some(now)) = (was, now) else {
@@ -67,11 +67,7 @@ impl Diff {
         }
         caveats.extend(untimed(Sides::Runs(&of_old, &of_new)));
         for subject in subjects(&of_new).into_iter().filter(|subject| Standing::of(&of_old, subject).is_none()) {
-            caveats.push(format!(
-                "{} with {} is in the new runs only",
-                subject.name(),
-                count_of(subject.users.into(), "user")
-            ));
+            caveats.push(format!("{} is in the new runs only", subject.described()));
         }
         let rows = rows::compare(Sides::Runs(&of_old, &of_new), metrics);
         let (exit, mut reasons) = conclude(gravest, &rows, metrics);
@@ -103,11 +99,7 @@ fn of_some_trials(side: &str, run: &Run<'_>, of: &Subject, metrics: &[&Metric]) 
     let Some(result) = run.result(of) else { return Vec::new() };
     let compared = metrics.iter().filter(|metric| metric.compared != Compared::Never);
     let parts = compared.filter_map(|metric| Some((metric.key, result.partial.get(metric.key)?)));
-    let described = |(key, part)| {
-        let users = count_of(of.users.into(), "user");
-        format!("{key} of {} with {users} is of {part} in a run of the {side} side", of.name())
-    };
-    parts.map(described).collect()
+    parts.map(|(key, part)| format!("{key} of {} is of {part} in a run of the {side} side", of.described())).collect()
 }
 
 /// Describes how a strategy sells worse than it did, if it does.

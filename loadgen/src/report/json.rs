@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use schemars::generate::SchemaSettings;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use simulation::Simulation;
 
 use crate::error::Error;
@@ -19,10 +19,9 @@ use crate::trial::plan::Plan;
 use crate::trial::record::Trial;
 
 /// Writes a value as indented JSON.
-pub(crate) fn render(report: &Report) -> Result<String, Error> {
-    serde_json::to_string_pretty(report)
-        .map(|text| text + "\n")
-        .map_err(|error| Error::Generator(format!("the report cannot be written as JSON: {error}")))
+pub(crate) fn render(value: &impl Serialize) -> Result<String, Error> {
+    let text = serde_json::to_string_pretty(value);
+    text.map(|text| text + "\n").map_err(|error| Error::Generator(format!("could not write JSON: {error}")))
 }
 
 /// Reads a report that an earlier comparison wrote. Every figure, finding and sentence of it is drawn anew from its trials.
@@ -52,12 +51,6 @@ fn parse(text: &str) -> Result<Report, String> {
         }
         None => Err("it names no schema".to_owned()),
     }
-}
-
-pub(crate) fn render_diff(diff: &Diff) -> Result<String, Error> {
-    serde_json::to_string_pretty(diff)
-        .map(|text| text + "\n")
-        .map_err(|error| Error::Generator(format!("the comparison cannot be written as JSON: {error}")))
 }
 
 /// Returns the JSON Schema of `diff --json`.
@@ -196,7 +189,7 @@ mod tests {
         let validator = jsonschema::validator_for(&serde_json::from_str(PUBLISHED_DIFF).unwrap()).unwrap();
         let runs = [fixture::report()];
         let diff = Diff::of(&runs, &runs, false, METRICS).unwrap();
-        let json: Value = serde_json::from_str(&render_diff(&diff).unwrap()).unwrap();
+        let json: Value = serde_json::from_str(&render(&diff).unwrap()).unwrap();
         let errors: Vec<String> = validator.iter_errors(&json).map(|error| error.to_string()).collect();
         assert_eq!(errors, Vec::<String>::new());
         assert_eq!((&json["schema"], &json["exit_code"]), (&Value::from(crate::judge::diff::SCHEMA), &Value::from(0)));

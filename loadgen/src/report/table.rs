@@ -1,10 +1,9 @@
 //! The comparison as rows of text, which the terminal and the Markdown file frame each in their own way.
 
-use stats::figures;
+use stats::figures::{self, things};
 
 use crate::judge::diff::Diff;
 use crate::judge::diff::rows::Row;
-use crate::judge::finding::count_of;
 use crate::judge::metrics::{
     CLIENT_LIMITED, GENERATOR_CPU, GENERATOR_CPU_PER_REQUEST, Metric, START_LAG_P50, START_SPREAD, TableWidth,
 };
@@ -108,7 +107,7 @@ pub(crate) fn conditions(report: &Report) -> String {
     let levels: Vec<String> = report.plan.users.iter().map(u32::to_string).collect();
     let levels = match levels.as_slice() {
         [others @ .., _] if !others.is_empty() => {
-            format!(" (and with {})", figures::things(&others.join(", "), "user"))
+            format!(" (and with {})", things(&others.join(", "), "user"))
         }
         _ => String::new(),
     };
@@ -136,6 +135,6 @@ pub(crate) fn generator(report: &Report) -> Option<String> {
         worst(&START_SPREAD)?,
         worst(&GENERATOR_CPU)?,
         worst(&GENERATOR_CPU_PER_REQUEST)?,
-        count_of(measured, "trial"),
+        things(measured, "trial"),
     ))
 }

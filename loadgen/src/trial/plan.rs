@@ -11,6 +11,7 @@ use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use stats::figures::things;
 
 use crate::lab::strategy::Strategy;
 
@@ -103,6 +104,11 @@ impl Subject {
     /// Names the strategy, with its build if two are compared.
     pub(crate) fn name(&self) -> String {
         named(&self.strategy, self.build.as_deref())
+    }
+
+    /// Names the strategy and the number of users.
+    pub(crate) fn described(&self) -> String {
+        format!("{} with {}", self.name(), things(self.users, "user"))
     }
 
     /// Tells whether both are one strategy with one number of users, of whatever build.

@@ -13,6 +13,8 @@
 //! A narrow no-break space (U+202F) separates the thousands of numbers with five digits or more, and a number from its
 //! unit.
 
+use std::fmt::Display;
+
 use crate::{Difference, Estimate, Ratio};
 
 /// Stands for a figure that is absent, or that the sample cannot carry.
@@ -55,7 +57,8 @@ pub fn count(count: u64) -> String {
 }
 
 /// Writes a number of things, in the plural unless it is one.
-pub fn things(count: &str, thing: &str) -> String {
+pub fn things(count: impl Display, thing: &str) -> String {
+    let count = count.to_string();
     format!("{count} {thing}{}", if count == "1" { "" } else { "s" })
 }
 

@@ -54,9 +54,9 @@ pub(super) fn conditions(report: &Report) -> Vec<ShownTerm> {
         terms.push(ShownTerm::new("Builds", format!("{new} against {old}, in pairs of trials in random order")));
     }
     let each = if plan.goods > 1 { format!(" of each of {} SKUs", plan.goods) } else { String::new() };
-    terms.push(ShownTerm::new("Stock", format!("{}{each}", things(&count(u64::from(plan.stock)), "unit"))));
+    terms.push(ShownTerm::new("Stock", format!("{}{each}", things(count(u64::from(plan.stock)), "unit"))));
     let sessions = plan.zk_sessions_total.map(|total| format!(", {} ZooKeeper sessions", count(total)));
-    let instances = if plan.instances == 1 { "1 instance".to_owned() } else { format!("{} instances", plan.instances) };
+    let instances = things(plan.instances, "instance");
     terms.push(ShownTerm::new("Service", format!("{instances}{}", sessions.unwrap_or_default())));
     if let Some(time) = &plan.business_time {
         terms.push(ShownTerm::new("Business time", format!("{time} inside the critical section")));

@@ -1,9 +1,8 @@
 //! Rules, conditions, and how to read it all.
 
 use stats::as_f64;
-use stats::figures::{ABSENT, bytes, count, exact};
+use stats::figures::{ABSENT, bytes, count, exact, things};
 
-use crate::judge::finding::count_of;
 use crate::judge::metrics::{Metric, TableWidth};
 use crate::lab::zookeeper::ZooKeeperServer;
 use crate::report::glossary::ShownTerm;
@@ -112,7 +111,7 @@ fn machine(report: &Report) -> Vec<ShownTerm> {
 fn plan(report: &Report) -> Vec<ShownTerm> {
     let plan = &report.plan;
     let unknown = || "unknown".to_owned();
-    let units = count_of(plan.stock.into(), "unit");
+    let units = things(plan.stock, "unit");
     let stock = match plan.goods {
         1 => format!("{units} of SKU {}", plan.goods_no),
         goods => format!("{units} of each of {goods} SKUs, numbered from {}", plan.goods_no),

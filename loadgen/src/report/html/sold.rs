@@ -1,8 +1,8 @@
 //! What was sold: the audit of every trial.
 
-use stats::figures::{self, ABSENT};
+use stats::figures::{self, ABSENT, things};
 
-use crate::judge::finding::{Finding, count_of};
+use crate::judge::finding::Finding;
 use crate::judge::metrics::{Metric, OVERSOLD, PageTable};
 use crate::judge::result::StrategyResult;
 use crate::lab::strategy::{Mechanism, Promise};
@@ -95,18 +95,15 @@ fn kept(result: &StrategyResult) -> Cell {
 fn chart(report: &Report) -> Chart {
     let word = |result: &StrategyResult| {
         let name = name(report, result);
-        let trials = count_of(u64::from(result.trials), "trial");
+        let trials = things(result.trials, "trial");
         let subject = result.subject();
         let theirs = report.trials.iter().filter(|trial| trial.is_of(&subject));
         let short = theirs.map(|trial| trial.audit.undersold + trial.audit.unsold_undecided).max().unwrap_or(0);
-        let short = (short > 0).then(|| format!("up to {} short", figures::things(&figures::signed(short), "unit")));
+        let short = (short > 0).then(|| format!("up to {} short", things(&figures::signed(short), "unit")));
         let oversold = OVERSOLD.value(result).filter(|oversold| *oversold > 0.0);
         let beyond = oversold.map(|oversold| {
             let median = result.oversold_median.map_or_else(|| ABSENT.to_owned(), figures::figure);
-            format!(
-                "up to {} beyond the stock (median {median})",
-                figures::things(&OVERSOLD.write(Some(oversold)), "unit")
-            )
+            format!("up to {} beyond the stock (median {median})", things(&OVERSOLD.write(Some(oversold)), "unit"))
         });
         let found: Vec<String> = [beyond, short].into_iter().flatten().collect();
         let found = if found.is_empty() { "no unit too many and none too few".to_owned() } else { found.join(", ") };

@@ -48,10 +48,9 @@ impl Engine {
 /// Writes a load for an engine. `out` is where the caller writes it.
 pub(crate) fn render(engine: Engine, settings: &ExportSettings, out: Option<&Path>) -> Result<String, Error> {
     let load = ExportedLoad::of(settings)?;
-    let file = engine.file(out);
     match engine {
-        Engine::Jmeter => jmeter::render(&load, file),
-        Engine::K6 => k6::render(&load, file),
+        Engine::Jmeter => jmeter::render(&load, engine.file(out)),
+        Engine::K6 => k6::render(&load, engine.file(out)),
     }
 }
 

@@ -228,6 +228,7 @@ fn share(cpu_time: Duration, length: Duration, cores: usize) -> f64 {
 mod tests {
     use super::*;
     use crate::sample::Outcome;
+    use crate::tally::tests::sample;
 
     /// Requests of one user each that were meant to start at the release. All users were idle, or none.
     fn starts(lags_ms: &[u64], are_idle: bool) -> Starts {
@@ -235,19 +236,8 @@ mod tests {
         for lag_ms in lags_ms {
             let started = Duration::from_millis(*lag_ms);
             starts.add_user(started);
-            starts.add(&Sample {
-                user: 0,
-                goods: 0,
-                outcome: Outcome::SoldOut,
-                intended: Duration::ZERO,
-                idle_since: if are_idle { Duration::ZERO } else { started },
-                started,
-                first_byte: None,
-                ended: started,
-                status: Some(409),
-                received_bytes: 0,
-                problem: None,
-            });
+            let idle_since = if are_idle { Duration::ZERO } else { started };
+            starts.add(&Sample { idle_since, ..sample(Outcome::SoldOut, *lag_ms, *lag_ms) });
         }
         starts
     }

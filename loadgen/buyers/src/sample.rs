@@ -144,17 +144,20 @@ impl<T> ByOutcome<T> {
 }
 
 /// How many different problems are kept for the report.
-pub const PROBLEMS_MAX: usize = 5;
+const PROBLEMS_MAX: usize = 5;
 
 /// Returns the first few different problems.
 pub fn problems<'a>(all: impl IntoIterator<Item = &'a String>) -> Vec<String> {
-    let mut seen: Vec<String> = Vec::new();
-    for problem in all {
-        if seen.len() < PROBLEMS_MAX && !seen.contains(problem) {
-            seen.push(problem.clone());
-        }
-    }
+    let mut seen = Vec::new();
+    all.into_iter().for_each(|problem| note(&mut seen, problem));
     seen
+}
+
+/// Adds a problem, unless it is known or there are enough.
+pub(crate) fn note(problems: &mut Vec<String>, problem: &String) {
+    if problems.len() < PROBLEMS_MAX && !problems.contains(problem) {
+        problems.push(problem.clone());
+    }
 }
 
 #[cfg(test)]

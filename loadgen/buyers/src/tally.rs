@@ -9,7 +9,7 @@ use stats::times::Times;
 use crate::health::{Dropped, Starts};
 use crate::latency::Latency;
 use crate::model::LoadModel;
-use crate::sample::{ByOutcome, Outcome, PROBLEMS_MAX, Receipt, Sample};
+use crate::sample::{ByOutcome, Outcome, Receipt, Sample, note};
 
 /// What buyers of one SKU were told.
 #[derive(Debug, Clone, Default)]
@@ -143,12 +143,7 @@ impl Tally {
                 self.sold_at.push(sample.ended);
             }
         }
-        if self.problems.len() < PROBLEMS_MAX
-            && let Some(problem) = &sample.problem
-            && !self.problems.contains(problem)
-        {
-            self.problems.push(problem.clone());
-        }
+        sample.problem.iter().for_each(|problem| note(&mut self.problems, problem));
         if self.starts.count() <= self.samples_max as u64 {
             self.samples.push(sample);
         } else {
@@ -182,7 +177,7 @@ impl Tally {
 
 // C18
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::model::LoadModel;
 
@@ -196,7 +191,7 @@ mod tests {
         Tally::of(2, 2, &model, log_max)
     }
 
-    fn sample(outcome: Outcome, started_ms: u64, ended_ms: u64) -> Sample {
+    pub(crate) fn sample(outcome: Outcome, started_ms: u64, ended_ms: u64) -> Sample {
         Sample {
             user: 0,
             goods: 0,

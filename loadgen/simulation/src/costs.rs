@@ -1,9 +1,10 @@
 //! What each exchange with the server costs in requests and bytes, as the library counts them.
 
+use stats::median;
 use zk_recipes_protocol::names::{Names, Sequence};
 use zk_recipes_protocol::wire_size;
 
-use crate::{PARENT, Recipe};
+use crate::{PARENT, Point, Recipe, ns_to_ms};
 
 /// The length of a uuid as text.
 const UUID: usize = 36;
@@ -118,6 +119,13 @@ pub(crate) struct ExchangeTally {
 }
 
 impl ExchangeTally {
+    /// Returns the point of a drain with these exchanges and times.
+    pub(crate) fn point(self, waiters: u32, sessions: u32, handovers_ms: &[f64], drain_ns: u64) -> Point {
+        let ExchangeTally { notifications, requests, bytes } = self;
+        let handover_ms = median(handovers_ms);
+        Point { waiters, sessions, notifications, requests, bytes, handover_ms, drain_ms: ns_to_ms(drain_ns) }
+    }
+
     /// Adds `times` exchanges of one kind.
     pub(crate) fn add(&mut self, times: u64, exchange: Exchange) {
         self.requests += times * exchange.requests;

@@ -6,7 +6,6 @@ use std::time::Duration;
 use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom;
-use stats::median;
 use zk_recipes_protocol::cohort::{self, Bounds, Cohort, MemberId, Others, Reliance};
 use zk_recipes_protocol::session_queue::{Ask, ContenderId, Event, Pause, SessionQueue, State};
 
@@ -110,17 +109,8 @@ pub(crate) fn drain(recipe: Recipe, waiters: u32, sessions: u32, seed: u32, mode
     };
     drain.request_lock(0);
     drain.run();
-    let tally = drain.server.tally;
     assert_eq!(drain.granted, waiters, "BUG: a simulated waiter was never granted the lock");
-    Point {
-        waiters,
-        sessions,
-        notifications: tally.notifications,
-        requests: tally.requests,
-        bytes: tally.bytes,
-        handover_ms: median(&drain.handovers_ms),
-        drain_ms: ns_to_ms(drain.ended_ns - drain.began_ns),
-    }
+    drain.server.tally.point(waiters, sessions, &drain.handovers_ms, drain.ended_ns - drain.began_ns)
 }
 
 impl Drain {

@@ -5,7 +5,6 @@
 use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom;
-use stats::median;
 
 use crate::costs::{Costs, ExchangeTally};
 use crate::latency::SimulatedTimes;
@@ -45,15 +44,7 @@ pub(crate) fn drain(waiters: u32, sessions: u32, seed: u32, model: &LatencyModel
     }
     tally.add(1, costs.delete);
     drain_ns += 2 * times.way_ns + times.commit_ns + times.message_ns;
-    Point {
-        waiters,
-        sessions,
-        notifications: tally.notifications,
-        requests: tally.requests,
-        bytes: tally.bytes,
-        handover_ms: median(&handovers_ms),
-        drain_ms: ns_to_ms(drain_ns),
-    }
+    tally.point(waiters, sessions, &handovers_ms, drain_ns)
 }
 
 /// The times of a round, from the call of the release on.

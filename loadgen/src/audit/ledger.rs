@@ -107,6 +107,7 @@ impl SaleAudit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::audit::orders::tests as rows;
 
     fn sale(initial: Option<i64>, left: i64) -> SaleRow {
         let started_at = Some("2026-01-02T03:04:05Z".to_owned());
@@ -117,44 +118,38 @@ mod tests {
         SaleAudit::of(sale, Holders::One, orders, Unchecked::default())
     }
 
-    fn orders(remaining: &[i64]) -> Vec<OrderRow> {
-        let order = |(token, remaining): (i64, &i64)| OrderRow {
-            order_id: token,
-            goods_no: 1,
-            transaction: Some(token),
-            strategy: "zk-mutex".into(),
-            instance: "lab-1".into(),
-            quantity: 1,
-            remaining: Some(*remaining),
-            token: Some((token, 0)),
-            arrived_ns: None,
-        };
-        (10..).zip(remaining).map(order).collect()
+    /// Returns orders of one transaction each, from number 10 on, by the units that they left.
+    fn orders<const N: usize>(remaining: [i64; N]) -> Vec<OrderRow> {
+        let mut number = 9;
+        rows::orders(remaining.map(|left| {
+            number += 1;
+            (number, number, left)
+        }))
     }
 
     #[test]
     fn a_sale_whose_books_balance_is_not_wrong() {
-        let audit = audited(&sale(Some(3), 1), &orders(&[2, 1]));
+        let audit = audited(&sale(Some(3), 1), &orders([2, 1]));
         assert!(!audit.is_wrong() && audit.unchecked.is_empty(), "{audit:?}");
         assert_eq!((audit.sold, audit.orders, audit.strategies.len()), (2, 2, 1));
     }
 
     #[test]
     fn more_than_there_was_and_units_sold_twice_are_wrong() {
-        let audit = audited(&sale(Some(2), 0), &orders(&[1, 1, 0, 0]));
+        let audit = audited(&sale(Some(2), 0), &orders([1, 1, 0, 0]));
         assert_eq!((audit.oversold, audit.lost_updates, audit.double_sales), (Some(2), Some(-2), 2));
         assert!(audit.is_wrong());
     }
 
     #[test]
     fn units_that_are_skipped_are_wrong() {
-        let audit = audited(&sale(Some(3), 1), &orders(&[2, 0]));
+        let audit = audited(&sale(Some(3), 1), &orders([2, 0]));
         assert_eq!((audit.out_of_sequence, audit.lost_updates, audit.is_wrong()), (Some(1), Some(0), true));
     }
 
     #[test]
     fn a_stock_near_the_largest_number_is_audited_rightly() {
-        let mut largest = orders(&[0, 0]);
+        let mut largest = orders([0, 0]);
         largest.iter_mut().for_each(|order| order.quantity = i64::MAX);
         let audit = audited(&sale(Some(i64::MAX), 0), &largest);
         assert_eq!((audit.sold, audit.oversold, audit.lost_updates), (i64::MAX, Some(i64::MAX), Some(-i64::MAX)));
@@ -166,15 +161,15 @@ mod tests {
 
     #[test]
     fn of_a_sale_from_before_the_ledger_only_units_sold_twice_are_known() {
-        let audit = audited(&sale(None, 0), &orders(&[1, 0]));
+        let audit = audited(&sale(None, 0), &orders([1, 0]));
         assert_eq!((audit.oversold, audit.lost_updates, audit.is_wrong()), (None, None, false));
         assert_eq!(audit.unchecked, ["sales whose ledger does not say what they began with: 1"]);
-        assert!(audited(&sale(None, 0), &orders(&[1, 1])).is_wrong());
+        assert!(audited(&sale(None, 0), &orders([1, 1])).is_wrong());
     }
 
     #[test]
     fn tokens_that_fall_are_wrong_if_one_holder_may_write_at_once() {
-        let mut fallen = orders(&[2, 1, 0]);
+        let mut fallen = orders([2, 1, 0]);
         fallen[0].token = Some((11, 1));
         let of = |holders| SaleAudit::of(&sale(Some(3), 0), holders, &fallen, Unchecked::default());
         assert_eq!((of(Holders::One).tokens_out_of_order, of(Holders::One).is_wrong()), (Some(1), true));

@@ -174,19 +174,15 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::audit::orders::tests as rows;
 
     fn orders(ids: impl IntoIterator<Item = i64>) -> Vec<OrderRow> {
-        ids.into_iter().map(|order_id| order(order_id, 1, "s")).collect()
+        ids.into_iter().map(|order_id| order(order_id, 1)).collect()
     }
 
-    fn order(order_id: i64, quantity: i64, strategy: &str) -> OrderRow {
-        let transaction = Some(order_id);
-        let strategy = strategy.into();
-        let instance = "lab-1".into();
-        let remaining = None;
-        let token = None;
-        let arrived_ns = None;
-        OrderRow { order_id, goods_no: 1, transaction, quantity, strategy, instance, remaining, token, arrived_ns }
+    fn order(order_id: i64, quantity: i64) -> OrderRow {
+        let order = rows::orders([(order_id, order_id, 0)]).swap_remove(0);
+        OrderRow { quantity, remaining: None, token: None, ..order }
     }
 
     fn audit(stock: (i64, i64), orders: &[OrderRow], confirmed: &[i64], sold_out: u64, unanswered: u64) -> Audit {
@@ -323,7 +319,7 @@ mod tests {
     #[test]
     fn two_orders_that_left_as_many_units_sold_the_same_one() {
         let left = |remaining: [i64; 4]| -> Vec<OrderRow> {
-            (1..).zip(remaining).map(|(id, left)| OrderRow { remaining: Some(left), ..order(id, 1, "s") }).collect()
+            (1..).zip(remaining).map(|(id, left)| OrderRow { remaining: Some(left), ..order(id, 1) }).collect()
         };
         assert_eq!(audit((4, 0), &left([3, 2, 1, 0]), &[1, 2, 3, 4], 0, 0).double_sales, 0);
         let sold_twice = audit((4, 1), &left([3, 3, 3, 1]), &[1, 2, 3, 4], 0, 0);
@@ -333,7 +329,7 @@ mod tests {
 
     /// Orders that each left one unit less, and had this token.
     fn with_tokens(tokens: impl IntoIterator<Item = i64>) -> Vec<OrderRow> {
-        let order = |(id, token)| OrderRow { remaining: Some(9 - id), token: Some((token, 0)), ..order(id, 1, "s") };
+        let order = |(id, token)| OrderRow { remaining: Some(9 - id), token: Some((token, 0)), ..order(id, 1) };
         (1..).zip(tokens).map(order).collect()
     }
 
@@ -370,13 +366,13 @@ mod tests {
 
     #[test]
     fn quantities_are_summed_and_not_counted() {
-        let audit = audit((5, 0), &[order(1, 5, "s")], &[1], 3, 0);
+        let audit = audit((5, 0), &[order(1, 5)], &[1], 3, 0);
         assert_eq!(audit.sold, 5);
     }
 
     #[test]
     fn sums_beyond_64_bits_keep_their_sign() {
-        let largest = [order(1, i64::MAX, "s"), order(2, i64::MAX, "s")];
+        let largest = [order(1, i64::MAX), order(2, i64::MAX)];
         let sold_twice = audit((i64::MAX, 0), &largest, &[1, 2], 0, 0);
         assert_eq!((sold_twice.sold, sold_twice.oversold), (i64::MAX, i64::MAX));
         assert_eq!(sold_twice.lost_updates, -i64::MAX);

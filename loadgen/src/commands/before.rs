@@ -69,12 +69,9 @@ pub(super) fn chosen(offered: &[Strategy], named: Option<&[String]>) -> Result<V
 /// Pairs every strategy with every number of users that `users-max` allows it.
 pub(super) fn subjects(settings: &CompareSettings, strategies: &[Strategy]) -> Result<Vec<Subject>, Error> {
     let load = &settings.load;
-    let is_allowed = |strategy: &Strategy, users: u32| {
-        load.users_max.iter().all(|(pattern, users_max)| !pattern.matches(&strategy.name) || users <= *users_max)
-    };
     let mut subjects = Vec::new();
     for builds in strategies.chunk_by(|one, next| one.name == next.name) {
-        for users in load.users.iter().filter(|users| is_allowed(&builds[0], **users)) {
+        for users in load.users.iter().filter(|users| load.allows(&builds[0].name, **users)) {
             subjects.extend(builds.iter().map(|strategy| Subject::of(strategy, *users)));
         }
     }

@@ -134,8 +134,7 @@ async fn predict(
     for recipe in recipes {
         progress.stage(&format!("simulating {} with up to {last} waiters", recipe.name()));
         let mut points: Vec<Point> = Vec::with_capacity(numbers.len());
-        for waiters in &numbers {
-            let waiters = *waiters;
+        for &waiters in &numbers {
             let sessions = sessions.unwrap_or_else(|| recipe.sessions_default(waiters));
             points.push(busy(move || simulation::predict(recipe, waiters, sessions, seed, &model)).await?);
         }

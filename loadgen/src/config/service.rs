@@ -13,8 +13,6 @@ use crate::lab::source::{Program, ServiceSettings};
 
 /// An instance works on at least this many purchases at once: the limit of one that is started by hand.
 pub(crate) const BUYERS_MAX_MIN: u32 = 2048;
-/// An instance records this many critical sections: those of a long loop, in some 100 MiB.
-const HISTORY: u32 = 1_000_000;
 /// Flags that only a service that is started can follow.
 pub(crate) const FLAGS: [&str; 3] = ["instances", "zk_sessions", "business_time"];
 
@@ -62,7 +60,6 @@ impl ServicePlan {
             business_time: self.business_time,
             lock_wait,
             buyers_max: users.max(BUYERS_MAX_MIN),
-            history: HISTORY,
             args: self.args,
             programs: vec![Program::default()],
             port: None,

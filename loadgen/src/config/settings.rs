@@ -29,6 +29,13 @@ pub(crate) struct LoadSettings {
     pub(crate) thresholds: Vec<Threshold>,
 }
 
+impl LoadSettings {
+    /// Tells whether `users-max` allows a strategy this number of users.
+    pub(crate) fn allows(&self, strategy: &str, users: u32) -> bool {
+        self.users_max.iter().all(|(pattern, users_max)| !pattern.matches(strategy) || users <= *users_max)
+    }
+}
+
 /// The settings of `compare` and `run`.
 #[derive(Debug, Clone)]
 pub(crate) struct CompareSettings {

@@ -198,12 +198,9 @@ fn runs(settings: &LoadSettings) -> Result<Vec<ExportedRun>, Error> {
     if named.is_empty() {
         return Err(Error::Usage(NO_STRATEGY.to_owned()));
     }
-    let is_tried = |name: &str, users: u32| {
-        settings.users_max.iter().all(|(pattern, users_max)| !pattern.matches(name) || users <= *users_max)
-    };
     let mut runs = Vec::new();
     for strategy in named {
-        let users = settings.users.iter().filter(|users| is_tried(strategy, **users));
+        let users = settings.users.iter().filter(|users| settings.allows(strategy, **users));
         runs.extend(users.map(|users| ExportedRun { users: *users, strategy: strategy.clone() }));
     }
     if runs.is_empty() {

@@ -70,9 +70,7 @@ pub(crate) struct Side {
 impl Side {
     /// Describes the side in a line.
     pub(crate) fn described(&self) -> String {
-        let runs = things(self.runs, "run");
-        let blocks = things(self.blocks, "block");
-        format!("{runs} with {blocks}, of {}", self.code)
+        format!("{} with {}, of {}", things(self.runs, "run"), things(self.blocks, "block"), self.code)
     }
 }
 
@@ -135,8 +133,7 @@ fn profiles_differ(environment: &Environment, builds: [&str; 2]) -> Option<Strin
         build.map(|build| build.profile.as_str())
     };
     let [old, new] = builds.map(profile);
-    let was = old?;
-    let now = new?;
+    let (was, now) = old.zip(new)?;
     (was != now).then(|| format!("{} is a {was} build, and {} is a {now} build", builds[0], builds[1]))
 }
 

@@ -176,11 +176,10 @@ struct Problem {
     detail: String,
 }
 
-fn failed(method: &'static str, url: &str, what: &str) -> impl FnOnce(reqwest::Error) -> Error {
+fn failed(method: &'static str, url: &str, what: &'static str) -> impl FnOnce(reqwest::Error) -> Error {
     let url = url.to_owned();
-    let what = what.to_owned();
     // The error names the URL itself already.
-    move |source| Error::Service { method, url, what, source: Some(source.without_url()) }
+    move |source| Error::Service { method, url, what: what.to_owned(), source: Some(source.without_url()) }
 }
 
 #[cfg(test)]

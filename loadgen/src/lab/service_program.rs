@@ -25,6 +25,8 @@ pub(crate) const DB_GRACE: Duration = Duration::from_secs(5);
 pub(crate) const HTTP_GRACE: Duration = Duration::from_secs(10);
 /// Connections that an instance accepts beside those of the buyers: the generator's own questions.
 const CONNECTIONS_SPARE: u32 = 64;
+/// Critical sections that an instance records: those of a long loop, in some 100 MiB.
+const HISTORY: u32 = 1_000_000;
 /// Connections that an instance keeps to Postgres for its buyers.
 pub(super) const DB_CONNECTIONS: u32 = 20;
 
@@ -73,7 +75,7 @@ pub(super) fn arguments(settings: &ServiceSettings, number: u16) -> impl Iterato
         ("--db-connections", DB_CONNECTIONS.to_string()),
         ("--concurrency-max", settings.buyers_max.to_string()),
         ("--connections-max", (settings.buyers_max + CONNECTIONS_SPARE).to_string()),
-        ("--history", settings.history.to_string()),
+        ("--history", HISTORY.to_string()),
         ("--instance", format!("lab-{}", number + 1)),
     ];
     let flags = flags.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]);

@@ -29,8 +29,6 @@ pub(crate) struct ServiceSettings {
     pub(crate) lock_wait: Duration,
     /// Purchases that an instance works on at once. It refuses further ones.
     pub(crate) buyers_max: u32,
-    /// Critical sections that an instance records.
-    pub(crate) history: u32,
     /// Further arguments.
     pub(crate) args: Vec<String>,
     /// The program of each build: one, or two that are compared.

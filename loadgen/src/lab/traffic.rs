@@ -74,6 +74,13 @@ impl WatchesFired {
     }
 }
 
+impl WatchesFired {
+    /// Adds up all kinds. `None` if one of them could not be read.
+    pub(crate) fn total(&self) -> Option<u64> {
+        [self.created, self.deleted, self.changed, self.children].into_iter().sum()
+    }
+}
+
 impl ServerTraffic {
     fn between(before: &Snapshot, after: &Snapshot) -> Vec<ServerTraffic> {
         let (Some(before), Some(after)) = (&before.servers, &after.servers) else { return Vec::new() };
@@ -121,9 +128,7 @@ impl Traffic {
 
     /// Returns the watch events of every kind, as the servers count them, or else as the instances do.
     pub(crate) fn notifications(&self) -> Option<u64> {
-        let WatchesFired { created, deleted, changed, children } = self.watches_fired;
-        let servers: Option<u64> = [created, deleted, changed, children].into_iter().sum();
-        servers.or(self.client_notifications)
+        self.watches_fired.total().or(self.client_notifications)
     }
 
     /// Returns [`Traffic::notifications`] per release. `None` for a strategy that releases no ZooKeeper lock, or if the
@@ -228,8 +233,7 @@ mod tests {
 
     #[test]
     fn without_mntr_the_instances_count_the_notifications() {
-        let mut before = snapshot(&[], 10);
-        let mut after = snapshot(&[], 30);
+        let [mut before, mut after] = [10, 30].map(|notifications| snapshot(&[], notifications));
         before.servers = None;
         after.servers = None;
         let traffic = Traffic::between(&before, &after, Some(10));

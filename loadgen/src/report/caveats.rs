@@ -183,9 +183,8 @@ fn of_trials(trials: &[Trial]) -> Vec<String> {
     }
     let left_out: Vec<&Trial> = trials.iter().filter(|trial| !trial.left_out.is_empty()).collect();
     if !left_out.is_empty() {
-        let trials = things(left_out.len(), "trial");
         let lines = left_out.iter().flat_map(|trial| &trial.left_out);
-        caveats.push(format!("left out of {trials}: {}", problems(lines).join("; ")));
+        caveats.push(format!("left out of {}: {}", things(left_out.len(), "trial"), problems(lines).join("; ")));
     }
     caveats.extend(undecided(trials));
     if trials.iter().any(|trial| trial.zookeeper.watches_fired.deleted.is_none()) {

@@ -103,17 +103,15 @@ impl Recorded {
         let mut strategies: Vec<Strategy> = Vec::new();
         for Described { strategy: name, build, summary, promise, mechanism, permits, wakes } in self.results {
             if !strategies.iter().any(|known| known.name == name && known.build == build) {
-                let family = String::new();
-                let headline = false;
                 strategies.push(Strategy {
                     name,
                     promise,
                     mechanism,
-                    family,
+                    family: String::new(),
                     wakes,
                     summary,
                     permits,
-                    headline,
+                    headline: false,
                     build,
                 });
             }

@@ -107,7 +107,7 @@ pub(crate) fn conditions(report: &Report) -> String {
     let levels: Vec<String> = report.plan.users.iter().map(u32::to_string).collect();
     let levels = match levels.as_slice() {
         [others @ .., _] if !others.is_empty() => {
-            format!(" (and with {})", things(&others.join(", "), "user"))
+            format!(" (and with {})", things(others.join(", "), "user"))
         }
         _ => String::new(),
     };

@@ -21,25 +21,8 @@ use crate::error::Error;
 use crate::trial::run::Ran;
 
 /// The columns that JMeter 5 writes by default, in its order.
-const COLUMNS: [&str; 17] = [
-    "timeStamp",
-    "elapsed",
-    "label",
-    "responseCode",
-    "responseMessage",
-    "threadName",
-    "dataType",
-    "success",
-    "failureMessage",
-    "bytes",
-    "sentBytes",
-    "grpThreads",
-    "allThreads",
-    "URL",
-    "Latency",
-    "IdleTime",
-    "Connect",
-];
+const HEADER: &str = "timeStamp,elapsed,label,responseCode,responseMessage,threadName,dataType,success,failureMessage,bytes,\
+                      sentBytes,grpThreads,allThreads,URL,Latency,IdleTime,Connect";
 
 /// A log of requests that is being written trial by trial, and its summary.
 pub(crate) struct Jtl {
@@ -74,7 +57,7 @@ impl Jtl {
             }
             jtl.log = Some((path, WriterBuilder::new().terminator(Terminator::Any(b'\n')).from_writer(file)));
         }
-        jtl.write(|writer| writer.write_record(COLUMNS))?;
+        jtl.write(|writer| writer.write_record(HEADER.split(',')))?;
         Ok(jtl)
     }
 

@@ -7,11 +7,11 @@ use std::net::TcpListener;
 
 use nix::sys::signal::Signal;
 
-use crate::support::{Finished, Running, TestFolder, demo_service, finish, with_open_files};
+use crate::support::{Finished, Running, TestFolder, finish, with_open_files};
 
 /// Runs `loadgen` with this service and fails if anything was started.
 fn refused(folder: &TestFolder, args: &[&str]) -> Finished {
-    let finished = finish(folder.loadgen_throwaway(args).arg("--demo-service").arg(demo_service()));
+    let finished = finish(&mut folder.throwaway_lab(args));
     assert!(!finished.stderr.contains("starting"), "{}", finished.stderr);
     assert_eq!(finished.stdout, "");
     assert!(folder.is_clean(), "something is left");
@@ -20,8 +20,7 @@ fn refused(folder: &TestFolder, args: &[&str]) -> Finished {
 
 fn assert_refused(args: &[&str], code: i32, expected: &str) {
     let finished = refused(&TestFolder::new(), args);
-    assert_eq!(finished.code, Some(code), "{}", finished.stderr);
-    assert!(finished.stderr.contains(expected), "{}", finished.stderr);
+    finished.assert_error(code, expected);
 }
 
 #[test]
@@ -52,8 +51,7 @@ fn arguments_that_the_service_refuses_are_refused() {
     let folder = TestFolder::new();
     fs::write(folder.path("plan.toml"), "service.args = [\"--nonsense\"]").unwrap();
     let finished = refused(&folder, &["compare", "--plan", "plan.toml"]);
-    assert_eq!(finished.code, Some(64), "{}", finished.stderr);
-    assert!(finished.stderr.contains("demo-service refused its arguments"), "{}", finished.stderr);
+    finished.assert_error(64, "demo-service refused its arguments");
     assert!(finished.stderr.contains("unexpected argument '--nonsense'"), "{}", finished.stderr);
 }
 
@@ -69,8 +67,7 @@ fn an_export_of_what_the_service_does_not_know_is_refused() {
             (&["--strategies", "zk-mutex", "--threshold", "zk-mutx p99<1s"], "; did you mean zk-mutex?\n"),
         ] {
             let finished = refused(&folder, &[&["export", engine], args].concat());
-            assert_eq!(finished.code, Some(64), "{}", finished.stderr);
-            assert!(finished.stderr.contains(expected), "{}", finished.stderr);
+            finished.assert_error(64, expected);
         }
     }
 }
@@ -79,7 +76,7 @@ fn an_export_of_what_the_service_does_not_know_is_refused() {
 fn an_export_of_all_strategies_has_a_run_of_each() {
     let folder = TestFolder::new();
     let args = ["export", "jmeter", "--strategies", "all"];
-    let exported = finish(folder.loadgen(args).arg("--demo-service").arg(demo_service()));
+    let exported = finish(&mut folder.lab(args));
     assert_eq!(exported.code, Some(0), "{}", exported.stderr);
     for name in ["unguarded", "zk-mutex", "pg-merge"] {
         assert!(exported.stdout.contains(&format!("  -Jthreads=300 -Jstrategy={name}\n")), "{}", exported.stdout);
@@ -97,8 +94,7 @@ fn a_port_in_use_is_refused() {
 #[test]
 fn too_few_open_files_for_the_users_are_refused() {
     let folder = TestFolder::new();
-    let mut command = folder.loadgen_throwaway(["compare", "--users", "10000"]);
-    command.arg("--demo-service").arg(demo_service());
+    let command = folder.throwaway_lab(["compare", "--users", "10000"]);
     let refused = finish(&mut with_open_files(256, &command));
     assert_eq!(refused.code, Some(3), "{}", refused.stderr);
     let expected = "error: the load needs more open files than the system grants (loadgen 10064, an instance 10504, \
@@ -123,28 +119,22 @@ fn two_comparisons_never_write_into_one_folder() {
             --trials";
         args.split_whitespace().chain([trials])
     };
-    let first = Running::start(folder.loadgen_throwaway(args("200")).arg("--demo-service").arg(demo_service()));
+    let first = Running::start(&mut folder.throwaway_lab(args("200")));
     first.until_stderr("trial 1/200");
-    let second = finish(folder.loadgen_throwaway(args("1")).arg("--demo-service").arg(demo_service()));
+    let second = finish(&mut folder.throwaway_lab(args("1")));
     assert_eq!(second.code, Some(3), "{}", second.stderr);
     let expected =
         "error: another loadgen writes into report; wait until it has ended, or choose another folder with --out\n";
     assert_eq!(second.stderr, expected);
     let elsewhere = args("1").chain(["--out", "elsewhere"]);
-    let third = finish(folder.loadgen_throwaway(elsewhere).arg("--demo-service").arg(demo_service()));
+    let third = finish(&mut folder.throwaway_lab(elsewhere));
     assert_eq!(third.code, Some(3), "{}", third.stderr);
-    assert!(
-        third.stderr.ends_with(
-            "error: another loadgen writes into log.jtl; wait until it has ended, or name another file \
-        with --request-log\n"
-        ),
-        "{}",
-        third.stderr
-    );
+    let expected = "error: another loadgen writes into log.jtl; wait until it has ended, or name another file with --request-log\n";
+    assert!(third.stderr.ends_with(expected), "{}", third.stderr);
     // The kernel unlocks what a killed process has locked.
     first.signal(Signal::SIGKILL);
     first.wait();
-    let fourth = finish(folder.loadgen_throwaway(args("1")).arg("--demo-service").arg(demo_service()));
+    let fourth = finish(&mut folder.throwaway_lab(args("1")));
     // What it found is not the subject, and ten buyers on a busy machine may leave it undecided.
     assert!(
         fourth.stdout.ends_with("report: report/report.html\n"),

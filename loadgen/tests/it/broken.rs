@@ -13,7 +13,7 @@ use serde_json::Value;
 use sqlx::{Connection, PgConnection};
 use tokio::runtime::Runtime;
 
-use crate::support::{Finished, Running, TestFolder, demo_service, exports, finish};
+use crate::support::{Finished, Running, TestFolder, exports, finish};
 
 /// The strategies that sell in batches.
 pub(crate) const BATCHES: [&str; 3] = ["pg-merge", "zk-merge", "zk-owner"];
@@ -43,12 +43,8 @@ impl Broken {
     pub(crate) fn start() -> Broken {
         let folder = TestFolder::new();
         let client = TestFolder::new();
-        let running = Running::start(
-            folder
-                .loadgen_throwaway(["up", "--instances", "1", "--business-time", "0ms"])
-                .arg("--demo-service")
-                .arg(demo_service()),
-        );
+        let up = ["up", "--instances", "1", "--business-time", "0ms"];
+        let running = Running::start(&mut folder.throwaway_lab(up));
         let variables = exports(&running.until_stdout("# what was sold"));
         let falsify: Arc<Mutex<Falsify>> = Arc::new(Mutex::new(Box::new(|_, status, _| status)));
         let runtime = Runtime::new().unwrap();

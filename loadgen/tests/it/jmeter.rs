@@ -14,7 +14,7 @@ use axum::extract::{ConnectInfo, State};
 use axum::http::{StatusCode, Uri};
 use nix::sys::signal::Signal;
 
-use crate::support::{PATIENCE, Running, TestFolder, demo_service, eventually, exports, finish, free_port};
+use crate::support::{PATIENCE, Running, TestFolder, eventually, exports, finish, free_port};
 
 const USERS: usize = 120;
 const STOCK: usize = 60;
@@ -43,7 +43,7 @@ impl Sale {
         let folder = TestFolder::new();
         let stock = STOCK.to_string();
         let up = ["up", "--instances", "2", "--zk-sessions", "60", "--lock-wait", "60s", "--stock", &stock];
-        let service = Running::start(folder.loadgen_throwaway(up).arg("--demo-service").arg(demo_service()));
+        let service = Running::start(&mut folder.throwaway_lab(up));
         let variables = exports(&service.until_stdout("# what was sold"));
         Sale { folder, service, variables }
     }
@@ -93,9 +93,8 @@ impl Sale {
 /// Exports a plan for these instances and runs it, and gives what is in its log of results.
 fn run_at(folder: &TestFolder, target: &str, load: &str, args: &[String]) -> Vec<LoggedSample> {
     let [plan, results] = ["seckill.jmx", "result.jtl"].map(|name| folder.path(name));
-    let mut export = folder.loadgen(["export", "jmeter", "--target", target]);
-    export.arg("--demo-service").arg(demo_service()).args(load.split(' '));
-    let exported = finish(export.arg("--out").arg(&plan));
+    let mut export = folder.lab(["export", "jmeter", "--target", target]);
+    let exported = finish(export.args(load.split(' ')).arg("--out").arg(&plan));
     assert_eq!((exported.code, exported.stdout.as_str()), (Some(0), ""), "{}", exported.stderr);
     // It would write behind what is there.
     let _ = fs::remove_file(&results);

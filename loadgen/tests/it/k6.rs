@@ -11,7 +11,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::support::{TestFolder, demo_service, finish};
+use crate::support::{TestFolder, finish};
 
 const REMEDY: &str = "run: make deps-test";
 
@@ -24,8 +24,7 @@ fn shared(name: &str) -> PathBuf {
 fn scripts(exports: &[(&str, &str)], module: &str, at: &Path) -> TestFolder {
     let folder = TestFolder::new();
     for (file, args) in exports {
-        let mut export = folder.loadgen(["export", "k6"]);
-        export.arg("--demo-service").arg(demo_service());
+        let mut export = folder.lab(["export", "k6"]);
         if !args.contains("--strategies") {
             export.args(["--strategies", "zk-mutex"]);
         }

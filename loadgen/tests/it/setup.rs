@@ -17,8 +17,7 @@ fn write_service(path: &Path, script: &str) {
 
 fn assert_setup_error(folder: &TestFolder, command: &mut Command, expected: &str) {
     let finished = finish(command);
-    assert_eq!(finished.code, Some(3), "{}", finished.stderr);
-    assert!(finished.stderr.contains(expected), "{}", finished.stderr);
+    finished.assert_error(3, expected);
     assert_eq!(finished.stdout, "");
     assert!(folder.is_clean(), "something is left");
 }
@@ -37,8 +36,8 @@ fn a_missing_service_program_names_the_command_that_builds_it() {
 #[test]
 fn a_zookeeper_that_does_not_answer_is_named() {
     let folder = TestFolder::new();
-    let mut command = folder.loadgen_throwaway(["compare"]);
-    command.arg("--demo-service").arg(demo_service()).env("ZOOKEEPER_CONNECT", "127.0.0.1:1");
+    let mut command = folder.throwaway_lab(["compare"]);
+    command.env("ZOOKEEPER_CONNECT", "127.0.0.1:1");
     assert_setup_error(&folder, &mut command, "at 127.0.0.1:1, the server of ZOOKEEPER_CONNECT");
 }
 
@@ -47,8 +46,8 @@ fn a_zookeeper_that_does_not_answer_is_named() {
 #[test]
 fn a_missing_java_names_the_command_that_installs_it() {
     let folder = TestFolder::new();
-    let mut command = folder.loadgen_throwaway(["compare"]);
-    command.arg("--demo-service").arg(demo_service()).env("PATH", "/nowhere").env_remove("JAVA_HOME");
+    let mut command = folder.throwaway_lab(["compare"]);
+    command.env("PATH", "/nowhere").env_remove("JAVA_HOME");
     assert_setup_error(&folder, &mut command, "Java not found");
 }
 
@@ -58,8 +57,7 @@ fn variables_of_the_shell_change_nothing_that_is_measured() {
     let folder = TestFolder::new();
     let args =
         "run pg-conditional --users 3 --stock 2 --trials 1 --no-warm-up --instances 1 --no-request-log".split(' ');
-    let mut command = folder.loadgen_throwaway(args);
-    command.arg("--demo-service").arg(demo_service());
+    let mut command = folder.throwaway_lab(args);
     command.env("PGSSLMODE", "verify-full").env("PGOPTIONS", "-c no_such_setting=1").env("PGHOST", "nowhere.invalid");
     command.env("OFFER", "zk-mutex").env("RATE_PER_CLIENT", "none").env("ZOOKEEPER_CA", "/nowhere.pem");
     let finished = finish(&mut command);
@@ -70,10 +68,8 @@ fn variables_of_the_shell_change_nothing_that_is_measured() {
 #[test]
 fn a_folder_that_a_variable_names_in_vain_is_a_usage_error() {
     let folder = TestFolder::new();
-    let mut command = folder.loadgen_throwaway(["compare", "--demo-service"]);
-    let finished = finish(command.arg(demo_service()).env("JAVA_HOME", folder.path("tmp")));
-    assert_eq!(finished.code, Some(64), "{}", finished.stderr);
-    assert!(finished.stderr.contains("error: JAVA_HOME names "), "{}", finished.stderr);
+    let finished = finish(folder.throwaway_lab(["compare"]).env("JAVA_HOME", folder.path("tmp")));
+    finished.assert_error(64, "error: JAVA_HOME names ");
 }
 
 #[test]
@@ -164,8 +160,8 @@ fn a_target_s_database_that_does_not_answer_is_named_without_its_password() {
 async fn a_postgres_without_room_for_the_instances_is_refused() {
     let postgres = Postgres::start(PostgresConfig { connections_max: 60, ..PostgresConfig::default() }).await.unwrap();
     let folder = TestFolder::new();
-    let mut command = folder.loadgen_throwaway(["compare", "--instances", "5", "--users", "10", "--trials", "1"]);
-    command.arg("--demo-service").arg(demo_service()).env("DATABASE_URL", postgres.url("postgres"));
+    let mut command = folder.throwaway_lab(["compare", "--instances", "5", "--users", "10", "--trials", "1"]);
+    command.env("DATABASE_URL", postgres.url("postgres"));
     let expected = "the instances and this program may open 112; raise max_connections";
     assert_setup_error(&folder, &mut command, expected);
 }
@@ -177,8 +173,7 @@ fn several_hosts_in_a_database_url_are_refused() {
     let mut command = folder.loadgen_throwaway(target);
     command.env("DATABASE_URL", "postgres://a.example,b.example/seckill").env("ADMIN_TOKEN", "token");
     let finished = finish(&mut command);
-    assert_eq!(finished.code, Some(64), "{}", finished.stderr);
-    assert!(finished.stderr.contains("several hosts; name the primary"), "{}", finished.stderr);
+    finished.assert_error(64, "several hosts; name the primary");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
-use crate::support::{PATIENCE, Running, TestFolder, demo_service, eventually, is_alive, under_nohup};
+use crate::support::{PATIENCE, Running, TestFolder, eventually, is_alive, under_nohup};
 
 /// What a killed `loadgen` leaves has to be gone by then.
 const GONE_WITHIN: Duration = Duration::from_secs(10);
@@ -14,7 +14,7 @@ const GONE_WITHIN: Duration = Duration::from_secs(10);
 fn in_mid_run(folder: &TestFolder) -> (Running, Vec<Pid>) {
     let args =
         "compare --users 30 --stock 20 --trials 200 --instances 2 --strategies zk-naive --goose-report md".split(' ');
-    let running = Running::start(folder.loadgen_throwaway(args).arg("--demo-service").arg(demo_service()));
+    let running = Running::start(&mut folder.throwaway_lab(args));
     running.until_stderr("trial 1/201");
     let processes = folder.processes();
     // Postgres, ZooKeeper, what keeps the data of the latter, and two instances.
@@ -70,8 +70,7 @@ fn a_second_interrupt_ends_the_program_at_once_and_the_rest_soon_after() {
 fn a_comparison_under_nohup_outlives_its_terminal() {
     let folder = TestFolder::new();
     let args = "compare --users 10 --stock 5 --trials 3 --instances 1 --strategies pg-conditional".split(' ');
-    let mut command = folder.loadgen_throwaway(args);
-    let running = Running::start(&mut under_nohup(command.arg("--demo-service").arg(demo_service())));
+    let running = Running::start(&mut under_nohup(&folder.throwaway_lab(args)));
     running.until_stderr("trial 1/4");
     running.signal(Signal::SIGHUP);
     let (status, stdout) = running.wait();
@@ -81,7 +80,7 @@ fn a_comparison_under_nohup_outlives_its_terminal() {
 #[test]
 fn an_interrupt_during_the_start_leaves_nothing() {
     let folder = TestFolder::new();
-    let running = Running::start(folder.loadgen_throwaway(["compare"]).arg("--demo-service").arg(demo_service()));
+    let running = Running::start(&mut folder.throwaway_lab(["compare"]));
     eventually("a server is being started", PATIENCE, || !folder.processes().is_empty());
     running.signal(Signal::SIGINT);
     let (status, stdout) = running.wait();

@@ -62,6 +62,20 @@ impl TestFolder {
         command
     }
 
+    /// Returns `loadgen` with the service that these tests start.
+    pub(crate) fn lab<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
+        let mut command = self.loadgen(args);
+        command.arg("--demo-service").arg(demo_service());
+        command
+    }
+
+    /// Returns `loadgen` with this service and with throwaway servers, whatever the environment names.
+    pub(crate) fn throwaway_lab<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
+        let mut command = self.loadgen_throwaway(args);
+        command.arg("--demo-service").arg(demo_service());
+        command
+    }
+
     pub(crate) fn report(&self) -> Value {
         serde_json::from_str(&fs::read_to_string(self.path("report/report.json")).unwrap()).unwrap()
     }
@@ -146,6 +160,19 @@ pub(crate) struct Finished {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
+}
+
+impl Finished {
+    /// Expects this exit status, and this text on standard error.
+    pub(crate) fn assert_error(&self, code: i32, expected: &str) {
+        assert_eq!(self.code, Some(code), "{}{}", self.stdout, self.stderr);
+        assert!(self.stderr.contains(expected), "{}", self.stderr);
+    }
+
+    /// Expects that every promise was kept. The generator may be the bottleneck on a busy machine, which spoils only times.
+    pub(crate) fn assert_kept(&self) {
+        assert!([Some(0), Some(4)].contains(&self.code), "{}{}", self.stdout, self.stderr);
+    }
 }
 
 pub(crate) fn finish(command: &mut Command) -> Finished {

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::{Running, TestFolder, demo_service, exports, finish, free_port};
+use crate::support::{Running, TestFolder, exports, finish, free_port};
 
 // C26
 #[test]
@@ -16,7 +16,7 @@ fn a_service_that_is_up_can_be_listed_compared_and_stopped() {
     let client = TestFolder::new();
     let port = free_port();
     let up = ["up", "--instances", "1", "--stock", "50", "--env", "lab.env", "--port", &port.to_string()];
-    let running = Running::start(folder.loadgen_throwaway(up).arg("--demo-service").arg(demo_service()));
+    let running = Running::start(&mut folder.throwaway_lab(up));
     let told = running.until_stdout("# what was sold");
     let variables = exports(&told);
     let url = format!("http://127.0.0.1:{port}");
@@ -34,7 +34,7 @@ fn a_service_that_is_up_can_be_listed_compared_and_stopped() {
     let args =
         ["compare", "--users", "20", "--stock", "10", "--trials", "1", "--strategies", "zk-mutex,pg-conditional"];
     let compared = finish(client.loadgen(args).args(["--target", &url]).envs(&variables));
-    assert!([Some(0), Some(4)].contains(&compared.code), "{}", compared.stderr);
+    compared.assert_kept();
     let report = client.report();
     assert_eq!(report["environment"]["servers_throwaway"], false);
     assert_eq!(report["environment"]["generator_shares_host"], true);
@@ -62,8 +62,7 @@ fn a_service_that_is_up_can_be_listed_compared_and_stopped() {
 
     let wrong = variables.iter().map(|(name, value)| (name, if name == "ADMIN_TOKEN" { "guess" } else { value }));
     let refused = finish(client.loadgen(args).args(["--target", &url]).envs(wrong));
-    assert_eq!(refused.code, Some(3), "{}", refused.stderr);
-    assert!(refused.stderr.contains("answered 401"), "{}", refused.stderr);
+    refused.assert_error(3, "answered 401");
 
     running.signal(Signal::SIGINT);
     let (status, _) = running.wait();
@@ -98,7 +97,7 @@ fn assert_every_strategy_has_a_sku(told: &[String], url: &str) {
 #[test]
 fn the_strategies_are_listed_without_a_running_service() {
     let folder = TestFolder::new();
-    let listed = finish(folder.loadgen(["strategies"]).arg("--demo-service").arg(demo_service()));
+    let listed = finish(&mut folder.lab(["strategies"]));
     assert_eq!(listed.code, Some(0), "{}", listed.stderr);
     assert!(listed.stdout.contains("unguarded") && listed.stdout.contains("pg-conditional"), "{}", listed.stdout);
     assert!(folder.is_clean(), "something is left");

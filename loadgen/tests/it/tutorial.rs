@@ -41,7 +41,7 @@ fn steps(folder: &str, chapter: &str) -> Vec<Step> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(folder).join(format!("{chapter}.md"));
     let text = fs::read_to_string(path).unwrap();
     let mut steps: Vec<Step> = Vec::new();
-    let mut before: &str = "";
+    let mut before = "";
     for (at, part) in text.split("```").enumerate() {
         let is_marked = |mark: &str| before.trim_end().ends_with(&format!("<!-- {mark} -->"));
         match part.split_once('\n') {

@@ -5,7 +5,7 @@ use testbed::TestChroot;
 use tokio::runtime::Runtime;
 
 use crate::broken::Broken;
-use crate::support::{TestFolder, demo_service, finish};
+use crate::support::{TestFolder, finish};
 
 /// Changes every page of the history.
 fn of_history(mut change: impl FnMut(&mut Value) + Send) -> impl FnMut(&str, u16, &mut Value) -> u16 + Send {
@@ -76,8 +76,7 @@ fn an_instance_that_is_named_twice_is_refused() {
     let proxy = broken.url();
     let direct = broken.variables["SECKILL_URLS"].clone();
     let twice = broken.run("zk-mutex", &format!("{proxy},{direct}"));
-    assert_eq!(twice.code, Some(64), "{}", twice.stderr);
-    assert!(twice.stderr.contains("are one instance"), "{}", twice.stderr);
+    twice.assert_error(64, "are one instance");
     let twice = broken.audit(&["--target", &format!("{proxy},{direct}")]);
     assert_eq!(twice.code, Some(64), "{}{}", twice.stdout, twice.stderr);
     broken.stop();
@@ -91,9 +90,7 @@ fn another_zookeeper_than_the_service_s_is_refused() {
     let other = runtime.block_on(TestChroot::create()).unwrap();
     broken.variables.insert("ZOOKEEPER_CONNECT".to_owned(), other.connect_string().to_owned());
     let refused = broken.run("zk-mutex", &broken.url());
-    assert_eq!(refused.code, Some(64), "{}", refused.stderr);
-    let expected = "is not the one of the service: it has no service";
-    assert!(refused.stderr.contains(expected), "{}", refused.stderr);
+    refused.assert_error(64, "is not the one of the service: it has no service");
     broken.stop();
 }
 
@@ -102,7 +99,7 @@ fn another_zookeeper_than_the_service_s_is_refused() {
 fn a_lock_under_which_no_two_buyers_met_proves_nothing() {
     let folder = TestFolder::new();
     let args = "run zk-mutex --users 1 --stock 1 --trials 1 --no-warm-up --instances 1".split(' ');
-    let finished = finish(folder.loadgen(args).arg("--demo-service").arg(demo_service()));
+    let finished = finish(&mut folder.lab(args));
     assert_eq!(finished.code, Some(1), "{}{}", finished.stdout, finished.stderr);
     assert!(finished.stdout.contains("load too weak"), "{}", finished.stdout);
     assert!(finished.stdout.contains("No two buyers met under the lock of zk-mutex"), "{}", finished.stdout);

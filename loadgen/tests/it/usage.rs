@@ -7,8 +7,7 @@ use crate::support::{TestFolder, finish};
 fn assert_usage(args: &[&str], expected: &str) {
     let folder = TestFolder::new();
     let finished = finish(&mut folder.loadgen_throwaway(args));
-    assert_eq!(finished.code, Some(64), "{}", finished.stderr);
-    assert!(finished.stderr.contains(expected), "{}", finished.stderr);
+    finished.assert_error(64, expected);
     assert_eq!(finished.stdout, "");
     assert!(folder.is_clean());
 }

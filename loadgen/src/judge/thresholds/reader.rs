@@ -108,13 +108,11 @@ impl<'a> Reader<'a> {
         let most_written = if metric.kind == Kind::Share && !text.ends_with('%') { 1.0 } else { most };
         let value = value.filter(|value| *value <= most_written).ok_or_else(|| self.wrong(example))?;
         // No figure is below zero.
-        let is_least = value <= 0.0;
-        let is_most = value >= most;
         let decided = match comparison {
-            Comparison::Less => is_least.then_some("never"),
-            Comparison::Greater => is_most.then_some("never"),
-            Comparison::AtLeast => is_least.then_some("always"),
-            Comparison::AtMost => is_most.then_some("always"),
+            Comparison::Less => (value <= 0.0).then_some("never"),
+            Comparison::Greater => (value >= most).then_some("never"),
+            Comparison::AtLeast => (value <= 0.0).then_some("always"),
+            Comparison::AtMost => (value >= most).then_some("always"),
             Comparison::Equal => None,
         };
         match decided {

@@ -1,10 +1,11 @@
 //! The traffic on ZooKeeper, and how everything grows with the number of users.
 
-use stats::figures;
+use stats::{as_f64, figures};
 
 use crate::judge::metrics::{GOODPUT, Metric, NOTIFICATIONS_PER_RELEASE, P50, PageTable};
 use crate::judge::result::StrategyResult;
 use crate::lab::strategy::{Mechanism, Wakes};
+use crate::lab::traffic::ServerTraffic;
 use crate::report::Report;
 use crate::report::html::columns::{cells, columns};
 use crate::report::html::cost::measured;
@@ -98,25 +99,19 @@ fn by_server(report: &Report) -> Option<Table> {
         let trials: Vec<_> = measured(report, result).collect();
         let servers = trials.first().map(|trial| trial.zookeeper.servers.as_slice()).unwrap_or_default();
         for (position, server) in servers.iter().enumerate() {
-            let mean = |figure: &dyn Fn(&crate::lab::traffic::ServerTraffic) -> Option<u64>| {
-                let figures: Option<Vec<u64>> =
-                    trials.iter().map(|trial| figure(trial.zookeeper.servers.get(position)?)).collect();
-                let figures = figures?;
-                Some(stats::as_f64(figures.iter().sum::<u64>()) / stats::as_f64(figures.len()))
-            };
-            let notifications = |server: &crate::lab::traffic::ServerTraffic| {
-                let fired = &server.watches_fired;
-                [fired.created, fired.deleted, fired.changed, fired.children].into_iter().sum()
+            let mean = |figure: fn(&ServerTraffic) -> Option<u64>| {
+                let figures = trials.iter().map(|trial| figure(trial.zookeeper.servers.get(position)?));
+                Some(as_f64(figures.sum::<Option<u64>>()?) / as_f64(trials.len()))
             };
             rows.push(TableRow {
                 name: name(report, result),
                 cells: vec![
                     Cell::text(server.server.clone()),
                     Cell::text(mode(&server.server)),
-                    Cell::figure(mean(&notifications)),
-                    Cell::figure(mean(&|server| server.packets_received)),
-                    Cell::figure(mean(&|server| server.packets_sent)),
-                    Cell::figure(mean(&|server| server.bytes_received)),
+                    Cell::figure(mean(|server| server.watches_fired.total())),
+                    Cell::figure(mean(|server| server.packets_received)),
+                    Cell::figure(mean(|server| server.packets_sent)),
+                    Cell::figure(mean(|server| server.bytes_received)),
                 ],
             });
         }
@@ -194,7 +189,5 @@ pub(super) fn scaling(report: &Report) -> PagePart {
 }
 
 fn chart(id: &'static str, title: &str, caption: &str, words: Vec<String>, absent: Option<Absent>) -> Chart {
-    let title = title.to_owned();
-    let caption = caption.to_owned();
-    Chart { id, title, caption, label: None, words, absent, wide: false }
+    Chart { id, title: title.to_owned(), caption: caption.to_owned(), label: None, words, absent, wide: false }
 }

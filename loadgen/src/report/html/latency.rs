@@ -17,6 +17,7 @@ use crate::report::html::names::{model_label, name};
 use crate::report::html::page::{Absent, Cell, Chart, Group, PageItem, PagePart, Table, TableColumn, TableRow};
 use crate::report::html::sale::{counted, why_absent};
 use crate::report::html::sold::{groups, groups_of, mechanism};
+use crate::trial::record::Latency;
 
 /// Corrected and uncorrected quantiles this close are the same for every purpose.
 const SAME: f64 = 0.05;
@@ -185,9 +186,8 @@ fn quantile_words(report: &Report, result: &StrategyResult) -> Option<String> {
 /// Compares response times with service times. `None` if they agree.
 fn correction(report: &Report) -> Option<Table> {
     let pairs = |result: &StrategyResult| {
-        let response = &result.latency.response.sold;
-        let service = &result.latency.service.sold;
-        [500, 990].map(|permille| (response.quantile_ms(permille), service.quantile_ms(permille)))
+        let Latency { response, service, .. } = &result.latency;
+        [500, 990].map(|permille| (response.sold.quantile_ms(permille), service.sold.quantile_ms(permille)))
     };
     let differs = |result: &&StrategyResult| {
         pairs(result).iter().any(|pair| matches!(pair, (Some(a), Some(b)) if (a - b).abs() > SAME * a.min(*b)))

@@ -21,7 +21,7 @@ pub(super) fn model_label(report: &Report) -> String {
         several => {
             let others: Vec<String> =
                 several[..several.len() - 1].iter().map(|users| figures::count(u64::from(*users))).collect();
-            format!("{}; and the same with {}", plan.model_described, things(&others.join(", "), "user"))
+            format!("{}; and the same with {}", plan.model_described, things(others.join(", "), "user"))
         }
     }
 }

@@ -20,13 +20,13 @@ fn chart(report: &Report) -> Chart {
         let name = name(report, result);
         let beyond = measured(report, result).map(|trial| trial.audit.oversold).max()?;
         let beyond = if beyond > 0 {
-            format!("; up to {} too many were sold", things(&figures::signed(beyond), "unit"))
+            format!("; up to {} too many were sold", things(figures::signed(beyond), "unit"))
         } else {
             String::new()
         };
         let Some(after) = SOLD_OUT_AFTER.of(result) else {
             let left = measured(report, result).map(|trial| stock_total - trial.audit.sold).max()?;
-            let left = things(&figures::signed(left.max(0)), "unit");
+            let left = things(figures::signed(left.max(0)), "unit");
             return Some(format!("{name}: the stock was not gone; up to {left} were left{beyond}"));
         };
         Some(format!("{name}: the stock was gone after {} ms{beyond}", figures::estimate(&after)))

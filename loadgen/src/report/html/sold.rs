@@ -99,11 +99,11 @@ fn chart(report: &Report) -> Chart {
         let subject = result.subject();
         let theirs = report.trials.iter().filter(|trial| trial.is_of(&subject));
         let short = theirs.map(|trial| trial.audit.undersold + trial.audit.unsold_undecided).max().unwrap_or(0);
-        let short = (short > 0).then(|| format!("up to {} short", things(&figures::signed(short), "unit")));
+        let short = (short > 0).then(|| format!("up to {} short", things(figures::signed(short), "unit")));
         let oversold = OVERSOLD.value(result).filter(|oversold| *oversold > 0.0);
         let beyond = oversold.map(|oversold| {
             let median = result.oversold_median.map_or_else(|| ABSENT.to_owned(), figures::figure);
-            format!("up to {} beyond the stock (median {median})", things(&OVERSOLD.write(Some(oversold)), "unit"))
+            format!("up to {} beyond the stock (median {median})", things(OVERSOLD.write(Some(oversold)), "unit"))
         });
         let found: Vec<String> = [beyond, short].into_iter().flatten().collect();
         let found = if found.is_empty() { "no unit too many and none too few".to_owned() } else { found.join(", ") };

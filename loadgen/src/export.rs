@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_that_starts_the_service_has_all_users_and_no_blanks_in_its_values() {
+    fn the_command_of_the_service_has_all_users_and_no_blanks() {
         let plan = "lock-wait = \"1m 30s\"\n[service]\nbusiness-time = \"1s 500ms .. 2s\"";
         let command = "--business-time 1s500ms..2s --lock-wait 1m30s --goods-no 1 --stock 100";
         for (users, flag) in [("10,2048", ""), ("10,3000", " --users 3000")] {
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_comment_names_the_file_unless_a_shell_reads_its_name_otherwise() {
+    fn the_comment_names_the_file_if_its_name_is_plain() {
         for (out, name) in [("sale.js", "sale.js"), ("plans/sale.js", "sale.js"), ("a b.js", "seckill.js")] {
             let (engine, settings) = settings("k6", &[]);
             let text = render(engine, &settings, Some(Path::new(out))).unwrap();
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_path_of_a_target_is_written_without_characters_that_end_a_string() {
+    fn the_path_of_a_target_cannot_end_a_string() {
         let target = "--target http://a/it's$(x)&</x>";
         let script = exported(&format!("k6 {target}"));
         assert!(script.contains("|| 'http://a:80/it%27s%24(x)&%3C/x%3E').split"), "{script}");
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_go_to_all_instances_in_turns_and_then_to_the_next_sku() {
+    fn requests_go_to_all_instances_and_then_to_the_next_sku() {
         let (_, settings) = settings("jmeter --target http://a:1,http://b:2/shop/ --goods 2 --goods-no 7", &[]);
         let load = ExportedLoad::of(&settings).unwrap();
         let targets = load.targets();

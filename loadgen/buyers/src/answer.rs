@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_503_is_a_refusal_only_if_it_promises_that_nothing_was_written() {
+    fn a_503_is_a_refusal_only_if_it_says_nothing_was_written() {
         let unavailable = |r#type: &str| {
             let body = format!(r#"{{"type":"{type}","title":"t","status":503,"detail":"d"}}"#);
             classify(StatusCode::SERVICE_UNAVAILABLE, &body)

@@ -279,13 +279,13 @@ mod tests {
     }
 
     #[test]
-    fn users_that_start_late_compared_with_their_response_time_limit_it() {
+    fn starts_late_for_their_response_time_limit_the_generator() {
         assert!(burst(&[100, 210, 300], 400, 500).limited);
         assert!(!burst(&[100, 190, 300], 400, 500).limited);
     }
 
     #[test]
-    fn a_scheduler_s_delay_never_limits_it() {
+    fn the_delay_of_a_scheduler_never_limits_the_generator() {
         assert!(!burst(&[2, 4, 5], 4, 500).limited);
     }
 

@@ -93,7 +93,7 @@ mod tests {
 
     // C17
     #[tokio::test(start_paused = true)]
-    async fn beats_that_a_delay_skipped_are_late_each_by_its_own() {
+    async fn each_skipped_beat_is_late_by_its_own_delay() {
         let tally = SharedTally::default();
         let heartbeat = Heartbeat::start(&tally);
         tokio::task::yield_now().await;

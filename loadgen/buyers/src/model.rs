@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ramp_spreads_its_users_evenly_from_its_beginning_to_its_end() {
+    fn a_ramp_spreads_its_users_evenly_from_end_to_end() {
         let ramp = LoadModel::Ramp { ramp_up_ms: 900 };
         let starts: Vec<u128> = (0..4).map(|number| ramp.first_start(number, 4).as_millis()).collect();
         assert_eq!(starts, [0, 300, 600, 900]);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn poisson_arrivals_have_the_rate_and_the_spread_of_their_distribution() {
+    fn poisson_arrivals_have_their_rate_and_their_spread() {
         let starts: Vec<Duration> = open(1000.0, Arrivals::Poisson, 20_000).arrivals(42).collect();
         // Twenty thousand are expected, with a standard deviation of 141.
         assert!((19_400..20_600).contains(&starts.len()), "{}", starts.len());
@@ -202,7 +202,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn arrivals_are_in_order_within_the_duration_and_repeat_with_their_seed(
+        fn arrivals_are_in_order_and_repeat_with_their_seed(
             rate in 0.5_f64..2000.0, duration_ms in 1_u64..2000, seed: u64,
         ) {
             let model = open(rate, Arrivals::Poisson, duration_ms);

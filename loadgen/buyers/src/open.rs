@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_waits_for_the_next_arrival_of_a_load_given_up() {
+    fn an_abandoned_load_waits_for_no_arrival() {
         let (wanted, abandoned) = channel();
         assert!(wait_until(Instant::now(), &abandoned));
         drop(wanted);

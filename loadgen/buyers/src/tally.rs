@@ -224,7 +224,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn silence_is_a_time_without_an_answer_to_one_who_waits() {
+    fn silence_is_a_time_in_which_a_waiter_gets_no_answer() {
         let silence = |samples: &[Sample]| of(samples).silence_max.map(|silence| silence.as_millis());
         assert_eq!(silence(&[]), None);
         // Between 30 and 1000 nobody waits. From 1000 on one does, and is answered at 1050.

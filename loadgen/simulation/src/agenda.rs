@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_earliest_event_comes_first_and_of_several_the_one_added_first() {
+    fn events_come_by_time_and_then_in_the_order_of_entry() {
         let mut agenda = Agenda::new();
         for (at_ns, what) in [(5, 'c'), (1, 'a'), (5, 'd'), (2, 'b')] {
             agenda.enter(at_ns, what);

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn twice_as_much_and_half_as_much_cancel_out_in_the_ratio_and_not_in_the_factor() {
+    fn twice_and_half_cancel_in_the_ratio_but_not_in_the_factor() {
         let logs = [2.0_f64.ln(), 0.5_f64.ln()];
         let deviation = Deviation::of(Figure::DrainMs, &logs).unwrap();
         assert_near(deviation.ratio, 1.0);

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn without_samples_the_model_is_the_one_that_the_search_begins_with() {
+    fn without_samples_the_model_is_the_start_of_the_search() {
         let found = fit(&[], 1).to_array();
         let start = LatencyModel::START.to_array();
         assert!(found.into_iter().zip(start).all(|(found, start)| (found - start).abs() < 1e-9));

@@ -19,7 +19,7 @@ fn cohort_nodes_max(waiters: u32, sessions: u32) -> u64 {
 }
 
 #[test]
-fn the_naive_lock_notifies_n_times_n_minus_1_halves_and_asks_n_times_n_plus_1() {
+fn the_naive_lock_costs_what_its_closed_form_says() {
     for waiters in [1, 2, 3, 10, 100, 1_000, 100_000] {
         let point = one_session_each(Recipe::Naive, waiters);
         let n = u64::from(waiters);
@@ -29,7 +29,7 @@ fn the_naive_lock_notifies_n_times_n_minus_1_halves_and_asks_n_times_n_plus_1() 
 }
 
 #[test]
-fn a_session_that_shares_the_naive_lock_is_notified_once_per_release() {
+fn waiters_of_one_session_share_a_notification_per_release() {
     let point = predict(Recipe::Naive, 1_000, 1, 1, &MODEL);
     assert_eq!(point.notifications, 999);
     let one_each = one_session_each(Recipe::Naive, 1_000);
@@ -37,7 +37,7 @@ fn a_session_that_shares_the_naive_lock_is_notified_once_per_release() {
 }
 
 #[test]
-fn a_queue_notifies_one_waiter_per_release_and_hands_over_by_a_constant_number_of_requests() {
+fn a_release_of_a_queue_wakes_one_waiter_at_a_constant_cost() {
     for waiters in [1, 2, 3, 10, 100, 1_000, 20_000] {
         let n = u64::from(waiters);
         let handoff = one_session_each(Recipe::Handoff, waiters);
@@ -51,7 +51,7 @@ fn a_queue_notifies_one_waiter_per_release_and_hands_over_by_a_constant_number_o
 }
 
 #[test]
-fn the_bytes_of_a_handoff_grow_with_the_waiters_and_those_of_a_mutex_with_their_square() {
+fn a_handoff_grows_linearly_and_a_mutex_with_the_square() {
     let bytes = |recipe, waiters| as_f64(one_session_each(recipe, waiters).bytes);
     let growth = |recipe| bytes(recipe, 20_000) / bytes(recipe, 2_000);
     assert!((9.9..10.1).contains(&growth(Recipe::Handoff)), "{}", growth(Recipe::Handoff));
@@ -59,7 +59,7 @@ fn the_bytes_of_a_handoff_grow_with_the_waiters_and_those_of_a_mutex_with_their_
 }
 
 #[test]
-fn a_cohort_deals_with_the_server_only_when_it_has_reached_its_bound() {
+fn a_cohort_asks_the_server_only_when_it_reaches_its_bound() {
     for (waiters, sessions) in [(10, 3), (1_000, 3), (3_003, 3), (3_004, 3), (20_000, 3), (5_000, 1), (100, 100)] {
         let point = predict(Recipe::Cohort, waiters, sessions, 1, &MODEL);
         let nodes = cohort_nodes_max(waiters, sessions);
@@ -87,7 +87,7 @@ fn steps_of_1_2_5_lie_between_the_ends_of_a_range() {
 }
 
 #[test]
-fn the_largest_number_is_left_out_and_every_second_below_it_but_the_smallest() {
+fn the_largest_and_every_second_smaller_number_are_left_out() {
     assert_eq!(split(&[10, 30, 100, 300, 1_000]), (vec![10, 30, 300], vec![100, 1_000]));
     assert_eq!(split(&[10, 30, 100]), (vec![10, 30], vec![100]));
     assert_eq!(split(&[10, 30]), (vec![10], vec![30]));
@@ -95,7 +95,7 @@ fn the_largest_number_is_left_out_and_every_second_below_it_but_the_smallest() {
 }
 
 #[test]
-fn a_simulation_reports_its_deviation_at_left_out_points_and_names_mispredicted_figures() {
+fn a_simulation_tells_how_far_it_is_off_where_left_out() {
     let truth = LatencyModel { commit_ms: 2.0, ..MODEL };
     let measured = |waiters| Point { drain_ms: 1e4, ..predict(Recipe::Handoff, waiters, waiters, 1, &truth) };
     let measured = [Measured { recipe: Recipe::Handoff, points: vec![measured(10), measured(40)] }];
@@ -114,7 +114,7 @@ fn a_simulation_reports_its_deviation_at_left_out_points_and_names_mispredicted_
 }
 
 #[test]
-fn a_simulation_that_was_written_is_read_back_and_a_foreign_field_is_refused() {
+fn a_simulation_is_read_back_and_a_foreign_field_refused() {
     let measured = [Measured { recipe: Recipe::Naive, points: vec![one_session_each(Recipe::Naive, 5)] }];
     let points = vec![one_session_each(Recipe::Naive, 7)];
     let simulation = compare(vec![(Recipe::Naive, points)], &measured, MODEL, 1);
@@ -150,7 +150,7 @@ proptest! {
     }
 
     #[test]
-    fn a_slower_machine_never_drains_faster_and_sends_the_same_requests(
+    fn a_slower_machine_drains_no_faster_by_the_same_requests(
         recipe in prop::sample::select(&Recipe::ALL[..]), waiters in 1_u32..200, parameter in 0..LatencyModel::PARAMETERS,
     ) {
         let mut slower = MODEL.to_array();

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asked_later_and_entered_earlier_is_an_inversion() {
+    fn entering_before_an_earlier_asker_is_an_inversion() {
         let asked = |asked: [u64; 3]| {
             let sections: Vec<Section> = (10..)
                 .step_by(10)
@@ -352,7 +352,7 @@ mod tests {
 
         // C9
         #[test]
-        fn a_history_is_linearizable_exactly_if_no_definite_holds_overlap(holds in holds(), permits in 1_u32..3) {
+        fn a_history_is_linearizable_if_and_only_if_no_holds_overlap(holds in holds(), permits in 1_u32..3) {
             let sections: Vec<Section> =
                 holds.iter().map(|[_, entered, left, _]| section(*entered, *left)).collect();
             prop_assert_eq!(overlaps(&sections, permits) == Some(0), is_linearizable(&holds, permits));

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_sale_from_before_the_ledger_only_units_sold_twice_are_known() {
+    fn without_a_ledger_only_units_sold_twice_are_known() {
         let audit = audited(&sale(None, 0), &orders([1, 0]));
         assert_eq!((audit.oversold, audit.lost_updates, audit.is_wrong()), (None, None, false));
         assert_eq!(audit.unchecked, ["sales whose ledger does not say what they began with: 1"]);

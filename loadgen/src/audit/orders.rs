@@ -154,7 +154,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn batches_that_follow_each_other_are_in_sequence_in_whatever_order_they_are_read() {
+    fn batches_are_in_sequence_in_whatever_order_they_are_read() {
         let batches = orders([(4, 8, 1), (1, 7, 4), (3, 7, 2), (2, 7, 3)]);
         let found = Sequence::of(Some(5), &batches);
         assert_eq!((found.double_sales, found.out_of_sequence, found.tokens_out_of_order), (0, Some(0), Some(0)));
@@ -169,7 +169,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_quantity_is_taken_from_the_units_that_the_order_before_left() {
+    fn a_quantity_is_taken_from_what_the_order_before_left() {
         let mut of_two = orders([(1, 7, 3), (2, 8, 2)]);
         of_two[0].quantity = 2;
         assert_eq!(Sequence::of(Some(5), &of_two).out_of_sequence, Some(0));
@@ -195,7 +195,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn tokens_are_compared_in_the_order_in_which_the_units_were_sold() {
+    fn tokens_are_compared_in_the_order_of_the_units_sold() {
         let tokens = |tokens: [(i64, i64); 4]| {
             let mut orders = orders([(4, 1, 4), (3, 2, 3), (2, 3, 2), (1, 4, 1)]);
             orders.iter_mut().zip(tokens).for_each(|(order, token)| order.token = Some(token));
@@ -207,7 +207,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_buyer_that_arrived_earlier_in_the_same_batch_is_sold_to_earlier() {
+    fn a_batch_sells_in_the_order_of_arrival() {
         let overtaken = |arrivals: [Option<u64>; 5]| {
             let mut orders = orders([(1, 7, 4), (2, 7, 3), (3, 7, 2), (4, 8, 1), (5, 8, 0)]);
             orders.iter_mut().zip(arrivals).for_each(|(order, arrived_ns)| order.arrived_ns = arrived_ns);

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn more_orders_than_stock_is_oversold_and_shows_the_lost_updates() {
+    fn more_orders_than_stock_are_oversold_and_lost_updates() {
         let audit = audit((2, 0), &orders([1, 2, 3, 4, 5]), &[1, 2, 3, 4, 5], 0, 0);
         assert_eq!((audit.oversold, audit.undersold, audit.lost_updates), (3, 0, -3));
         assert!(audit.ledger_balanced() && !audit.is_clean());
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn units_left_by_too_few_buyers_are_undersold_when_one_was_told_sold_out() {
+    fn even_few_buyers_are_undersold_if_one_was_told_sold_out() {
         assert_eq!(audit((5, 3), &orders([1, 2]), &[1, 2], 1, 0).undersold, 1);
     }
 
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_of_several_skus_is_added_up() {
+    fn known_findings_of_several_skus_are_added_up() {
         let out_of_sequence = Some(2);
         let tokens_out_of_order = Some(1);
         let overtaken_in_batch = Some(3);

@@ -135,7 +135,7 @@ mod tests {
     use crate::commands::Cli;
 
     #[test]
-    fn every_flag_of_compare_is_a_flag_of_export_or_refused_with_a_reason() {
+    fn export_takes_or_refuses_every_flag_of_compare() {
         let cli = Cli::command();
         let flags = |name: &str| {
             let args = cli.find_subcommand(name).unwrap().get_arguments().filter(|arg| !arg.is_hide_set());

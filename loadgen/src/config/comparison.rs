@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_jmeter_preset_is_fifteen_hundred_users_with_a_session_each() {
+    fn the_jmeter_preset_has_1500_users_with_a_session_each() {
         let settings = compare(&["--preset", "jmeter"]);
         assert_eq!((settings.load.users.as_slice(), settings.load.stock), (&[1500][..], 100));
         assert_eq!(started(&settings).zk_sessions, 500);
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_a_started_service_has_cannot_be_asked_of_a_target() {
+    fn flags_of_a_started_service_are_refused_for_a_target() {
         for flag in [["--instances", "2"], ["--zk-sessions", "2"], ["--business-time", "2ms"], ["--demo-service", "x"]]
         {
             let text = refusal(&["compare", "--target", "http://a:1", flag[0], flag[1]]);

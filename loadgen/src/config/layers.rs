@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_replaces_a_ramp_up_of_a_weaker_layer_and_a_ramp_up_replaces_a_rate() {
+    fn a_rate_and_a_ramp_up_replace_each_other_across_layers() {
         let ramp = "ramp-up = \"1s\"";
         let rate = "rate = 50\narrivals = \"constant\"\n";
         let open = LoadModel::Open { rate_per_s: 50.0, arrivals: Arrivals::Constant, duration_ms: 10_000 };

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_safe_strategy_keeps_its_promise_only_without_a_single_bad_trial() {
+    fn one_bad_trial_breaks_the_promise_of_a_safe_strategy() {
         for promise in [Promise::NeverOversells, Promise::SafeWhileSessionLives] {
             assert_eq!(finding(promise, 3, &[100, 100]), Finding::Kept);
             assert_eq!(finding(promise, 3, &[100, 101, 100]), Finding::Broken);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_lock_has_to_oversell_on_many_instances_and_may_not_on_one() {
+    fn a_process_lock_must_oversell_on_several_instances_only() {
         assert_eq!(finding(Promise::OversellsOnManyInstances, 3, &[130]), Finding::Kept);
         assert_eq!(finding(Promise::OversellsOnManyInstances, 3, &[100]), Finding::LoadTooWeak);
         assert_eq!(finding(Promise::OversellsOnManyInstances, 1, &[100]), Finding::Kept);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_did_not_exclude_breaks_the_promise_of_a_safe_strategy_that_sold_right() {
+    fn an_overlap_breaks_a_safe_strategy_that_sold_right() {
         let mut trial = fixture::trial("zk-mutex", 0, 100, 100);
         trial.history.as_mut().unwrap().overlaps = Some(1);
         assert_eq!(Finding::of(Promise::SafeWhileSessionLives, 3, &LIMITS, &[&trial]), Finding::Broken);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_falls_breaks_the_promise_of_a_batch_that_has_no_history_of_holds() {
+    fn a_falling_token_breaks_a_batch_without_a_history() {
         let mut trial = Trial { history: None, ..fixture::trial("zk-merge", 0, 100, 100) };
         assert_eq!(Finding::of(Promise::NeverOversells, 3, &LIMITS, &[&trial]), Finding::Kept);
         trial.audit.tokens_out_of_order = Some(1);
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_that_does_not_keep_to_the_order_of_arrival_breaks_the_promise() {
+    fn an_overtaken_buyer_breaks_the_promise_of_a_batch() {
         let mut trial = fixture::trial("pg-merge", 0, 100, 100);
         trial.audit.overtaken_in_batch = Some(0);
         assert_eq!(Finding::of(Promise::NeverOversells, 3, &LIMITS, &[&trial]), Finding::Kept);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_that_has_not_come_to_rest_is_not_blamed_for_what_may_yet_be_set_right() {
+    fn a_trial_that_is_not_at_rest_may_still_set_things_right() {
         let unchecked = vec!["trials that had not come to rest: 1".to_owned()];
         let unsettled =
             |sold| Trial { settled: false, unchecked: unchecked.clone(), ..fixture::trial("s", 0, 100, sold) };

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_that_does_not_keep_to_the_order_of_arrival_is_told_although_it_sold_right() {
+    fn an_overtaken_buyer_is_told_although_the_batch_sold_right() {
         let mut trial = fixture::trial("pg-conditional", 0, 100, 100);
         trial.audit.overtaken_in_batch = Some(2);
         assert_eq!(
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_asked_for_is_not_missed() {
+    fn units_that_nobody_wanted_are_not_missed() {
         let mut trial = fixture::trial("zk-mutex", 0, 100, 60);
         trial.audit.undersold = 0;
         let sentence = verdict(vec![trial]).sentence;
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_run_is_nothing_told() {
+    fn without_a_trial_nothing_is_told() {
         assert_eq!(verdict(Vec::new()).sentence, "No trial was run to its end.");
     }
 }

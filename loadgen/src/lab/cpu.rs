@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_process_used_is_the_growth_of_its_own_and_of_its_children_s_time() {
+    fn used_time_is_the_growth_of_a_process_and_its_children() {
         let times =
             |postgres: &[(u32, f64)]| CpuTimes(vec![("postgres".to_owned(), postgres.iter().copied().collect())]);
         let used = |before: &CpuTimes, after: &CpuTimes| after.since(before)[0].cpu_s;

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_unreachable_database_is_named_with_the_cause_and_without_the_password() {
+    async fn an_unreachable_database_is_named_without_its_password() {
         let error = Database::connect("postgres://buyer:s3cret@127.0.0.1:1/seckill").await.unwrap_err();
         let text = program::chain(&error);
         assert!(text.starts_with("could not connect to postgres at 127.0.0.1:1: "), "{text}");

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_orders_of_a_transaction_are_a_batch_and_a_cart_is_one_order() {
+    async fn a_transaction_is_a_batch_and_a_cart_is_one_order() {
         let server = TestDatabase::create().await.unwrap();
         let database = Database::connect(server.url()).await.unwrap();
         sqlx::migrate!("../migrations").run(&database.0).await.unwrap();

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_look_stands_for_the_time_since_the_one_before_and_the_most_is_kept() {
+    fn a_sample_of_lock_waits_counts_for_the_time_since_the_last() {
         let mut waits = LockWaits::default();
         [(0, 500), (6, 20), (3, 40)]
             .into_iter()

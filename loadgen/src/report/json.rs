@@ -229,7 +229,7 @@ mod tests {
 
     // C29
     #[test]
-    fn what_was_edited_by_hand_is_drawn_anew_from_the_trials() {
+    fn edited_conclusions_are_drawn_anew_from_the_trials() {
         let written = render(&fixture::report()).unwrap();
         let mut edited: Value = serde_json::from_str(&written).unwrap();
         edited["verdict"]["exit_code"] = 2.into();
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_report_is_refused_with_the_reason() {
+    fn a_file_that_is_no_report_is_refused_with_the_reason() {
         let refused = |text: &str| parse(text).map(|_| ()).unwrap_err();
         assert!(refused("<html>").starts_with("it is no JSON object"));
         assert_eq!(refused("{}"), "it names no schema");

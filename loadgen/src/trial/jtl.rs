@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn who_had_no_decision_failed_and_its_line_says_why() {
+    fn a_request_without_a_decision_failed_and_says_why() {
         let samples = vec![
             failed(Outcome::Refused, Some(503), Some("refused: lock-timeout")),
             failed(Outcome::Error, Some(500), Some("answered 500 Internal Server Error")),
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_instance_says_is_quoted_and_stays_in_its_line() {
+    fn words_of_an_instance_are_quoted_and_stay_in_their_line() {
         let problem = "it said \"no\", twice:\r\n\r\nno\n";
         let (log, _) = written(&[ran("a", vec![failed(Outcome::Error, Some(418), Some(problem))])]);
         assert_eq!(log.lines().count(), 2, "{log}");
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn the_summary_is_that_of_jmeters_summariser_for_all_trials_of_a_strategy() {
+    fn the_summary_is_that_of_jmeter_over_all_trials() {
         let first = ran("zk-mutex", vec![sample(SOLD, 0, 100), sample(Outcome::SoldOut, 50, 2000)]);
         let second = ran("zk-mutex", vec![failed(Outcome::Timeout, None, None), sample(SOLD, 0, 1000)]);
         let (_, summary) = written(&[first, ran("pg-conditional", vec![sample(SOLD, 7, 7)]), second]);

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_curve_of_many_events_has_a_hundred_steps_and_ends_with_the_last() {
+    fn a_curve_has_at_most_100_steps_and_ends_with_the_last_event() {
         let curve = Curve::of((0..1500).map(Duration::from_millis).collect());
         assert_eq!((curve.at_ms.len(), curve.count[0], curve.at_ms[0]), (100, 15, 14.0));
         assert_eq!((curve.count.last(), curve.at_ms.last()), (Some(&1500), Some(&1499.0)));

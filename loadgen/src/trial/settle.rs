@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_never_comes_to_rest_is_not_waited_for_for_ever() {
+    async fn the_wait_for_rest_ends() {
         let mut orders = 0;
         let look = async || {
             orders += 1;
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_settles_when_it_is_quiet_and_no_purchase_is_in_progress() {
+    fn a_trial_settles_when_nothing_moves_and_nobody_buys() {
         let activity = |changes: &[(&str, u64)], orders| Activity { orders, snapshot: snapshot(changes, 5) };
         let still = activity(&[], 9);
         assert!(still.has_settled(&still));
@@ -132,7 +132,7 @@ mod tests {
 
     // C2
     #[test]
-    fn who_does_not_tell_what_is_in_flight_is_not_at_rest() {
+    fn an_instance_that_tells_nothing_is_not_at_rest() {
         let mut silent = Activity { orders: 9, snapshot: snapshot(&[], 5) };
         silent.snapshot.instances.push(Counters::default());
         assert!(!silent.has_settled(&silent));

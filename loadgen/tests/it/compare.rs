@@ -19,7 +19,7 @@ fn figure(result: &Value, key: &str) -> Option<f64> {
 
 // C1
 #[test]
-fn every_strategy_of_the_headline_keeps_its_promise_under_a_burst() {
+fn every_headline_strategy_keeps_its_promise_under_a_burst() {
     let folder = TestFolder::new();
     let args = "compare --users 60 --stock 30 --trials 1 --no-warm-up --business-time 5ms --seed 7".split(' ');
     let finished = finish(&mut folder.lab(args));
@@ -271,7 +271,7 @@ fn a_report_is_rendered_again_compared_and_audited_afterwards() {
 // C22
 #[cfg(target_os = "linux")]
 #[test]
-fn a_disk_that_is_full_for_the_report_costs_the_folder_and_not_the_figures() {
+fn a_full_disk_costs_the_folder_and_not_the_figures() {
     let folder = TestFolder::new();
     fs::create_dir(folder.path("report")).unwrap();
     std::os::unix::fs::symlink("/dev/full", folder.path("report/report.json.unfinished")).unwrap();

@@ -137,7 +137,7 @@ fn burst() -> String {
 }
 
 #[test]
-fn an_exported_plan_lets_jmeter_sell_exactly_the_stock_of_all_instances() {
+fn an_exported_plan_lets_jmeter_sell_exactly_the_stock() {
     let sale = Sale::open();
     sale.put(1, "zk-mutex");
     let samples = purchases(sale.run(&burst(), &[]), USERS);
@@ -239,7 +239,7 @@ fn only_the_shop_itself_tells_jmeter_that_all_is_sold() {
 }
 
 #[test]
-fn two_workers_of_a_remote_jmeter_sell_exactly_the_stock_together() {
+fn two_remote_jmeter_workers_sell_exactly_the_stock() {
     let sale = Sale::open();
     sale.put(1, "zk-mutex");
     let workers: Vec<(u16, Running)> = (0..2)

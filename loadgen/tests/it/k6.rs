@@ -89,7 +89,7 @@ fn urls(evaluated: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn the_environment_of_a_script_changes_its_load_and_chooses_its_thresholds() {
+fn the_environment_changes_the_load_and_rules_of_a_script() {
     let burst = "--users 300 --strategies zk-mutex,pg-conditional";
     let evaluated = evaluate(burst, &json!({}), &[]);
     let sale = &evaluated["options"]["scenarios"]["sale"];
@@ -121,7 +121,7 @@ fn the_environment_of_a_script_changes_its_load_and_chooses_its_thresholds() {
 }
 
 #[test]
-fn users_of_a_script_take_turns_in_the_instances_and_rounds_of_them_in_the_goods() {
+fn users_of_a_script_alternate_instances_and_then_goods() {
     let targets = ["http://a:1/goods-stock/5", "http://b:80/shop/goods-stock/5", "http://a:1/goods-stock/6"];
     let targets = targets.map(|target| format!("{target}?strategy=zk-mutex"));
     let args = "--target http://a:1,http://b/shop --goods 2 --goods-no 5 --users 2";

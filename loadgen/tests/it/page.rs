@@ -82,7 +82,7 @@ async fn every_chart_is_drawn_and_nothing_is_asked_for() {
 }
 
 #[tokio::test]
-async fn the_page_is_accessible_and_fits_in_both_schemes_on_a_phone_and_on_a_wide_screen() {
+async fn the_page_is_accessible_and_fits_phones_and_wide_screens() {
     let folder = TestFolder::new();
     let browser = Browser::start(&folder).await;
     browser.open(&page(&folder, REPORT)).await;

@@ -81,7 +81,7 @@ fn a_batch_that_drops_its_last_order_is_found_out() {
 
 // C7
 #[test]
-fn a_batch_that_is_answered_before_a_commit_that_fails_is_found_out_by_its_answers_alone() {
+fn a_batch_answered_before_a_failed_commit_is_found_out() {
     let broken = Broken::start();
     // The first batch of each sale is lost at its commit: its orders are gone, and its units are back.
     broken.execute(
@@ -113,7 +113,7 @@ fn a_batch_that_is_answered_before_a_commit_that_fails_is_found_out_by_its_answe
 
 // C5
 #[test]
-fn orders_of_batches_that_are_out_of_sequence_or_of_an_older_token_are_found_out() {
+fn orders_out_of_sequence_or_of_an_older_token_are_found_out() {
     let broken = Broken::start();
     broken.execute(
         "create function skip() returns trigger language plpgsql as $$ begin
@@ -154,7 +154,7 @@ fn orders_of_batches_that_are_out_of_sequence_or_of_an_older_token_are_found_out
 
 // C6
 #[test]
-fn a_batch_that_does_not_keep_to_the_order_of_arrival_is_found_out_by_its_history() {
+fn a_batch_that_overtakes_is_found_out_by_its_history() {
     let broken = Broken::start();
     // The first buyers take so long that all others wait for the batches behind them.
     broken.execute(

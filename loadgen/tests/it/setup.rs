@@ -145,7 +145,7 @@ fn a_comparison_that_fails_leaves_no_earlier_report() {
 }
 
 #[test]
-fn a_target_s_database_that_does_not_answer_is_named_without_its_password() {
+fn a_silent_database_of_a_target_is_named_without_password() {
     let folder = TestFolder::new();
     let mut command =
         folder.loadgen_throwaway(["compare", "--target", "http://127.0.0.1:1", "--zookeeper", "127.0.0.1:1"]);
@@ -177,7 +177,7 @@ fn several_hosts_in_a_database_url_are_refused() {
 }
 
 #[test]
-fn a_server_of_the_environment_that_does_not_answer_is_named_with_its_variable() {
+fn a_silent_server_is_named_with_its_variable() {
     let folder = TestFolder::new();
     let mut command = folder.loadgen_throwaway(["compare"]);
     command.env("DATABASE_URL", "postgres://buyer:s3cret@127.0.0.1:1/seckill");
@@ -189,7 +189,7 @@ fn a_server_of_the_environment_that_does_not_answer_is_named_with_its_variable()
 }
 
 #[test]
-fn a_report_folder_that_cannot_be_made_is_found_out_before_anything_starts() {
+fn an_impossible_report_folder_is_found_before_the_start() {
     let folder = TestFolder::new();
     fs::write(folder.path("report"), "a file").unwrap();
     let mut command = folder.loadgen_throwaway(["compare"]);

@@ -35,7 +35,7 @@ fn nothing_outlives_a_killed_comparison() {
 
 // C22, C23
 #[test]
-fn an_interrupted_comparison_reports_what_it_has_and_leaves_nothing() {
+fn an_interrupted_comparison_reports_and_leaves_nothing() {
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
         let folder = TestFolder::new();
         let (running, processes) = in_mid_run(&folder);
@@ -55,7 +55,7 @@ fn an_interrupted_comparison_reports_what_it_has_and_leaves_nothing() {
 }
 
 #[test]
-fn a_second_interrupt_ends_the_program_at_once_and_the_rest_soon_after() {
+fn a_second_interrupt_ends_the_program_at_once() {
     let folder = TestFolder::new();
     let (running, processes) = in_mid_run(&folder);
     running.signal(Signal::SIGINT);

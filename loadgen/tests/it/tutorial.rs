@@ -157,7 +157,7 @@ fn chapter_1_oversells_without_a_guard_and_not_with_one() {
 }
 
 #[test]
-fn chapter_2_wakes_every_waiter_of_the_naive_lock_and_one_of_a_queue() {
+fn chapter_2_wakes_the_herd_or_one_waiter_of_a_queue() {
     let outputs = follow("2-herd");
     assert_eq!(figures(&outputs, "zk_max_node_deleted_watch_count")[0], [10.0]);
     let sums = figures(&outputs, "zk_sum_node_deleted_watch_count").concat();
@@ -177,7 +177,7 @@ fn chapter_3_wakes_one_waiter_for_each_release() {
 }
 
 #[test]
-fn chapter_4_oversells_by_a_stale_write_unless_a_fence_refuses_it() {
+fn chapter_4_oversells_by_a_stale_write_without_a_fence() {
     follow("4-fence");
 }
 

@@ -134,7 +134,7 @@ mod tests {
     use simulation::{Measured, Recipe, compare, predict};
 
     #[test]
-    fn what_was_measured_stands_in_brackets_with_a_star_where_it_was_left_out() {
+    fn measurements_stand_in_brackets_with_a_star_if_left_out() {
         let model = LatencyModel {
             read_ms: 0.2,
             commit_ms: 0.5,

@@ -80,7 +80,7 @@ fn a_run_without_a_fault_has_no_banner_and_every_other_has_one() {
 }
 
 #[test]
-fn a_strategy_that_sold_wrongly_is_shown_apart_and_without_a_rank() {
+fn a_strategy_that_sold_wrongly_is_apart_and_has_no_rank() {
     let page = page(&fixture::report());
     for table in ["sold", "latency"] {
         assert_eq!(texts(&page, &format!("#table-{table} tbody.apart tr:not(.group) th")), ["unguarded"]);
@@ -249,7 +249,7 @@ fn a_number_of_users_without_a_trial_cannot_be_chosen() {
 }
 
 #[test]
-fn a_simulation_is_shown_beside_its_measurements_and_without_one_the_page_says_how_to_get_one() {
+fn a_simulation_is_shown_or_the_page_says_how_to_get_one() {
     let without = page(&fixture::report());
     let sentence = texts(&without, "#simulation .absent").join(" ");
     assert!(sentence.contains("loadgen simulate --out simulation.json"), "{sentence}");

@@ -72,7 +72,10 @@ pub(crate) fn fit(samples: &[FitSample<'_>], seed: u32) -> LatencyModel {
             let of_candidate = residuals(samples, seed, &candidate);
             let cost = cost(&candidate, &of_candidate);
             if cost < least {
-                (best, apart, least, damping) = (candidate, of_candidate, cost, damping / 4.0);
+                best = candidate;
+                apart = of_candidate;
+                least = cost;
+                damping /= 4.0;
                 break step;
             }
             damping *= 4.0;

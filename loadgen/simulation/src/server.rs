@@ -232,7 +232,8 @@ impl Server {
                 if note.version != self.version {
                     return (self.costs.delete_noted, false);
                 }
-                (self.noted, self.version) = (data, self.version + 1);
+                self.noted = data;
+                self.version += 1;
                 self.costs.delete_noted
             }
         };

@@ -127,7 +127,10 @@ mod tests {
         // Two transactions numbered their orders in either order, and a restore gave both orders one transaction.
         let mut restored = orders([(2, 7, 4), (1, 7, 3)]);
         assert_eq!(Balance::of(Some(5), Some(3), Holders::One, &restored).out_of_sequence, Some(1));
-        restored.iter_mut().for_each(|order| (order.transaction, order.token) = (None, None));
+        for order in &mut restored {
+            order.transaction = None;
+            order.token = None;
+        }
         let balance = Balance::of(Some(5), Some(3), Holders::One, &restored);
         assert_eq!((balance.out_of_sequence, balance.overtaken_in_batch), (Some(0), None));
         assert!(gaps(&balance)[0].starts_with("orders whose transaction is unknown"), "{balance:?}");

@@ -90,7 +90,8 @@ fn out_of_sequence(stock_initial: Option<i64>, sold: &[&OrderRow]) -> Option<u64
             (Some(transaction), _) => transactions.insert(transaction),
         };
         found += u64::from(!(continues && is_in_turn));
-        (left, before) = (Some(remaining), Some(order));
+        left = Some(remaining);
+        before = Some(order);
     }
     Some(found)
 }
@@ -223,7 +224,10 @@ pub(crate) mod tests {
     #[test]
     fn what_was_not_recorded_is_unknown() {
         let mut unrecorded = orders([(1, 7, 4), (2, 7, 4)]);
-        unrecorded.iter_mut().for_each(|order| (order.remaining, order.token) = (None, None));
+        for order in &mut unrecorded {
+            order.remaining = None;
+            order.token = None;
+        }
         let found = Sequence::of(Some(5), &unrecorded);
         assert_eq!((found.double_sales, found.out_of_sequence, found.tokens_out_of_order), (0, None, None));
         assert_eq!(Sequence::of(Some(5), &[]).out_of_sequence, Some(0));

@@ -91,7 +91,8 @@ fn over(mut stronger: PlanLayer, mut weaker: PlanLayer) -> PlanLayer {
         weaker.ramp_up = None;
     }
     if stronger.ramp_up.is_some() {
-        (weaker.rate, weaker.arrivals) = (None, None);
+        weaker.rate = None;
+        weaker.arrivals = None;
     }
     // Thresholds add up.
     let rules = stronger.thresholds.get_or_insert_default();

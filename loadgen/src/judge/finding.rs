@@ -179,7 +179,8 @@ mod tests {
     fn a_strategy_whose_buyers_were_not_let_in_has_proved_nothing() {
         let dropping = |dropped, sold| {
             let mut trial = fixture::trial("pg-merge", 0, 100, sold);
-            (trial.generator.requests, trial.generator.dropped) = (990, dropped);
+            trial.generator.requests = 990;
+            trial.generator.dropped = dropped;
             trial
         };
         let found = |trial: &Trial, promise| Finding::of(promise, 3, &LIMITS, &[trial]);
@@ -194,8 +195,7 @@ mod tests {
     fn a_strategy_whose_requests_failed_has_proved_nothing() {
         let failing = |error, timeout| {
             let mut trial = fixture::trial("pg-merge", 0, 100, 100);
-            (trial.answers.sold, trial.answers.sold_out) = (100, 900 - error - timeout);
-            (trial.answers.error, trial.answers.timeout, trial.answers.refused) = (error, timeout, 0);
+            trial.answers = Answers { sold: 100, sold_out: 900 - error - timeout, refused: 0, error, timeout };
             trial
         };
         let found = |trial: &Trial| Finding::of(Promise::NeverOversells, 3, &LIMITS, &[trial]);

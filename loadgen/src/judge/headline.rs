@@ -313,7 +313,8 @@ mod tests {
     fn strategies_of_which_nothing_is_proved_are_told() {
         let weak = fixture::trial("unguarded", 0, 100, 100);
         let mut refused = fixture::trial("zk-mutex", 0, 100, 20);
-        (refused.audit.undersold, refused.audit.unsold_undecided) = (0, 80);
+        refused.audit.undersold = 0;
+        refused.audit.unsold_undecided = 80;
         let details = verdict(vec![weak, refused]).details;
         assert!(details.contains(&"The load was too weak to make unguarded oversell".to_owned()), "{details:?}");
         assert!(details.iter().any(|line| line.starts_with("Nothing can be said of zk-mutex")), "{details:?}");

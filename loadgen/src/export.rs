@@ -194,11 +194,11 @@ mod tests {
             ),
             (
                 "--target http://a:1,http://b:1 --goods 501",
-                "1002 pairs of an instance and a SKU are too many: the upper bound is 1000",
+                "1002 pairs of an instance and a SKU are more than the upper bound of 1000",
             ),
             ("--target http://a$(x)", "a target has \"a$(x)\" as its host, which is not a host name"),
             ("--strategies zk-mutex,a&b", "the strategy \"a&b\" has a character"),
-            ("--preset jmeter", "a run sells by one strategy, and none is named: write --strategies zk-mutex"),
+            ("--preset jmeter", "a run sells by one strategy, and none is named; write --strategies zk-mutex"),
             (
                 "--preset scale --strategies zk-naive --users 1500",
                 "users-max excludes every strategy with these --users",

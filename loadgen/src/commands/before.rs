@@ -56,7 +56,7 @@ pub(super) fn chosen(offered: &[Strategy], named: Option<&[String]>) -> Result<V
         let lacking: Vec<&str> = lacking.map(|strategy| strategy.name.as_str()).collect();
         if let (false, Some(name)) = (lacking.is_empty(), &build[0].build) {
             let lacking = lacking.join(", ");
-            let remedy = "name those that both builds offer with --strategies";
+            let remedy = "name with --strategies only what both builds offer";
             return Err(Error::Usage(format!("the build {name} does not offer {lacking}; {remedy}")));
         }
     }
@@ -76,10 +76,9 @@ pub(super) fn subjects(settings: &CompareSettings, strategies: &[Strategy]) -> R
         }
     }
     if subjects.is_empty() {
-        let remedy = "give fewer --users, or another users-max in the plan";
-        return Err(Error::Usage(format!(
-            "users-max of the plan or the preset leaves no strategy to compare: {remedy}"
-        )));
+        let text = "users-max of the plan or the preset leaves no strategy to compare; give fewer --users, or another \
+                    users-max in the plan";
+        return Err(Error::Usage(text.to_owned()));
     }
     for threshold in &load.thresholds {
         ensure_it_can_be_checked(threshold, settings, strategies, &subjects)?;
@@ -132,7 +131,7 @@ fn ensure_it_can_be_checked(
         return Ok(());
     }
     Err(Error::Usage(format!(
-        "the threshold {:?} needs the times of {} sold units, and {} can sell {}: {remedy}",
+        "the threshold {:?} needs the times of {} sold units, and {} can sell {}; {remedy}",
         threshold.rule(),
         count(needed),
         things(trials, "trial"),

@@ -156,7 +156,7 @@ const REMEDY: &str = "name a file that `loadgen simulate --out FILE` wrote";
 /// Reads the simulation that an earlier call has written.
 pub(crate) fn read(file: &Path) -> Result<Simulation, Error> {
     let shown = file.display();
-    let refused = |why: &dyn std::fmt::Display| Error::Usage(format!("{shown} is no simulation: {why}; {REMEDY}"));
+    let refused = |cause: &dyn std::fmt::Display| Error::Usage(format!("{shown} is no simulation: {cause}; {REMEDY}"));
     let text = fs::read_to_string(file).map_err(|error| refused(&error))?;
     let simulation: Simulation = serde_json::from_str(&text).map_err(|error| refused(&error))?;
     if simulation.schema == SCHEMA {

@@ -120,10 +120,9 @@ impl ComparisonArgs {
         let ReportFlags { out: report, request_log, no_request_log, wide, jmeter_summary, goose_report, quiet } =
             report;
         if goose_report.is_some() && matches!(load.model, LoadModel::Open { .. }) {
-            let remedy = "remove --goose-report, or the rate";
-            return Err(Error::Usage(format!(
-                "goose has no open model, so it has nothing to report of a rate: {remedy}"
-            )));
+            let text =
+                "goose cannot report a load with a rate, as it has no open model; remove --goose-report, or the rate";
+            return Err(Error::Usage(text.to_owned()));
         }
         let request_log = match request_log {
             Some(path) => RequestLog::At(path),

@@ -39,7 +39,7 @@ impl Layers {
         for (origin, layer) in &self.0 {
             if layer.rate.is_some() && layer.ramp_up.is_some() {
                 return Err(Error::Usage(format!(
-                    "{origin} sets both rate and ramp-up, and each says when requests start: remove one of them"
+                    "{origin} sets both rate and ramp-up, and each says when requests start; remove one of them"
                 )));
             }
         }
@@ -60,7 +60,7 @@ impl Layers {
                 duration_ms: ms(duration.unwrap_or(RATE_DURATION)),
             }),
             (None, ..) if arrivals.is_some() => Err(Error::Usage(format!(
-                "{} sets arrivals, which are the gaps between the requests of a rate: set a rate, or remove arrivals",
+                "{} sets arrivals, which are the gaps between the requests of a rate; set a rate, or remove arrivals",
                 self.origin(|layer| layer.arrivals.is_some())
             ))),
             (None, Some(ramp_up), Some(duration)) if ramp_up >= duration => Err(Error::Usage(format!(

@@ -160,7 +160,7 @@ pub(crate) fn one_program(programs: Vec<Program>, command: &str) -> Result<Vec<P
         [] => Ok(vec![Program::default()]),
         [Program { name: None, .. }] => Ok(programs),
         _ => Err(Error::Usage(format!(
-            "`loadgen {command}` takes one build: write --demo-service FILE; `loadgen compare` takes two"
+            "`loadgen {command}` takes one build, and only `loadgen compare` takes two; write --demo-service FILE"
         ))),
     }
 }
@@ -169,12 +169,12 @@ pub(crate) fn one_program(programs: Vec<Program>, command: &str) -> Result<Vec<P
 pub(crate) fn one_or_two_programs(programs: Vec<Program>) -> Result<Vec<Program>, Error> {
     match programs.as_slice() {
         [Program { name: Some(first), .. }, Program { name: Some(second), .. }] if first == second => {
-            Err(Error::Usage(format!("both builds have the name {first}: write two names")))
+            Err(Error::Usage(format!("both builds have the name {first}; write two names")))
         }
         [] => Ok(vec![Program::default()]),
         [Program { name: None, .. }] | [Program { name: Some(_), .. }, Program { name: Some(_), .. }] => Ok(programs),
         _ => Err(Error::Usage(
-            "two builds are compared, each with a name: write --demo-service base=FILE --demo-service head=FILE"
+            "two builds are compared, each with a name; write --demo-service base=FILE --demo-service head=FILE"
                 .to_owned(),
         )),
     }
@@ -231,7 +231,7 @@ mod tests {
             one_or_two_programs(programs).map(|programs| programs.len()).map_err(|error| error.to_string())
         };
         assert_eq!((programs(&[]), programs(&["a"]), programs(&["A=a", "B=a"])), (Ok(1), Ok(1), Ok(2)));
-        assert_eq!(programs(&["A=a", "A=b"]).unwrap_err(), "both builds have the name A: write two names");
+        assert_eq!(programs(&["A=a", "A=b"]).unwrap_err(), "both builds have the name A; write two names");
         for wrong in [&["A=a"][..], &["a", "b"], &["A=a", "b"], &["A=a", "B=b", "C=c"]] {
             assert!(programs(wrong).unwrap_err().starts_with("two builds are compared, each with a name"), "{wrong:?}");
         }

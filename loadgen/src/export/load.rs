@@ -18,8 +18,8 @@ const DEFAULT_TARGET: &str = "http://127.0.0.1:8080";
 const TARGETS_MAX: usize = 1000;
 
 /// What an export without a strategy is told.
-const NO_STRATEGY: &str = "a run sells by one strategy, and none is named: write --strategies zk-mutex or several names; \
-                           `loadgen strategies` lists them";
+const NO_STRATEGY: &str = "a run sells by one strategy, and none is named; write --strategies zk-mutex, or several names \
+                           of which `loadgen strategies` has a list";
 
 /// The load of a comparison.
 pub(super) struct ExportedLoad<'a> {
@@ -75,7 +75,7 @@ impl<'a> ExportedLoad<'a> {
         let load = ExportedLoad { settings, source, instances, runs: runs(settings)? };
         match load.targets().len() {
             targets if targets > TARGETS_MAX => Err(Error::Usage(format!(
-                "{targets} pairs of an instance and a SKU are too many: the upper bound is {TARGETS_MAX}; \
+                "{targets} pairs of an instance and a SKU are more than the upper bound of {TARGETS_MAX}; \
                  use fewer --goods or --target"
             ))),
             _ => Ok(load),

@@ -90,6 +90,8 @@ impl Finding {
 
 #[cfg(test)]
 mod tests {
+    use buyers::sample::ByOutcome;
+
     use super::*;
     use crate::report::fixture::{self, LIMITS};
 
@@ -195,7 +197,7 @@ mod tests {
     fn a_strategy_whose_requests_failed_has_proved_nothing() {
         let failing = |error, timeout| {
             let mut trial = fixture::trial("pg-merge", 0, 100, 100);
-            trial.answers = Answers { sold: 100, sold_out: 900 - error - timeout, refused: 0, error, timeout };
+            trial.answers = ByOutcome { sold: 100, sold_out: 900 - error - timeout, refused: 0, error, timeout };
             trial
         };
         let found = |trial: &Trial| Finding::of(Promise::NeverOversells, 3, &LIMITS, &[trial]);

@@ -58,7 +58,7 @@ impl Service {
             .no_proxy()
             .timeout(ANSWER_WITHIN)
             .build()
-            .map_err(|error| Error::Generator(format!("no HTTP client: {error}")))?;
+            .map_err(|error| Error::Generator(format!("could not build the HTTP client: {error}")))?;
         Ok(Service { client, urls, admin_token })
     }
 
@@ -161,7 +161,7 @@ async fn answer(method: &'static str, url: &str, request: RequestBuilder) -> Res
     let remedy = match status {
         StatusCode::UNAUTHORIZED => "; does the service have the same ADMIN_TOKEN?",
         StatusCode::NOT_FOUND if url.contains("/admin/") => {
-            "; the service has no administration at this address: give it ADMIN_TOKEN, or name the address of its \
+            ": the service has no administration at this address; give it ADMIN_TOKEN, or name the address of its \
              --operators-listen"
         }
         _ => "",

@@ -62,7 +62,7 @@ fn an_export_of_what_the_service_does_not_know_is_refused() {
     for engine in ["jmeter", "k6"] {
         for (args, expected) in [
             (&["--strategies", "zk-mutx"][..], "; did you mean zk-mutex?\n"),
-            (&[], "a run sells by one strategy, and none is named: write --strategies zk-mutex"),
+            (&[], "a run sells by one strategy, and none is named; write --strategies zk-mutex"),
             (&["--strategies", "zk-mutex", "--plan", "plan.toml"], "unexpected argument '--nonsense'"),
             (&["--strategies", "zk-mutex", "--threshold", "zk-mutx p99<1s"], "; did you mean zk-mutex?\n"),
         ] {

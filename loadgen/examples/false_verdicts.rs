@@ -22,13 +22,13 @@ use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 
-/// Runs a side, where there are several: the fewest that can tell about times.
+/// Runs per side of a comparison of several runs: the fewest that can tell about times.
 const SIDE: usize = 4;
 /// Real comparisons of runs of each kind.
 const REAL: usize = 30;
 /// Resampled comparisons of each kind.
 const RESAMPLED: usize = 1000;
-/// What `make false-verdicts` names the two builds.
+/// The names that `make false-verdicts` gives the two builds.
 const BUILDS: [&str; 2] = ["A", "B"];
 
 fn main() -> ExitCode {

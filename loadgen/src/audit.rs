@@ -1,4 +1,4 @@
-//! What was really sold, judged from the database and from what was seen of the locks: all of it is pure.
+//! The audit: what was really sold, by the database and by the history of the locks. All of it is pure.
 
 pub mod balance;
 pub mod history;

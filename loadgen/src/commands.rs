@@ -86,9 +86,9 @@ impl Command {
     }
 }
 
-/// What the values of several flags have in common.
+/// Names of values that several flags share.
 const TIME: &str = "TIME is a number with its unit: 500ms, 10s or 1m30s.";
-/// Which variable a command reads that has no flag.
+/// The environment variable that a command reads without a flag for it.
 const ADMIN_TOKEN: (&str, &str) = ("ADMIN_TOKEN", "bearer token of the administrator, for --target");
 
 /// Tasks that a thread of the runtime carries out in a burst before it looks for answers. So the buyers start before answers
@@ -120,7 +120,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Error> {
     if cli.command.starts_service() && !is_set("DATABASE_URL") {
         testbed::forget_postgres_variables()?;
     }
-    // A user needs a socket, and so does an instance for each user and session. The instances inherit the limit.
+    // A user needs a socket, and an instance needs one for each user and session. The instances inherit the limit.
     raise_file_limit();
     telemetry::start()?;
     let mut output = Output::take()?;

@@ -7,7 +7,7 @@
 //! | `preset` | the plan files that the program brings along |
 //! | `layers` | the merge of the layers |
 //! | `load`, `comparison` | the flags that commands share |
-//! | `settings` | what each command is given: settings without a choice left |
+//! | `settings` | what each command gets: settings without open choices |
 
 pub(crate) mod comparison;
 mod layers;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 pub(crate) use program::Exit;
 use program::{Interrupted, ProgramError, SystemError};
 
-/// Why the program could not do what it was asked to do.
+/// Why the program failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The command line or the environment asks for something impossible.
@@ -15,10 +15,10 @@ pub enum Error {
     /// The user stopped the program before there was anything to report.
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
-    /// The program of the service is not where it was looked for.
+    /// The program of the service does not exist at its path.
     #[error("demo-service not found at {0}; build it with `cargo build --release`, or name it with --demo-service")]
     ServiceMissing(PathBuf),
-    /// The program of the service did not say what it offers.
+    /// The program of the service did not list its strategies.
     #[error("{} did not list its strategies: {what}", program.display())]
     ServiceProgram { program: PathBuf, what: String },
     /// Another program listens where an instance should.
@@ -45,14 +45,14 @@ pub enum Error {
         #[source]
         source: Option<reqwest::Error>,
     },
-    /// The database did not answer, or not as it should.
+    /// The database did not answer, or refused a statement.
     #[error("could not {action} in postgres")]
     Postgres {
         action: &'static str,
         #[source]
         source: sqlx::Error,
     },
-    /// There is no database where one was named.
+    /// No database answers at the address that was given.
     #[error("could not connect to postgres at {address}")]
     PostgresUnreachable {
         address: String,
@@ -65,10 +65,10 @@ pub enum Error {
          max_connections of the server, or lower --instances"
     )]
     ConnectionsMax { max: i64, needed: u32 },
-    /// The stock is not what the reset said.
+    /// The stock differs from the reset.
     #[error("{0}")]
     Reset(String),
-    /// An order of the sale is not what the buyers asked for.
+    /// An order of the sale differs from what the buyers asked for.
     #[error(
         "every buyer asked for 1 unit by {asked}, but order {order_id} is for {quantity} by {found}; \
          does something before the service drop ?strategy=, or does somebody else sell this SKU?"
@@ -101,7 +101,7 @@ pub enum Error {
     /// A report could not be written where it should be.
     #[error("{}; the report is in {}", program::chain(.source), folder.display())]
     ReportElsewhere { folder: PathBuf, source: Box<Error> },
-    /// A lock was not handed through the hands of its waiters.
+    /// A drain failed: not every waiter was granted the lock.
     #[error("could not measure {recipe} with {waiters} waiters; smaller numbers with --measure may help")]
     Drain {
         recipe: &'static str,

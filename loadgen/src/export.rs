@@ -34,8 +34,8 @@ pub(crate) enum Engine {
 }
 
 impl Engine {
-    /// Returns the name of the exported file, which its comments repeat. A name that a shell or a comment might read otherwise
-    /// is not repeated.
+    /// Returns the name of the exported file, which its comments repeat. A name that a shell or a comment might misread is
+    /// not repeated.
     fn file(self, out: Option<&Path>) -> &str {
         let is_plain = |name: &&str| name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
         out.and_then(Path::file_name).and_then(OsStr::to_str).filter(is_plain).unwrap_or(match self {

@@ -1,4 +1,4 @@
-//! What follows from the trials of a comparison: figures, thresholds, findings, the verdict. All of it is pure.
+//! The conclusions from the trials of a comparison: figures, thresholds, findings, the verdict. All of it is pure.
 
 pub(crate) mod diff;
 pub(crate) mod finding;

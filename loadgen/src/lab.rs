@@ -1,4 +1,4 @@
-//! What is measured on: the servers, the service, and the machine.
+//! The lab: the servers, the service, and the machine.
 
 pub(crate) mod books;
 pub(crate) mod build;

@@ -1,4 +1,4 @@
-//! Standard output, kept for what the program was asked to print.
+//! Standard output, reserved for what the user asked for.
 
 use std::fs::File;
 use std::os::fd::AsFd;

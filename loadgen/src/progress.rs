@@ -1,4 +1,4 @@
-//! What is told of the progress of a comparison.
+//! Messages about the progress of a comparison.
 
 use stats::figures::{self, things};
 

@@ -1,5 +1,5 @@
-//! The report: what was compared, under which conditions, and what came out. The types are the format: the JSON schema of
-//! `report.json` is made of them, and whatever else is written is made of what is in them. `docs/reports.md` says how to read it.
+//! The report: what was compared, the conditions, and the results. The types are the format: the JSON schema of
+//! `report.json` and all other outputs are made from them. `docs/reports.md` explains how to read it.
 
 pub(crate) mod audit;
 pub(crate) mod caveats;
@@ -34,27 +34,27 @@ use crate::lab::environment::Environment;
 use crate::lab::strategy::Strategy;
 use crate::trial::plan::Plan;
 
-/// Version of the JSON schema; it changes when a field changes its meaning or goes.
+/// Version of the JSON schema; it changes if a field is removed or changes its meaning.
 pub(crate) const SCHEMA: &str = "seckill-report/6";
 
 /// A comparison of ways to sell the stock of a flash sale.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Report {
-    /// `seckill-report/6`. Fields may be added under the same name; one that goes or changes its meaning changes the name.
+    /// `seckill-report/6`. The name stays if fields are added, and changes if a field is removed or changes its meaning.
     pub(crate) schema: String,
     /// When the comparison ended, in UTC (RFC 3339).
     pub(crate) generated_at: String,
-    /// Why it ended before every trial was run; absent when all were run. A trial that was under way is left out.
+    /// Why it ended before every trial was run; absent if all were run. An unfinished trial is left out.
     pub(crate) ended_early: Option<EndedEarly>,
     /// The conclusion.
     pub(crate) verdict: Verdict,
-    /// Where it ran.
+    /// The machine and the servers.
     pub(crate) environment: Environment,
-    /// What was asked for.
+    /// The settings.
     pub(crate) plan: Plan,
-    /// What to bear in mind when reading the figures.
+    /// Limits of the figures.
     pub caveats: Vec<String>,
-    /// What came of the thresholds.
+    /// Results of the thresholds.
     pub(crate) thresholds: Vec<ThresholdResult>,
     /// One entry for each strategy and number of users, in the service's order, and for each build if two were compared.
     pub(crate) results: Vec<StrategyResult>,
@@ -66,7 +66,7 @@ pub struct Report {
     pub(crate) simulation: Option<Simulation>,
 }
 
-/// What a report is made of.
+/// The content of a report before its conclusions.
 #[derive(Debug)]
 pub(crate) struct Findings {
     pub(crate) generated_at: String,

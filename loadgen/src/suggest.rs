@@ -1,6 +1,6 @@
-//! What a misspelt name was meant to be.
+//! Suggestions for misspelt names.
 
-/// Of every three letters of a name, one may be wrong.
+/// One of every three letters of a name may be wrong.
 const LETTERS_A_MISTAKE: usize = 3;
 
 /// Returns a question for the end of an error, which names the known name nearest to an unknown one. Empty if none is near.

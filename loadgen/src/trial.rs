@@ -1,4 +1,4 @@
-//! The trials: their plan, one run, and its record.
+//! The trials: their plan, one run, and the record of it.
 
 mod books;
 pub(crate) mod goose;

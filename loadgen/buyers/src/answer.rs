@@ -11,8 +11,8 @@ pub const PROBLEM_TYPE: &str = "urn:seckill-lab:problem:";
 /// The problem of a 409 that says that nothing is left.
 pub const SOLD_OUT: &str = "sold-out";
 
-/// The problems of a 503 that promise that nothing was written. Of any other one, `outcome-unknown` and
-/// `request-timeout` among them, the unit may have been sold.
+/// The problems of a 503 that promise that nothing was written. After any other problem, such as `outcome-unknown` or
+/// `request-timeout`, the unit may have been sold.
 pub const NOTHING_WRITTEN: [&str; 11] = [
     "lock-timeout",
     "hold-lost",

@@ -20,23 +20,23 @@ pub(crate) struct Buyer {
     pub(crate) number: usize,
     /// When the users were released.
     pub(crate) released: Instant,
-    /// When the request is meant to start, from the release on.
+    /// When the request is meant to start, counted from the release.
     pub(crate) intended: Duration,
-    /// Since when a user was idle that could send it.
+    /// Since when a user that could send it was idle.
     pub(crate) idle_since: Duration,
 }
 
 /// How a request ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct End {
-    /// When, from the release on.
+    /// When it ended, counted from the release.
     pub(crate) ended: Duration,
     /// Whether it failed before there was an answer.
     pub(crate) failed: bool,
 }
 
-/// Buys once, by asking at a URL, and adds the request to the tally. Returns how it ended; nothing if there is nowhere to buy, or
-/// nobody to ask with.
+/// Buys once, by asking at a URL, and adds the request to the tally. Returns how it ended, or `None` without a URL or a
+/// client.
 pub(crate) async fn buy<A>(
     purchase: &Purchase,
     tally: &Mutex<Tally>,

@@ -52,11 +52,11 @@ pub(crate) async fn run(purchase: &Purchase) -> Result<Load, Error> {
         let dropped = Dropped::default();
         Ok(Load { tally: close(&tally, &purchase.model, dropped), dropped, released_at, cpu_time, processors })
     };
-    // A user that panics would make goose wait for ever; nothing here panics, and nothing here waits for ever either.
+    // Goose waits for ever for a user that panics. Nothing here panics, but this limit does not rely on that.
     let limit = purchase.arrive_within + purchase.model.duration() + purchase.answer_within + GOOSE_GRACE;
     let attacking = async {
         let ended = tokio::time::timeout(limit, attack.execute()).await;
-        // Nobody is waited for any more.
+        // Users that are still missing must not begin now.
         gate.cancel();
         match ended {
             Ok(Ok(_)) => Ok(()),
@@ -65,7 +65,7 @@ pub(crate) async fn run(purchase: &Purchase) -> Result<Load, Error> {
         }
     };
     let (load, attacked) = tokio::join!(loading, attacking);
-    // Users that are missing may be its fault.
+    // If goose failed, its error explains the missing users.
     attacked?;
     load
 }
@@ -150,14 +150,14 @@ async fn shop(goose: &mut GooseUser, purchase: &Purchase, gate: &Gate, tally: &M
     if purchase.model.starts_together() {
         gate.arrive().await;
     } else {
-        // Goose counts its ramp from there.
+        // Goose counts its ramp from its own start.
         gate.open_as_of(goose.started.into());
     }
     let released = gate.opened_at()?;
     let mut intended = purchase.model.first_start(user, purchase.users);
     let mut number = user;
     loop {
-        // Goose counts a ramp in whole milliseconds, so it may be a fraction of one too early.
+        // Goose counts a ramp in whole milliseconds, so it may start a user a fraction of one too early.
         if released.elapsed() < intended {
             tokio::time::sleep_until(released + intended).await;
         }

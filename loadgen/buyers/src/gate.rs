@@ -1,4 +1,4 @@
-//! The rendezvous: nobody buys before everyone is there. Users of a ramp do not wait: the first of them opens the gate.
+//! The rendezvous: no user buys before all users are ready. Users of a ramp do not wait: the first one opens the gate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,7 +23,7 @@ pub(crate) struct Gate {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum GateState {
     Closed,
-    /// Everyone may go, since this instant.
+    /// All users may start, since this instant.
     Open(Instant),
     /// No user may start, and started users have to give up.
     Cancelled,
@@ -111,7 +111,7 @@ impl Gate {
     }
 }
 
-/// Calls the burst off when it goes, so that no buyer of an abandoned burst buys later.
+/// Cancels the gate when it is dropped, so that no buyer of an abandoned burst buys later.
 pub(crate) struct CancelOnDrop(pub(crate) Arc<Gate>);
 
 impl Drop for CancelOnDrop {

@@ -1,4 +1,4 @@
-//! Whether the load generator kept up, so that the times can be laid at the strategies' door.
+//! Whether the load generator kept up. If it did not, the times are its own and not those of the strategies.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const LAG_SHARE_MAX: f64 = 0.5;
 /// Starts this close to when they were meant to be are on time whatever the response time: a scheduler needs as long to
 /// wake a task.
 pub(crate) const LATE: Duration = Duration::from_millis(5);
-/// Above this share of late arrivals an open model has not had the arrivals that it was asked for.
+/// Above this share of late arrivals, the load was not the open model that was asked for.
 const LATE_SHARE_MAX: f64 = 0.01;
 /// Above this share of the median response time, the lateness of the heartbeat is a part of what was measured.
 const LATENESS_SHARE_MAX: f64 = 0.1;
@@ -36,8 +36,8 @@ pub struct Generator {
     pub dropped: u64,
     /// Dropped arrivals that found all users waiting for answers: the service was too slow, or there were too few users.
     pub dropped_busy: u64,
-    /// Requests and arrivals whose fault is the generator's: it handled them more than five milliseconds late although a
-    /// user was idle.
+    /// Requests and arrivals that the generator itself delayed: it handled them more than five milliseconds late
+    /// although a user was idle.
     pub late_idle: u64,
     /// Median time from the intended start of a request to the actual one, in milliseconds.
     pub start_lag_p50_ms: Option<f64>,
@@ -49,15 +49,15 @@ pub struct Generator {
     pub cpu_share: f64,
     /// The same for each request, in microseconds.
     pub cpu_us_per_request: Option<f64>,
-    /// How late each beat of a heartbeat was. It beats every five milliseconds beside the buyers, and is late whenever an answer
-    /// that has arrived waits for the generator to read it. If all users begin together, beats during their starts are left
-    /// out: that delay is the start lag.
+    /// How late each beat of a heartbeat was. It beats every five milliseconds while the buyers buy, and is late whenever an
+    /// answer that has arrived waits for the generator to read it. If all users begin together, beats during their starts
+    /// are left out: that delay is the start lag.
     pub heartbeat: Times,
     /// Time in which threads of the generator waited for a processor, as a share of that time and of their time on one. Absent
     /// where the system does not tell.
     pub run_queue_share: Option<f64>,
-    /// Time in which some program of the generator's machine was ready and had no processor, as a share of the load. It counts
-    /// the load of others, too, so it is told and not judged. Absent where the system does not tell.
+    /// Time in which some program of the generator's machine was ready and had no processor, as a share of the load. It
+    /// includes the load of other programs, so it is reported and not judged. Absent where the system does not tell.
     pub pressure_share: Option<f64>,
     /// Whether the generator was the bottleneck. One of these makes it so:
     ///
@@ -69,7 +69,7 @@ pub struct Generator {
     pub limited: bool,
 }
 
-/// Arrivals of an open model that were not started, by whose fault it was.
+/// Arrivals of an open model that were not started, by cause.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Dropped {
     /// All users were waiting for answers: the service was too slow for the rate, or there were too few users.

@@ -33,7 +33,7 @@ impl Heartbeat {
     /// Ends the heartbeat, and returns what the system says of the processors meanwhile.
     pub(crate) async fn stop(self) -> Processors {
         let meanwhile = processors().since(self.before);
-        // It is gone only if it has ended by itself, which it does not.
+        // Sending fails only if the task has ended by itself, which it never does.
         let _ = self.stop.send(());
         let _ = self.beats.await;
         meanwhile
@@ -46,7 +46,7 @@ async fn beat(mut stopped: oneshot::Receiver<()>, tally: SharedTally) {
     let mut beats = interval(BEAT);
     loop {
         tokio::select! {
-            // First of all the beats that were missed. They come at once, each with its own instant.
+            // Missed beats come at once, each with its own instant, and are counted before the stop.
             biased;
             due = beats.tick() => {
                 let late = Instant::now() - due;

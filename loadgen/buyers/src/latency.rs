@@ -11,15 +11,16 @@ use crate::sample::{ByOutcome, Outcome, Sample};
 /// Latencies of one trial, or of several merged. In milliseconds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
-    /// Response times: from the intended start of a request to the last byte of its answer. A wait for the generator, the
-    /// network or the lock is part of them. Nobody knows what a dropped arrival would have got: it counts as unserved among
-    /// the sold, and among the sold out.
+    /// Response times: from the intended start of a request to the last byte of its answer. A wait for the generator,
+    /// the network or the lock is part of them. It is unknown what a dropped arrival would have got, so it counts as
+    /// unserved both among the sold and among the sold out.
     pub response: ByOutcome<Times>,
     /// Response times of the sold in a closed loop, corrected for coordinated omission as wrk corrects its own. For an answer
     /// that took more than twice the mean, the requests are added that its user would have made meanwhile, one in every mean.
     /// Empty in other models.
     pub corrected_sold: Times,
-    /// Service times: from the actual start of the request. Uncorrected, for comparison with tools that know no other.
+    /// Service times: from the actual start of the request. Uncorrected, for comparison with tools that measure only
+    /// these.
     pub service: ByOutcome<Times>,
     /// From the intended start to the headers of the answers that sold.
     pub first_byte_sold: Times,

@@ -1,8 +1,8 @@
 //! The load models: when each request is meant to start.
 //!
 //! A model is closed when a user starts the next request only after the answer to the last one, and open when requests
-//! arrive whatever became of those before. Every request has an intended start, and its response time counts from there:
-//! what delays the start is the load generator's or the service's, and never the buyer's wish.
+//! arrive without waiting for earlier answers. Every request has an intended start, and its response time counts from
+//! there: a late start is a delay by the load generator or the service, and never the wish of the buyer.
 
 use std::time::Duration;
 
@@ -31,7 +31,8 @@ pub enum LoadModel {
         /// From the start of the first user to the start of the last, in milliseconds.
         ramp_up_ms: u64,
     },
-    /// Open: requests arrive at a rate, whatever became of those before. One that finds no free user is dropped.
+    /// Open: requests arrive at a rate, without waiting for earlier answers. An arrival that finds no free user is
+    /// dropped.
     Open {
         /// Arrivals a second.
         rate_per_s: f64,
@@ -131,7 +132,7 @@ impl LoadModel {
         let starts = (1_u64..).map(move |number| {
             let start = at;
             at = match arrivals {
-                // Not the sum of the gaps, whose last digits add up.
+                // Not the sum of the gaps, whose rounding errors add up.
                 Arrivals::Constant => as_f64(number) / rate_per_s,
                 // 1 − u, as u may be zero and never is one.
                 Arrivals::Poisson => at - (1.0 - random.random::<f64>()).ln() / rate_per_s,

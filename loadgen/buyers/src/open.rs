@@ -1,7 +1,7 @@
-//! The open model: requests arrive at a rate, whatever became of those before.
+//! The open model: requests arrive at a rate, without waiting for earlier answers.
 //!
-//! A thread of its own paces the arrivals, because the timers of the runtime are exact to a millisecond only, and the fastest
-//! answers do not take much longer. It sleeps between two arrivals.
+//! A thread of its own paces the arrivals, because the timers of the runtime are exact to a millisecond only, and the
+//! fastest answers do not take much longer. It sleeps between two arrivals.
 
 use std::convert::Infallible;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
@@ -70,9 +70,9 @@ fn wait_until(due: Instant, abandoned: &Receiver<Infallible>) -> bool {
     }
 }
 
-/// The users, and what became of their requests.
+/// The users, and the results of their requests.
 struct OpenUsers {
-    /// Users without a request, each with the time since when. The first has waited longest.
+    /// Users without a request, each with the time since which it is idle. The first has been idle longest.
     free: Vec<(usize, Duration)>,
     /// Users that wait for their answers.
     busy: JoinSet<(usize, Option<End>)>,
@@ -94,7 +94,7 @@ impl OpenUsers {
         let now = self.released.elapsed();
         let idle_since = self.free.first().map(|(_, since)| *since);
         let (Some(idle_since), Some((user, _))) = (idle_since, self.free.pop()) else {
-            // The arrivals of a generator that is late come all at once, and take the users from each other.
+            // If the generator is late, several arrivals come at once and compete for the users.
             let is_late = now.saturating_sub(intended) > LATE;
             let of_generator = is_late && intended < self.idle_until;
             *(if of_generator { &mut self.dropped.idle } else { &mut self.dropped.busy }) += 1;

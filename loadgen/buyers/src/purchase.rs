@@ -1,4 +1,4 @@
-//! What the buyers of one trial do, and what became of it.
+//! The purchases of one trial: what the buyers do, and the results.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -32,7 +32,7 @@ pub struct Purchase {
     /// Where goose writes its own report of a closed model, in the format of the file's extension. Without one, goose counts
     /// nothing.
     pub goose_report: Option<PathBuf>,
-    /// The most requests that are kept one by one for the log. If there are more, none is.
+    /// Upper bound of the requests that are kept one by one for the log. If there are more, none is kept.
     pub log_max: usize,
 }
 
@@ -51,7 +51,7 @@ impl Purchase {
     }
 }
 
-/// What a load was like.
+/// The results of a load.
 #[derive(Debug)]
 pub struct Load {
     /// What the requests add up to.
@@ -68,8 +68,8 @@ pub struct Load {
 
 /// Makes the client that all users share. It opens as many connections as are needed at the same time.
 pub(crate) fn client(purchase: &Purchase) -> Result<Client, Error> {
-    // A proxy would be measured with the service. The probes of ten thousand idle connections come at one instant, overflow the
-    // queue of the loopback device, and then the system ends connections in good health.
+    // A proxy would be measured together with the service. The probes of ten thousand idle connections come at one
+    // instant, overflow the queue of the loopback device, and then the system ends connections in good health.
     let builder = Client::builder().no_proxy().tcp_user_timeout(None);
     let builder = builder.tcp_keepalive(None).tcp_keepalive_interval(None).tcp_keepalive_retries(None);
     let builder = builder.timeout(purchase.answer_within);

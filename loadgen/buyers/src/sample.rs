@@ -18,14 +18,14 @@ pub struct Receipt {
     pub remaining: Option<i64>,
 }
 
-/// What became of one request to buy.
+/// The outcome of one request to buy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// 200: a unit was bought.
     Sold(Receipt),
     /// 409 with the problem `sold-out`: nothing left.
     SoldOut,
-    /// 503 with a problem that promises that nothing was bought, as when the lock could not be had in time.
+    /// 503 with a problem that promises that nothing was bought, such as a lock that was not granted in time.
     Refused,
     /// Any other answer, or none: the connection failed. Whether something was bought is unknown.
     Error,
@@ -40,17 +40,17 @@ pub struct Sample {
     pub user: usize,
     /// Which of the SKUs on sale, from zero.
     pub goods: usize,
-    /// What became of it.
+    /// Its outcome.
     pub outcome: Outcome,
     /// When the request was meant to start.
     pub intended: Duration,
-    /// Since when a user was idle that could send it.
+    /// Since when a user that could send it was idle.
     pub idle_since: Duration,
     /// When it did start.
     pub started: Duration,
-    /// When the answer's headers were there; absent when none came.
+    /// When the answer's headers arrived; absent if none came.
     pub first_byte: Option<Duration>,
-    /// When the last byte of the answer was there, or the request failed.
+    /// When the last byte of the answer arrived, or the request failed.
     pub ended: Duration,
     /// The status of the answer, if there was one.
     pub status: Option<u16>,

@@ -55,7 +55,7 @@ pub struct Tally {
     starts_together: bool,
     /// Requests that have started and not ended.
     under_way: usize,
-    /// Since when a request is under way and none was answered.
+    /// Since when a request has been under way and none was answered.
     silent_since: Duration,
 }
 
@@ -227,7 +227,7 @@ pub(crate) mod tests {
     fn silence_is_a_time_in_which_a_waiter_gets_no_answer() {
         let silence = |samples: &[Sample]| of(samples).silence_max.map(|silence| silence.as_millis());
         assert_eq!(silence(&[]), None);
-        // Between 30 and 1000 nobody waits. From 1000 on one does, and is answered at 1050.
+        // No user waits between 30 and 1000. One waits from 1000 on, and is answered at 1050.
         assert_eq!(silence(&[sample(SOLD, 0, 30), sample(SOLD, 1000, 1050)]), Some(50));
         // One waits from 10 on, but another is answered at 90.
         let both = [sample(SOLD, 10, 160), sample(SOLD, 0, 90)];
@@ -235,7 +235,7 @@ pub(crate) mod tests {
         // The end of a request without an answer is silence.
         let unanswered = Sample { status: None, ..sample(Outcome::Timeout, 20, 400) };
         assert_eq!(silence(&[both[0].clone(), both[1].clone(), unanswered.clone()]), Some(240));
-        // Somebody waits from 20 to 450, and nobody is answered before.
+        // A user waits from 20 to 450, and none is answered before.
         assert_eq!(silence(&[unanswered, sample(SOLD, 300, 450)]), Some(430));
     }
 
@@ -310,7 +310,7 @@ pub(crate) mod tests {
             tally.beat(ms(5), ms(1));
             tally.start(0, ms(6));
             tally.start(1, ms(20));
-            // They were due before the last start, or after it.
+            // The last start is between these beats.
             [10, 20, 25].into_iter().for_each(|due| tally.beat(ms(due), ms(1)));
             tally.heartbeat.count()
         };

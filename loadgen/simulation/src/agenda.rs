@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_come_by_time_and_then_in_the_order_of_entry() {
+    fn events_come_by_time_then_in_the_order_they_were_added() {
         let mut agenda = Agenda::new();
         for (at_ns, what) in [(5, 'c'), (1, 'a'), (5, 'd'), (2, 'b')] {
             agenda.enter(at_ns, what);

@@ -120,7 +120,7 @@ impl Drain {
                 self.now_ns = at_ns;
                 self.handle(happening);
             }
-            // Nothing is under way any more: all others wait for the first holder.
+            // All messages are delivered, so all others wait for the first holder.
             let Some(contender) = self.first.take() else { return };
             self.began_ns = self.now_ns;
             self.let_go(contender);
@@ -315,7 +315,7 @@ impl Drain {
         }
     }
 
-    /// Lets a member that has the turn use what came with it.
+    /// Lets a member that has the turn ask, hold or continue, as its turn says.
     fn use_turn(&mut self, session: usize, member: MemberId) {
         let taken = self.members[session].turn.filter(|(of, _)| *of == member);
         if let Some((_, contender)) = taken {

@@ -1,10 +1,10 @@
-//! Fits the latency model to measured points by damped least squares (Levenberg and Marquardt's) of logarithms. So a time
-//! that is predicted twice as long as measured counts as much as one predicted half as long.
+//! Fits the latency model to measured points by damped least squares (Levenberg and Marquardt's) of logarithms. So a
+//! time that is predicted twice as long as measured counts as much as one predicted half as long.
 //!
 //! Few points are measured, on a machine that may do something else meanwhile. Two rules follow from that. A large
-//! deviation counts in proportion to its size, and not by its square, so that one disturbed drain does not bend the model.
-//! Every parameter is drawn a little to the start of the search, so that a parameter that the points leave open stays
-//! plausible.
+//! deviation counts in proportion to its size, and not by its square, so that one disturbed drain does not bend the
+//! model. Every parameter is pulled a little towards the start of the search. So a parameter that the points do not
+//! determine stays plausible.
 
 use crate::{LatencyModel, Point, Recipe, predict};
 
@@ -187,7 +187,7 @@ mod tests {
         let samples: Vec<_> = points.iter().map(|(recipe, measured)| FitSample { recipe: *recipe, measured }).collect();
         let found = fit(&samples, 1);
         for (found, given) in found.to_array().into_iter().zip(model.to_array()) {
-            // Not exactly, because the search draws them to its start.
+            // Not exactly, because the search pulls them towards its start.
             assert!((found / given).ln().abs() < 0.25, "{found} for {given}");
         }
         for recipe in &Recipe::ALL {

@@ -1,4 +1,5 @@
-//! Predictions beside measurements: the measured points that the latency model is fitted to, and its deviations at the others.
+//! Predictions compared with measurements: the measured points that the latency model is fitted to, and its deviations at
+//! the others.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -107,7 +108,7 @@ pub fn fit(measured: &[Measured], seed: u32) -> LatencyModel {
     fit::fit(&samples, seed)
 }
 
-/// Puts predictions, by recipe, beside what was measured.
+/// Compares predictions, by recipe, with the measurements.
 pub fn compare(
     predicted: Vec<(Recipe, Vec<Point>)>,
     measured: &[Measured],
@@ -148,7 +149,7 @@ pub fn compare(
     }
 }
 
-/// Returns the limits of these predictions, and the figures that were found wrong.
+/// Returns the limits of these predictions, and the figures that the model predicts wrongly.
 fn caveats(recipes: &[RecipeSimulation], measured: &[Measured]) -> Vec<String> {
     let mut caveats = Vec::new();
     for RecipeSimulation { recipe, deviations, .. } in recipes {

@@ -52,7 +52,7 @@ const COHORT_SESSIONS: u32 = 3;
 pub enum Recipe {
     /// One fixed node that all waiters watch: the herd.
     Naive,
-    /// A queue of nodes, each waiter watching the one before it.
+    /// A queue of nodes, in which each waiter watches the previous node.
     Mutex,
     /// The same, in which a release tells the next waiter that no contender is ahead.
     Handoff,

@@ -60,7 +60,8 @@ impl Round {
     /// Returns the round of a release with this number of waiters.
     fn of(waiting: u64, times: SimulatedTimes) -> Round {
         let SimulatedTimes { way_ns, commit_ns, message_ns, wake_ns, .. } = times;
-        // The deletion is applied, then all waiters are notified one after the other. The first of them asks meanwhile.
+        // The deletion is applied, then all waiters are notified one after the other. The first of them asks before the
+        // last one is notified.
         let deleted_ns = way_ns + commit_ns + message_ns;
         let notified_ns = message_ns + ((waiting - 1) * wake_ns).max(2 * way_ns);
         let granted_ns = deleted_ns + notified_ns + commit_ns + message_ns + way_ns;

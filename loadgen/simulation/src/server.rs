@@ -63,7 +63,8 @@ pub(crate) enum Reply {
     Deleted(bool),
 }
 
-/// A listing. In a drain, nodes are deleted in the order of their creation, so the two ends say which exist.
+/// A listing. In a drain, nodes are deleted in the order of their creation. So the first and the last number say which
+/// exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Listing {
     pub(crate) first: u32,
@@ -157,7 +158,7 @@ impl Server {
     pub(crate) fn serve(&mut self, now_ns: u64, mut send: impl FnMut(u64, usize, Packet)) -> u64 {
         let mut serving = Serving { until_ns: now_ns, send: &mut send };
         let mut is_flushed = false;
-        // A new map, because the time to clear a map depends on the largest size that it ever had.
+        // Clearing the old map would take a time that depends on the largest size that it ever had.
         self.connections = HashMap::new();
         let mut arrivals = std::mem::take(&mut self.arrivals);
         arrivals.sort_unstable_by_key(|arrival| (arrival.round, arrival.connection));

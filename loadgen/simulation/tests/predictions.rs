@@ -131,7 +131,7 @@ proptest! {
     fn every_waiter_holds_once_with_any_sessions_in_any_order(
         recipe in prop::sample::select(&Recipe::ALL[..]), waiters in 1_u32..120, sessions in 1_u32..120, seed in any::<u32>(),
     ) {
-        // That each is granted once is asserted inside.
+        // `drain` itself asserts that each waiter is granted once.
         let point = predict(recipe, waiters, sessions, seed, &MODEL);
         prop_assert_eq!((point.waiters, point.sessions), (waiters, sessions.min(waiters)));
         prop_assert_eq!(point.handover_ms.is_some(), waiters > 1);

@@ -1,16 +1,16 @@
-//! Whether the books of one sale balance. The command `audit` and a comparison judge by this.
+//! Whether the books of one sale balance. Both `audit` and a comparison judge by this.
 
 use crate::audit::orders::{OrderRow, Sequence};
 use crate::audit::unchecked::{Gap, Unchecked};
 
-/// How many holders of the locks of a sale may write at once.
+/// The number of lock holders of a sale that may write at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holders {
     /// One, or one batch: tokens grow from order to order.
     One,
     /// Several permits: their holders may write in any order.
     Several,
-    /// Nobody was asked.
+    /// Unknown: no instance was asked.
     Unknown,
 }
 
@@ -22,7 +22,7 @@ impl Holders {
     }
 }
 
-/// What the books of one sale say.
+/// The findings in the books of one sale.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Balance {
     /// Units sold: the sum of the quantities of the orders.
@@ -31,15 +31,15 @@ pub(crate) struct Balance {
     pub(crate) oversold: Option<i64>,
     /// Initial − final − sold; unknown if one of them is.
     pub(crate) lost_updates: Option<i64>,
-    /// Orders that left as many units as an order before them did.
+    /// Orders that left the same number of units as an earlier order.
     pub(crate) double_sales: u64,
     /// Orders that do not continue the sequence of the sale.
     pub(crate) out_of_sequence: Option<u64>,
-    /// Orders with a lower fencing token than an order that was sold before.
+    /// Orders with a lower fencing token than an earlier order.
     pub(crate) tokens_out_of_order: Option<u64>,
     /// Orders that a batch sold after the order of a buyer that arrived later.
     pub(crate) overtaken_in_batch: Option<u64>,
-    /// What the books do not say.
+    /// Facts that the books lack.
     pub(crate) unchecked: Unchecked,
 }
 

@@ -1,9 +1,9 @@
-//! Whether the locks excluded, judged from when each holder entered and left its critical section.
+//! Whether the locks excluded, judged by the times at which each holder entered and left its critical section.
 //!
-//! A *definite hold* is the time from the answer of acquire to the call of release. Some order of the operations that agrees
-//! with these times (a linearization) never has more holders than permits if, and only if, no instant has more definite
-//! holds than permits. So counting them is an exact check, in O(n log n).
-//! All times of one history must be of one clock.
+//! A *definite hold* is the time from the answer of acquire to the call of release. Some order of the operations that
+//! agrees with these times (a linearization) never has more holders than permits if, and only if, no instant has more
+//! definite holds than permits. So counting them is an exact check, in O(n log n). All times of one history must be of
+//! one clock.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -21,45 +21,44 @@ pub struct Section {
     pub goods_no: i64,
     /// The fencing token of the hold, where there was one.
     pub token: Option<Token>,
-    /// When the visitor began to ask for the lock; unknown of a service that does not say.
+    /// When the visitor asked for the lock; unknown if the service does not say.
     pub asked_ns: Option<u64>,
-    /// When acquire had been answered.
+    /// When `acquire` returned.
     pub entered_ns: u64,
-    /// When release was about to be called.
+    /// Just before `release` was called.
     pub left_ns: u64,
     /// The order that was written for the visitor, if the service says so.
     pub order_id: Option<i64>,
 }
 
-/// What a history says about the lock.
+/// The findings about a lock in a history.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HistoryAudit {
     /// Critical sections that were checked.
     pub sections: u64,
-    /// Records that the instances had dropped before they were read: nothing is known of these sections.
+    /// Records that the instances dropped before they were read: nothing is known of these sections.
     pub missing: u64,
-    /// Most visitors of one SKU's section at one instant.
+    /// Maximum of the visitors in one SKU's section at one instant.
     pub inside_max: u64,
     /// Sections that were asked for while another visitor of the SKU was inside or waited. Without any, the lock had nothing
-    /// to exclude. Absent when the service does not say when they asked.
+    /// to exclude. Absent if the service does not say when they asked.
     pub contended: Option<u64>,
-    /// Sections that were entered while as many others were inside as the lock permits. Absent for a strategy whose
-    /// sections may overlap.
+    /// Sections that were entered while the lock had no free permit. Absent for a strategy whose sections may overlap.
     pub overlaps: Option<u64>,
-    /// Sections whose fencing token is not above the tokens of all sections that had been left before. Absent without
-    /// tokens, and of a lock that does not admit one at a time.
+    /// Sections whose fencing token is not above the tokens of all sections that were left earlier. Absent without
+    /// tokens, and for a lock that admits several at a time.
     pub token_regressions: Option<u64>,
-    /// Pairs of visitors of which the one that asked later entered earlier. Absent when the service does not say when
-    /// they asked.
+    /// Pairs of visitors in which the later one to ask entered first. Absent when the service does not say when they
+    /// asked.
     pub fifo_inversions: Option<u64>,
-    /// Pairs of visitors that there were.
+    /// All pairs of visitors.
     pub pairs: u64,
 }
 
 impl HistoryAudit {
     /// Checks a history against the number of permits, if there is one.
     pub fn of(sections: &[Section], permits: Option<u32>, missing: u64) -> HistoryAudit {
-        // With several permits a holder may learn of its grant only when one who was granted later has left already.
+        // With several permits, a holder may learn of its grant after a later holder has already left.
         let knows_asked = sections.iter().all(|section| section.asked_ns.is_some());
         let has_tokens = permits == Some(1) && sections.iter().any(|section| section.token.is_some());
         let mut audit = HistoryAudit {
@@ -103,7 +102,7 @@ impl HistoryAudit {
 
     /// Goes through the sections of one SKU in the order in which they were entered.
     fn sweep(&mut self, sections: &[Section], permits: Option<u32>) {
-        // Those inside, the next to leave first.
+        // The sections that are inside, the next one to leave first.
         let mut inside: BinaryHeap<Reverse<(u64, Option<Token>)>> = BinaryHeap::new();
         let mut token_left = None;
         let mut latest_left_ns = 0;
@@ -314,7 +313,7 @@ mod tests {
     type HoldTimes = [u64; 4];
 
     fn is_linearizable(holds: &[HoldTimes], permits: u32) -> bool {
-        // At one instant, what ends comes before what begins.
+        // At one instant, ends come before beginnings.
         let mut events: Vec<(u64, usize, usize)> = Vec::new();
         for (thread, [asked, entered, left, released]) in holds.iter().enumerate() {
             events.extend([(*entered, 0, thread), (*released, 1, thread), (*left, 2, thread), (*asked, 3, thread)]);
@@ -332,8 +331,7 @@ mod tests {
     }
 
     fn holds() -> impl Strategy<Value = Vec<HoldTimes>> {
-        // Four instants of one hold, each after the one before; all instants of a history differ, as those of a clock
-        // in nanoseconds do.
+        // Four instants of one hold, in order. All instants of a history differ, as with a clock in nanoseconds.
         let order = prop::collection::vec(0_usize..1000, 0..5 * 4);
         order.prop_map(|keys| {
             let count = keys.len() / 4;

@@ -1,4 +1,4 @@
-//! What the ledger of a sale says by itself, without anybody who remembers what buyers were told.
+//! The audit of a sale by its ledger and orders alone, without what buyers were told.
 
 use std::collections::BTreeSet;
 
@@ -15,9 +15,9 @@ pub struct SaleRow {
     pub goods_no: i64,
     /// The number of the sale.
     pub sale: i64,
-    /// When it started (RFC 3339); unknown of one without a row in the ledger.
+    /// When it started (RFC 3339); unknown without a row in the ledger.
     pub started_at: Option<String>,
-    /// Units that it began with; unknown of one without a row in the ledger.
+    /// Units that it began with; unknown without a row in the ledger.
     pub stock_initial: Option<i64>,
     /// Units that were left when it ended, or are left now if it is on.
     pub stock_final: Option<i64>,
@@ -50,27 +50,26 @@ pub struct SaleAudit {
     pub oversold: Option<i64>,
     /// Initial − final − sold. Negative: orders whose deduction was overwritten. Positive: stock gone without an order.
     pub lost_updates: Option<i64>,
-    /// Orders that left as many units as an order before them did: the same unit was sold twice.
+    /// Orders that left the same number of units as an earlier order: the same unit was sold twice.
     pub double_sales: u64,
-    /// Orders that do not begin with the units that the order before them left, or that one transaction did not write one
-    /// after the other in the order of their numbers. Absent if the orders do not say how many units they left.
+    /// Orders that do not begin with the units that the previous order left, or that their transaction did not write in
+    /// the order of their numbers. Absent if the orders do not say how many units they left.
     pub out_of_sequence: Option<u64>,
-    /// Orders with a lower fencing token than an order that was sold before. Absent without tokens, and of a lock with
-    /// several permits, whose holders may write in any order. Absent, too, if nobody knows the permits.
+    /// Orders with a lower fencing token than an earlier order. Absent without tokens, if the permits are unknown, and
+    /// for a lock with several permits, whose holders may write in any order.
     pub tokens_out_of_order: Option<u64>,
-    /// Orders that a batch sold after the order of a buyer that arrived later. Absent unless the history of the instances
-    /// tells the arrivals of two orders of a batch.
+    /// Orders that a batch sold after the order of a buyer that arrived later. Absent without two known arrivals in a batch.
     pub overtaken_in_batch: Option<u64>,
     /// What could not be checked, a line each.
     pub unchecked: Vec<String>,
-    /// The same, to be added up.
+    /// The same as counts.
     #[serde(skip)]
     pub(crate) gaps: Unchecked,
 }
 
 impl SaleAudit {
-    /// Audits a sale by its orders. `holders`: how many holders of its locks may write at once. `unknown`: what could not be
-    /// checked beside the books.
+    /// Audits a sale by its orders. `holders`: how many holders of its locks may write at once. `unknown`: what else
+    /// could not be checked.
     pub fn of(sale: &SaleRow, holders: Holders, orders: &[OrderRow], unknown: Unchecked) -> SaleAudit {
         let strategies: BTreeSet<&str> = orders.iter().map(|order| &*order.strategy).collect();
         let balance = Balance::of(sale.stock_initial, sale.stock_final, holders, orders);

@@ -1,4 +1,4 @@
-//! The orders of a sale, and in which order they sold its units.
+//! The orders of a sale, and the sequence in which they sold its units.
 //!
 //! Writes of one stock come one after the other. So each order begins with the units that the order before it left. A
 //! transaction that writes several orders, a batch, writes them one after the other, and numbers them in that order.
@@ -18,18 +18,18 @@ pub struct OrderRow {
     pub goods_no: i64,
     /// The transaction that wrote it. Unknown after a restore, which writes many orders in one transaction.
     pub transaction: Option<i64>,
-    /// How many units it is for.
+    /// Its units.
     pub quantity: i64,
     /// The strategy that wrote it. Its orders share the name, as there are millions of them.
     pub strategy: Arc<str>,
     /// The instance that wrote it.
     pub instance: Arc<str>,
-    /// Units left as the deduction saw it, where that was recorded.
+    /// Units left after the deduction, where that was recorded.
     pub remaining: Option<i64>,
     /// The fencing token, where there was one.
     pub token: Option<Token>,
-    /// When its buyer arrived at the instance that sold it in a batch, where a history tells. Times of one transaction are of
-    /// one clock.
+    /// When its buyer arrived at the instance that sold it in a batch, if a history tells. Times of one transaction are
+    /// of one clock.
     pub arrived_ns: Option<u64>,
 }
 
@@ -38,14 +38,14 @@ pub fn foreign_order<'a>(orders: &'a [OrderRow], strategy: &str) -> Option<&'a O
     orders.iter().find(|order| order.quantity != 1 || *order.strategy != *strategy)
 }
 
-/// What the orders of a sale say of the order in which its units were sold.
+/// The findings in the sequence of a sale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sequence {
-    /// Orders that left as many units as another order before them: the same unit was sold twice.
+    /// Orders that left the same number of units as an earlier order: the same unit was sold twice.
     pub(crate) double_sales: u64,
     /// Orders that do not continue the sequence. Unknown if an order does not say how many units it left.
     pub(crate) out_of_sequence: Option<u64>,
-    /// Orders with a lower fencing token than an order that was sold before. Unknown without tokens.
+    /// Orders with a lower fencing token than an earlier order. Unknown without tokens.
     pub(crate) tokens_out_of_order: Option<u64>,
     /// Orders that their transaction sold after the order of a buyer that arrived later. Unknown without two known arrivals in
     /// one transaction.

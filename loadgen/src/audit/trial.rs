@@ -1,4 +1,4 @@
-//! What a trial really sold, judged from the database and from what the clients were told.
+//! What a trial really sold, by the database and by the answers to the clients.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ pub struct Evidence<'a> {
     pub stock_initial: i64,
     /// Units on hand after the sale.
     pub stock_final: i64,
-    /// How many holders the lock admits at once; absent where sections may overlap.
+    /// Number of holders that the lock admits at once; absent if sections may overlap.
     pub permits: Option<u32>,
     /// All orders of the sale.
     pub orders: &'a [OrderRow],
@@ -27,7 +27,7 @@ pub struct Evidence<'a> {
     pub sold_out: u64,
     /// Buyers who were refused with the promise that nothing was written.
     pub refused: u64,
-    /// Buyers who got no answer that says what became of their order: errors and timeouts.
+    /// Buyers who got no answer about their order: errors and timeouts.
     pub unanswered: u64,
 }
 
@@ -38,32 +38,31 @@ pub struct Audit {
     pub sold: i64,
     /// Units sold beyond the initial stock.
     pub oversold: i64,
-    /// Units wanted and left, although a buyer was told that nothing was left, or enough of them were sold theirs to take
-    /// them all.
+    /// Wanted units that were left although a buyer was told that nothing was left, or although enough buyers had a
+    /// decision to take them all.
     pub undersold: i64,
-    /// Units wanted and left because too many buyers had no decision: they were refused, or never learnt what became
-    /// of their order. This is not held against the strategy, but nor does the trial prove anything for it.
+    /// Wanted units that were left because too many buyers had no decision: they were refused, or never learnt the fate of
+    /// their order. The trial then proves nothing, for or against the strategy.
     pub unsold_undecided: i64,
     /// Initial − final − sold. Negative: orders whose deduction was overwritten. Positive: stock gone without an order.
     pub lost_updates: i64,
-    /// Orders that left as many units as an order before them did: the same unit was sold twice.
+    /// Orders that left the same number of units as an earlier order: the same unit was sold twice.
     pub double_sales: u64,
-    /// Orders that do not begin with the units that the order before them left, or that one transaction did not write one
-    /// after the other in the order of their numbers. Absent if the orders do not say how many units they left.
+    /// Orders that do not begin with the units that the previous order left, or that their transaction did not write in
+    /// the order of their numbers. Absent if the orders do not say how many units they left.
     pub out_of_sequence: Option<u64>,
-    /// Orders with a lower fencing token than an order that was sold before. Absent without tokens, and of a lock with
-    /// several permits, whose holders may write in any order.
+    /// Orders with a lower fencing token than an earlier order. Absent without tokens, and for a lock with several
+    /// permits, whose holders may write in any order.
     pub tokens_out_of_order: Option<u64>,
-    /// Orders that a batch sold after the order of a buyer that arrived later. Absent unless the history tells the arrivals of
-    /// two orders of a batch.
+    /// Orders that a batch sold after the order of a buyer that arrived later. Absent without two known arrivals in a batch.
     pub overtaken_in_batch: Option<u64>,
-    /// Orders no buyer was told of, as far as buyers without an answer explain them.
+    /// Orders that no buyer was told of, as far as buyers without an answer explain them.
     pub indeterminate: u64,
-    /// Orders no buyer was told of and no missing answer explains: sold behind a refusal.
+    /// Orders that no buyer was told of and no missing answer explains: sold despite a refusal.
     pub orders_unexplained: u64,
     /// Buyers told "sold" with an order that is not in the database.
     pub confirmations_unfounded: u64,
-    /// Buyers told "sold" with an order that another buyer was told as well.
+    /// Buyers told "sold" with the same order as another buyer.
     pub confirmations_repeated: u64,
     /// Buyers told another SKU, another quantity or another number of units left than their order has.
     pub confirmations_wrong: u64,
@@ -72,7 +71,7 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// Balances the books of one trial. Returns what they do not say, too.
+    /// Balances the books of one trial. Returns what could not be checked as well.
     pub fn of(evidence: &Evidence<'_>) -> (Audit, Unchecked) {
         let first = Some(evidence.stock_initial);
         let last = Some(evidence.stock_final);
@@ -95,7 +94,7 @@ impl Audit {
         let decided = evidence.confirmed.len() as u64 + evidence.sold_out;
         let buyers = decided + evidence.refused + evidence.unanswered;
         let wanted = initial.min(i128::from(buyers));
-        // Nothing comes back within a sale, so "sold out" is an untruth as long as units are left.
+        // No unit comes back within a sale, so "sold out" is untrue while units are left.
         let enough_decided = evidence.sold_out > 0 || i128::from(decided) >= wanted;
         let left = clamped((wanted - sold).max(0));
 
@@ -126,7 +125,7 @@ impl Audit {
             oversold: sum.oversold.saturating_add(one.oversold),
             undersold: sum.undersold.saturating_add(one.undersold),
             unsold_undecided: sum.unsold_undecided.saturating_add(one.unsold_undecided),
-            // Units lost here and units gained there are two wrongs and no balance.
+            // Units lost at one SKU do not balance units gained at another one: both are wrong.
             lost_updates: if sum.lost_updates.signum() * one.lost_updates.signum() < 0 {
                 let is_larger = one.lost_updates.unsigned_abs() > sum.lost_updates.unsigned_abs();
                 if is_larger { one.lost_updates } else { sum.lost_updates }
@@ -246,7 +245,7 @@ mod tests {
 
     #[test]
     fn units_that_undecided_buyers_left_are_not_undersold() {
-        // Two of twenty got the lock in time; the rest were refused or failed, which decides nothing.
+        // Two of twenty were granted the lock in time. All others were refused or failed, so they have no decision.
         for undecided in [(18, 0), (0, 18), (9, 9)] {
             let audit = audit_with_refused((5, 3), &orders([1, 2]), &[1, 2], 0, undecided);
             assert_eq!((audit.undersold, audit.unsold_undecided), (0, 3), "{undecided:?}");
@@ -327,7 +326,7 @@ mod tests {
         assert!(!sold_twice.is_clean());
     }
 
-    /// Orders that each left one unit less, and had this token.
+    /// Orders that each left one unit less, with this token.
     fn with_tokens(tokens: impl IntoIterator<Item = i64>) -> Vec<OrderRow> {
         let order = |(id, token)| OrderRow { remaining: Some(9 - id), token: Some((token, 0)), ..order(id, 1) };
         (1..).zip(tokens).map(order).collect()
@@ -366,8 +365,7 @@ mod tests {
 
     #[test]
     fn quantities_are_summed_and_not_counted() {
-        let audit = audit((5, 0), &[order(1, 5)], &[1], 3, 0);
-        assert_eq!(audit.sold, 5);
+        assert_eq!(audit((5, 0), &[order(1, 5)], &[1], 3, 0).sold, 5);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What an audit could not check. None of it is a fault, and none of it was found to be right.
+//! What an audit could not check: neither found wrong nor found right.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -8,15 +8,15 @@ use crate::audit::orders::OrderRow;
 /// What was missing for a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Gap {
-    /// Sales of which the ledger does not say what they began with.
+    /// Sales whose initial stock is missing in the ledger.
     Beginning,
-    /// Sales of which the ledger does not say what was left.
+    /// Sales whose final stock is missing in the ledger.
     End,
     /// Orders that do not say how many units they left.
     Remaining,
     /// Orders whose transaction is unknown.
     Transaction,
-    /// Orders under an older token, where nobody knows how many holders may write at once.
+    /// Orders under an older token, where the number of permits is unknown.
     Permits,
     /// Orders whose section the history does not have.
     Section,
@@ -26,7 +26,7 @@ pub enum Gap {
     Record,
     /// Instances whose history could not be read.
     History,
-    /// Instances that are not, or may not be, the ones that were asked before.
+    /// Instances that are not, or may not be, the ones that were asked earlier.
     Identity,
     /// Instances that have no common clock.
     Clock,
@@ -53,7 +53,7 @@ impl Gap {
     }
 }
 
-/// How much could not be checked, by what was missing.
+/// How much could not be checked, by the missing fact.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Unchecked(BTreeMap<Gap, u64>);
 
@@ -85,8 +85,8 @@ impl Unchecked {
     }
 }
 
-/// Counts the orders that need a section in the history and have none. Every order of a strategy with permits needs the section
-/// of its hold, with its token. Orders of one transaction, a batch, need theirs because it says when their buyers arrived.
+/// Counts the orders that need a section in the history and have none. Every order of a strategy with permits needs the
+/// section of its hold, with its token. Orders of one batch need theirs because it says when their buyers arrived.
 pub fn without_section(orders: &[&OrderRow], sections: &[Section], permits: Option<u32>) -> u64 {
     let mut batches: HashMap<i64, u64> = HashMap::new();
     orders.iter().filter_map(|order| order.transaction).for_each(|batch| *batches.entry(batch).or_default() += 1);

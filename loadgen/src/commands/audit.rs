@@ -1,4 +1,4 @@
-//! The `audit` command: judges all sales in a database from the database alone, also old sales and sales of other programs.
+//! The `audit` command: judges all sales in a database by the database alone, even old sales and those of other programs.
 
 use std::env;
 use std::process::ExitCode;
@@ -33,7 +33,7 @@ pub(crate) struct AuditArgs {
     /// Sale to audit, by its number among the sales of the SKU [default: all]
     #[arg(long, value_name = "N", requires = "goods_no")]
     pub(crate) sale: Option<i64>,
-    /// Base URLs of instances whose history of critical sections is checked, too. Needs ADMIN_TOKEN in the environment
+    /// Base URLs of instances whose history of critical sections is also checked. Needs ADMIN_TOKEN in the environment
     #[arg(long, value_name = "URL,…", value_delimiter = ',', value_parser = parse_url)]
     pub(crate) target: Vec<String>,
     /// Prints the findings as JSON
@@ -60,7 +60,7 @@ pub(super) fn epilogue() -> Epilogue {
         ])
 }
 
-/// Audits, and returns the exit code that the findings give.
+/// Audits, and returns the exit code of the findings.
 pub(crate) async fn audit(args: &AuditArgs, interrupt: &Interrupt, output: &mut Output) -> Result<ExitCode, Error> {
     let findings = interrupt.or(look(args)).await?;
     if let (Some(goods_no), true) = (args.goods_no, findings.sales.is_empty()) {
@@ -101,7 +101,7 @@ async fn look(args: &AuditArgs) -> Result<AuditFindings, Error> {
     })
 }
 
-/// What the instances of `--target` tell.
+/// The history and the names of the instances of `--target`.
 struct InstancesTold {
     strategies: Vec<Strategy>,
     history: HistorySince,

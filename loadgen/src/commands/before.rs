@@ -1,4 +1,4 @@
-//! What can be found wrong before a server starts. Nothing that can be found here is found later.
+//! The mistakes that can be found before a server starts. No later check finds what can be found here.
 //!
 //! | wrong | found by |
 //! |---|---|
@@ -39,8 +39,8 @@ pub(super) async fn listed(service: &ServiceSettings) -> Result<Vec<Strategy>, E
     Ok(strategies)
 }
 
-/// Chooses among the strategies that are offered. Those of two builds stand side by side. Where none is named, the first build
-/// says which ones are its headline.
+/// Chooses among the strategies that are offered. The two builds of a strategy stand side by side. If no strategy is named,
+/// the headline of the first build is chosen.
 pub(super) fn chosen(offered: &[Strategy], named: Option<&[String]>) -> Result<Vec<Strategy>, Error> {
     let builds: Vec<&[Strategy]> = offered.chunk_by(|one, next| one.build == next.build).collect();
     let mut known = builds.first().copied().unwrap_or_default().to_vec();
@@ -86,7 +86,8 @@ pub(super) fn subjects(settings: &CompareSettings, strategies: &[Strategy]) -> R
     Ok(subjects)
 }
 
-/// Makes sure that the system grants the files for the connections of all users. Users who do not begin together may share some.
+/// Makes sure that the system grants the files for the connections of all users. Users that do not begin together may share
+/// some.
 pub(super) fn ensure_users_fit(settings: &CompareSettings, subjects: &[Subject]) -> Result<(), Error> {
     let is_together = settings.load.model.starts_together();
     let users = subjects.iter().map(|subject| subject.users).max().filter(|_| is_together);
@@ -117,7 +118,7 @@ fn ensure_it_can_be_checked(
         return Err(Error::Usage(format!("the threshold {rule:?} is about a figure that {names} cannot have")));
     };
     let Some(needed) = threshold.metric().sold_needed() else { return Ok(()) };
-    // A strategy that oversells may sell more than there is.
+    // A strategy that oversells may sell more than the stock.
     let sells_more = |strategy: &Strategy| strategy.promise.expects_oversell(instances);
     let most =
         |(subject, strategy): (&Subject, &Strategy)| sold_most(&settings.load, subject.users, sells_more(strategy));

@@ -44,7 +44,7 @@ impl CompareArgs {
     }
 }
 
-/// Makes the end of the help of a comparison, which fails for these reasons.
+/// Makes the end of the help of a comparison. `failures` describes the exit status of a failed comparison.
 pub(super) fn epilogue_of(examples: &[(&str, &str)], failures: &str) -> Epilogue {
     Epilogue::default()
         .examples(examples)
@@ -115,7 +115,7 @@ pub(crate) async fn compare(
             return Err(without_old_report(&files, error));
         }
     };
-    // The figures go to the terminal first: a full disk cannot lose them there.
+    // The terminal gets the figures first: a full disk cannot lose them there.
     let mut shown = output.show(&terminal::render(&report, METRICS, settings.column, output.columns()));
     if settings.jmeter_summary {
         shown = shown.and_then(|()| output.print(&jtl.summary()));
@@ -191,7 +191,7 @@ async fn measure(
 ) -> Result<(Report, Jtl), Error> {
     let plan = interrupt.or(schedule::draw(settings, stack, &subjects)).await?;
     let environment = interrupt.or(environment(&settings.source, stack)).await?;
-    // Not before everything is known to be in order: measuring the old report again takes long.
+    // Only now is everything known to be in order. Earlier, a mistake would cost the user the old report.
     files.remove_old()?;
     let conditions = Conditions {
         model: settings.load.model,

@@ -15,7 +15,7 @@ use crate::report::{Report, files, json, markdown, terminal};
 
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
-    /// The old side: a report.json, its folder, or a folder that has the folders of several runs
+    /// The old side: a report.json, its folder, or a folder with the folders of several runs
     #[arg(value_name = "OLD", required_unless_present = "schema")]
     pub(crate) old: Option<PathBuf>,
     /// The new side, likewise

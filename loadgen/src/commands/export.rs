@@ -72,11 +72,11 @@ pub(crate) struct ExportArgs {
     load: LoadArgs,
 }
 
-/// What is exported, for which tool, and where to.
+/// What is exported, for which tool, and into which file.
 pub(crate) struct Export {
     pub(crate) engine: Engine,
     pub(crate) settings: ExportSettings,
-    /// The service that is asked what strategies and arguments there are.
+    /// The service that is asked for its strategies and arguments.
     service: ServiceSettings,
     out: Option<PathBuf>,
 }
@@ -112,7 +112,7 @@ pub(super) async fn export(args: ExportArgs, interrupt: &Interrupt, output: &mut
         let chosen = select(&offered, Some(named))?;
         settings.load.strategies = Some(chosen.into_iter().map(|strategy| strategy.name).collect());
     }
-    // The engine notes a rule about other strategies than it exports. Only one about none at all is a mistake.
+    // The exported file notes a rule about strategies that it does not sell by. A rule about no known strategy is a mistake.
     for threshold in &settings.load.thresholds {
         let users = threshold.parts().users.unwrap_or(0);
         if !offered.iter().any(|strategy| threshold.is_about(&strategy.name, users)) {

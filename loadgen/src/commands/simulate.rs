@@ -22,10 +22,10 @@ use crate::output::Output;
 use crate::report::files::Files;
 use crate::report::json;
 
-/// The memory of a simulated queue, and the time that the rounds of the herd take, stay bounded by it.
+/// Bounds the memory of a simulated queue, and the time for the rounds of the herd.
 const WAITERS_MAX: u32 = 100_000;
 
-/// Each may have a session, and with it a connection, on both sides of one machine.
+/// Each waiter may have a session, whose connection takes two sockets of one machine.
 const MEASURED_MAX: u32 = 5_000;
 
 #[derive(Debug, Args)]
@@ -145,7 +145,7 @@ async fn predict(
     Ok(simulation)
 }
 
-/// Runs what computes for long without a pause beside the tasks, so that an interrupt is heard meanwhile.
+/// Runs a long computation on a thread of its own, so that the runtime can still react to an interrupt.
 async fn busy<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
     let ended = tokio::task::spawn_blocking(work).await;
     ended.map_err(|error| Error::Generator(format!("the simulation ended early: {error}")))

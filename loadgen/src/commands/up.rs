@@ -74,7 +74,7 @@ pub(super) fn epilogue() -> Epilogue {
         ])
 }
 
-/// ZooKeeper sessions of an instance, which are enough for a handful of waiters.
+/// ZooKeeper sessions of an instance: enough for a handful of waiters.
 const ZK_SESSIONS: u32 = 32;
 
 impl UpArgs {
@@ -98,7 +98,7 @@ impl UpArgs {
     }
 }
 
-/// The strategy whose SKU the instructions use as their example, if it is on offer.
+/// The strategy whose SKU the instructions use as their example, if the service offers it.
 const EXAMPLE: &str = "zk-mutex";
 
 /// A SKU on sale, and the strategy that sells it.
@@ -135,7 +135,7 @@ pub(crate) async fn up(settings: &UpSettings, interrupt: &Interrupt, output: &mu
         &offers,
         settings.stock,
     );
-    // The file first: who has read the text finds the file.
+    // The file comes first, so that it exists when a reader has seen the text.
     let written = env_file.as_mut().map_or(Ok(()), |file| file.write(&text));
     let printed = written.and_then(|()| output.print(&text));
     if printed.is_ok() {

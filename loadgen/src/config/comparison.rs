@@ -53,7 +53,7 @@ pub(crate) struct TargetArgs {
     zookeeper: Option<String>,
 }
 
-/// How many trials there are, and in which order.
+/// The number of the trials, their order, and the limits.
 #[derive(Debug, Args)]
 struct TrialArgs {
     /// Trials of each strategy, after one warm-up: 6 give an interval, 10 a ranking. A p99 needs 1000 sold units in all

@@ -11,7 +11,7 @@ use super::plan::{PlanLayer, PlanSettings, read};
 use super::preset::Preset;
 use crate::error::Error;
 
-/// How long requests arrive at a rate if no duration is set.
+/// Default duration of a load with a rate.
 const RATE_DURATION: Duration = Duration::from_secs(10);
 
 /// The layers with their names, from the strongest to the weakest.
@@ -78,7 +78,7 @@ impl Layers {
         }
     }
 
-    /// Names the strongest layer that has something.
+    /// Names the strongest layer for which `has` holds.
     fn origin(&self, has: impl Fn(&PlanLayer) -> bool) -> &str {
         self.0.iter().find(|(_, layer)| has(layer)).map_or("a default", |(origin, _)| origin)
     }
@@ -86,7 +86,7 @@ impl Layers {
 
 /// Puts one layer over a weaker one.
 fn over(mut stronger: PlanLayer, mut weaker: PlanLayer) -> PlanLayer {
-    // Both say when requests start: a rate replaces a ramp-up, and a ramp-up replaces a rate.
+    // A rate and a ramp-up both say when requests start, so each replaces the other.
     if stronger.rate.is_some() {
         weaker.ramp_up = None;
     }

@@ -23,7 +23,7 @@ pub(crate) struct LoadArgs {
     pub(super) flags: PlanLayer,
 }
 
-/// What the flags, the plan file, the preset and the defaults make together.
+/// The settings after the merge of flags, plan file, preset and defaults.
 pub(crate) struct Resolved {
     pub(crate) load: LoadSettings,
     /// The service for this load, if one is started.

@@ -16,9 +16,9 @@ use crate::error::Error;
 use crate::judge::metrics::METRICS;
 use crate::judge::thresholds::{Threshold, metric_names};
 
-/// What a plan may set, and flags may override. `None`: no layer sets it, and there is no default.
+/// The settings of a plan, which flags override. `None`: no layer sets it, and it has no default.
 ///
-/// The presets have a value for each setting that has none here and is not optional.
+/// Every setting that has no default here and is not optional has a value in each preset.
 #[derive(Debug, Config)]
 #[config(layer_attr(derive(Debug, Clone, Args)))]
 #[config(layer_attr(serde(deny_unknown_fields, rename_all = "kebab-case")))]
@@ -99,7 +99,7 @@ fn threshold_help() -> String {
 
 /// Reads one number of users, or a list of them.
 fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Users>, D::Error> {
-    // The numbers are checked afterwards: the error of an untagged type would hide theirs.
+    // The numbers are checked later, because the error of an untagged type would hide theirs.
     #[derive(Deserialize)]
     #[serde(untagged, expecting = "a number of users, or a list of them")]
     enum OneOrMany {

@@ -1,4 +1,4 @@
-//! What each command is given: settings without a choice left.
+//! What each command gets: settings without open choices.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -61,14 +61,14 @@ pub(crate) struct CompareSettings {
 pub(crate) enum RequestLog {
     /// None.
     Off,
-    /// Those of trials with up to [`RequestLog::REQUESTS_MAX`] requests, in the folder of the report.
+    /// The requests of trials with up to [`RequestLog::REQUESTS_MAX`], in the folder of the report.
     InReport,
     /// All of them, in this file.
     At(PathBuf),
 }
 
 impl RequestLog {
-    /// The most requests of a trial that are kept in memory for a log that nobody has asked for: 150 MB of them.
+    /// The most requests of a trial that are kept in memory for a log that the user did not ask for: 150 MB.
     pub(crate) const REQUESTS_MAX: usize = 1_000_000;
 
     /// Returns the most requests of a trial that are logged. A trial with more is not logged at all.
@@ -84,7 +84,7 @@ impl RequestLog {
 /// The settings of `export`.
 #[derive(Debug, Clone)]
 pub(crate) struct ExportSettings {
-    /// An engine needs nothing of a running service but the base URLs of its instances.
+    /// Of a running service, an engine needs only the base URLs of the instances.
     pub(crate) source: Source<Vec<String>>,
     pub(crate) load: LoadSettings,
 }

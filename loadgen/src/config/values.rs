@@ -17,7 +17,7 @@ use crate::lab::source::Program;
 pub(crate) type Users = Within<u32, 1, 20_000>;
 pub(crate) type Stock = Within<u32, 1, 100_000_000>;
 pub(crate) type GoodsCount = Within<u32, 1, 1000>;
-/// `GoodsCount` more SKUs follow the first one.
+/// Leaves room for `GoodsCount` SKUs after the first one.
 pub(crate) type GoodsNo = Within<i64, 1, { i64::MAX - 1000 }>;
 /// The exact intervals of more trials take too long to compute.
 pub(crate) type Trials = Within<u32, 1, 200>;
@@ -136,7 +136,7 @@ fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("{error}; write a time such as 2ms or 1m30s"))
 }
 
-/// Parses programs of the service: `FILE`, or `NAME=FILE` of a build. What has a slash before the first `=` is a file.
+/// Parses programs of the service: `FILE`, or `NAME=FILE` of a build. A text with a slash before the first `=` is a file.
 pub(crate) fn program_parser() -> impl TypedValueParser<Value = Program> {
     PathBufValueParser::new().try_map(parse_program)
 }

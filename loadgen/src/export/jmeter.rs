@@ -28,13 +28,13 @@ struct TestPlan<'a> {
     pace: Pace,
     /// All runs, each with its pace.
     runs: Vec<(&'a ExportedRun, Pace)>,
-    /// Where a thread buys.
+    /// URL at which a thread buys.
     purchase: At,
-    /// Where a request goes that buys nothing. In a burst, it is the instance where the thread buys.
+    /// URL of a request that buys nothing. In a burst, it is at the instance where the thread buys.
     warm_up: At,
 }
 
-/// Where a request goes, in expressions of JMeter.
+/// The target of a request, in expressions of JMeter.
 struct At {
     host: String,
     port: String,

@@ -57,7 +57,7 @@ pub(super) fn render(load: &ExportedLoad<'_>, file: &str) -> Result<String, Erro
     Ok(text + "\n")
 }
 
-/// Refuses a rate that is not close to whole thousandths per second.
+/// Refuses a rate that is not close to a whole number of thousandths per second.
 fn check_rate(rate_per_s: f64) -> Result<(), Error> {
     let per_unit = rate_per_s * RATE_UNIT_S;
     if (per_unit.round() - per_unit).abs() <= 1e-3 * per_unit {

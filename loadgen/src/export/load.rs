@@ -17,7 +17,7 @@ const DEFAULT_TARGET: &str = "http://127.0.0.1:8080";
 /// Upper bound of the pairs of an instance and a SKU. JMeter keeps the list of them once per thread.
 const TARGETS_MAX: usize = 1000;
 
-/// What an export without a strategy is told.
+/// The error of an export without a strategy.
 const NO_STRATEGY: &str = "a run sells by one strategy, and none is named; write --strategies zk-mutex, or several names \
                            of which `loadgen strategies` has a list";
 

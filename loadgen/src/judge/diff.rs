@@ -1,14 +1,14 @@
-//! Whether one side of measurements is worse than the other: new runs than old ones, or one build than another in one run.
+//! Whether one side of measurements is worse than the other: new runs and old ones, or two builds in one run.
 //!
 //! Two kinds of figures are tested, each kind as one family ([`stats::joint`]):
 //!
-//! * **Times** depend on the weather of a run: what else the machine does, and how warm it is. All blocks of a run share it.
-//!   So between runs the run is the unit. One run a side says nothing about them, and four are the fewest that can.
-//! * **Exact** figures are counts, which depend on what the strategy does. Between runs the block is the unit, so one run a
-//!   side is enough.
+//! * **Times** depend on the state of the machine during a run: its other load and its temperature. All blocks of a run
+//!   share that. So between runs the run is the unit. One run per side says nothing about times; at least four are needed.
+//! * **Exact** figures are counts, which depend on what the strategy does. Between runs the block is the unit, so one run
+//!   per side is enough.
 //!
-//! Two builds that are measured side by side share the weather of each block. So both kinds are compared within pairs: two
-//! trials of one block, of which chance says which one is run first. Six pairs are the fewest that can tell.
+//! Two builds that are measured side by side share the state of the machine in each block. So both kinds are compared within
+//! pairs: two trials of one block, the first of which is drawn by chance. At least six pairs are needed.
 //!
 //! A figure is worse if its corrected p is below 5 %, and its interval is not within 5 % of one. So of 100 comparisons of
 //! the same code, at most about five have any time that is called worse or better, and as many any count. A strategy that
@@ -36,19 +36,19 @@ pub(crate) const SCHEMA: &str = "seckill-diff/1";
 /// The comparison of one side with another.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Diff {
-    /// `seckill-diff/1`. Fields may be added under the same name; one that goes or changes its meaning changes the name.
+    /// `seckill-diff/1`. The name stays if fields are added, and changes if a field is removed or changes its meaning.
     pub(crate) schema: String,
-    /// What the program exits with.
+    /// Exit code of the program.
     pub(crate) exit_code: u8,
-    /// Why it exits so, the gravest reason first.
+    /// The reasons of the exit code, the gravest first.
     pub(crate) reasons: Vec<String>,
     /// The old side, or the first build.
     pub(crate) old: Side,
     /// The new side, or the second build, which is judged.
     pub(crate) new: Side,
-    /// Every figure that was compared.
+    /// All figures that were compared.
     pub(crate) rows: Vec<Row>,
-    /// What makes the figures hard to compare.
+    /// Conditions that make the figures hard to compare.
     pub(crate) caveats: Vec<String>,
 }
 
@@ -107,7 +107,7 @@ impl Diff {
         self.rows.iter().filter(move |row| row.conclusion == conclusion)
     }
 
-    /// Counts the figures that are worse, better, the same, and cannot be told.
+    /// Counts the figures that are worse, better, the same and undecided.
     pub(crate) fn counts(&self) -> [usize; 4] {
         let conclusions = [Conclusion::Worse, Conclusion::Better, Conclusion::Same, Conclusion::CannotTell];
         conclusions.map(|conclusion| self.with(conclusion).count())
@@ -120,7 +120,7 @@ impl Diff {
     }
 }
 
-/// Describes the code of a build and where its program is.
+/// Describes the code of a build, and the path of its program.
 fn described(plan: &Plan, environment: &Environment, name: &str) -> String {
     let program = plan.builds.iter().find(|build| build.name == name).map_or("", |build| build.program.as_str());
     format!("{} in {program}", environment.code_of(name))
@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(caveats, ["base is a debug build, and head is a release build"]);
     }
 
-    /// How many sales share a batch is chance, which falls on either build.
+    /// The sizes of batches are random, so each build has the larger ones now and then.
     // C13
     #[test]
     fn batches_that_differ_by_chance_are_no_difference() {

@@ -14,23 +14,23 @@ use crate::trial::record::Trial;
 pub(crate) enum Finding {
     /// It kept its promise in every trial: everything was checked, and nothing was found.
     Kept,
-    /// It sold a unit too many or too few, lost an update, or told a buyer something that the database denies. Or its lock did
-    /// not exclude, or its batches did not keep to the order of arrival.
+    /// It sold a unit too many or too few, lost an update, or told a buyer something that the database refutes. Or its lock
+    /// did not exclude, or its batches did not keep to the order of arrival.
     Broken,
-    /// Nothing is known: buyers who were refused or failed left units, or the books of a trial that had not come to
-    /// rest did not balance.
+    /// Undecided: units were left because buyers were refused or failed, or the books of a trial that had not come to rest
+    /// did not balance.
     #[serde(rename = "refused-or-failed")]
     Inconclusive,
-    /// Nothing is known: of too many arrivals nobody knows what they would have met, as they were dropped.
+    /// Undecided: too many arrivals were dropped, and their outcome is unknown.
     #[serde(rename = "arrivals-dropped")]
     Dropped,
-    /// Nothing is known: too many requests ended in an error or a timeout, and the times are those of the others.
+    /// Undecided: too many requests ended in an error or a timeout, so the times are only those of the others.
     #[serde(rename = "requests-failed")]
     Failing,
-    /// Nothing wrong was found, and not everything was checked.
+    /// Nothing wrong was found, but not everything was checked.
     Unchecked,
-    /// It has to oversell under a load that proves anything, and did not in any trial. Or it has a lock, and no two buyers met
-    /// under it in any trial.
+    /// The load was too weak: a strategy that is expected to oversell did not, or no two buyers met under a lock, in any
+    /// trial.
     LoadTooWeak,
     /// The comparison was interrupted before its first trial ended.
     NotRun,
@@ -54,8 +54,8 @@ impl Finding {
 
     /// Judges the trials of one strategy.
     ///
-    /// For a strategy that is expected to oversell, one oversold trial is enough. Its books must balance all the
-    /// same: even a careless deduction writes the orders that it confirms.
+    /// For a strategy that is expected to oversell, one oversold trial is enough. Its other books must still balance,
+    /// because even a careless deduction writes the orders that it confirms.
     pub(crate) fn of(promise: Promise, instances: usize, limits: &Limits, trials: &[&Trial]) -> Finding {
         let expects_oversell = promise.expects_oversell(instances);
         let any = |is: fn(&Trial) -> bool| trials.iter().any(|trial| is(trial));

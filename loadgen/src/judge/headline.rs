@@ -1,4 +1,4 @@
-//! What a report opens with: at most three sentences, then one line for everything else that came out.
+//! The beginning of a report: at most three sentences, then one line for each further result.
 
 use stats::figures::{self as format, things};
 use stats::rate;
@@ -14,12 +14,12 @@ use crate::lab::strategy::{Promise, Wakes};
 use crate::trial::plan::Plan;
 use crate::trial::record::Trial;
 
-/// What came out of the largest number of users that was tried.
+/// The results with the largest number of users.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Headline {
-    /// At most three sentences: who sold how, who was fastest or how one build compares with the other, the herd.
+    /// At most three sentences: what the strategies sold, the fastest one or the comparison of two builds, the herd.
     pub(crate) sentence: String,
-    /// One line each: broken promises, controls, what is not proved, the bound of the failure rate.
+    /// One line each: broken promises, controls, undecided strategies, the upper bound of the failure rate.
     pub(crate) details: Vec<String>,
 }
 
@@ -57,7 +57,7 @@ fn sold(plan: &Plan, users: u32, level: &[&StrategyResult], trials: &[Trial]) ->
     let each = if plan.goods > 1 { " of each SKU" } else { "" };
     let stock_total = i64::from(plan.stock) * i64::from(plan.goods);
     let is_theirs = |trial: &&Trial| trial.users == users && right.contains(&trial.name());
-    // Fewer than there are is right as well, where no more were asked for.
+    // Fewer units than the stock are right as well, if no more were asked for.
     let what = if trials.iter().filter(is_theirs).all(|trial| trial.audit.sold == stock_total) {
         format!("exactly the {}{each}", things(plan.stock, "unit"))
     } else {
@@ -84,7 +84,7 @@ fn broken(level: &[&StrategyResult]) -> Vec<String> {
     broken.map(|result| format!("{} broke its promise: {}", result.name(), fault(result))).collect()
 }
 
-/// Describes the controls that sold wrongly, as they have to.
+/// Describes the controls that sold wrongly, as expected.
 fn controls(level: &[&StrategyResult]) -> Vec<String> {
     let is_control = |result: &&&StrategyResult| result.finding == Finding::Kept && result.bad_trials > 0;
     let controls: Vec<String> =
@@ -96,7 +96,7 @@ fn controls(level: &[&StrategyResult]) -> Vec<String> {
     }
 }
 
-/// Strategies of which nothing is proved.
+/// Names the strategies for which nothing is proved.
 fn not_proved(level: &[&StrategyResult]) -> Vec<String> {
     let names = |is: &dyn Fn(&StrategyResult) -> bool| -> String {
         let those = level.iter().filter(|result| is(result));
@@ -126,7 +126,7 @@ fn not_proved(level: &[&StrategyResult]) -> Vec<String> {
     lines
 }
 
-/// Writes the upper bound of the failure rates of all strategies that sold right together. A bound that says nothing is left
+/// Writes the joint upper bound of the failure rates of all strategies that sold right. A bound that says nothing is left
 /// out.
 fn bound(level: &[&StrategyResult]) -> Option<String> {
     let right: Vec<(u32, u32)> =

@@ -1,7 +1,7 @@
 //! The figures of a report.
 //!
-//! `table.rs` has one row a figure, with those of the load generator from `generator.rs`. The terminal table, Markdown, the
-//! page, the JSON schema, thresholds, `diff`, the rules of k6 and `docs/reports.md` iterate it, so a row that is added there
+//! `table.rs` has one row for each figure, and includes the rows of `generator.rs`. The terminal table, Markdown, the page,
+//! the JSON schema, thresholds, `diff`, the rules of k6 and `docs/reports.md` iterate it, so a row that is added there
 //! appears in all of them.
 
 mod generator;

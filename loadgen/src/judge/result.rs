@@ -1,4 +1,4 @@
-//! What came out for one strategy and number of users: the types, as `report.json` has them.
+//! The results for one strategy and number of users: the types, as `report.json` has them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,8 +13,8 @@ use crate::lab::strategy::{Mechanism, Promise, Wakes};
 use crate::trial::plan::{Subject, named};
 use crate::trial::record::Latency;
 
-/// What came out for one strategy and number of users. What was sold is judged from all trials, the warm-up included; all
-/// other figures leave the warm-up out.
+/// The results for one strategy and number of users. Sold units are judged from all trials, the warm-up included; all other
+/// figures leave the warm-up out.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct StrategyResult {
     /// Name of the strategy.
@@ -23,40 +23,40 @@ pub(crate) struct StrategyResult {
     pub(crate) users: u32,
     /// Name of the build, if two are compared.
     pub(crate) build: Option<String>,
-    /// What the strategy does, in the service's words.
+    /// Description of the strategy by the service.
     pub(crate) summary: String,
-    /// What it promises about the stock.
+    /// Its promise about the stock.
     pub(crate) promise: Promise,
-    /// What keeps the deductions of one SKU apart.
+    /// The mechanism that keeps the deductions of one SKU apart.
     pub(crate) mechanism: Mechanism,
     /// How many critical sections of one SKU may be inside at once; any number if absent.
     pub(crate) permits: Option<u32>,
-    /// Whom a release wakes through ZooKeeper.
+    /// The waiters that a release wakes through ZooKeeper.
     pub(crate) wakes: Wakes,
     /// Whether the promise was kept; absent when no trial was run, or when the trials do not tell.
     pub(crate) kept: Option<bool>,
-    /// What the trials show.
+    /// The finding of the trials.
     pub(crate) finding: Finding,
-    /// Position by median response time of the sold, among the results of the build with as many users that sold no unit too many
-    /// and none too few in every trial.
+    /// Position by median response time of the sold. It ranks the results of the same build and number of users that sold
+    /// exactly in every trial.
     pub(crate) rank: Option<usize>,
     /// Units on sale in a trial, of all SKUs.
     pub(crate) stock: u64,
     /// Trials that were run to their end, the warm-up included.
     pub(crate) trials: u32,
-    /// Those of them that count: all but the warm-up.
+    /// Trials without the warm-up.
     pub(crate) measured_trials: u32,
     /// Trials that sold a unit too many or too few, lost an update, sold a unit twice or out of sequence, or whose books did
     /// not balance. Units that were left and lost updates count only in a trial that had come to rest.
     pub(crate) bad_trials: u32,
-    /// Trials that prove nothing: undecided buyers left units, books did not balance before all was at rest, more arrivals
-    /// were dropped than the plan allows, or more requests failed.
+    /// Trials that prove nothing: undecided buyers left units, the books did not balance before all was at rest, or more
+    /// arrivals were dropped or more requests failed than the plan allows.
     pub(crate) inconclusive_trials: u32,
-    /// Trials in which nothing wrong was found, and not everything was checked.
+    /// Trials in which nothing wrong was found, but not everything was checked.
     pub(crate) unchecked_trials: u32,
-    /// What was not checked in them, at most five lines.
+    /// The checks that were missing in them, at most five lines.
     pub(crate) unchecked: Vec<String>,
-    /// Exact (Clopper-Pearson) one-sided 95 % upper bound of the rate of bad trials among those that prove anything.
+    /// Exact (Clopper-Pearson) one-sided 95 % upper bound of the rate of bad trials, among the trials that prove something.
     pub(crate) bad_trial_rate_upper_95: f64,
     /// Trials that had not come to rest when they were audited.
     pub(crate) unsettled_trials: u32,
@@ -71,18 +71,18 @@ pub(crate) struct StrategyResult {
     pub(crate) answers: ByOutcome<u64>,
     /// Buyers who were told neither "sold" nor "sold out", over all trials, the warm-up included.
     pub(crate) undecided: u64,
-    /// Those of them whose request ended in an error or a timeout.
+    /// The part of them whose request ended in an error or a timeout.
     pub(crate) failed: u64,
     /// Requests and arrivals that were dropped, over all trials, the warm-up included.
     pub(crate) arrivals: u64,
-    /// Those of them that were dropped.
+    /// The part of them that was dropped.
     pub(crate) dropped: u64,
-    /// Those that were dropped because all users were waiting for answers.
+    /// The part that was dropped because all users were waiting for answers.
     pub(crate) dropped_busy: u64,
     /// Latencies, all trials merged.
     pub(crate) latency: Latency,
     /// The strategy that `ratio_to_reference` refers to: `zk-mutex` if it took part and sold correctly, or else the first
-    /// safe strategy that did. If two builds are compared, each has its own.
+    /// safe strategy that did. Of two builds, each has its own reference.
     pub(crate) reference: Option<String>,
     /// Median response time of the sold, divided by the reference's in the same block. Absent for the reference itself and
     /// for a strategy that sold wrongly or was not decided.
@@ -95,16 +95,16 @@ pub(crate) struct StrategyResult {
     pub(crate) notifications_per_release_expected: Option<f64>,
     /// Every other figure, by its key.
     pub(crate) figures: Figures,
-    /// Those figures that only some of the trials have, by their keys. They meet no threshold.
+    /// Figures that only some of the trials have, by their keys. They meet no threshold.
     pub(crate) partial: BTreeMap<String, Part>,
 }
 
-/// How many of the trials have a figure.
+/// The number of trials that have a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct Part {
     /// Trials that have it.
     pub(crate) trials: u32,
-    /// Trials that it was to be taken over.
+    /// Trials that should have it.
     pub(crate) of: u32,
 }
 
@@ -114,7 +114,8 @@ impl fmt::Display for Part {
     }
 }
 
-/// The figures of a result by their keys, each with its 95 % interval where it has one. One that no trial had is `null`.
+/// The figures of a result by their keys, each with its 95 % interval where it has one. A figure that no trial had is
+/// `null`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct Figures(pub(super) BTreeMap<String, Option<Estimate>>);
 
@@ -141,7 +142,7 @@ impl StrategyResult {
         named(&self.strategy, self.build.as_deref())
     }
 
-    /// Tells whether the others are related to it.
+    /// Tells whether it is the reference of the others.
     pub(crate) fn is_reference(&self) -> bool {
         self.reference.as_ref() == Some(&self.strategy)
     }

@@ -27,7 +27,7 @@ pub(crate) struct Threshold {
     value: f64,
 }
 
-/// What a rule says.
+/// The parts of a rule.
 #[derive(Debug, Clone)]
 pub(crate) struct Parts {
     /// The strategies that it is about, with `*` and `?`.
@@ -38,27 +38,27 @@ pub(crate) struct Parts {
     pub(crate) metric: &'static Metric,
     /// The comparison, such as `<=`.
     pub(crate) sign: &'static str,
-    /// What the figure is compared with, in milliseconds if it is a time.
+    /// The limit of the figure, in milliseconds if it is a time.
     pub(crate) value: f64,
 }
 
-/// What came of a rule for one strategy and number of users.
+/// The result of a rule for one strategy and number of users.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct ThresholdResult {
     /// The rule as it was given.
     pub(crate) rule: String,
     /// The strategy.
     pub(crate) strategy: String,
-    /// How many users.
+    /// Number of users.
     pub(crate) users: u32,
     /// The build, if two are compared.
     pub(crate) build: Option<String>,
-    /// The figure, in milliseconds if it is a time; absent if there is none, or if only some trials have it, and "not
-    /// reached" if it lies among requests that were never served.
+    /// The figure, in milliseconds if it is a time. Absent if no trial or only some trials have it; "not reached" if it lies
+    /// among requests that were never served.
     #[serde(with = "stats::reached::maybe")]
     #[schemars(with = "Option<stats::reached::Reached>")]
     pub(crate) value: Option<f64>,
-    /// How many trials have the figure, if only some do.
+    /// Number of trials that have the figure, if only some do.
     pub(crate) part: Option<Part>,
     /// Whether the figure meets the rule.
     pub(crate) is_met: bool,
@@ -102,7 +102,7 @@ impl Threshold {
         let comparison = comparison.ok_or_else(|| reader.wrong("one of <, <=, ==, >= and > is expected here"))?;
         reader.space();
         let value = reader.value(metric, comparison)?;
-        // On one line, wherever it is written.
+        // On one line in every output.
         let rule = rule.split_whitespace().collect::<Vec<_>>().join(" ");
         Ok(Threshold { rule, strategies: WildMatch::new(pattern), users, metric, comparison, value })
     }

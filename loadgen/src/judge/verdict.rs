@@ -1,4 +1,4 @@
-//! What the comparison concludes, and the exit code that says it.
+//! The conclusion of a comparison, and its exit code.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,20 +15,20 @@ use crate::trial::plan::Plan;
 /// The conclusion of the whole comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct Verdict {
-    /// What the program exits with.
+    /// Exit code of the program.
     pub(crate) exit_code: u8,
     /// The whole comparison in at most three sentences.
     pub(crate) sentence: String,
-    /// What else came out, one line each.
+    /// Further results, one line each.
     pub(crate) details: Vec<String>,
-    /// Why it exits so, the gravest reason first.
+    /// The reasons of the exit code, the gravest first.
     pub(crate) reasons: Vec<String>,
 }
 
 /// Why a comparison ended before every trial was run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct EndedEarly {
-    /// What the program exits with because of it.
+    /// Exit code of a comparison that ended so.
     pub(crate) exit_code: u8,
     /// What happened.
     pub(crate) reason: String,
@@ -40,7 +40,7 @@ impl Verdict {
     /// 1. an early end,
     /// 2. a broken promise,
     /// 3. buyers without a decision, arrivals that were dropped, or something that was not checked,
-    /// 4. a load that proved nothing, a threshold that was crossed, or a build that is worse than the other one,
+    /// 4. a load that was too weak, a crossed threshold, or a build that is worse than the other one,
     /// 5. a generator that could not keep up, which spoils the times but not the audit.
     pub(crate) fn of(
         headline: Headline,

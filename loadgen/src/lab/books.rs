@@ -1,4 +1,4 @@
-//! What the database knows of sales: the stock, the ledger and the orders. What belongs together is read as of one moment.
+//! The sales in the database: the stock, the ledger and the orders. What belongs together is read in one snapshot.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::lab::postgres::Database;
 use crate::lab::service::Goods;
 
-/// How a transaction begins that sees one moment, whatever others commit meanwhile.
+/// Begins a transaction whose statements share one snapshot.
 const BEGIN_SNAPSHOT: &str = "begin isolation level repeatable read, read only";
 
 /// The books of the sales of one trial.
@@ -20,11 +20,11 @@ const BEGIN_SNAPSHOT: &str = "begin isolation level repeatable read, read only";
 pub(crate) struct Books {
     /// The stock of each SKU, in the order in which they were asked for.
     pub(crate) goods: Vec<Goods>,
-    /// What each sale began with by the ledger, by SKU. A sale without a row in the ledger has none.
+    /// The initial stock of each sale in the ledger, by SKU. A sale without a row in the ledger has none.
     pub(crate) ledger: HashMap<i64, i64>,
     /// The orders of each sale in the order of their numbers, by SKU.
     pub(crate) orders: HashMap<i64, Vec<OrderRow>>,
-    /// Orders of the strategy since the first of the sales started that are for nothing.
+    /// Orders without lines of the strategy, since the first of the sales started.
     pub(crate) orders_without_lines: u64,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Books {
 pub(crate) struct SaleAudits {
     /// Every sale, by SKU and number.
     pub(crate) sales: Vec<SaleAudit>,
-    /// The numbers of orders that are for nothing, of whatever sale.
+    /// The numbers of orders without lines, in any sale.
     pub(crate) orders_without_lines: Vec<i64>,
 }
 
@@ -92,7 +92,7 @@ impl Database {
         Ok(u64::try_from(count).unwrap_or_default())
     }
 
-    /// Audits every sale, or those of one SKU, or one alone; by SKU and number, all as of one moment.
+    /// Audits all sales, the sales of one SKU, or one sale, in one snapshot, ordered by SKU and sale.
     pub(crate) async fn sale_audits(
         &self,
         goods_no: Option<i64>,
@@ -162,8 +162,8 @@ async fn read_goods(executor: impl PgExecutor<'_>, goods_nos: &[i64]) -> Result<
 /// Reads all orders of some sales in the order of their numbers, by SKU. It reads row by row, because there may be millions.
 ///
 /// An order and its lines are written by one transaction, and the row of the ledger by another one. A restore writes whole
-/// tables by a transaction each, or everything by a single one. So an order that does not look like that does not say which
-/// transaction sold it.
+/// tables by a transaction each, or everything by a single one. So the transaction of an order counts only if its rows have
+/// this pattern.
 async fn read_orders(
     executor: impl PgExecutor<'_>,
     goods_nos: &[i64],
@@ -293,7 +293,7 @@ mod tests {
         let sold = "insert into orders (strategy, instance) values ('a', 'x');
             insert into order_lines (order_id, goods_no, sale, quantity) select max(order_id), 1, 7, 1 from orders;";
         assert_eq!(transactions(sold).await, [true]);
-        // As a restore does, table by table, and then all tables at once.
+        // Like a restore: table by table, and then all tables at once.
         assert_eq!(transactions("update order_lines set quantity = quantity;").await, [false]);
         let all = "update orders set instance = instance; update order_lines set quantity = quantity;
             update sales set stock_initial = stock_initial;";

@@ -1,4 +1,4 @@
-//! Which code an instance of the service runs, as its metric `seckill_build_info` tells.
+//! The code that an instance of the service runs, by its metric `seckill_build_info`.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::lab::service::Service;
 
-/// The metric that tells it.
+/// The metric of the build.
 const METRIC: &str = "seckill_build_info{";
 
 /// The code of an instance.
@@ -18,7 +18,7 @@ pub(crate) struct Build {
     pub(crate) name: Option<String>,
     /// Version of the service.
     pub(crate) version: String,
-    /// Commit that it was built of; absent if the build does not know, as a debug build.
+    /// Commit that it was built from; absent if the build does not know it, like a debug build.
     pub(crate) revision: Option<String>,
     /// Whether its sources differed from that commit; absent if the build does not know.
     pub(crate) changed: Option<bool>,

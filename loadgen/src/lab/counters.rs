@@ -5,9 +5,9 @@ use testbed::Counters;
 /// The counters of every ZooKeeper server and of every instance at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Snapshot {
-    /// Those of each server with its address; absent when a server does not answer `mntr`.
+    /// Counters of each server with its address; absent if a server does not answer `mntr`.
     pub(crate) servers: Option<Vec<(String, Counters)>>,
-    /// Those of each instance.
+    /// Counters of each instance.
     pub(crate) instances: Vec<Counters>,
 }
 

@@ -14,12 +14,13 @@ pub(crate) const GENERATOR: &str = "generator";
 pub(crate) struct ProcessCpu {
     /// `generator`, `postgres`, `zookeeper`, or the base URL of an instance.
     pub(crate) process: String,
-    /// Seconds of processor time, from before the release until all was quiet; for the generator until the last answer.
+    /// Seconds of processor time, from before the release until the trial had come to rest, or for the generator until the
+    /// last answer.
     pub(crate) cpu_s: f64,
 }
 
 /// Processor time of the programs of this machine or of the instances, at one moment. Each name has the seconds of its
-/// processes, by their numbers.
+/// processes, by process id.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct CpuTimes(Vec<(String, BTreeMap<u32, f64>)>);
 
@@ -33,8 +34,8 @@ impl CpuTimes {
         CpuTimes(times)
     }
 
-    /// Returns what each process has used since `before`. A process that was missing before is left out. A child that has ended
-    /// takes only its own time with it: what it had used before is not subtracted from the others.
+    /// Returns what each process has used since `before`. A process that was missing before is left out. If a child has
+    /// ended, its earlier time is not subtracted from the others.
     pub(crate) fn since(&self, before: &CpuTimes) -> Vec<ProcessCpu> {
         let used = |(process, now): &(String, BTreeMap<u32, f64>)| {
             let (_, was) = before.0.iter().find(|(name, _)| name == process)?;

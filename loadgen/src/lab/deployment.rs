@@ -16,19 +16,19 @@ use crate::lab::zookeeper::Servers;
 
 /// How long an instance may take to open its sessions and to serve.
 const READY_WITHIN: Duration = Duration::from_secs(60);
-/// How long an instance may take to stop. With its servers running, it takes a fraction of a second. Without them, as after
-/// a kill of this process, it would wait far too long for them.
+/// How long an instance may take to stop. It takes a fraction of a second if its servers run. Without them, for example
+/// after a kill of this process, it would wait for them far too long.
 const STOP_WITHIN: Duration = Duration::from_secs(4);
-/// How often an instance is asked whether it is ready, or has ended.
+/// Interval between checks whether an instance is ready or has ended.
 pub(super) const READY_POLL: Duration = Duration::from_millis(50);
-/// What the line on an instance's standard output begins with once it serves.
+/// Beginning of the line on an instance's standard output that says where it listens.
 const LISTENING: &str = "listening on ";
 
 /// One build of the service, ready to be measured.
 pub(crate) struct Deployment {
     /// Name of the build, if two are compared.
     pub(crate) build: Option<String>,
-    // In the order in which they have to go: the instances close their sessions while there is room for them.
+    // The fields are dropped in this order: the instances close their sessions while their chroot still exists.
     instances: Vec<Instance>,
     pub(crate) service: Service,
     pub(crate) database: Database,
@@ -51,7 +51,7 @@ struct Instance {
 }
 
 impl Deployment {
-    /// Makes the room, then starts the instances. `number` tells the deployments apart, counted from zero.
+    /// Makes the room, then starts the instances. `number` counts the deployments from zero.
     pub(super) async fn start(
         settings: &ServiceSettings,
         (number, program): (usize, &Program),
@@ -62,7 +62,7 @@ impl Deployment {
         let (database, chroot) = tokio::try_join!(servers.database(number), servers.chroot(is_alone))?;
         let database_url = database.address.clone();
         let zookeeper_connect = chroot.address.clone();
-        // Two random numbers of 122 bits each, unguessable and unlike any other run's.
+        // Two random numbers of 122 bits each: nobody can guess the token, and no other run has the same.
         let admin_token = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
         let environment = InstanceSettings { program: path, database_url, zookeeper_connect, admin_token };
 
@@ -94,7 +94,7 @@ impl Deployment {
         })
     }
 
-    /// Takes a service that runs already, if what was named belongs together, and starts nothing.
+    /// Takes a service that already runs, if its parts belong together, and starts nothing.
     pub(super) async fn connect(target: &TargetSettings) -> Result<Deployment, Error> {
         let (service, database, zookeeper) = super::target::connect(target).await?;
         Ok(Deployment {
@@ -111,7 +111,7 @@ impl Deployment {
         })
     }
 
-    /// Returns how an instance ended, if one has.
+    /// Describes the end of an instance, if one has ended.
     pub(super) fn obituary(&mut self) -> Option<Error> {
         self.instances.iter_mut().find_map(Instance::obituary)
     }
@@ -132,7 +132,7 @@ impl Deployment {
     }
 }
 
-/// What all instances share.
+/// The settings that all instances share.
 struct InstanceSettings {
     program: PathBuf,
     database_url: String,
@@ -146,7 +146,7 @@ impl InstanceSettings {
         let mut config = ProcessConfig::new(&self.program)
             .args(service_program::arguments(settings, number))
             .env("ZOOKEEPER_CONNECT", &self.zookeeper_connect)
-            // Secrets, the URL's password among them, are no flags: everyone may read a command line.
+            // Secrets, such as the password of the URL, are no flags, because every user can read a command line.
             .env("DATABASE_URL", &self.database_url)
             .env("ADMIN_TOKEN", &self.admin_token);
         if std::env::var_os("RUST_LOG").is_none() {
@@ -203,7 +203,7 @@ impl Instance {
         }))
     }
 
-    /// Returns how the instance ended, if it has.
+    /// Describes its end, if it has ended.
     fn obituary(&mut self) -> Option<Error> {
         let status = self.process.try_wait().ok().flatten()?;
         let what = format!("ended ({status})");

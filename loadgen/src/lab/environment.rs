@@ -1,4 +1,4 @@
-//! Where a comparison runs.
+//! The machine and the servers of a comparison.
 
 use std::net::IpAddr;
 use std::thread;
@@ -16,7 +16,7 @@ use crate::lab::source::Source;
 use crate::lab::stack::Stack;
 use crate::lab::zookeeper::ZooKeeperServer;
 
-/// Where a comparison ran.
+/// The machine and the servers of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Environment {
     /// Version of this program.
@@ -42,11 +42,11 @@ pub(crate) struct Environment {
     pub(crate) postgres_settings: Vec<Setting>,
     /// Version of ZooKeeper.
     pub(crate) zookeeper_version: Option<String>,
-    /// Every ZooKeeper server, with its part in the ensemble.
+    /// Every ZooKeeper server, with its role in the ensemble.
     pub(crate) zookeeper_servers: Vec<ZooKeeperServer>,
     /// Whether both servers were started for this comparison alone.
     pub(crate) servers_throwaway: bool,
-    /// Whether an instance ran on the generator's machine; absent for a target whose address is no loopback one.
+    /// Whether an instance ran on the generator's machine; absent for a target without a loopback address.
     pub(crate) generator_shares_host: Option<bool>,
 }
 

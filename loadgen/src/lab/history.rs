@@ -1,4 +1,4 @@
-//! The history of critical sections as the instances tell it, and whose history it is.
+//! The history of critical sections that the instances have recorded.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,38 +8,38 @@ use crate::audit::history::Section;
 use crate::error::Error;
 use crate::lab::service::{Service, json};
 
-/// Records of the history per request: the most that the service gives.
+/// Records of the history per request: the upper bound of the service.
 const PAGE: usize = 10_000;
 
-/// How far the history of each instance has come.
+/// A position in the history of each instance.
 #[derive(Debug, Clone)]
 pub(crate) struct HistoryMark(Vec<Mark>);
 
-/// How far the history of one instance has come, and whose it is.
+/// A position in the history of one instance.
 #[derive(Debug, Clone, Default)]
 struct Mark {
     next: u64,
-    /// Absent at the beginning, and of an instance that does not say.
+    /// Absent at the beginning, and for an instance that does not tell it.
     history_id: Option<String>,
 }
 
-/// What the instances' history says since a mark.
+/// The history of the instances since a mark.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HistorySince {
     /// The critical sections of each strategy, in no order.
     pub(crate) sections: HashMap<String, Vec<Section>>,
     /// Records that the instances had dropped by then.
     pub(crate) missing: u64,
-    /// Instances that are not, or may not be, the ones of the mark. They were restarted, or a URL leads to several. Nothing is
-    /// known of what they did in between.
+    /// Instances that are not, or may not be, the ones of the mark. They were restarted, or a URL leads to several. Their
+    /// sections in between are unknown.
     pub(crate) strangers: u64,
-    /// Instances whose history could not be read. Nothing else is known then.
+    /// Instances whose history could not be read. If there is one, all other fields are empty.
     pub(crate) unread: u64,
     /// The names that the instances write into their orders.
     pub(crate) names: HashSet<String>,
-    /// How many instances were asked.
+    /// Number of instances that were asked.
     pub(crate) instances: u64,
-    /// Whether all times are of one clock.
+    /// Whether all times come from one clock.
     pub(crate) one_clock: bool,
 }
 
@@ -67,11 +67,11 @@ impl HistorySince {
 /// A page of `GET /admin/history`.
 #[derive(Deserialize)]
 struct HistoryPage {
-    /// The clock that the times were taken by; those of two instances can be compared if they name the same one.
+    /// The clock of the times. Times of two instances can be compared if they name the same clock.
     clock: Option<String>,
     /// The name of the instance.
     instance: Option<String>,
-    /// Identifies the history: an instance that was restarted has another one.
+    /// Identifies the history: a restart begins another one.
     history_id: Option<String>,
     next: u64,
     recorded_total: u64,
@@ -92,7 +92,7 @@ struct HistoryRecord {
 }
 
 impl Service {
-    /// Reads how far the history of each instance has come.
+    /// Reads the end of the history of each instance.
     pub(crate) async fn history_mark(&self) -> Result<HistoryMark, Error> {
         let mut marks = Vec::with_capacity(self.urls().len());
         for instance in self.urls() {
@@ -102,7 +102,7 @@ impl Service {
         Ok(HistoryMark(marks))
     }
 
-    /// Returns the mark from which all is seen that the instances still have.
+    /// Returns the mark before all records that the instances still have.
     pub(crate) fn history_start(&self) -> HistoryMark {
         HistoryMark(vec![Mark::default(); self.urls().len()])
     }

@@ -1,4 +1,4 @@
-//! What the database knows of a sale. The generator asks it directly, as the service is what is being judged.
+//! The service's database. The generator asks it directly, because the answers of the service are what it judges.
 
 use std::io;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use sqlx::{ConnectOptions, Connection, PgPool};
 
 use crate::error::Error;
 
-/// How long a connection may take.
+/// Upper bound of the time for a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
-/// One for the questions of the trial, one for the look at who waits.
+/// One for the trial's own queries, and one to sample lock waits.
 pub(super) const CONNECTIONS: u32 = 2;
 
 /// A setting of a server.
@@ -34,7 +34,7 @@ impl Database {
         let invalid = |what| Error::Usage(format!("the database URL cannot be read: {what}"));
         program::one_postgres(url).map_err(invalid)?;
         let options: PgConnectOptions = url.parse().map_err(|error: sqlx::Error| invalid(error.to_string()))?;
-        // A pool tries again and again, and then knows no more than that its time is over.
+        // A pool would retry until its deadline and hide the cause, so the first connection is made without it.
         let trying = async { options.connect().await?.close().await };
         let tried = tokio::time::timeout(CONNECT_WITHIN, trying).await.unwrap_or_else(|_| {
             let text = format!("no answer within {} s", CONNECT_WITHIN.as_secs());
@@ -81,7 +81,7 @@ impl Database {
             .fetch_one(&self.0)
             .await
             .map_err(Error::postgres("read the version"))?;
-        // Distributions add their own to it: `15.18 (Debian 15.18-0+deb12u1)`.
+        // Distributions append their own version: `15.18 (Debian 15.18-0+deb12u1)`.
         Ok(version.split_whitespace().next().unwrap_or_default().to_owned())
     }
 }

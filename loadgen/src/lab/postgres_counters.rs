@@ -1,13 +1,13 @@
 //! Reads the counters of Postgres.
 //!
 //! Transactions are counted by their numbers: each one that writes or locks a row takes the next number. The statistics of
-//! Postgres reach other connections up to ten seconds late, so the cost of one trial would be counted in the next.
+//! Postgres are not used, because other connections see them up to ten seconds late, which may be in the next trial.
 
 use crate::error::Error;
 use crate::lab::postgres::Database;
 use crate::lab::postgres_load::PostgresCounters;
 
-/// More transactions than this are not asked after one by one.
+/// If there are more transactions than this, they are not looked up one by one.
 const TRANSACTIONS_MAX: i64 = 2_000_000;
 
 impl Database {
@@ -23,8 +23,8 @@ impl Database {
         .map_err(Error::postgres("read the counters"))
     }
 
-    /// Counts the transactions that began between two readings of the counters: committed ones, and rolled back ones. `None` if
-    /// there were too many to be asked after.
+    /// Counts the transactions that began between two readings of the counters: committed ones, and rolled back ones. `None`
+    /// if there were too many to look up.
     pub(crate) async fn transactions(
         &self,
         before: &PostgresCounters,
@@ -59,7 +59,7 @@ impl Database {
         Ok(u64::try_from(waiting).unwrap_or_default())
     }
 
-    /// Orders of a sale that one transaction wrote, on average and at most. Nothing without an order.
+    /// Orders of a sale that one transaction wrote, on average and at most. `None` without an order.
     pub(crate) async fn batches(&self, goods_nos: &[i64], sales: &[i64]) -> Result<Option<(f64, u64)>, Error> {
         let batches = sqlx::query!(
             "select avg(orders)::float8 as mean, max(orders) as most from (
@@ -75,8 +75,8 @@ impl Database {
         Ok(batches.mean.zip(batches.most.and_then(|most| u64::try_from(most).ok())))
     }
 
-    /// Removes the dead versions of the rows of the stock, so that no trial pays for those of another one. Does nothing if the
-    /// user does not own the table.
+    /// Removes dead row versions of the stock, so that no trial pays for those of an earlier one. Does nothing if the user
+    /// does not own the table.
     pub(crate) async fn vacuum(&self) -> Result<(), Error> {
         sqlx::query("vacuum goods").execute(&self.0).await.map_err(Error::postgres("vacuum the stock"))?;
         Ok(())

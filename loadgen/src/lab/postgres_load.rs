@@ -1,8 +1,8 @@
-//! What a trial cost Postgres: transactions, write-ahead log, and waits for locks.
+//! The cost of a trial for Postgres: transactions, write-ahead log, and waits for locks.
 //!
 //! The server's own statistics lag behind by up to ten seconds. So transactions are counted by their numbers: every
-//! transaction that writes or locks a row takes one. The log is measured by its position. Both include whatever else the
-//! server does at the same time. The server does not count waits for locks at all: they are sampled.
+//! transaction that writes or locks a row takes one. The log is measured by its position. Both include all other work of the
+//! server at that time. The server does not count waits for locks at all: they are sampled.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stats::{as_f64, as_ms};
 
-/// Where the server's counters stand.
+/// The server's counters at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PostgresCounters {
     /// The next transaction number.
@@ -22,17 +22,17 @@ pub(crate) struct PostgresCounters {
 /// Samples of the connections that wait for a lock.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct LockWaits {
-    /// How often was looked.
+    /// Number of samples.
     pub(crate) looks: u64,
-    /// Total waiting time of the connections, in milliseconds. A connection that waits at a look counts as waiting since the
-    /// look before.
+    /// Total waiting time of the connections, in milliseconds. A connection that waits in a sample counts as waiting since
+    /// the previous sample.
     pub(crate) waited_ms: f64,
-    /// Most that waited at once.
+    /// Most connections that waited at once.
     pub(crate) waiting_max: u64,
 }
 
 impl LockWaits {
-    /// Adds a look, which stands for so much time.
+    /// Adds a sample, weighted by the time since the previous one.
     pub(crate) fn add(&mut self, waiting: u64, stands_for: Duration) {
         self.looks += 1;
         self.waited_ms += as_f64(waiting) * as_ms(stands_for);
@@ -40,7 +40,7 @@ impl LockWaits {
     }
 }
 
-/// What a trial cost Postgres. An absent figure could not be read.
+/// The cost of a trial for Postgres. An absent figure could not be read.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct PostgresLoad {
     /// Transactions that wrote or locked a row and were committed.
@@ -53,7 +53,7 @@ pub(crate) struct PostgresLoad {
     pub(crate) lock_wait_ms: Option<f64>,
     /// Most connections that were seen to wait for a lock at once.
     pub(crate) lock_waiting_max: Option<u64>,
-    /// How often was looked who waits.
+    /// Number of samples of the waits for locks.
     pub(crate) lock_looks: u64,
     /// Orders that one transaction wrote, on average over the transactions that wrote any.
     pub(crate) batch_mean: Option<f64>,

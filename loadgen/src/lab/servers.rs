@@ -1,4 +1,4 @@
-//! Postgres and ZooKeeper: started for the occasion and gone with it, or named by the environment.
+//! Postgres and ZooKeeper: either named by the environment, or started for this run and stopped with it.
 //!
 //! Each deployment of the service gets a database and a chroot of its own.
 
@@ -9,14 +9,14 @@ use testbed::{Postgres, PostgresConfig, TestChroot, TestDatabase, ZooKeeper, Zoo
 use crate::error::Error;
 use crate::lab::postgres::Database;
 
-/// Connections to a throwaway Postgres beside those that are needed: a user's own.
+/// Spare connections of a throwaway Postgres, for a user with `psql`.
 const CONNECTIONS_SPARE: u32 = 38;
 
 /// Both servers. `None`: the environment names one.
 pub(super) struct OwnServers {
     postgres: Option<Postgres>,
     zookeeper: Option<ZooKeeper>,
-    /// How many connections the deployments and this program may open to Postgres.
+    /// Upper bound of the connections of the deployments and this program to Postgres.
     connections: u32,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct OwnServers {
 pub(super) struct Room {
     /// A database URL, or a connect string.
     pub(super) address: String,
-    /// Removes the room from a server that stays, when it is dropped.
+    /// Removes the room when it is dropped, if the server keeps running.
     _namespace: Option<Box<dyn Send + Sync>>,
 }
 
@@ -74,7 +74,7 @@ impl OwnServers {
         let name = if number == 0 { "seckill".to_owned() } else { format!("seckill_{}", number + 1) };
         let create = async {
             let mut connection = server.url("postgres").parse::<PgConnectOptions>()?.connect().await?;
-            // Not checked at compile time, as the database that it would be checked against is the one it makes.
+            // Not checked at compile time, because the statement makes the database against which it would be checked.
             sqlx::query(AssertSqlSafe(format!("create database {name}"))).execute(&mut connection).await?;
             connection.close().await
         };

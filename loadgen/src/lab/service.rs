@@ -10,9 +10,9 @@ use crate::error::Error;
 use crate::lab::cpu::ProcessCpu;
 use crate::lab::strategy::{Strategy, StrategyList};
 
-/// Administrative requests are small and wait for nothing; longer than this, something is wrong.
+/// Administrative requests are small and wait for nothing, so a longer time is a fault.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
-/// How much of an unexpected answer goes into an error.
+/// Characters of an unexpected answer that an error quotes.
 const BODY_SHOWN_CHARS: usize = 200;
 
 /// Every instance of the service, and the token that opens its administrative routes.
@@ -32,7 +32,7 @@ pub(crate) struct Goods {
     pub(crate) on_hand: i64,
     /// The family of strategies that may write the sale.
     pub(crate) guard: Option<String>,
-    /// The strategy that sells to buyers who name none.
+    /// The default strategy of its buyers.
     pub(crate) strategy: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The program of the service: where it is, how an instance of it is started, and what it offers.
+//! The program of the service: its path, the arguments of an instance, and the strategies that it offers.
 
 use std::env;
 use std::ffi::OsStr;
@@ -15,25 +15,24 @@ use crate::lab::servers::is_set;
 use crate::lab::source::{Program, ServiceSettings};
 use crate::lab::strategy::{Strategy, StrategyList};
 
-/// How long after its last sign of life a session ends. The burst may take the machine's whole time for seconds, and no
-/// session may end because of that.
+/// Timeout of a session. A burst may occupy all processors for seconds, and no session may end because of that.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(30);
-/// How much longer than for the lock an instance waits, from the start of a purchase, for the database. The longest
+/// Added to the wait for the lock, this is an instance's limit for the database, from the start of a purchase. The longest
 /// business time must be shorter.
 pub(crate) const DB_GRACE: Duration = Duration::from_secs(5);
-/// How much longer than for the lock an instance takes at most for its answer.
+/// Added to the wait for the lock, this is an instance's limit for its answer.
 pub(crate) const HTTP_GRACE: Duration = Duration::from_secs(10);
-/// Connections that an instance accepts beside those of the buyers: the generator's own questions.
+/// Connections that an instance accepts for the generator's own requests, in addition to those of the buyers.
 const CONNECTIONS_SPARE: u32 = 64;
 /// Critical sections that an instance records: those of a long loop, in some 100 MiB.
 const HISTORY: u32 = 1_000_000;
 /// Connections that an instance keeps to Postgres for its buyers.
 pub(super) const DB_CONNECTIONS: u32 = 20;
 
-/// Open files of an instance beside those of clients, sessions and the buyers' connections to Postgres: two more of these, up to
-/// 288 between instances, and 64 for everything else.
+/// Open files of an instance in addition to those of clients, sessions and the buyers' connections to Postgres: two more
+/// connections to Postgres, up to 288 between instances, and 64 for everything else.
 const FILES_ASIDE: u64 = 354;
-/// An instance gives as many files to the clients of the port for other instances as to the buyers.
+/// An instance reserves the same number of files for its port for other instances as for the buyers.
 const LISTENERS: u64 = 2;
 
 /// Returns the path of a program of the service: the one named, or else the one beside this program.
@@ -60,7 +59,7 @@ pub(super) fn files_needed(settings: &ServiceSettings, connections: u64) -> u64 
 
 /// Returns the arguments of instance `number`, counted from zero.
 pub(super) fn arguments(settings: &ServiceSettings, number: u16) -> impl Iterator<Item = String> {
-    // Each wait has to be longer than the one inside it, so that the innermost gives the answer.
+    // Each limit has to be longer than the one inside it, so that the innermost one gives the answer.
     let lock_wait = settings.lock_wait;
     let time = |time: Duration| humantime::format_duration(time).to_string();
     let port = port_of(settings, number).unwrap_or(0);
@@ -82,8 +81,8 @@ pub(super) fn arguments(settings: &ServiceSettings, number: u16) -> impl Iterato
     flags.chain(settings.args.clone())
 }
 
-/// Returns whether an instance has this variable: what the system needs, what the log shows, and how a server that the
-/// environment names is reached. A setting is an argument, which the report names.
+/// Tells whether an instance inherits this variable: variables of the system and of the log, and those that say how to reach
+/// a server that the environment names. Settings are arguments, because the report names them.
 pub(super) fn knows(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     let is_of_system = ["PATH", "HOME", "LD_LIBRARY_PATH", "TMPDIR"].contains(&&*name) || name.starts_with("RUST_");
@@ -100,7 +99,7 @@ pub(crate) async fn strategies(settings: &ServiceSettings, of: &Program) -> Resu
         .args(arguments(settings, 0))
         .env_clear()
         .envs(env::vars_os().filter(|(name, _)| knows(name)))
-        // The program wants addresses, and does not use them here.
+        // The program requires addresses, but does not use them here.
         .envs([("DATABASE_URL", "postgres://localhost"), ("ZOOKEEPER_CONNECT", "localhost")])
         .stdin(Stdio::null())
         .kill_on_drop(true)

@@ -1,9 +1,9 @@
-//! Where the service comes from: how to start it, or where it is.
+//! The source of the service: how to start it, or its address.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where the service comes from.
+/// The source of the service.
 #[derive(Debug, Clone)]
 pub(crate) enum Source<T = TargetSettings> {
     Start(ServiceSettings),

@@ -1,4 +1,4 @@
-//! The servers and the service: started for the occasion and gone with it, or running already.
+//! The servers and the service: either started for this run and stopped with it, or already running.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::Duration;
@@ -12,21 +12,20 @@ use crate::lab::servers::{OwnServers, is_set};
 use crate::lab::service_program::{self, DB_CONNECTIONS};
 use crate::lab::source::{ServiceSettings, Source, TargetSettings};
 
-/// How soon after an instance has stopped answering its end is known, if that is why.
+/// How long after a missing answer the end of an instance may still be its cause.
 const OBITUARY_WITHIN: Duration = Duration::from_secs(3);
-/// Connections that an instance keeps to Postgres beside those for its buyers: for probes, and for the question whether a
-/// commit is over.
+/// Connections of an instance to Postgres that are not for buyers: for probes, and to ask whether a commit is over.
 const DB_CONNECTIONS_ASIDE: u32 = 2;
-/// Open files of this process beside those of the users: streams, pipes to what was started, questions to the servers.
+/// Open files of this process that are not for users: streams, pipes to its children, queries to the servers.
 const FILES_SPARE: u64 = 64;
-/// Open files of ZooKeeper beside those of its sessions: programs, logs, the other servers.
+/// Open files of ZooKeeper that are not for sessions: programs, logs, the other servers.
 const ZOOKEEPER_FILES_SPARE: u64 = 256;
 
-/// A service to be measured, or two builds of it, and everything they stand on.
+/// A service to be measured, or two builds of it, and the servers of both.
 ///
 /// Dropping it stops what was started for it; [`Stack::stop`] does so without blocking the runtime.
 pub(crate) struct Stack {
-    // In the order in which they have to go: the instances close their sessions while the servers still run.
+    // Dropped before the servers: the instances close their sessions while the servers still run.
     /// One for each build, in their order.
     pub(crate) deployments: Vec<Deployment>,
     servers: Option<OwnServers>,
@@ -45,7 +44,7 @@ impl Stack {
         Ok(Stack { deployments, servers: Some(servers) })
     }
 
-    /// Takes a service that runs already, if what was named belongs together, and starts nothing.
+    /// Takes a service that already runs, if its parts belong together, and starts nothing.
     pub(crate) async fn connect(target: &TargetSettings) -> Result<Stack, Error> {
         Ok(Stack { deployments: vec![Deployment::connect(target).await?], servers: None })
     }
@@ -60,12 +59,12 @@ impl Stack {
         self.servers.as_ref().is_some_and(OwnServers::are_throwaway)
     }
 
-    /// Replaces the error by its cause, if an instance that did not answer has died.
+    /// Replaces the error by its cause if an instance did not answer because it has ended.
     pub(crate) async fn explain(&mut self, error: Error) -> Error {
         if !matches!(error, Error::Service { source: Some(_), .. }) {
             return error;
         }
-        // A connection breaks a moment before the end of the process is known.
+        // A connection breaks a moment before the end of its process can be seen.
         let mut poll = tokio::time::interval(READY_POLL);
         let until_known = async {
             loop {
@@ -78,21 +77,21 @@ impl Stack {
         tokio::time::timeout(OBITUARY_WITHIN, until_known).await.unwrap_or(error)
     }
 
-    /// Stops the instances, all at once, then what they stood on.
+    /// Stops all instances at once, then the servers.
     pub(crate) async fn stop(self) -> Result<(), Error> {
         self.deployments.iter().for_each(Deployment::request_stop);
         let mut rooms = Vec::new();
         for deployment in self.deployments {
             rooms.extend(deployment.stop().await?);
         }
-        // Dropping a room or a server waits for its end, which is no work for the runtime.
+        // Dropping a room or a server blocks until its end, which must not happen on the runtime.
         tokio::task::spawn_blocking(move || drop((rooms, self.servers)))
             .await
             .map_err(|error| Error::Generator(format!("could not wait for the servers: {error}")))
     }
 }
 
-/// Finds out early, and with a better answer than an instance could give, that a port is taken.
+/// Refuses a port in use early, with a clearer error than an instance could give.
 pub(crate) fn ensure_ports_are_free(settings: &ServiceSettings) -> Result<(), Error> {
     let mut ports = (0..settings.instances).filter_map(|number| service_program::port_of(settings, number));
     let taken = ports.find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_err());

@@ -1,4 +1,4 @@
-//! The strategies as the service lists them, and which of them are to be compared.
+//! The strategies that the service lists, and the choice of those to compare.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ pub(crate) struct Strategy {
     pub(crate) summary: String,
     /// How many critical sections of one SKU may be inside at once; any number if absent.
     pub(crate) permits: Option<u32>,
-    /// Whether it is compared when none is named.
+    /// Whether it belongs to the headline: the strategies that are compared if none is named.
     #[serde(default, skip_serializing)]
     pub(crate) headline: bool,
     /// Name of the build that offers it, if two are compared.
@@ -32,10 +32,10 @@ pub(super) struct StrategyList {
     pub(super) strategies: Vec<Strategy>,
 }
 
-/// What stands for all strategies where names are expected.
+/// The word for all strategies in a list of names.
 pub(crate) const ALL: &str = "all";
 
-/// What a strategy promises about the stock.
+/// The promise of a strategy about the stock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Promise {
@@ -43,7 +43,7 @@ pub(crate) enum Promise {
     Oversells,
     /// Is expected to oversell as soon as there are several instances.
     OversellsOnManyInstances,
-    /// Sells exactly the stock while no lock session is lost; none is in a comparison.
+    /// Sells exactly the stock while no lock session is lost. A comparison loses none.
     SafeWhileSessionLives,
     /// Sells exactly the stock.
     NeverOversells,
@@ -70,7 +70,7 @@ impl Promise {
     }
 }
 
-/// What keeps the deductions of one SKU apart.
+/// The mechanism that keeps the deductions of one SKU apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Mechanism {
@@ -84,20 +84,20 @@ pub(crate) enum Mechanism {
     Postgres,
 }
 
-/// How many waiters one release wakes through ZooKeeper.
+/// The waiters that one release wakes through ZooKeeper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Wakes {
-    /// Nobody waits in ZooKeeper.
+    /// None: nobody waits in ZooKeeper.
     None,
     /// The next in line.
     One,
-    /// All who wait: the herd.
+    /// All waiters: the herd.
     All,
 }
 
-/// Makes a strategy a part of a file name, with its build if two are compared. The service chose the name of the strategy, and
-/// a file name must not lead anywhere else.
+/// Makes a strategy a part of a file name, with its build if two are compared. The name comes from the service, so it must
+/// not lead out of the folder.
 pub(crate) fn as_file_name(strategy: &str, build: Option<&str>) -> String {
     let strategy = strategy.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "_");
     build.map_or_else(|| strategy.clone(), |build| format!("{strategy}.{build}"))

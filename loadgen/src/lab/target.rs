@@ -1,4 +1,4 @@
-//! A service that runs already, taken only if everything that was named belongs to it.
+//! A service that already runs. It is taken only if its database and its ZooKeeper belong to it.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::lab::zookeeper::Servers;
 
 /// The node in which the service keeps the identity of its ZooKeeper ensemble.
 const IDENTITY: &str = "/seckill/ensemble";
-/// How long ZooKeeper may take to tell it.
+/// Upper bound of the time to read it.
 const READ_WITHIN: Duration = Duration::from_secs(10);
 
 /// Connects to a service, its database and its ZooKeeper.
@@ -34,7 +34,7 @@ async fn ensure_ensemble(database: &Database, servers: &Servers, connect_string:
     };
     let found = match tokio::time::timeout(READ_WITHIN, node_data(connect_string, IDENTITY)).await {
         Ok(Ok(data)) => data.map(|data| String::from_utf8_lossy(&data).into_owned()),
-        // Nothing is counted on servers that do not answer, so nothing can be counted on the wrong ones.
+        // Servers that do not answer cannot be counted, so it does not matter whether they are the right ones.
         _ if servers.counters().await.is_none() => return Ok(()),
         Ok(Err(error)) => return Err(error.into()),
         Err(_) => {

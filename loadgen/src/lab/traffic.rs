@@ -25,14 +25,14 @@ pub(crate) struct ServerTraffic {
 /// Traffic between two snapshots. An absent figure could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Traffic {
-    /// Purchases that held a ZooKeeper lock and gave it back: every `sold` and `sold_out` of a strategy whose mechanism
-    /// is ZooKeeper. Absent when buyers had no decision, as what those did is unknown.
+    /// Purchases that held a ZooKeeper lock and released it: every `sold` and `sold_out` of a strategy whose mechanism is
+    /// ZooKeeper. Absent if a buyer had no decision, because it is unknown whether that purchase held the lock.
     pub(crate) releases: Option<u64>,
-    /// Each server by itself; the figures below are the sums.
+    /// Each server by itself; all other figures are sums.
     pub(crate) servers: Vec<ServerTraffic>,
     /// Watch events that the servers sent, by kind of event.
     pub(crate) watches_fired: WatchesFired,
-    /// Most connections that one deletion woke, if this trial woke more than any before it on that server.
+    /// Most connections that one deletion woke, if it is a new record of that server.
     pub(crate) wake_max: Option<u64>,
     /// Packets the servers received, pings included.
     pub(crate) packets_received: Option<u64>,
@@ -99,7 +99,7 @@ impl ServerTraffic {
 impl Traffic {
     /// Returns the traffic between two snapshots. `releases`: how often the lock was released between them, if that is known.
     pub(crate) fn between(before: &Snapshot, after: &Snapshot, releases: Option<u64>) -> Traffic {
-        // Each by itself first: a sum would hide that one of them began anew meanwhile.
+        // Each server by itself first, because a sum would hide that one of them was restarted.
         let client = |name: &str| {
             let instances = before.instances.iter().zip(&after.instances);
             sum_of(instances.map(|(was, now)| now.grown(was, name)))
@@ -126,7 +126,7 @@ impl Traffic {
         }
     }
 
-    /// Returns the watch events of every kind, as the servers count them, or else as the instances do.
+    /// Returns the watch events of all kinds, by the counters of the servers, or else of the instances.
     pub(crate) fn notifications(&self) -> Option<u64> {
         self.watches_fired.total().or(self.client_notifications)
     }

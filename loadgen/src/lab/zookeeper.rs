@@ -23,8 +23,8 @@ impl Servers {
         Servers(servers_of(connect_string))
     }
 
-    /// Reads the counters of each server with its address. `None` if one of them does not answer `mntr`, as a server whose
-    /// `4lw.commands.whitelist` leaves it out.
+    /// Reads the counters of each server with its address. `None` if one of them does not answer `mntr`, for example because
+    /// its `4lw.commands.whitelist` lacks it.
     pub(crate) async fn counters(&self) -> Option<Vec<(String, Counters)>> {
         let mut all = Vec::with_capacity(self.0.len());
         for server in &self.0 {
@@ -35,7 +35,7 @@ impl Servers {
         (!all.is_empty()).then_some(all)
     }
 
-    /// Asks every server for its part in the ensemble.
+    /// Asks every server for its role in the ensemble.
     pub(crate) async fn modes(&self) -> Vec<ZooKeeperServer> {
         let mut servers = Vec::with_capacity(self.0.len());
         for server in &self.0 {

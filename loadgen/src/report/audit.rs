@@ -1,4 +1,4 @@
-//! What the ledger of a database and the history of the instances say, as a table and as JSON.
+//! The audit of a database and of the instances' history, as a table and as JSON.
 
 use serde::Serialize;
 use stats::figures::{ABSENT, count, maybe_count, signed, things};
@@ -7,14 +7,14 @@ use crate::audit::history::HistoryAudit;
 use crate::audit::ledger::SaleAudit;
 use crate::report::terminal::framed;
 
-/// Everything that was found.
+/// The findings.
 #[derive(Debug, Serialize)]
 pub(crate) struct AuditFindings {
     /// Every sale, by SKU and number.
     pub(crate) sales: Vec<SaleAudit>,
-    /// The numbers of orders that are for nothing, as they have no line. They may be of any sale.
+    /// The numbers of orders without lines. They may be of any sale.
     pub(crate) orders_without_lines: Vec<i64>,
-    /// The critical sections of every strategy that the instances' history has.
+    /// The critical sections of every strategy in the history of the instances.
     pub(crate) histories: Vec<StrategyHistory>,
     /// What could not be checked, a line each.
     pub(crate) unchecked: Vec<String>,
@@ -22,7 +22,7 @@ pub(crate) struct AuditFindings {
     pub(crate) were_instances_asked: bool,
 }
 
-/// What the history says of one strategy.
+/// The findings about one strategy in the history.
 #[derive(Debug, Serialize)]
 pub(crate) struct StrategyHistory {
     /// Its name.

@@ -1,4 +1,4 @@
-//! What to bear in mind when reading the figures.
+//! Limits of the figures, as sentences.
 
 use buyers::model::LoadModel;
 use buyers::sample::{ByOutcome, problems};
@@ -15,13 +15,13 @@ use crate::lab::environment::Environment;
 use crate::trial::plan::Plan;
 use crate::trial::record::Trial;
 
-/// Above this share, late starts are told.
+/// Above this share, late starts are reported.
 const LATE_SHARE_TOLD: f64 = 0.01;
 
-/// Above this share of a trial, the wait of all programs for a processor is told.
+/// Above this share of a trial, the wait of all programs for a processor is reported.
 const PRESSURE_TOLD: f64 = 0.1;
 
-/// Returns the caveats that the conditions and the trials give cause to.
+/// Returns the caveats that follow from the conditions and the trials.
 pub(crate) fn of(environment: &Environment, plan: &Plan, results: &[StrategyResult], trials: &[Trial]) -> Vec<String> {
     let mut caveats = Vec::new();
     if environment.generator_shares_host == Some(true) {
@@ -68,7 +68,7 @@ pub(crate) fn of(environment: &Environment, plan: &Plan, results: &[StrategyResu
     caveats.extend(of_some_trials(results));
     caveats.extend(sold_out_shop(plan, results));
     caveats.extend(of_trials(trials));
-    // The verdict tells it of those that are not kept because of it.
+    // If the promise is not kept because of it, the verdict already says so.
     let unchecked =
         results.iter().filter(|result| !result.unchecked.is_empty() && result.finding != Finding::Unchecked);
     caveats
@@ -88,7 +88,7 @@ fn of_some_trials(results: &[StrategyResult]) -> Option<String> {
 }
 
 /// Lists the results of which more than one request in a hundred started late, each with the generator's part of its p50.
-/// Results during which the generator had the processors are told apart from results during which others had them.
+/// Results during which the generator occupied the processors are listed apart from those during which other programs did.
 fn late_starts(results: &[StrategyResult]) -> Vec<String> {
     let is_late = |result: &&StrategyResult| LATE.value(result).is_some_and(|late| late > LATE_SHARE_TOLD);
     let late: Vec<&StrategyResult> = results.iter().filter(is_late).collect();
@@ -97,7 +97,7 @@ fn late_starts(results: &[StrategyResult]) -> Vec<String> {
         let of_these: Vec<&StrategyResult> = late.iter().copied().filter(is_of).collect();
         let rows: Vec<String> = of_these.iter().map(|result| late_start(result)).collect();
         let waited = of_these.iter().filter_map(|result| RUN_QUEUE.value(result)).reduce(f64::max);
-        // Where the others have the processors, they are the bottleneck.
+        // If other programs occupy the processors, they are the bottleneck.
         let who = match others_had_them {
             Some(true) => "the service, the servers or others had the processors",
             _ => "it was busy itself",
@@ -154,7 +154,7 @@ fn stalled(result: &StrategyResult) -> Option<String> {
     })
 }
 
-/// Strategies most of whose requests came when everything was sold. In a burst that is what a flash sale is.
+/// Strategies that got most requests after everything was sold. In a burst, that is normal for a flash sale.
 fn sold_out_shop(plan: &Plan, results: &[StrategyResult]) -> Option<String> {
     let is_late = |result: &&StrategyResult| 2 * result.answers.sold_out > result.answers.total();
     let late: Vec<&StrategyResult> = results.iter().filter(is_late).filter(|_| !plan.model.is_one_shot()).collect();
@@ -193,7 +193,7 @@ fn of_trials(trials: &[Trial]) -> Vec<String> {
     caveats
 }
 
-/// Counts the buyers without a decision, and tells what that costs.
+/// Counts the buyers without a decision, and names the consequence.
 fn undecided(trials: &[Trial]) -> Vec<String> {
     let answers: Vec<&ByOutcome<u64>> = trials.iter().map(|trial| &trial.answers).collect();
     let ByOutcome { refused, error, timeout, .. } = ByOutcome::fold(&answers, |counts| counts.sum::<u64>());

@@ -1,6 +1,6 @@
 //! The `diff` command: whether new runs are worse than old ones.
 //!
-//! A side has one or more runs of the same code. The module `judge::diff` says how their figures are compared.
+//! A side has one or more runs of the same code. Module `judge::diff` explains how their figures are compared.
 
 mod settings;
 

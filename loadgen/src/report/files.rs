@@ -21,19 +21,19 @@ pub(crate) const JSON: &str = "report.json";
 pub(crate) const HTML: &str = "report.html";
 /// The report for a pull request.
 pub(crate) const MARKDOWN: &str = "report.md";
-/// One build against the other for a pull request, if two were compared.
+/// The comparison of two builds for a pull request, if two were compared.
 const DIFF: &str = "diff.md";
 /// Every single request, as JMeter writes it.
 pub(crate) const JTL: &str = "results.jtl";
-/// The folder of the distributions, one file a strategy, for HdrHistogram's plotters; their names end like it.
+/// The folder of the distributions, one file per strategy, for HdrHistogram's plotters. Also their extension.
 const HGRM: &str = "hgrm";
-/// The folder of goose's own reports, one file a trial.
+/// The folder of goose's own reports, one file per trial.
 const GOOSE: &str = "goose";
-/// How the name of a file ends until the file is whole.
+/// Extension of a file until it is complete.
 pub(crate) const UNFINISHED: &str = "unfinished";
 
-/// The file that is locked while a program writes into the folder. It stays: if it were removed, two programs could each
-/// hold a lock of a file of this name.
+/// The file that is locked while a program writes into the folder. It is never removed: otherwise two programs could lock
+/// two files of this name.
 const LOCK: &str = ".loadgen.lock";
 
 /// The user of the load generator in `Dockerfile`, to whom `docker-compose.yml` gives the folder.
@@ -48,8 +48,8 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Makes the folder if it is not there, and leaves what is in it. Done before the trials, so that minutes of work are not
-    /// lost for a folder.
+    /// Makes the folder if it does not exist, and leaves its files. Called before the trials, so that a wrong folder does
+    /// not cost minutes of work.
     pub(crate) fn open(folder: &Path) -> Result<Files, Error> {
         fs::create_dir_all(folder).map_err(Error::system(format!("make the folder {}", folder.display())))?;
         let unwritable = || {
@@ -64,13 +64,13 @@ impl Files {
             Err(TryLockError::WouldBlock) => return Err(Error::FolderInUse(folder.to_owned())),
             Err(TryLockError::Error(error)) => return Err(unwritable()(error)),
         }
-        // An old lock can be written where a new file cannot.
+        // The lock of an earlier run may be writable in a folder that takes no new files.
         let probe = folder.join(format!("{LOCK}.{UNFINISHED}"));
         File::create(&probe).and_then(|_| fs::remove_file(&probe)).map_err(unwritable())?;
         Ok(Files { folder: folder.to_owned(), _lock: lock })
     }
 
-    /// Removes the report of an earlier comparison, which must not pass for the result of this one should it fail.
+    /// Removes the report of an earlier comparison. If this one fails, the old report must not pass for its result.
     pub(crate) fn remove_old(&self) -> Result<(), Error> {
         let of_goose: Vec<&str> = GooseFormat::value_variants().iter().map(|format| format.extension()).collect();
         let mut old = [JSON, HTML, MARKDOWN, DIFF, JTL].map(|name| self.path(name)).to_vec();
@@ -87,13 +87,13 @@ impl Files {
         Ok(())
     }
 
-    /// Makes sure that a file can be written that may be elsewhere, and leaves it as it is.
+    /// Makes sure that a file in any folder can be written, and leaves it as it is.
     pub(crate) fn ensure_writable(path: &Path) -> Result<(), Error> {
         let is_new = !path.exists();
         let opened = File::options().append(true).create(true).open(path);
         opened.map_err(Error::system(format!("write {}", path.display())))?;
         if is_new {
-            // An empty file does no harm.
+            // An empty file does no harm if it cannot be removed.
             let _ = fs::remove_file(path);
         }
         Ok(())
@@ -134,7 +134,7 @@ impl Files {
         Ok(found)
     }
 
-    /// Writes everything that is made of a report, the one for programs first: of it all others can be made again.
+    /// Writes all files of a report. The file for programs comes first, because the others can be made from it.
     pub(crate) fn write(&self, report: &Report) -> Result<(), Error> {
         self.write_file(JSON, &json::render(report)?)?;
         self.write_rendered(report)
@@ -163,7 +163,7 @@ impl Files {
         let unfinished = path.with_added_extension(UNFINISHED);
         let written = fs::write(&unfinished, text).and_then(|()| fs::rename(&unfinished, &path));
         written.map_err(|error| {
-            // A half of it is of no use to anybody, and may be what fills the disk.
+            // An incomplete file is useless, and may be what fills the disk.
             let _ = fs::remove_file(&unfinished);
             Error::system(format!("write {}", path.display()))(error)
         })
@@ -175,7 +175,7 @@ fn unwritable(folder: &Path, owner: u32, [user, group]: [u32; 2], source: io::Er
     if owner == user || source.kind() != ErrorKind::PermissionDenied {
         return Error::system(format!("write into the folder {}", folder.display()))(source);
     }
-    // Only a report of the containers is the user's own.
+    // Only the containers write reports as this user.
     let is_of_containers = owner == COMPOSE_USER;
     let known = if is_of_containers { " (the load generator of the containers)" } else { "" };
     let quoted = folder.to_string_lossy().replace('\'', r"'\''");

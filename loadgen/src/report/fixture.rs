@@ -31,7 +31,7 @@ use crate::trial::record::{Curve, Trial, goodput_per_s, sold_out_after_ms};
 const USERS: u32 = 300;
 /// The limits of every comparison that sets none.
 pub(crate) const LIMITS: Limits = Limits { dropped_share_max: 0.01, errors_share_max: 0.01 };
-/// Blocks of the plan, the warm-up apart. This number can tell a difference.
+/// Blocks of the plan without the warm-up: enough for significant differences.
 const TRIALS: u32 = 8;
 
 /// The answer to a buyer who got a unit.
@@ -50,7 +50,7 @@ pub(crate) fn strategies() -> Vec<Strategy> {
     ]
 }
 
-/// Returns a trial that sold `sold` units, the first after one step, each of the others a step later.
+/// Returns a trial that sold `sold` units, one in each step.
 pub(crate) fn trial(strategy: &str, block: usize, stock: i64, sold: i64) -> Trial {
     timed_trial(strategy, block, stock, sold, 2.0)
 }
@@ -72,7 +72,7 @@ fn sections(strategy: &str, step_ms: f64) -> Vec<Section> {
     let of = |number: u64| Section {
         goods_no: 1,
         token: Some((number.cast_signed(), 0)),
-        // The herd lets in whom it likes.
+        // The herd serves in any order.
         asked_ns: Some(if strategy == "zk-naive" { number * 7 % 300 } else { number }),
         entered_ns: number * step_ns,
         left_ns: number * step_ns + step_ns / 2,
@@ -170,7 +170,7 @@ fn timed_trial(strategy: &str, block: usize, stock: i64, sold: i64, step_ms: f64
     }
 }
 
-/// Returns the beats of a generator that was never later than a timer is.
+/// Returns the beats of a generator that was no later than its timers.
 fn heartbeat() -> Times {
     let mut beats = Times::new();
     beats.record_n(Duration::from_millis(1), 1000);
@@ -272,7 +272,7 @@ pub(crate) fn findings(ended_early: Option<EndedEarly>, trials: Vec<Trial>) -> F
     }
 }
 
-/// Returns a warm-up and eight blocks of four strategies, all as they should be.
+/// Returns a warm-up and eight blocks of four strategies, without any fault.
 pub(crate) fn report() -> Report {
     static REPORT: LazyLock<Report> = LazyLock::new(|| draw(1.0, ""));
     REPORT.clone()
@@ -316,7 +316,7 @@ pub(crate) fn of_builds(slowed: &str) -> Findings {
     let strategies: Vec<Strategy> = strategies().into_iter().flat_map(of_both).collect();
     let subjects: Vec<Subject> = strategies.iter().map(|strategy| Subject::of(strategy, USERS)).collect();
     let trials = draw(1.0, "").trials.into_iter().enumerate().flat_map(|(position, base)| {
-        // Chance makes one of the two a little slower.
+        // One of the two is a little slower by chance.
         let chance = if position % 3 == position % 2 { 1.01 } else { 0.99 };
         let step_ms = base.duration_ms / f64::from(USERS) * chance * if base.strategy == slowed { 1.5 } else { 1.0 };
         let head = timed_trial(&base.strategy, base.block, 100, base.audit.sold, step_ms);

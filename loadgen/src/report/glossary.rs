@@ -18,7 +18,7 @@ impl ShownTerm {
     }
 }
 
-/// Terms that no single figure explains.
+/// Terms beyond the definitions of the figures.
 const GENERAL: [Term; 15] = [
     Term {
         name: "Kept",
@@ -63,7 +63,7 @@ const GENERAL: [Term; 15] = [
     words::DRAIN,
 ];
 
-/// What only a comparison of two builds needs.
+/// Terms of a comparison of two builds.
 const BUILDS: Term = Term {
     name: "Build, pair",
     text: "Two builds of the service were measured side by side, each with its own instances, database and locks, on the same \

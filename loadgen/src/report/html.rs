@@ -32,13 +32,13 @@ use crate::report::Report;
 
 const STYLE: &str = concat!(include_str!("html/style/page.css"), include_str!("html/style/figures.css"));
 
-/// The libraries in the order in which they need each other.
+/// The libraries, each after those that it needs.
 const LIBRARIES: [&str; 2] = [include_str!("html/vendor/d3.min.js"), include_str!("html/vendor/plot.umd.min.js")];
 
 const LICENCES: [(&str, &str); 2] =
     [("D3", include_str!("html/vendor/d3.LICENSE")), ("Observable Plot", include_str!("html/vendor/plot.LICENSE"))];
 
-/// All of them are one script: what one file names, the next ones use.
+/// All files form one script: each may use the names of earlier ones.
 const SCRIPT: &str = concat!(
     include_str!("html/script/base.js"),
     include_str!("html/script/tables.js"),
@@ -79,7 +79,7 @@ pub(crate) fn render(report: &Report, metrics: &[&Metric]) -> Result<String, Err
     page.render().map_err(|error| failed(&error))
 }
 
-/// Returns the parts of the page in their order. A part without data says so itself.
+/// Returns the parts of the page in their order. A part without data says so.
 fn parts(report: &Report, metrics: &[&Metric]) -> Vec<PagePart> {
     let builds = report.builds.as_ref().map(|diff| builds::part(diff, metrics));
     let others = vec![

@@ -1,4 +1,4 @@
-//! The comparison as JSON, for programs, and back.
+//! The report as JSON, written and read.
 
 use std::fs;
 use std::path::Path;
@@ -24,7 +24,7 @@ pub(crate) fn render(value: &impl Serialize) -> Result<String, Error> {
     text.map(|text| text + "\n").map_err(|error| Error::Generator(format!("could not write JSON: {error}")))
 }
 
-/// Reads a report that an earlier comparison wrote. Every figure, finding and sentence of it is drawn anew from its trials.
+/// Reads a report that an earlier comparison wrote. Every figure, finding and sentence is derived anew from its trials.
 ///
 /// # Errors
 ///
@@ -59,7 +59,7 @@ pub(crate) fn diff_schema() -> String {
     format!("{:#}\n", settings.into_generator().into_root_schema_for::<Diff>().to_value())
 }
 
-/// What the conclusions of a report are drawn from. The conclusions that stand in the file are not read.
+/// The evidence in a report. Its conclusions are not read.
 #[derive(Deserialize)]
 struct Recorded {
     generated_at: String,
@@ -72,13 +72,13 @@ struct Recorded {
     simulation: Option<Simulation>,
 }
 
-/// The rule of a threshold.
+/// The rule of a threshold, without its result.
 #[derive(Deserialize)]
 struct RecordedRule {
     rule: String,
 }
 
-/// The strategy of a result.
+/// The strategy of a result, without its figures.
 #[derive(Deserialize)]
 struct Described {
     strategy: String,
@@ -129,7 +129,7 @@ impl Recorded {
 
 /// Returns the JSON Schema of `report.json`, which names the figures of this table.
 pub(crate) fn schema(metrics: &[&Metric]) -> String {
-    // What is written always has every field; the schema is of what is written.
+    // The schema describes what the program writes, and it always writes every field.
     let settings = SchemaSettings::draft2020_12().for_serialize();
     let mut schema = settings.into_generator().into_root_schema_for::<Report>().to_value();
     let figures = &mut schema["$defs"]["Figures"];
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn the_published_schema_is_that_of_the_types() {
-        // No `assert_eq`: it would print both.
+        // No `assert_eq`, which would print both files.
         assert!(PUBLISHED == schema(METRICS), "write it anew: loadgen report --schema >loadgen/report.schema.json");
     }
 
@@ -198,7 +198,7 @@ mod tests {
     fn every_field_of_the_schema_says_what_it_means() {
         fn undescribed(schema: &Value, at: &str, found: &mut Vec<String>) {
             for (name, property) in schema["properties"].as_object().into_iter().flatten() {
-                // The tag of an enum has its meaning from the variants.
+                // The tag of an enum needs no description of its own: its variants have them.
                 if property["description"].is_null() && property["const"].is_null() {
                     found.push(format!("{at}.{name}"));
                 }

@@ -96,8 +96,8 @@ pub(crate) fn figures(metrics: &[&Metric]) -> String {
     text
 }
 
-/// Renders the comparison of two sides as a comment for a pull request: the verdict, what changed, how much did not, and what
-/// makes the sides hard to compare.
+/// Renders the comparison of two sides as a comment for a pull request: the verdict, the changes, the number of figures
+/// without one, and what makes the sides hard to compare.
 pub(crate) fn diff(diff: &Diff, metrics: &[&Metric]) -> String {
     let mut text = format!("### seckill lab, {} against {}: {}\n\n", diff.new.name, diff.old.name, diff.counted());
     for reason in &diff.reasons {

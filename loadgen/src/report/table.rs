@@ -46,7 +46,7 @@ impl<'a> TextTable<'a> {
         words.into_iter().chain(self.metrics.iter().map(|metric| self.cell(metric, result))).collect()
     }
 
-    /// Writes the value, and beside it what belongs to it if there is room.
+    /// Writes the value, with its note if there is room.
     fn cell(&self, metric: &Metric, result: &StrategyResult) -> String {
         let value = metric.text(result);
         match metric.aside(result).filter(|_| self.column > TableWidth::Narrow) {
@@ -71,11 +71,11 @@ pub(crate) fn legend(report: &Report) -> String {
     )
 }
 
-/// What these columns mean that need words.
+/// Meanings of those columns that need words.
 pub(crate) const COMPARED: &str = "medians over runs, blocks or pairs; p is for all times together, or for all counts together; \
     ~ no significant difference, ? cannot tell";
 
-/// Titles of the columns of a comparison of two sides, behind the strategy. The last one holds the conclusion.
+/// Titles of the columns of a comparison of two sides, behind the strategy. The last column holds the conclusion.
 pub(crate) fn titles(diff: &Diff) -> [String; 7] {
     let [old, new] = [&diff.old, &diff.new].map(|side| side.name.as_str());
     ["figure", "by", old, new, &format!("{new}/{old} [95 %]"), "p", ""].map(str::to_owned)
@@ -121,7 +121,7 @@ pub(crate) fn conditions(report: &Report) -> String {
     )
 }
 
-/// Writes what the load generator did in one line. `None` without a measured trial.
+/// Describes the load generator in one line. `None` without a measured trial.
 pub(crate) fn generator(report: &Report) -> Option<String> {
     let values =
         |metric: &Metric| -> Vec<f64> { report.results.iter().filter_map(|result| metric.value(result)).collect() };

@@ -10,16 +10,16 @@ use crate::lab::strategy::Strategy;
 use crate::report::Report;
 use crate::report::table::{self, COMPARED, TextTable, compared, titles};
 
-/// Where a narrow table wraps the finding.
+/// Width at which a narrow table wraps the finding.
 const KEPT_WIDTH: usize = 12;
 
-/// Where a table of sentences wraps them if there is no terminal.
+/// Width at which a table wraps sentences if there is no terminal.
 const PROSE_WIDTH: u16 = 110;
 
-/// Columns of a terminal that a narrow table adapts to. Without a terminal it takes the most of them.
+/// Widths of a terminal to which a narrow table adapts. Without a terminal it takes the largest.
 const NARROW_WIDTHS: [u16; 2] = [60, 100];
 
-/// The figures that a narrow table leaves out where there is no room, the first one first.
+/// The figures that a narrow table leaves out if there is no room, in this order.
 static LEFT_OUT_FIRST: [&Metric; 4] = [&NOTIFICATIONS_PER_RELEASE, &RATIO, &UNDERSOLD, &P99];
 
 /// Renders the table, the conditions and the verdict. A narrow table fits the columns of the terminal.
@@ -47,7 +47,7 @@ pub(crate) fn render(report: &Report, metrics: &[&Metric], column: TableWidth, c
     text
 }
 
-/// Renders a table as wide as it needs to be: a terminal that wraps lines still shows all of it, and so does a pipe.
+/// Renders a table at its full width: a pipe shows all of it, and so does a terminal that wraps lines.
 fn wide(report: &Report, metrics: &[&Metric], column: TableWidth) -> String {
     let table = TextTable::of(report, metrics, column);
     let title = |(title, unit): (&str, &str)| format!("{title}\n{unit}").trim_end().replace('\u{ad}', "");
@@ -134,7 +134,7 @@ pub(crate) fn diff(diff: &Diff, metrics: &[&Metric]) -> String {
     text
 }
 
-/// Renders every figure of both sides, and what the sides are.
+/// Renders every figure of both sides, and a description of the sides.
 fn figures_of(diff: &Diff, metrics: &[&Metric]) -> String {
     let mut header = vec!["strategy".to_owned()];
     header.extend(titles(diff));

@@ -1,5 +1,5 @@
-//! The audit of one trial: its orders against its stock, against what buyers were told, and against what the instances say of the
-//! locks. What is not there to be checked is counted.
+//! The audit of one trial. It checks the orders by the stock, by the answers to buyers, and by the history of the locks.
+//! Missing evidence is counted.
 
 use buyers::tally::Told;
 
@@ -14,7 +14,7 @@ use crate::lab::history::HistorySince;
 use crate::lab::service::Goods;
 use crate::lab::strategy::Strategy;
 
-/// What the audit of a trial found, and what it could not check.
+/// The findings of the audit of a trial, and what it could not check.
 pub(super) struct Audited {
     pub(super) audit: Audit,
     pub(super) unchecked: Unchecked,
@@ -50,7 +50,7 @@ pub(super) async fn audit(
             refused: told.answers.refused,
             unanswered: told.answers.error + told.answers.timeout,
         });
-        // They belong to no SKU.
+        // Orders without lines belong to no SKU.
         audit.orders_without_lines = if index == 0 { books.orders_without_lines } else { 0 };
         let is_noted = books.ledger.get(&opened.goods_no) == Some(&opened.stock_initial);
         gaps.extend([unchecked, [(Gap::Beginning, u64::from(!is_noted))].into_iter().collect()]);
@@ -59,7 +59,7 @@ pub(super) async fn audit(
     Ok(Audited { audit: Audit::sum(audits), unchecked: Unchecked::sum(&gaps) })
 }
 
-/// Returns what the history leaves open. Only a strategy with permits needs all of it.
+/// Counts what the history lacks. Only a strategy with permits needs all of it.
 fn of_history(books: &Books, strategy: &Strategy, opened: &[Goods], history: &HistorySince) -> Unchecked {
     if history.unread > 0 {
         return [(Gap::History, history.unread)].into_iter().collect();

@@ -1,4 +1,4 @@
-//! Goose's own reports of the trials, beside ours.
+//! Goose's own reports of the trials.
 
 use std::path::PathBuf;
 
@@ -29,7 +29,7 @@ impl GooseFormat {
     }
 }
 
-/// Where goose writes its reports: a file a trial.
+/// The files for goose's reports, one per trial.
 #[derive(Debug, Clone)]
 pub(crate) struct GooseReports {
     pub(crate) folder: PathBuf,

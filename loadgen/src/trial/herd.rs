@@ -1,9 +1,9 @@
 //! Releases of a lock, and the notifications to expect of them.
 //!
-//! A *release* is a purchase that held a ZooKeeper lock and gave it back: every 200 and every 409 of a strategy whose
-//! mechanism is `zookeeper`. What any other answer did is unknown. A waiter that gives up deletes its node and wakes its
-//! successor without ever having held the lock, and a holder that was refused did hold it. A trial with such answers
-//! therefore has no number of releases, and no figure per release.
+//! A *release* is a purchase that held a ZooKeeper lock and released it: every 200 and every 409 of a strategy whose
+//! mechanism is `zookeeper`. After any other answer, it is unknown whether the purchase held the lock. A waiter that gives
+//! up deletes its node and wakes its successor without ever having held the lock, and a holder that was refused did hold it.
+//! A trial with such answers therefore has no number of releases, and no figure per release.
 
 use buyers::sample::ByOutcome;
 
@@ -19,8 +19,8 @@ pub(crate) fn releases(mechanism: Mechanism, answers: &ByOutcome<u64>) -> Option
 
 /// Returns the expected watch events of `contenders` that all wait before the first of them releases.
 ///
-/// With `Wakes::One` each release but the last wakes its successor: N − 1. With `Wakes::All` each release wakes all
-/// that still wait: N(N − 1)/2. A server notifies a connection once however many contenders share it. So with fewer
+/// With `Wakes::One` each release but the last wakes its successor: N − 1. With `Wakes::All` each release wakes all that
+/// still wait: N(N − 1)/2. A server notifies a connection only once, even if several contenders share it. So with fewer
 /// `sessions` than waiters, each release wakes the sessions instead.
 pub(crate) fn notifications_expected(wakes: Wakes, contenders: u64, sessions: Option<u64>) -> u64 {
     let sessions = sessions.unwrap_or(u64::MAX);

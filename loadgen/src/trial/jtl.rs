@@ -1,10 +1,10 @@
-//! Every single request as JMeter 5 writes it, for `jmeter -g` and whatever else reads its logs, and the lines of its
+//! The log of requests in the format of JMeter 5, for `jmeter -g` and other readers of its logs, and the lines of its
 //! summariser.
 //!
-//! All times are those that JMeter would have taken: from the actual start of a request. A request counts as a success
-//! when the buyer had a decision, sold or sold out. What is not known is zero: `sentBytes`, `IdleTime`, `Connect`, and the
-//! `Latency` of a request that had no answer. A row is a line, whatever an instance says: many who read such logs split
-//! them at the ends of lines.
+//! All times are those that JMeter would have taken: from the actual start of a request. A request counts as a success when
+//! the buyer had a decision, sold or sold out. An unknown value is zero: `sentBytes`, `IdleTime`, `Connect`, and the
+//! `Latency` of a request that had no answer. A row is always one line, even if the message of an instance has several,
+//! because many readers split such logs at line ends.
 
 use std::fmt::Write as _;
 use std::fs::{File, TryLockError};
@@ -26,12 +26,12 @@ const HEADER: &str = "timeStamp,elapsed,label,responseCode,responseMessage,threa
 
 /// A log of requests that is being written trial by trial, and its summary.
 pub(crate) struct Jtl {
-    /// Absent if only the summary is wanted.
+    /// Absent if only the summary is written.
     log: Option<(PathBuf, Writer<File>)>,
     totals: Vec<Total>,
 }
 
-/// What the summariser says of one strategy, or of one build of it.
+/// The summary of one strategy, or of one build of it.
 struct Total {
     name: String,
     requests: u64,
@@ -48,7 +48,7 @@ impl Jtl {
         if let Some(path) = path {
             let file = File::options().write(true).create(true).truncate(false).open(&path);
             let file = file.map_err(Error::system(format!("write {}", path.display())))?;
-            // Another comparison must not lose what it has written so far. Only a file has a lock and a length.
+            // The lock keeps another comparison from losing its log. Only a regular file has a lock and a length.
             if file.metadata().is_ok_and(|found| found.is_file()) {
                 if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
                     return Err(Error::FileInUse(path));
@@ -61,8 +61,7 @@ impl Jtl {
         Ok(jtl)
     }
 
-    /// Adds the requests of a trial, and sees to it that they are on the disk: nothing of them is left to be written while the
-    /// next load runs.
+    /// Adds the requests of a trial, and flushes them to the disk, so that nothing is written during the next load.
     pub(crate) fn add(&mut self, Ran { trial, tally, released_at }: &Ran) -> Result<(), Error> {
         let name = &trial.name();
         self.write(|writer| {
@@ -70,7 +69,7 @@ impl Jtl {
                 writer.write_record(row(sample, name, trial.users, trial.block, *released_at))?;
             }
             writer.flush()?;
-            // A pipe has no disk.
+            // A pipe cannot be flushed to a disk.
             let _ = writer.get_ref().sync_data();
             Ok(())
         })?;
@@ -101,7 +100,7 @@ impl Jtl {
         total.elapsed.merge(&tally.elapsed);
     }
 
-    /// Returns what JMeter's summariser would have printed at the end, a line per strategy, the warm-up included.
+    /// Returns the last lines of JMeter's summariser, one per strategy, the warm-up included.
     pub(crate) fn summary(&self) -> String {
         let mut text = String::new();
         for total in self.totals.iter().filter(|total| total.requests > 0) {
@@ -184,7 +183,7 @@ mod tests {
     use crate::report::fixture;
     use crate::report::fixture::{SOLD, sample};
 
-    /// When the load of every trial here began, by the wall clock.
+    /// The wall clock at the beginning of every load here.
     const RELEASED_MS: u64 = 1_795_224_922_000;
 
     fn ran(strategy: &str, samples: Vec<Sample>) -> Ran {
@@ -192,7 +191,7 @@ mod tests {
         Ran { trial: fixture::trial(strategy, 2, 10, 10), tally: fixture::tally(&samples), released_at }
     }
 
-    /// Returns the log of these trials, and what the summariser says.
+    /// Returns the log of these trials, and the lines of the summariser.
     fn written(all: &[Ran]) -> (String, String) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("results.jtl");
@@ -260,7 +259,7 @@ mod tests {
         assert_eq!((row.len(), &row[8]), (17, "it said \"no\", twice: no"));
     }
 
-    /// Returns the pattern by which tools read the summariser of JMeter 2.13 and 5.
+    /// Returns the pattern that tools use to read the summariser of JMeter 2.13 and 5.
     fn summariser() -> Regex {
         let duration = r"(?:(\d\d:\d\d:\d\d)|([\d.]+)s)";
         let rest = r"=\s+([\d.]+|\*+)/s Avg:\s+(\d+) Min:\s+(\d+) Max:\s+(\d+) Err:\s+(\d+) \(([\d.]+)%\)";

@@ -1,5 +1,5 @@
-//! What a trial observes beside the sale and its audit: counters, waits, processor time. An observer that fails ends no trial.
-//! Its figures are left out, and the report says which and why.
+//! The observations of a trial that its audit does not need: counters, waits, processor time. If an observer fails, the
+//! trial goes on. The report leaves the figures out, and says which and why.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::lab::postgres::Database;
 use crate::lab::postgres_load::{LockWaits, PostgresCounters, PostgresLoad};
 use crate::trial::settle::snapshot_of;
 
-/// How long an observation may take.
+/// Upper bound of the time of an observation.
 const OBSERVE_WITHIN: Duration = Duration::from_secs(30);
 /// Interval between samples of the waits for locks of Postgres.
 const LOCK_POLL: Duration = Duration::from_millis(20);
@@ -46,7 +46,7 @@ impl LeftOut {
         }
     }
 
-    /// Returns a line for each.
+    /// Returns one line for each failure.
     pub(super) fn lines(self) -> Vec<String> {
         self.0
     }
@@ -56,7 +56,7 @@ fn too_long() -> String {
     format!("no answer within {} s", OBSERVE_WITHIN.as_secs())
 }
 
-/// Everything that is counted, at one moment.
+/// All counters at one moment.
 pub(super) struct Counted {
     pub(super) snapshot: Snapshot,
     pub(super) postgres: Option<PostgresCounters>,
@@ -72,7 +72,7 @@ pub(super) async fn count(deployment: &Deployment, left_out: &mut LeftOut) -> Co
     Counted { snapshot, postgres, cpu }
 }
 
-/// Returns what the trial cost Postgres.
+/// Returns the cost of the trial for Postgres.
 pub(super) async fn postgres_load(
     database: &Database,
     (before, after): (Option<&PostgresCounters>, Option<&PostgresCounters>),
@@ -100,8 +100,8 @@ pub(super) async fn postgres_load(
     }
 }
 
-/// Samples who waits for locks of the database while the load runs. If a sample fails, there are none: waits would be missing
-/// from their sum.
+/// Samples the waits for locks of the database while the load runs. If a sample fails, all are dropped, because their sum
+/// would lack waits.
 pub(super) async fn with_lock_waits<T>(
     database: &Database,
     load: impl Future<Output = T>,
@@ -127,7 +127,7 @@ async fn sample_lock_waits(database: &Database, waits: &mut LockWaits) -> String
     loop {
         poll.tick().await;
         match timeout(OBSERVE_WITHIN, database.waiting()).await {
-            // A busy database delays samples, so each is weighted by the time since the one before.
+            // A busy database delays samples, so each is weighted by the time since the last one.
             Ok(Ok(waiting)) => waits.add(waiting, looked.elapsed()),
             Ok(Err(error)) => return chain(&error),
             Err(_) => return too_long(),

@@ -1,7 +1,7 @@
-//! What is run, in which order: every block runs each subject once, in an order drawn from the seed.
+//! The order of the trials: every block runs each subject once, in an order drawn from the seed.
 //!
-//! A slow moment of the machine then falls on all subjects alike, and the same seed repeats the order. The first block
-//! warms up what the others measure: its figures count for nothing, but what it sold is audited like the rest.
+//! A slow moment of the machine then falls on all subjects alike, and the same seed repeats the order. The first block warms
+//! up what the others measure: its figures do not count, but its sales are audited like all others.
 //!
 //! Two builds of one strategy run one after the other, and chance says which of them is first. So they make a pair.
 
@@ -15,22 +15,22 @@ use stats::figures::things;
 
 use crate::lab::strategy::Strategy;
 
-/// Everything that was asked for.
+/// The settings and the plan of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Plan {
     /// The seed that the order and the arrivals were drawn from; `--seed` repeats them.
     pub(crate) seed: u32,
-    /// How the load came.
+    /// The load model.
     pub(crate) model: LoadModel,
     /// The model in words, for the largest number of users.
     pub(crate) model_described: String,
-    /// Numbers of users, each of which every strategy was tried with.
+    /// Numbers of users. Every strategy was run with each of them.
     pub(crate) users: Vec<u32>,
     /// Units on sale of each SKU.
     pub(crate) stock: u32,
     /// The first SKU on sale.
     pub(crate) goods_no: i64,
-    /// How many SKUs, numbered from the first one on; the users take turns.
+    /// Number of SKUs, from the first one on; the users take turns.
     pub(crate) goods: u32,
     /// Trials planned for each strategy and number of users, the warm-up apart.
     pub(crate) trials: u32,
@@ -47,9 +47,9 @@ pub(crate) struct Plan {
     pub(crate) lock_wait_ms: Option<u64>,
     /// Further arguments that the instances were started with.
     pub(crate) service_args: Vec<String>,
-    /// From when on a trial proves nothing.
+    /// Limits beyond which a trial proves nothing.
     pub(crate) limits: Limits,
-    /// What was to be run, in order.
+    /// The blocks of trials, in order.
     pub(crate) blocks: Vec<Block>,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct NamedBuild {
     pub(crate) program: String,
 }
 
-/// From when on a trial proves nothing.
+/// Limits beyond which a trial proves nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Limits {
     /// A trial with a larger share of dropped arrivals is undecided.
@@ -74,18 +74,18 @@ pub(crate) struct Limits {
 /// One round of all subjects.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Block {
-    /// Whether its figures count for nothing.
+    /// Whether it only warms up, so that its figures do not count.
     pub(crate) warm_up: bool,
     /// Its trials, in order.
     pub(crate) trials: Vec<Subject>,
 }
 
-/// What a trial tries.
+/// The subject of a trial: a strategy with a number of users, and a build if two are compared.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Subject {
     /// Name of the strategy.
     pub(crate) strategy: String,
-    /// How many users.
+    /// Number of users.
     pub(crate) users: u32,
     /// Name of the build, if two are compared.
     pub(crate) build: Option<String>,
@@ -122,9 +122,9 @@ impl Subject {
 pub(crate) struct ScheduledTrial<'a> {
     /// Number of the block, from zero.
     pub(crate) block: usize,
-    /// Whether its figures count for nothing.
+    /// Whether it only warms up, so that its figures do not count.
     pub(crate) warm_up: bool,
-    /// What is to be tried.
+    /// The subject.
     pub(crate) subject: &'a Subject,
 }
 

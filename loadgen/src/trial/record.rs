@@ -1,4 +1,4 @@
-//! What one trial measured.
+//! The record of one trial.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ impl Curve {
     pub(crate) fn of(mut events: Vec<Duration>) -> Curve {
         events.sort_unstable();
         let steps = events.len().min(CURVE_STEPS);
-        // Of each hundredth of the events the last one, so that the curve ends with the last of all.
+        // The last event of each hundredth, so that the curve ends with the last event of all.
         let chosen = (1..=steps).map(|step| step * events.len() / steps);
         let (at_ms, count) = chosen.map(|count| (as_ms(events[count - 1]), count as u64)).unzip();
         Curve { at_ms, count }
@@ -50,7 +50,7 @@ pub struct Trial {
     pub(crate) warm_up: bool,
     /// Its strategy.
     pub(crate) strategy: String,
-    /// How many users it had.
+    /// Number of users.
     pub(crate) users: u32,
     /// Name of the build that it tried, if two are compared.
     pub build: Option<String>,
@@ -58,46 +58,46 @@ pub struct Trial {
     pub(crate) sales: Vec<i64>,
     /// Requests to buy by outcome.
     pub(crate) answers: ByOutcome<u64>,
-    /// What was really sold.
+    /// The audit: what was really sold.
     pub(crate) audit: Audit,
-    /// Whether the orders are exactly those that buyers were told of, indeterminate ones apart.
+    /// Whether the orders are exactly those that buyers were told of, apart from indeterminate ones.
     pub(crate) ledger_balanced: bool,
-    /// What the audit could not check, a line each with how much of it. Empty: everything was checked.
+    /// What the audit could not check, one line each with its count. Empty if everything was checked.
     pub(crate) unchecked: Vec<String>,
-    /// What the instances' history says about the lock; absent when their times cannot be compared.
+    /// The findings about the lock in the instances' history; absent if their times cannot be compared.
     pub(crate) history: Option<HistoryAudit>,
-    /// From each release of the lock to the next entry of one who waited, in milliseconds, where the history tells.
+    /// Hand-over times in milliseconds, if the history tells them: from a release to the entry of the next waiter.
     pub(crate) handovers: Times,
-    /// Units sold a second, from the first start to the last sale, those beyond the stock not counted; absent when nothing
-    /// was sold.
+    /// Units sold per second, from the first start to the last sale, without those beyond the stock; absent if nothing was
+    /// sold.
     pub(crate) goodput_per_s: Option<f64>,
     /// From the release until the buyer of the last unit had the answer, in milliseconds; absent when not every unit was
     /// confirmed.
     pub(crate) sold_out_after_ms: Option<f64>,
     /// From the release to the last answer, in milliseconds.
     pub duration_ms: f64,
-    /// Longest time in which somebody waited for an answer and nobody got one, in milliseconds; absent without a request.
+    /// Longest time in which a buyer waited for an answer and none got one, in milliseconds; absent without a request.
     pub(crate) silence_max_ms: Option<f64>,
     /// Latencies.
     pub latency: Latency,
-    /// Traffic on ZooKeeper, from before the release until all was quiet again.
+    /// Traffic on ZooKeeper, from before the release until the trial had come to rest.
     pub(crate) zookeeper: Traffic,
-    /// What it cost Postgres.
+    /// Its cost for Postgres.
     pub(crate) postgres: PostgresLoad,
-    /// Processor time of each process, as far as it can be known.
+    /// Processor time of each process, as far as it is known.
     pub(crate) cpu: Vec<ProcessCpu>,
     /// Whether everything had come to rest, within ten seconds, before the counters were read and the books were balanced.
     pub(crate) settled: bool,
-    /// How the load generator did.
+    /// State of the load generator.
     pub generator: Generator,
-    /// Up to five different problems behind refusals and errors.
+    /// Up to five different problems that caused refusals and errors.
     pub(crate) problems: Vec<String>,
-    /// What could not be observed, and what was not kept, each with the reason. None of it is a part of the audit. Its figures
-    /// are absent.
+    /// Observations that failed or were not kept, each with the reason. Their figures are absent. The audit needs none of
+    /// them.
     pub(crate) left_out: Vec<String>,
-    /// Units sold over time, as the buyers learnt of it, from the release on.
+    /// Units sold over time, by the times at which buyers learnt of it, from the release on.
     pub(crate) sold_over_time: Curve,
-    /// Critical sections entered over time, from the first that was asked for on, where the history tells.
+    /// Critical sections entered over time, if the history tells them. The time counts from the first request for the lock.
     pub(crate) entered_over_time: Curve,
 }
 
@@ -107,7 +107,7 @@ impl Trial {
         named(&self.strategy, self.build.as_deref())
     }
 
-    /// Tells whether it tried this.
+    /// Tells whether this was its subject.
     pub(crate) fn is_of(&self, subject: &Subject) -> bool {
         self.strategy == subject.strategy && self.users == subject.users && self.build == subject.build
     }
@@ -141,19 +141,20 @@ impl Trial {
         self.is_undecided(limits) || (!self.is_bad() && !self.unchecked.is_empty())
     }
 
-    /// Tells whether the trial proves nothing because of what its buyers met.
+    /// Tells whether the trial proves nothing because of dropped arrivals or failed requests.
     pub(crate) fn is_undecided(&self, limits: &Limits) -> bool {
         self.is_inconclusive() || self.drops_too_many(limits) || self.fails_too_many(limits)
     }
 
-    /// Tells whether too many arrivals were dropped for the trial to prove anything. The strategy may have wronged a buyer who
-    /// was never served.
+    /// Tells whether too many arrivals were dropped for the trial to prove anything. A buyer that was never served might
+    /// have exposed a fault.
     pub(crate) fn drops_too_many(&self, limits: &Limits) -> bool {
         let Generator { requests, dropped, .. } = self.generator;
         !self.is_bad() && as_f64(dropped) > limits.dropped_share_max * as_f64(requests + dropped)
     }
 
-    /// Tells whether too many requests failed for the trial to prove anything. Its times are those of the lucky buyers.
+    /// Tells whether too many requests failed for the trial to prove anything. Its times would be only those of the lucky
+    /// buyers.
     pub(crate) fn fails_too_many(&self, limits: &Limits) -> bool {
         let answers = &self.answers;
         !self.is_bad() && as_f64(answers.failed()) > limits.errors_share_max * as_f64(answers.total())

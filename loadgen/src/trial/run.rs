@@ -31,15 +31,15 @@ use crate::trial::plan::ScheduledTrial;
 use crate::trial::record::{Curve, Trial, goodput_per_s, sold_out_after_ms};
 use crate::trial::settle::settle;
 
-/// How long all users together may take to be ready.
+/// Upper bound of the time until all users are ready.
 const ARRIVE_WITHIN: Duration = Duration::from_secs(60);
 /// The client waits this much longer for an answer than a buyer waits for the lock. It is longer than any limit of an
 /// instance, so that the service's own refusal arrives, and not a timeout that leaves open what happened.
 pub(crate) const ANSWER_GRACE: Duration = HTTP_GRACE.saturating_add(Duration::from_secs(10));
-/// What the report leaves out if the history cannot be read.
+/// The part that the report leaves out if the history cannot be read.
 const HISTORY: &str = "the history of the locks";
 
-/// What all trials have in common.
+/// The context of all trials.
 #[derive(Debug, Clone)]
 pub(crate) struct Conditions {
     pub(crate) model: LoadModel,
@@ -51,7 +51,7 @@ pub(crate) struct Conditions {
     pub(crate) lock_wait: Duration,
     /// Cores of the machine.
     pub(crate) cores: usize,
-    /// Where goose writes its own reports, if they are wanted.
+    /// The files for goose's own reports, if they are wanted.
     pub(crate) goose_reports: Option<GooseReports>,
     /// The most requests of a trial that are kept for the log. If a trial has more, the log has none of them.
     pub(crate) log_max: usize,
@@ -61,12 +61,11 @@ pub(crate) struct Conditions {
 pub(crate) struct Ran {
     pub(crate) trial: Trial,
     pub(crate) tally: Tally,
-    /// The wall clock at the instant from which the requests count.
+    /// The wall clock at the release, from which the instants of the requests count.
     pub(crate) released_at: SystemTime,
 }
 
-/// Runs one trial. It ends early only if what the sale or its audit needs is missing. What only observes is left out when it
-/// fails.
+/// Runs one trial. It fails only if something is missing that the sale or its audit needs. Observers that fail are left out.
 #[instrument(skip_all, fields(block = scheduled.block, strategy = strategy.name, users = scheduled.subject.users))]
 pub(crate) async fn trial(
     deployment: &Deployment,
@@ -119,7 +118,7 @@ async fn history_since(deployment: &Deployment, mark: Option<HistoryMark>, left_
     }
 }
 
-/// What the requests and the history tell.
+/// The figures of the requests and of the history.
 struct TrialFigures<'a> {
     conditions: &'a Conditions,
     strategy: &'a Strategy,
@@ -128,7 +127,7 @@ struct TrialFigures<'a> {
     history: HistorySince,
 }
 
-/// What was counted and audited.
+/// The counters and the audit.
 struct Counts {
     sales: Vec<i64>,
     answers: ByOutcome<u64>,

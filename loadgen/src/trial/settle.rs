@@ -1,4 +1,4 @@
-//! When a trial has come to rest, so that its counters can be read and its books balanced.
+//! Whether a trial has come to rest, so that its counters can be read and its books balanced.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use crate::lab::cpu::ProcessCpu;
 use crate::lab::deployment::Deployment;
 use crate::lab::service::Goods;
 
-/// How long a trial may take to come to rest.
+/// Upper bound of the time in which a trial comes to rest.
 const SETTLE_WITHIN: Duration = Duration::from_secs(10);
-/// Two looks this far apart must be alike.
+/// Interval between two looks, which must be alike.
 const SETTLE_POLL: Duration = Duration::from_millis(50);
 
-/// What tells whether anything of a trial is still going on.
+/// The state of everything that a trial may still change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Activity {
     /// Orders of the sale.
@@ -24,9 +24,9 @@ struct Activity {
 
 impl Activity {
     /// Tells whether the trial has settled: no purchase is in progress at any instance, and no request at any server. An
-    /// instance or server that does not tell may have some. Since `previous`, no order, notification or watch event came, and
-    /// the numbers of watches and ephemeral nodes did not change. There may be more of both than before the trial: an instance
-    /// may keep a lock for its next use, or lead an election.
+    /// instance or server that does not report them counts as busy. Since `previous`, no order, notification or watch event
+    /// came, and the numbers of watches and ephemeral nodes did not change. There may be more of both than before the trial:
+    /// an instance may keep a lock for its next use, or lead an election.
     fn has_settled(&self, previous: &Activity) -> bool {
         let of_instances = |activity: &Activity, name: &str| -> Vec<Option<u64>> {
             activity.snapshot.instances.iter().map(|counters| counters.get(name)).collect()
@@ -66,7 +66,7 @@ async fn until_alike(mut look: impl AsyncFnMut() -> Result<Activity, Error>) -> 
     let until_settled = async {
         let mut previous = look().await?;
         loop {
-            // However long a look takes: two of nearly the same moment are always alike.
+            // The interval counts from the end of a look: two looks at nearly the same moment are always alike.
             tokio::time::sleep(SETTLE_POLL).await;
             let activity = look().await?;
             if activity.has_settled(&previous) {

@@ -1,4 +1,4 @@
-//! What is wrong is found before anything starts.
+//! Mistakes are found before anything starts.
 
 // C21
 
@@ -103,7 +103,7 @@ fn too_few_open_files_for_the_users_are_refused() {
     assert!(folder.is_clean(), "something is left");
 }
 
-// Not even the superuser makes a file there.
+// Not even the superuser can make a file there.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_folder_that_cannot_be_written_is_refused() {
@@ -135,7 +135,7 @@ fn two_comparisons_never_write_into_one_folder() {
     first.signal(Signal::SIGKILL);
     first.wait();
     let fourth = finish(&mut folder.throwaway_lab(args("1")));
-    // What it found is not the subject, and ten buyers on a busy machine may leave it undecided.
+    // Its verdict does not matter here: ten buyers on a busy machine may leave it undecided.
     assert!(
         fourth.stdout.ends_with("report: report/report.html\n"),
         "{:?} {}{}",

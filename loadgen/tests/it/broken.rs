@@ -1,4 +1,4 @@
-//! A service that is up and may be broken, by triggers of its database and by a proxy that may lie.
+//! A running service that tests break: by triggers in its database, and by a proxy that falsifies answers.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -18,10 +18,10 @@ use crate::support::{Finished, Running, TestFolder, exports, finish};
 /// The strategies that sell in batches.
 pub(crate) const BATCHES: [&str; 3] = ["pg-merge", "zk-merge", "zk-owner"];
 
-/// Changes an answer: of what request, the status and the body.
+/// Changes an answer, by the path of its request: the status and the body.
 type Falsify = Box<dyn FnMut(&str, u16, &mut Value) -> u16 + Send>;
 
-/// A service that is up, and a proxy in front of it that may lie.
+/// A running service, and a proxy in front of it that may falsify answers.
 pub(crate) struct Broken {
     folder: TestFolder,
     pub(crate) client: TestFolder,
@@ -60,7 +60,7 @@ impl Broken {
         Broken { folder, client, running, variables, proxy: address, falsify, runtime }
     }
 
-    /// Lets the proxy lie in this way from now on.
+    /// Lets the proxy falsify answers in this way from now on.
     pub(crate) fn falsify(&self, falsify: impl FnMut(&str, u16, &mut Value) -> u16 + Send + 'static) {
         *self.falsify.lock().unwrap() = Box::new(falsify);
     }
@@ -155,7 +155,7 @@ async fn pass_on(State(proxy): State<Proxy>, method: Method, uri: Uri, headers: 
     (StatusCode::from_u16(status).unwrap(), content_type, body.to_string()).into_response()
 }
 
-/// Does something to one answer that sold, and to no other.
+/// Changes one answer that sold, and no other one.
 pub(crate) fn once(
     mut change: impl FnMut(&mut Value) -> u16 + Send,
 ) -> impl FnMut(&str, u16, &mut Value) -> u16 + Send {

@@ -1,4 +1,4 @@
-//! A headless Chromium, driven as a user would.
+//! A headless Chromium, used as a person would use it.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ pub(crate) struct Browser {
     _driver: Process,
 }
 
-/// What the protocol has no word for, but this driver has an address.
+/// Commands of this driver that the protocol does not have.
 #[derive(Debug)]
 struct Vendor {
     path: &'static str,
@@ -74,12 +74,12 @@ impl Browser {
         self.client.goto(&format!("file://{}", file.display())).await.unwrap();
     }
 
-    /// Runs a script, and gives what it returns.
+    /// Runs a script, and returns its value.
     pub(crate) async fn run(&self, script: &str) -> Value {
         self.client.execute(script, Vec::new()).await.unwrap_or_else(|error| panic!("{script}: {error}"))
     }
 
-    /// Runs a script, and gives what it promises.
+    /// Runs a script, and returns the value of its promise.
     pub(crate) async fn promised(&self, script: &str) -> Value {
         let script =
             format!("const done = arguments[arguments.length - 1]; ({script}).then(done, (e) => done(String(e)));");
@@ -95,18 +95,18 @@ impl Browser {
         }
     }
 
-    /// Presses one key, wherever the focus is.
+    /// Presses one key at the element with the focus.
     pub(crate) async fn press(&self, key: char) {
         self.client.active_element().await.unwrap().send_keys(&key.to_string()).await.unwrap();
     }
 
-    /// Makes the page as wide as this, whatever the window is.
+    /// Sets the width of the page, independently of the window.
     pub(crate) async fn set_width(&self, width: u32) {
         let metrics = json!({ "width": width, "height": 800, "deviceScaleFactor": 1, "mobile": false });
         self.devtools("Emulation.setDeviceMetricsOverride", metrics).await;
     }
 
-    /// Lets the system prefer this scheme.
+    /// Sets the preferred colour scheme of the system.
     pub(crate) async fn prefer_scheme(&self, scheme: &str) {
         let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
         self.devtools("Emulation.setEmulatedMedia", features).await;

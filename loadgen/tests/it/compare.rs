@@ -1,4 +1,4 @@
-//! A whole comparison, and what its report says.
+//! Whole comparisons, and their reports.
 
 use std::fs;
 use std::path::Path;
@@ -110,8 +110,8 @@ fn assert_history(report: &Value) {
     }
     assert_eq!(figure(result(report, "unguarded"), "overlaps"), None);
     assert!(figure(result(report, "unguarded"), "inside_max").unwrap() > 1.0);
-    // Buyers who ask within a few milliseconds of each other reach ZooKeeper in any order, so that no more can be said of how
-    // many were served in another one.
+    // Buyers who ask within a few milliseconds of each other reach ZooKeeper in any order. So the number of pairs that were
+    // served in another order has no bound.
     let inversions = figure(result(report, "zk-naive"), "inversion_share").unwrap();
     assert!(inversions > 0.0 && inversions < 1.0, "the herd lets in whom it likes: {inversions}");
 }
@@ -173,7 +173,7 @@ fn buyers_who_are_not_let_in_are_the_slowest_and_prove_nothing() {
     let started = generator["requests"].as_u64().unwrap();
     let dropped = generator["dropped"].as_u64().unwrap();
     assert_eq!(started + dropped, 300, "{generator:#}");
-    // The lock is held for 20 ms, so that about fifty of them are served in a second.
+    // The lock is held for 20 ms, so about fifty buyers are served per second.
     assert!(dropped > 150 && generator["dropped_busy"].as_u64().unwrap() > 100, "{generator:#}");
     assert_eq!(report["trials"][0]["latency"]["response"]["sold"]["unserved"], dropped);
     let caveat = format!("{dropped} arrivals found no user free");
@@ -223,7 +223,7 @@ fn a_report_is_rendered_again_compared_and_audited_afterwards() {
     assert_eq!(rendered.code, Some(0), "{}", rendered.stderr);
     assert_eq!(fs::read_to_string(folder.path("report/report.md")).unwrap(), written);
 
-    // What somebody wrote into the results by hand is not believed: the trials tell.
+    // Results that were edited by hand are ignored: they are derived from the trials.
     let mut edited = folder.report();
     edited["verdict"]["sentence"] = "Everything is lost.".into();
     edited["results"][0]["kept"] = false.into();
@@ -243,7 +243,7 @@ fn a_report_is_rendered_again_compared_and_audited_afterwards() {
     let build = &folder.report()["environment"]["service"][0];
     assert_eq!((&build["version"], &build["profile"]), (&env!("CARGO_PKG_VERSION").into(), &"debug".into()), "{build}");
 
-    // A folder of several runs is one side of them.
+    // A folder of several runs is one side.
     let side = folder.path("side");
     for run in ["1", "2"] {
         fs::create_dir_all(side.join(run)).unwrap();
@@ -267,7 +267,7 @@ fn a_report_is_rendered_again_compared_and_audited_afterwards() {
     none.assert_error(64, "nowhere.json is no report that can be read");
 }
 
-// There is a device that is always full.
+// A device that is always full.
 // C22
 #[cfg(target_os = "linux")]
 #[test]
@@ -313,7 +313,7 @@ fn buyers_who_are_all_but_refused_prove_nothing() {
 #[test]
 fn a_control_that_does_not_oversell_fails_the_comparison() {
     let folder = TestFolder::new();
-    // Fewer buyers than units: nothing can be oversold.
+    // With fewer buyers than units, nothing can be oversold.
     let args = "compare --users 3 --stock 9 --trials 1 --instances 1 --strategies unguarded --quiet".split(' ');
     let finished = finish(&mut folder.lab(args));
     assert_eq!(finished.code, Some(1), "{}", finished.stderr);

@@ -1,4 +1,4 @@
-//! The report that goose makes of a trial says what ours says.
+//! Goose's report of a trial agrees with ours.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What is exported for JMeter, run by the real JMeter, on one machine and on two that a third one tells what to do.
+//! Exported plans, run by the real JMeter: on one machine, and on two that are controlled by a third one.
 
 // C33
 
@@ -19,7 +19,7 @@ use crate::support::{PATIENCE, Running, TestFolder, eventually, exports, finish,
 const USERS: usize = 120;
 const STOCK: usize = 60;
 
-/// Prepares JMeter in a folder of its own, in which it may leave what it likes.
+/// Prepares JMeter in a folder of its own for the files that it leaves.
 fn jmeter(folder: &Path) -> Command {
     let shim = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("jmeter/JMeter.java");
     let mut jmeter = testbed::jmeter(&shim).unwrap_or_else(|error| panic!("{error}"));
@@ -31,7 +31,7 @@ fn jmeter(folder: &Path) -> Command {
 /// One sample, by the names of the columns.
 type LoggedSample = BTreeMap<String, String>;
 
-/// A service that is up, whose stock is less than its buyers want.
+/// A running service with less stock than its buyers want.
 struct Sale {
     folder: TestFolder,
     service: Running,
@@ -52,7 +52,7 @@ impl Sale {
         self.variables["SECKILL_URLS"].split(',').collect()
     }
 
-    /// Exports a plan for all instances and runs it, and gives what is in its log of results.
+    /// Exports a plan for all instances and runs it. Returns its log of results.
     fn run(&self, load: &str, args: &[String]) -> Vec<LoggedSample> {
         run_at(&self.folder, &self.variables["SECKILL_URLS"], load, args)
     }
@@ -66,7 +66,7 @@ impl Sale {
         assert_eq!(answer.status().as_u16(), 200);
     }
 
-    /// Sees that exactly the stock was sold, as JMeter was told and as the database has it.
+    /// Expects that exactly the stock was sold, by the answers to JMeter and by the database.
     fn assert_sold_exactly_the_stock(&self, samples: &[LoggedSample]) {
         let count = |column: &str, value: &str| samples.iter().filter(|sample| sample[column] == value).count();
         assert_eq!(samples.len(), USERS);
@@ -90,17 +90,17 @@ impl Sale {
     }
 }
 
-/// Exports a plan for these instances and runs it, and gives what is in its log of results.
+/// Exports a plan for these instances and runs it. Returns its log of results.
 fn run_at(folder: &TestFolder, target: &str, load: &str, args: &[String]) -> Vec<LoggedSample> {
     let [plan, results] = ["seckill.jmx", "result.jtl"].map(|name| folder.path(name));
     let mut export = folder.lab(["export", "jmeter", "--target", target]);
     let exported = finish(export.args(load.split(' ')).arg("--out").arg(&plan));
     assert_eq!((exported.code, exported.stdout.as_str()), (Some(0), ""), "{}", exported.stderr);
-    // It would write behind what is there.
+    // JMeter would append to an old log.
     let _ = fs::remove_file(&results);
     let mut jmeter = jmeter(&folder.path("jmeter"));
     jmeter.arg("-n").arg("-t").arg(&plan).arg("-l").arg(&results);
-    // 2.13 writes neither by itself.
+    // By default, 2.13 writes neither.
     for column in ["print_field_names", "url"] {
         jmeter.arg(format!("-Jjmeter.save.saveservice.{column}=true"));
     }
@@ -153,9 +153,10 @@ fn jmeter_runs_the_plans_of_all_other_models_to_their_end() {
     [1, 2].into_iter().for_each(|goods_no| sale.put(goods_no, "pg-conditional"));
     for (load, samples_min, samples_max) in [
         ("--users 12 --ramp-up 1s", 12, 12),
-        // Long enough that one of them asks again on the busiest machine.
+        // Long enough for a thread to ask again, even on a busy machine.
         ("--users 4 --duration 5s", 5, usize::MAX),
-        // Twenty a second, by ten threads that ask four times each; on a busy machine the end comes before the last of them.
+        // Twenty requests per second, by ten threads that ask four times each. On a busy machine the end comes before the
+        // last ones.
         ("--users 10 --rate 20 --duration 2s", 10, 40),
     ] {
         let samples = sale.run(&format!("{load} --strategies pg-conditional --goods 2"), &[]);
@@ -168,14 +169,14 @@ fn jmeter_runs_the_plans_of_all_other_models_to_their_end() {
         assert_eq!(targets.iter().sum::<usize>(), samples.len(), "{load}: {samples:#?}");
         let least = targets.iter().min().unwrap();
         let most = targets.iter().max().unwrap();
-        // A thread takes its target before it notices that the time is over.
+        // A thread may take another target before it notices that the time is over.
         assert!(most - least <= 4, "{load}: every request takes the next target, but there were {targets:?}");
     }
     sale.close();
 }
 
-/// Sees that JMeter had loaded its classes before the first buyer asked. Otherwise the threads that start meanwhile ask at the
-/// same instant, however they are paced.
+/// Expects that JMeter had loaded its classes before the first buyer asked. Otherwise the threads that start meanwhile would
+/// ask at the same instant and ignore their pace.
 fn assert_warmed_up(samples: &[LoggedSample]) {
     let ms = |sample: &LoggedSample, column: &str| sample[column].parse::<u64>().unwrap();
     let (warm_ups, buyers): (Vec<&LoggedSample>, Vec<&LoggedSample>) =
@@ -185,12 +186,12 @@ fn assert_warmed_up(samples: &[LoggedSample]) {
     assert!(warm_ups.iter().all(ended), "{first}: {warm_ups:#?}");
 }
 
-/// What asks at these paths, by the address of each connection.
+/// The requests at these paths, by the address of each connection.
 type Asked = Arc<Mutex<BTreeMap<SocketAddr, Vec<String>>>>;
-/// The answers to purchases, of which the last is given first.
+/// The answers to purchases, the last one first.
 type ScriptedAnswers = Arc<Mutex<Vec<(StatusCode, &'static str)>>>;
 
-/// Answers like a shop behind a proxy that may answer for it, with another answer to each purchase.
+/// Answers like a shop behind a proxy, with another answer to each purchase.
 async fn answer(
     State((asked, answers)): State<(Asked, ScriptedAnswers)>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,

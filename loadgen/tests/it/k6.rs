@@ -1,6 +1,6 @@
-//! What is exported for k6, read by a compiler that knows k6's types and evaluated by a JavaScript engine.
+//! Exported scripts, checked by a compiler that knows k6's types and evaluated by a JavaScript engine.
 //!
-//! k6 itself does not run here: what comes of a script under it, these tests do not show.
+//! k6 itself does not run here, so these tests do not show the behaviour of a script under it.
 
 // C34
 
@@ -20,7 +20,7 @@ fn shared(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/k6").join(name)
 }
 
-/// Makes a folder with scripts in it, and with a module of this name where scripts look for theirs.
+/// Makes a folder with scripts, and with a module of this name that they can import.
 fn scripts(exports: &[(&str, &str)], module: &str, at: &Path) -> TestFolder {
     let folder = TestFolder::new();
     for (file, args) in exports {
@@ -69,7 +69,7 @@ fn scripts_of_every_load_model_ask_of_k6_what_its_types_have() {
     output_of(node.args(exports.map(|(file, _)| folder.path(file))));
 }
 
-/// Returns the options of a script, and what it asks of k6 in these iterations.
+/// Returns the options of a script, and its calls of k6 in these iterations.
 fn evaluate(args: &str, environment: &Value, iterations: &[Value]) -> Value {
     let folder = scripts(&[("seckill.mjs", args)], "k6", &shared("noting"));
     let mut node = Command::new("node");
@@ -97,7 +97,7 @@ fn the_environment_changes_the_load_and_rules_of_a_script() {
         (&sale["executor"], &sale["vus"], &sale["iterations"]),
         (&"per-vu-iterations".into(), &300.into(), &1.into())
     );
-    // Three seconds to be there, 80 for an answer, 30 to end.
+    // Three seconds for the start, 80 for an answer, 30 for the end.
     assert_eq!(sale["maxDuration"], "113000ms");
     let thresholds = |sold: [&str; 2]| json!({ "sold_ms": ["p(99)<250"], "sold": sold });
     assert_eq!(evaluated["options"]["thresholds"], thresholds(["count<=100", "count>0"]));

@@ -1,4 +1,4 @@
-//! What only observes a trial does not end it.
+//! A failed observer does not end a trial.
 
 // C24
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::broken::Broken;
 
-/// Lets an account read the books, and nothing of the server.
+/// Lets an account read the books, but not the state of the server.
 const AUDITOR: &str = "create role auditor login;
     grant select on all tables in schema public to auditor;
     revoke select on pg_stat_activity from public;

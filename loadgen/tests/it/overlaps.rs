@@ -12,8 +12,8 @@ use crate::support::TestFolder;
 
 const WIDTHS: [u32; 2] = [390, 1280];
 
-/// What lies on something else in the charts: texts on texts, markers and bars on texts, texts beyond the chart, markers
-/// that hide the whole interval of their strategy.
+/// The overlaps in the charts: texts on texts, markers and bars on texts, texts beyond the chart, and markers that hide the
+/// whole interval of their strategy.
 const HIDDEN: &str = "
     const found = [];
     const box = (element) => element.getBoundingClientRect();
@@ -33,7 +33,7 @@ const HIDDEN: &str = "
             for (const other of texts.slice(place + 1)) {
                 if (meet(own, box(other))) told('text on text', text.textContent, other.textContent);
             }
-            // The letters of parts stand in them.
+            // Bars contain the letters of their parts.
             if (text.parentElement.classList.contains('letters')) return;
             for (const mark of [...markers, ...all('[data-mark=rect] > *, [data-mark=area] > *')]) {
                 const wide = mark.parentElement.dataset.mark === 'rect' && !/ s[0-9]/.test(mark.parentElement.getAttribute('class'));

@@ -22,7 +22,7 @@ const UP: char = '\u{e013}';
 const RIGHT: char = '\u{e014}';
 const DOWN: char = '\u{e015}';
 
-/// Every chart that has something to show is drawn.
+/// Selects the charts that must be drawn.
 pub(crate) const DRAWN: &str =
     "[...document.querySelectorAll('figure[data-chart] .plot')].every((plot) => plot.querySelector('svg'))";
 
@@ -121,7 +121,7 @@ async fn the_page_is_accessible_and_fits_phones_and_wide_screens() {
     browser.close().await;
 }
 
-/// Hides a strategy that is in every chart, with all that belongs to it, and shows it again.
+/// Hides a strategy in every chart, and shows it again.
 async fn hide_and_show(browser: &Browser) {
     let visible = |marks: &str| {
         let script = format!(
@@ -240,7 +240,7 @@ async fn a_number_of_users_without_medians_has_its_other_charts() {
     }
     browser.open(&page(&folder, &report.to_string())).await;
     browser.until(DRAWN).await;
-    // So that what is there afterwards was drawn for this number.
+    // Removed, so that a later chart must have been drawn for this number.
     browser.run("document.querySelector('#cpu .plot').replaceChildren();").await;
     browser.run("document.querySelector('#levels input:checked').focus();").await;
     browser.press(UP).await;

@@ -60,7 +60,7 @@ fn a_ledger_that_a_trigger_breaks_is_found_out_by_its_kind() {
 fn a_batch_that_drops_its_last_order_is_found_out() {
     let broken = Broken::start();
     broken.assert_kept_by_batches();
-    // The buyers have the numbers of all orders, and the stock is without the units of all of them.
+    // The buyers know the numbers of all orders, and the stock lacks the units of all orders.
     broken.execute(
         "create function drop_last() returns trigger language plpgsql as $$ begin
              delete from order_lines where order_id = (select max(order_id) from written); return null;
@@ -98,7 +98,7 @@ fn a_batch_answered_before_a_failed_commit_is_found_out() {
          create constraint trigger crash after insert on order_lines initially deferred
              for each row execute function crash();",
     );
-    // The owner of a SKU would write the stock that it remembers over the units that came back.
+    // The owner of a SKU remembers the stock, and would overwrite the units that came back.
     for strategy in ["pg-merge", "zk-merge"] {
         broken.assert_found_of(strategy, "confirmations without an order", |trial| {
             let audit = &trial["audit"];
@@ -162,7 +162,7 @@ fn a_batch_that_overtakes_is_found_out_by_its_history() {
          create trigger doze after insert on orders for each statement execute function doze();",
     );
     broken.assert_kept_by_batches();
-    // The service would say so if its batches sold to the latest arrivals first.
+    // The same history as of a service whose batches sell to the latest arrivals first.
     broken.falsify(|path, status, body| {
         let records = (path == "/admin/history").then(|| body["records"].as_array_mut()).flatten();
         records.into_iter().flatten().for_each(|record| {
@@ -221,7 +221,7 @@ fn answers_that_are_not_what_the_database_has_are_found_out() {
     });
     broken.assert_found("one order told to everybody", |trial| trial["audit"]["confirmations_repeated"] == 5);
 
-    // Only the service can say that nothing is left.
+    // Only the service itself may say that nothing is left.
     let conflicts = Arc::new(Mutex::new(0));
     let counted = Arc::clone(&conflicts);
     broken.falsify(move |_, status, body| {
@@ -239,7 +239,7 @@ fn answers_that_are_not_what_the_database_has_are_found_out() {
         "{report:#}"
     );
 
-    // An order without an answer is nobody's fault, and is counted apart.
+    // An order without an answer is not a fault, and is counted apart.
     broken.falsify(once(|_| 500));
     let finished = broken.run_with("zk-mutex", &broken.url(), &["--errors-max", "10%"]);
     finished.assert_kept();
@@ -284,7 +284,7 @@ fn a_lock_that_does_not_exclude_is_found_out_by_its_history() {
         (&trial["history"]["token_regressions"], &trial["history"]["overlaps"]) == (&1.into(), &0.into())
     });
 
-    // One instance can be compared with itself, whatever it says of its clock.
+    // The times of a single instance can be compared without the name of its clock.
     broken.falsify(|path, status, body| {
         if path == "/admin/history" {
             body["clock"] = Value::Null;

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::support::{Running, TestFolder, finish};
 
-/// Every column that JMeter 5 knows.
+/// All columns of JMeter 5.
 const KNOWN: &str = "timeStamp,elapsed,label,responseCode,responseMessage,threadName,dataType,success,failureMessage,bytes,\
     sentBytes,grpThreads,allThreads,URL,Filename,Latency,Encoding,SampleCount,ErrorCount,Hostname,IdleTime,Connect";
 
@@ -92,7 +92,7 @@ fn number(value: &Value, path: &[&str]) -> u64 {
 fn jmeter_reads_from_the_log_of_requests_what_the_report_says() {
     let folder = TestFolder::new();
     let begun = SystemTime::now().duration_since(UNIX_EPOCH).unwrap() - Duration::from_secs(1);
-    // Some are sold, some are refused, and some find nothing left.
+    // Some buyers are sold a unit, some are refused, and some find nothing left.
     let args = "compare --users 40 --stock 10 --trials 2 --business-time 20ms --lock-wait 350ms --instances 2 --jmeter-summary \
                 --strategies zk-mutex,pg-conditional";
     let compared = finish(&mut folder.lab(args.split_whitespace()));
@@ -101,7 +101,7 @@ fn jmeter_reads_from_the_log_of_requests_what_the_report_says() {
 
     let log = fs::read_to_string(folder.path("report/results.jtl")).unwrap();
     let rows = rows_by_the_rules_of_jmeter_5(&log, (begun, ended));
-    // 2.13 knows all of the columns but the one that came with JMeter 3.
+    // JMeter 2.13 knows all columns except the one that came with JMeter 3.
     let old = folder.path("old.jtl");
     fs::write(&old, without(&log, "sentBytes")).unwrap();
     let read = read_by_jmeter(&old);
@@ -121,7 +121,7 @@ fn jmeter_reads_from_the_log_of_requests_what_the_report_says() {
         assert_eq!((sums[2], sums[4]), (sum("elapsed"), sum("Latency")), "{strategy}");
         assert_eq!(trials.len() * 40, of_strategy.clone().count(), "the warm-up is in it too");
 
-        // Both took the same times, the report in its histograms of three digits.
+        // Both have the same times; the report rounds them to three digits.
         let outcomes = ["sold", "sold_out", "refused", "error", "timeout"];
         let longest = |trial: &Value| {
             outcomes

@@ -1,4 +1,4 @@
-//! What cannot be started or does not last, and the errors that say so.
+//! Servers and instances that cannot start or that end early, and the errors about them.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use testbed::{Postgres, PostgresConfig};
 
 use crate::support::{Running, TestFolder, demo_service, finish, write_program};
 
-/// Writes a program that lists the strategies as the service does, and that does otherwise what the script says.
+/// Writes a program that lists the strategies like the service, and otherwise runs the script.
 fn write_service(path: &Path, script: &str) {
     let real = demo_service().display();
     write_program(path, &format!("[ \"$1\" = --list-strategies ] && exec '{real}' \"$@\"\n{script}"));
@@ -41,7 +41,7 @@ fn a_zookeeper_that_does_not_answer_is_named() {
     assert_setup_error(&folder, &mut command, "at 127.0.0.1:1, the server of ZOOKEEPER_CONNECT");
 }
 
-// Elsewhere Java may come from Homebrew, which is looked for in its own folders.
+// On other systems, Java is also found in the folders of Homebrew.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_missing_java_names_the_command_that_installs_it() {
@@ -109,7 +109,7 @@ fn an_instance_that_dies_in_mid_run_is_named() {
     running.until_stderr("error: instance ");
     let (status, stdout) = running.wait();
     assert_eq!(status.code(), Some(3));
-    // What was measured before is kept, and says why there is no more of it.
+    // Earlier measurements are kept, with the reason for the end.
     assert!(stdout.contains("verdict: ended before every trial was run: instance "), "{stdout}");
     let report = folder.report();
     assert!(!report["trials"].as_array().unwrap().is_empty());
@@ -184,7 +184,7 @@ fn a_silent_server_is_named_with_its_variable() {
     assert_setup_error(&folder, &mut command, "at 127.0.0.1:1, the server of DATABASE_URL: ");
     let finished = finish(&mut command);
     assert!(!finished.stderr.contains("s3cret"), "{}", finished.stderr);
-    // Only what is started is said to start.
+    // The output names only servers that were started.
     assert!(finished.stderr.starts_with("starting ZooKeeper and 3 instances\n"), "{}", finished.stderr);
 }
 

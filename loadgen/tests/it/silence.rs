@@ -1,4 +1,4 @@
-//! A service that answers nobody for a while, in a closed loop.
+//! A service that stops answering for a while, in a closed loop.
 
 use std::thread;
 use std::time::Duration;
@@ -37,13 +37,13 @@ fn a_closed_loop_tells_of_the_silence_that_it_hides() {
     kill(instance, Signal::SIGCONT).unwrap();
     let (status, stdout) = load.wait();
 
-    // On a machine that does much else the generator may be found wanting.
+    // On a busy machine, the generator may be the bottleneck.
     assert!([Some(0), Some(4)].contains(&status.code()), "{stdout}");
     let report = client.report();
     let result = &report["results"][0];
     let figure = |key: &str| result["figures"][key]["value"].as_f64().unwrap();
     assert!(figure("silence_max") > 1400.0, "{result:#}");
-    // Each user has waited once, and would have asked many times meanwhile.
+    // Each user has waited once. Without the stall it would have asked many times.
     let sold = |times: &str| result.pointer(times).unwrap()["n"].as_u64().unwrap();
     assert!(sold("/latency/corrected_sold") > sold("/latency/response/sold"), "{result:#}");
     assert!(stdout.contains("(coordinated omission)"), "{stdout}");

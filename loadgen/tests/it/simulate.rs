@@ -1,4 +1,4 @@
-//! Predictions, held against real drains of a real ZooKeeper.
+//! Predictions, compared with drains of a real ZooKeeper.
 
 use std::fs;
 use std::path::Path;
@@ -43,7 +43,7 @@ fn the_predicted_counts_of_small_drains_are_those_of_real_ones() {
                     // decides whether the few at the head of the queue ask for each of those nodes, or list again.
                     ("mutex", "requests") => assert!(measured.abs_diff(*predicted) <= 12 * 13 / 2, "{what}"),
                     ("mutex", "bytes") => assert!(measured <= *predicted && 2 * measured > *predicted, "{what}"),
-                    // So it is with the three nodes of a cohort.
+                    // The same holds for the three nodes of a cohort.
                     ("cohort", "requests") => assert!(measured.abs_diff(*predicted) <= 3, "{what}"),
                     ("cohort", "bytes") => assert!(measured.abs_diff(*predicted) <= *predicted / 4, "{what}"),
                     _ => assert_eq!(measured, *predicted, "{what}"),

@@ -1,4 +1,4 @@
-//! However `loadgen` ends, nothing that it started outlives it.
+//! Nothing that `loadgen` started outlives it, in any kind of end.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use nix::unistd::Pid;
 
 use crate::support::{PATIENCE, Running, TestFolder, eventually, is_alive, under_nohup};
 
-/// What a killed `loadgen` leaves has to be gone by then.
+/// Upper bound of the time for the clean-up after a killed `loadgen`.
 const GONE_WITHIN: Duration = Duration::from_secs(10);
 
 /// Starts a comparison, and waits until it is in its second trial or later. Returns it with the processes behind it.
@@ -17,7 +17,7 @@ fn in_mid_run(folder: &TestFolder) -> (Running, Vec<Pid>) {
     let running = Running::start(&mut folder.throwaway_lab(args));
     running.until_stderr("trial 1/201");
     let processes = folder.processes();
-    // Postgres, ZooKeeper, what keeps the data of the latter, and two instances.
+    // Postgres, ZooKeeper, the keeper of its data, and two instances.
     assert_eq!(processes.len(), 5);
     (running, processes)
 }

@@ -1,4 +1,4 @@
-//! A running `loadgen`, and what it may leave behind.
+//! Helpers that run `loadgen`, and check that it leaves nothing behind.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -20,7 +20,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Far longer than anything takes on a busy machine; reached only by a defect.
+/// Far longer than any step takes on a busy machine, so only a defect reaches it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 const POLL: Duration = Duration::from_millis(20);
 
@@ -32,7 +32,7 @@ pub(crate) struct TestFolder {
 impl TestFolder {
     pub(crate) fn new() -> TestFolder {
         let folder = tempfile::tempdir().unwrap();
-        // Like /tmp: servers under accounts of their own make and remove their folders in it.
+        // Writable for all, like /tmp: servers under accounts of their own make and remove folders in it.
         fs::set_permissions(folder.path(), Permissions::from_mode(0o1777)).unwrap();
         fs::create_dir(folder.path().join("tmp")).unwrap();
         fs::set_permissions(folder.path().join("tmp"), Permissions::from_mode(0o1777)).unwrap();
@@ -55,7 +55,7 @@ impl TestFolder {
         command
     }
 
-    /// Returns `loadgen` with throwaway servers, whatever the environment names.
+    /// Returns `loadgen` with throwaway servers, without the servers that the environment names.
     pub(crate) fn loadgen_throwaway<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
         let mut command = self.loadgen(args);
         command.env_remove("DATABASE_URL").env_remove("ZOOKEEPER_CONNECT");
@@ -69,7 +69,7 @@ impl TestFolder {
         command
     }
 
-    /// Returns `loadgen` with this service and with throwaway servers, whatever the environment names.
+    /// Returns `loadgen` with this service and with throwaway servers, without the servers that the environment names.
     pub(crate) fn throwaway_lab<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
         let mut command = self.loadgen_throwaway(args);
         command.arg("--demo-service").arg(demo_service());
@@ -125,7 +125,7 @@ pub(crate) fn with_open_files(limit: u32, command: &Command) -> Command {
     under(&["sh", "-c", &format!("ulimit -n {limit}; exec \"$@\""), "sh"], command)
 }
 
-/// Makes the command the arguments of another one, without the restored signals.
+/// Wraps the command into another one.
 fn under(other: &[&str], command: &Command) -> Command {
     let mut whole = Command::new(other[0]);
     let restores_signals = |argument: &&OsStr| argument.as_encoded_bytes().starts_with(b"--default-signal");
@@ -141,7 +141,7 @@ fn under(other: &[&str], command: &Command) -> Command {
     whole
 }
 
-/// Tells whether a process is there, be it as a zombie.
+/// Tells whether a process exists, even as a zombie.
 pub(crate) fn is_alive(pid: Pid) -> bool {
     kill(pid, None) != Err(Errno::ESRCH)
 }
@@ -155,7 +155,7 @@ pub(crate) fn eventually(what: &str, within: Duration, condition: impl Fn() -> b
     }
 }
 
-/// What a finished `loadgen` said.
+/// The output of a finished `loadgen`.
 pub(crate) struct Finished {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,

@@ -1,4 +1,4 @@
-//! `up`, and what one may do with a service that is up.
+//! `up`, and the commands for a running service.
 
 use std::fs;
 use std::net::TcpListener;
@@ -39,7 +39,7 @@ fn a_service_that_is_up_can_be_listed_compared_and_stopped() {
     assert_eq!(report["environment"]["servers_throwaway"], false);
     assert_eq!(report["environment"]["generator_shares_host"], true);
     assert!(report["plan"]["lock_wait_ms"].is_null(), "the service's own is unknown");
-    // `up` opens as many sessions as a handful of waiters needs; the service itself says how many.
+    // `up` opens few sessions; the service itself reports their number.
     assert_eq!(report["plan"]["zk_sessions_total"], 32);
     assert!(report["results"].as_array().unwrap().iter().all(|result| result["kept"] == true), "{report:#}");
 

@@ -19,10 +19,10 @@ use regex::Regex;
 use crate::support::{PATIENCE, Running, TestFolder, demo_service, eventually, zk_lock};
 
 const CHAPTERS: [&str; 5] = ["1-oversell", "2-herd", "3-queue", "4-fence", "5-batches"];
-/// What the shell prints behind the output of each step.
+/// The line that the shell prints after the output of each step.
 const END: &str = "--- end of the step";
 
-/// One block of commands, and what the chapter shows of its output.
+/// One block of commands, and its output in the chapter.
 #[derive(Debug, PartialEq, Eq)]
 struct Step {
     commands: String,
@@ -200,7 +200,7 @@ fn chapter_5_writes_many_orders_by_one_commit() {
 
 #[test]
 fn the_audit_grades_the_homework_of_the_lesson() {
-    // Its first step builds.
+    // Its first step only builds.
     run("teaching", &steps("", "teaching")[1..]);
 }
 

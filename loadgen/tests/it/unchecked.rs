@@ -1,4 +1,4 @@
-//! What was not checked is not kept: neither in a comparison, nor in an audit of a database.
+//! A promise that was not checked does not count as kept, neither in a comparison nor in an audit.
 
 use serde_json::Value;
 use testbed::TestChroot;
@@ -63,7 +63,7 @@ fn an_instance_that_is_another_one_afterwards_is_told() {
             "instances that were restarted, share a URL, or do not say who they are: 1",
         );
     }
-    // Orders of an instance behind the same URL that was never asked.
+    // Orders of another instance behind the same URL, which was never asked.
     broken.falsify(of_history(|body| body["instance"] = "another".into()));
     assert_unchecked(&broken, "pg-function", "orders of instances that no URL names: 6");
     broken.stop();
@@ -140,7 +140,7 @@ fn books_that_do_not_say_everything_do_not_pass_the_audit() {
         "delete from orders where not exists (select from order_lines where order_lines.order_id = orders.order_id)",
     );
 
-    // The first order: no other order has a lower token than it has now, but its section has the true one.
+    // The first order: its false token is still the lowest, but its section has the true one.
     broken.execute("update order_lines set token = token - 1 where order_id = (select min(order_id) from order_lines)");
     assert_audit(&broken, &of_locks, 3, "not checked: orders without their section in the history: 1");
     broken.execute(

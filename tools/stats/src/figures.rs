@@ -10,8 +10,7 @@
 //! | a value beside its limit | up to six decimals, as rounding could hide on which side it lies | 250.3 |
 //! | a p-value | three decimals | 0.041 |
 //!
-//! A narrow no-break space (U+202F) separates the thousands of numbers with five digits or more, and a number from its
-//! unit.
+//! A narrow no-break space (U+202F) separates the thousands of numbers with five digits or more, and a number from its unit.
 
 use std::fmt::Display;
 
@@ -115,7 +114,7 @@ pub fn exact(value: f64) -> String {
     grouped(text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// Writes the probability that chance alone makes such a difference.
+/// Writes a p-value.
 pub fn p_value(p: f64) -> String {
     if p < 0.001 { "< 0.001".to_owned() } else { format!("{p:.3}") }
 }
@@ -133,7 +132,7 @@ pub fn estimate(estimate: &Estimate) -> String {
     }
 }
 
-/// Returns the sign of a ratio that differs from one by nothing significant (`~`), or that has too few blocks (`?`).
+/// Returns the sign of a ratio without a significant difference from one (`~`), or with too few blocks (`?`).
 pub fn sign(ratio: &Ratio) -> &'static str {
     match ratio.difference {
         Difference::Smaller | Difference::Larger => "",

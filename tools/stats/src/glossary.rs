@@ -1,5 +1,5 @@
-//! The words of all reports, and what they mean. The load generator's page, the tables of the benches and the simulation use
-//! each of them in this sense only.
+//! The words of all reports, and their meanings. The load generator's page, the tables of the benches and the simulation use
+//! each word only in this sense.
 
 /// A word and its meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,8 +5,8 @@
 //! differs as much. This is Westfall and Young's step-down method with the largest statistic. The chance that any figure of
 //! all is called different by mistake is at most the level, however the figures depend on each other.
 //!
-//! Units may come in pairs, one for each side. Then a division only swaps the two units of some pairs, and
-//! whatever both units of a pair share does not count.
+//! Units may come in pairs, one for each side. Then a division only swaps the two units of some pairs, so that effects on
+//! both units of a pair cancel out.
 
 use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom;
@@ -55,8 +55,8 @@ pub fn test_pairs(figures: &[SidesFigure], seed: u64) -> Vec<Tested> {
     step_down(&scores, pairs, |visit| for_each_swap(pairs, seed, visit))
 }
 
-/// Counts the divisions in which a figure differs as much as it was observed to differ, or one that differs less does.
-/// The first `taken` units stand on the first side, and the scores of a side are added up.
+/// Counts the divisions in which some figure of this rank or a lower one differs at least as much as observed. The first
+/// `taken` units stand on the first side, and the scores of a side are added up.
 fn step_down(scores: &[Vec<f64>], taken: usize, divide: impl FnOnce(&mut dyn FnMut(&[usize]))) -> Vec<Tested> {
     let sum = |figure: usize, chosen: &[usize]| chosen.iter().map(|unit| scores[figure][*unit]).sum::<f64>();
     let observed: Vec<f64> = (0..scores.len()).map(|figure| scores[figure][..taken].iter().sum()).collect();

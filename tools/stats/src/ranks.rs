@@ -1,6 +1,6 @@
 //! Midranks, the exact distributions of rank statistics, ties included, and the intervals that invert their tests.
 
-/// The chance that is left outside each end of a 95 % interval.
+/// The probability outside each end of a 95 % interval.
 const TAIL: f64 = 0.025;
 
 /// Returns the interval of the location that a rank test does not reject, from the values that its statistic counts.

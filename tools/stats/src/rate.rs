@@ -2,7 +2,7 @@
 
 use super::as_f64;
 
-/// The remaining chance that a rate is above its bound.
+/// The probability that a rate is above its bound.
 const CHANCE: f64 = 0.05;
 
 /// Returns the upper end of the exact (Clopper-Pearson) one-sided 95 % interval of a rate, after `bad` of `trials`.
@@ -23,7 +23,7 @@ pub fn joint_upper_95(strategies: &[(u32, u32)]) -> Option<f64> {
     strategies.iter().map(|(bad, trials)| upper(*bad, *trials, chance)).reduce(f64::max)
 }
 
-/// Tells whether a bound says anything: strategies that fail in every second trial are found without statistics.
+/// Tells whether a bound is informative: a strategy that fails in every second trial is found without statistics.
 pub fn is_telling(bound: f64) -> bool {
     bound < 0.5
 }

@@ -49,7 +49,7 @@ struct Distribution {
     p99: Option<Reached>,
     /// The 99.9th percentile in milliseconds.
     p999: Option<Reached>,
-    /// The longest time in milliseconds. It is "not reached" if anybody was not served.
+    /// The longest time in milliseconds. It is "not reached" if a request was not served.
     max: Option<Reached>,
     /// All times in microseconds, to three significant digits: an HDR histogram (V2, compressed, base64), which other
     /// tools can read. Absent without times.
@@ -142,13 +142,13 @@ impl Times {
         as_f64(self.served.value_at_quantile((as_f64(rank) - 0.5) / as_f64(self.count()))) / 1e3
     }
 
-    /// Returns the longest time in milliseconds. It is infinite if anybody was not served. `None` without a sample.
+    /// Returns the longest time in milliseconds. It is infinite if a request was not served. `None` without a sample.
     pub fn max_ms(&self) -> Option<f64> {
         (self.sample() > 0).then(|| if self.unserved > 0 { f64::INFINITY } else { as_f64(self.served.max()) / 1e3 })
     }
 
     /// Returns points of the distribution for a chart: quantiles and their times in milliseconds, denser towards the end.
-    /// The last one is the quantile of the longest time, which is below one if anybody was not served.
+    /// The last one is the quantile of the longest time, which is below one if a request was not served.
     pub fn points(&self) -> Vec<(f64, f64)> {
         if self.count() == 0 {
             return Vec::new();
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn a_correction_adds_the_requests_that_were_not_made_meanwhile() {
-        // A request every 14 ms: beside the answer after 56 ms, the next three would have taken 42, 28 and 14 ms.
+        // A request every 14 ms: after the one of 56 ms, the next three would have taken 42, 28 and 14 ms.
         let mut measured = times([56]);
         measured.record_n(Duration::from_millis(1), 1000);
         let corrected = measured.corrected(Duration::from_millis(14));

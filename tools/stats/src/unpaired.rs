@@ -1,10 +1,10 @@
-//! Ratios between two sides whose values have nothing to do with each other: two sets of runs, or of blocks.
+//! Ratios between two independent sides: two sets of runs, or of blocks.
 
 use super::ranks::{ends, inverted, sums_of_draws};
 use super::{Estimate, as_f64, median};
 
-/// Largest number of values for which every way to divide them is counted. Beyond it, the rank sum is normal to more
-/// digits than an interval shows.
+/// Largest number of values for which every way to divide them is counted. Beyond it, the rank sum is normal to more digits
+/// than an interval shows.
 const EXACT_MAX: usize = 80;
 /// Standard deviations from the middle of a normal distribution to the end of its inner 95 %.
 const NORMAL_95: f64 = 1.959_964;

@@ -60,7 +60,7 @@ fn the_interval_of_a_median_covers_it_however_skewed() {
         let share = covered(&distances(blocks), &below, median_interval);
         assert!((0.95..0.993).contains(&share), "{blocks}: {share}");
     }
-    // The interval of Walsh averages is narrower, and needs what figures of trials do not have.
+    // The interval of Walsh averages is narrower, but needs a symmetric distribution, which figures of trials do not have.
     let below: Vec<f64> = distances(12).iter().map(|distance| distance / 100.0).collect();
     assert!(covered(&distances(12), &below, paired::interval) < 0.95);
 }

@@ -1,4 +1,4 @@
-//! The plan of a comparison: what is compared, in which order, and under which settings.
+//! The plan of a comparison: its subjects, their order and the settings.
 
 use testbed::Counters;
 

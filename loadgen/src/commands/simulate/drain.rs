@@ -19,16 +19,17 @@ use crate::error::Error;
 const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
 /// How many sessions are opened at a time.
 const OPENED_AT_ONCE: usize = 64;
-/// All who wait have asked and watch by then, or this is too much for the machine.
+/// If the waiters have not all asked and watched by then, they are too many for the machine.
 const QUEUED_WITHIN: Duration = Duration::from_secs(120);
 const DRAINED_WITHIN: Duration = Duration::from_secs(600);
 const POLL: Duration = Duration::from_millis(1);
-/// Counters that have not moved for so long have settled.
+/// Counters have settled if they have not moved for this time.
 const SETTLED_AFTER: Duration = Duration::from_millis(20);
-/// The server is asked whether all watch again once no waiter has stirred for so long: to be asked costs it time.
+/// How long no waiter has had an answer before the server is asked whether all watch again. The question costs the server
+/// time.
 const QUIET_AFTER: Duration = Duration::from_millis(2);
 
-/// A throwaway server, on which one drain comes after the other.
+/// A throwaway server, for one drain after the other.
 pub(crate) struct DrainServer {
     server: Arc<ZooKeeper>,
     drains: u32,
@@ -40,7 +41,7 @@ struct Cast {
     recipe: Recipe,
     /// Waiters that have asked for the lock.
     asked: AtomicU32,
-    /// How many of each session have not been granted yet.
+    /// The number of waiters of each session that have not been granted yet.
     waiting: Vec<AtomicU32>,
     began: Instant,
     /// When a waiter last had an answer or a notification, in nanoseconds since it began.
@@ -50,7 +51,7 @@ struct Cast {
 /// One hold, as its holder saw it.
 struct Hold {
     granted: Instant,
-    /// When everybody else waited again.
+    /// When all other waiters watched again.
     all_back: Instant,
     release_called: Instant,
     released: Instant,
@@ -125,7 +126,7 @@ impl DrainServer {
         })
     }
 
-    /// Acquires the lock once from elsewhere, so that no waiter has to make its parents.
+    /// Acquires the lock once in another session, so that no waiter has to create its parents.
     async fn make_parents(&self, recipe: Recipe, path: &str) -> Result<(), BoxError> {
         let session = connect(&self.server.connect_string()).await?;
         lock(recipe, &session, path)?.acquire().await?.release().await?;
@@ -181,7 +182,7 @@ impl Cast {
         let mut has_asked = false;
         let held = poll_fn(|context| {
             let polled = acquiring.as_mut().poll(context);
-            // Polled once, it is in the queue of its process, or has sent its first request.
+            // After one poll, the waiter is in the queue of its process, or has sent its first request.
             if !std::mem::replace(&mut has_asked, true) {
                 self.asked.fetch_add(1, Ordering::Release);
             }
@@ -198,7 +199,7 @@ impl Cast {
         give_back(held, granted, all_back).await
     }
 
-    /// Waits until every waiter that was woken in vain watches the new holder. Returns when the last of them did.
+    /// Waits until every waiter that was woken in vain watches the new holder. Returns the time at which the last one did.
     async fn until_all_watch_again(&self) -> Result<Instant, BoxError> {
         let waiting = self.waiting.iter().filter(|waiting| waiting.load(Ordering::Acquire) > 0).count() as u64;
         loop {
@@ -225,7 +226,7 @@ impl Cast {
         let sessions = self.waiting.iter().skip(usize::from(self.recipe == Recipe::Cohort));
         match self.recipe {
             Recipe::Mutex | Recipe::Handoff => u64::from(waiting),
-            // A session watches the one node, or has one node in the queue, however many of it wait.
+            // A session has one watch or one node in the queue for all of its waiters.
             Recipe::Naive | Recipe::Cohort => {
                 sessions.filter(|waiting| waiting.load(Ordering::Acquire) > 0).count() as u64
             }
@@ -291,8 +292,8 @@ fn times(mut holds: Vec<Hold>) -> (Option<f64>, f64) {
     (median(&handovers), as_ms(drain.saturating_sub(asking)))
 }
 
-/// Milliseconds, to the nanosecond, as a hand-over within a process takes a few microseconds; and with no more digits than
-/// that, so that a file gives back what was written.
+/// Milliseconds, to the nanosecond, because a hand-over within a process takes a few microseconds. More digits would not
+/// survive a file.
 fn as_ms(time: Duration) -> f64 {
     as_f64(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)) / 1e6
 }

@@ -1,4 +1,4 @@
-//! Which drains are measured, how often, and what is made of those of one kind.
+//! The drains that are measured, their repetitions, and the medians of each kind.
 
 use program::Progress;
 use simulation::{Measured, Point, Recipe};
@@ -10,7 +10,7 @@ use crate::error::Error;
 /// Drains per point. Each figure of a point is their median.
 const REPEATS: usize = 3;
 
-/// A drain that takes longer is not repeated: it has thousands of hand-overs, one of which does not matter.
+/// A drain that takes longer is not repeated: among thousands of hand-overs, a slow one does not matter.
 const REPEATED_BELOW_MS: f64 = 5_000.0;
 
 /// Drains of a server that are not counted: its first ones are slower.

@@ -13,11 +13,11 @@ use crate::report::files::{Files, UNFINISHED};
 /// How the text of a lab begins. A file that begins otherwise is not ours to replace.
 pub(super) const BEGINNING: &str = "# Every SKU below holds ";
 
-/// The file, which is there while the lab runs.
+/// The file, which exists while the lab runs.
 #[derive(Debug)]
 pub(super) struct EnvFile {
     path: PathBuf,
-    /// What was written, once the lab is ready.
+    /// The text of the file, once the lab is ready.
     text: String,
 }
 
@@ -44,7 +44,7 @@ impl EnvFile {
     /// Writes the file as a whole. Only its owner may read it, as it has the administrator's token.
     pub(super) fn write(&mut self, text: &str) -> Result<(), Error> {
         let unfinished = unfinished(&self.path);
-        // One that an earlier lab left may be readable for others.
+        // A file that an earlier lab left may be readable for others.
         let _ = fs::remove_file(&unfinished);
         let created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished);
         let written = created.and_then(|mut file| file.write_all(text.as_bytes()));
@@ -59,14 +59,14 @@ impl EnvFile {
 
 impl Drop for EnvFile {
     fn drop(&mut self) {
-        // Another lab may have the name by now.
+        // By now, another lab may have written the file.
         if !self.text.is_empty() && fs::read(&self.path).is_ok_and(|found| found == self.text.as_bytes()) {
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Names the file until it is whole.
+/// The name of the file until it is complete.
 fn unfinished(path: &Path) -> PathBuf {
     path.with_added_extension(UNFINISHED)
 }

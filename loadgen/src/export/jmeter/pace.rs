@@ -51,7 +51,8 @@ impl Pace {
     pub(super) fn of(model: LoadModel, users: u32) -> Result<Pace, Error> {
         let pace = Pace { threads: users, loops: Some(1), rampup_s: 0, duration_s: None, rate: None };
         match model {
-            // A rendezvous follows. The second keeps JMeter from starting all threads at once.
+            // A rendezvous follows, so the ramp of one second delays no buyer. It keeps JMeter from starting all threads at
+            // once.
             LoadModel::Burst => Ok(Pace { rampup_s: 1, ..pace }),
             LoadModel::Ramp { ramp_up_ms } => Ok(Pace { rampup_s: seconds("--ramp-up", ramp_up_ms)?, ..pace }),
             LoadModel::Loop { duration_ms, ramp_up_ms } => {
@@ -79,9 +80,9 @@ impl Pace {
 )]
 fn paced(rate_per_s: f64, duration_s: u64, users: u32) -> Pace {
     let arrivals = (rate_per_s * duration_s as f64).ceil().max(1.0);
-    // More threads than arrivals would have nothing to do.
+    // With more threads than arrivals, some would have nothing to do.
     let most = users.min(arrivals as u32);
-    // JMeter starts threads over whole seconds, so requests are evenly spaced if a round takes whole seconds.
+    // JMeter starts threads over whole seconds. So requests are evenly spaced if a round takes whole seconds.
     let whole_s = (f64::from(most) / rate_per_s).floor();
     let threads = if whole_s < 1.0 { most } else { (rate_per_s * whole_s).round() as u32 };
     let round_s = f64::from(threads) / rate_per_s;

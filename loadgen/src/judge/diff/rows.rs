@@ -14,7 +14,7 @@ use crate::trial::record::Trial;
 /// Random divisions are drawn from a fixed seed, so that the same files always give the same answer.
 const SEED: u64 = 1;
 
-/// A run, as its blocks that count.
+/// The measured blocks of a run.
 #[derive(Debug, Clone)]
 pub struct Run<'a> {
     results: &'a [StrategyResult],
@@ -45,7 +45,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What is compared with what.
+/// The two sides of a comparison.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Sides<'a> {
     /// Old runs with new runs.
@@ -63,7 +63,7 @@ impl<'a> Sides<'a> {
         }
     }
 
-    /// Returns a strategy and number of users as each side has them.
+    /// Returns the subject as it is called on each side.
     pub(crate) fn both(self, subject: &Subject) -> [Subject; 2] {
         match self {
             Sides::Runs(..) => [subject.clone(), subject.clone()],
@@ -114,31 +114,31 @@ pub(crate) struct Row {
     pub(crate) build: Option<String>,
     /// Key of the figure, as in a report.
     pub(crate) figure: String,
-    /// What is counted as one measurement of it.
+    /// The unit that counts as one measurement.
     pub(crate) unit: Unit,
-    /// Median over the units of the old side; absent if none has the figure.
+    /// Median over the units of the old side; absent if no unit has the figure.
     #[serde(with = "stats::reached::maybe")]
     #[schemars(with = "Option<stats::reached::Reached>")]
     pub(crate) old: Option<f64>,
-    /// Median over the units of the new side; absent if none has the figure.
+    /// Median over the units of the new side; absent if no unit has the figure.
     #[serde(with = "stats::reached::maybe")]
     #[schemars(with = "Option<stats::reached::Reached>")]
     pub(crate) new: Option<f64>,
-    /// New divided by old (Hodges-Lehmann), with its exact 95 % interval from four units a side or six pairs on; absent if a
-    /// unit has none or zero, or did not reach it.
+    /// New divided by old (Hodges-Lehmann), with its exact 95 % interval from four units per side or six pairs on. Absent if
+    /// the figure of a unit is absent, zero or not reached.
     pub(crate) ratio: Option<Estimate>,
-    /// Two-sided p, corrected for all figures of its kind. It is exact: it counts the divisions of the units into two
-    /// sides, or the ways to swap pairs, or 10 000 of them where there are more than 20 000.
+    /// Two-sided p, corrected for all figures of its kind. It is exact: it counts the divisions of the units into two sides,
+    /// or the ways to swap pairs. Of more than 20 000, it draws 10 000.
     pub(crate) p: f64,
     /// The conclusion.
     pub(crate) conclusion: Conclusion,
 }
 
-/// What is counted as one measurement.
+/// The unit that counts as one measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Unit {
-    /// A run, as its blocks share its weather.
+    /// A run, because its blocks share the state of the machine.
     Run,
     /// A block of a run.
     Block,
@@ -253,7 +253,7 @@ pub(crate) fn compare(sides: Sides<'_>, metrics: &[&'static Metric]) -> Vec<Row>
     [Compared::Exact, Compared::Times].into_iter().flat_map(|kind| rows(&measured, kind)).collect()
 }
 
-/// Tells whether the trials of a side do not agree on a figure, by more than the margin of no difference.
+/// Tells whether the trials of a side differ in a figure by more than the equivalence margin.
 fn varies(figures: &[Option<f64>]) -> bool {
     let known = || figures.iter().flatten().copied();
     let [least, most] = [known().reduce(f64::min), known().reduce(f64::max)];
@@ -278,18 +278,18 @@ fn trial<'a>(block: &[&'a Trial], subject: &Subject) -> Option<&'a Trial> {
     block.iter().copied().find(|trial| trial.is_of(subject))
 }
 
-/// What the runs of a side say about one strategy.
+/// The state of one strategy in the runs of a side.
 pub(crate) struct Standing {
     pub(crate) finding: Finding,
     is_comparable: bool,
     /// Whether the load generator was the bottleneck in a run.
     is_limited: bool,
-    /// Whether it sold wrongly, as it has to.
+    /// Whether it is a control that sold wrongly, as expected.
     pub(crate) is_control: bool,
 }
 
 impl Standing {
-    /// Returns what the runs say of a strategy. `None` if no run has it.
+    /// Returns the state of a strategy. `None` if no run has it.
     pub(crate) fn of(runs: &[Run<'_>], subject: &Subject) -> Option<Standing> {
         let results: Vec<&StrategyResult> = runs.iter().filter_map(|run| run.result(subject)).collect();
         let found = |finding: Finding| results.iter().find(|result| result.finding == finding);
@@ -336,7 +336,8 @@ fn rows(measured: &[MeasuredFigure], kind: Compared) -> Vec<Row> {
 }
 
 impl MeasuredFigure {
-    /// Puts the figure on the scale of its test: logarithms, if no unit has zero. What was not reached is twice the largest.
+    /// Puts the figure on the scale of its test: logarithms, if no unit has zero. A figure that was not reached counts as
+    /// twice the largest.
     fn scaled(&self) -> SidesFigure {
         let values = || self.new.iter().chain(&self.old).flatten().copied();
         let is_positive = values().all(|value| value > 0.0);

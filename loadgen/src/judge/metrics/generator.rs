@@ -1,4 +1,4 @@
-//! The figures of the load generator itself: whether it kept up, and whom it did not let in.
+//! The figures of the load generator itself: whether it kept up, and the arrivals that it dropped.
 
 use stats::as_f64;
 

@@ -16,29 +16,29 @@ pub(crate) struct Metric {
     pub(crate) key: &'static str,
     /// Heading of its column. A soft hyphen stands where a narrow heading may break.
     pub(crate) title: &'static str,
-    /// What stands beneath the heading: the unit, or over which trials the figure is taken.
+    /// The line beneath the heading: the unit, or the trials that the figure covers.
     pub(crate) unit: &'static str,
     pub(crate) kind: Kind,
     pub(crate) better: Better,
-    /// What the figure means. It is text of the page, of the schema and of `docs/reports.md`.
+    /// Meaning of the figure, for the page, the schema and `docs/reports.md`.
     pub(crate) definition: &'static str,
     pub(crate) source: FigureSource,
     /// Whether a strategy of this nature can have it.
     pub(crate) needs: fn(Nature) -> bool,
-    /// Words that belong to the value, such as an upper bound or what is expected.
+    /// A note on the value, such as an upper bound or the expected value.
     pub(crate) beside: fn(&StrategyResult) -> Option<String>,
     /// Table of the page that shows it.
     pub(crate) table: PageTable,
     pub(crate) column: TableWidth,
     /// How `diff` compares it. Every further comparison tightens the correction for all of its kind.
     pub(crate) compared: Compared,
-    /// Whether a trial has it only as a new record. Then the trials without it say nothing against it.
+    /// Whether a trial has it only if it sets a new record. Then trials without it do not contradict it.
     pub(crate) is_record: bool,
-    /// How k6 can check it, where buyers alone can tell.
+    /// How k6 can check it, if the answers to buyers suffice.
     pub(crate) k6: Option<K6>,
 }
 
-/// What most rows have.
+/// Values of most rows.
 pub(crate) const ROW: Metric = Metric {
     key: "",
     title: "",
@@ -67,7 +67,7 @@ macro_rules! rows {
 
 pub(super) use rows;
 
-/// What kind of number a figure is, which says how it is written.
+/// The kind of number, which decides how a figure is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A whole number, written exactly.
@@ -78,7 +78,7 @@ pub(crate) enum Kind {
     Time,
     /// A part of one, written in percent. A threshold may give `0.05` or `5%`.
     Share,
-    /// A multiple of the reference's, with a sign where it does not differ significantly.
+    /// A multiple of the reference's figure, with a sign if it does not differ significantly.
     Ratio,
 }
 
@@ -97,17 +97,17 @@ pub(crate) enum Better {
 pub(crate) enum Compared {
     /// Not at all.
     Never,
-    /// Block by block. It counts what the strategy does, so the weather of a run does not matter. A figure that is a fault
-    /// unless it is zero is compared for strategies only that were broken before.
+    /// Block by block. It counts what the strategy does, so the state of the machine does not matter. A figure that is a
+    /// fault unless it is zero is compared only for strategies that were broken on the old side.
     Exact,
-    /// What a sale costs. It is exact where all trials of the old side agree on it. Otherwise it depends on timing, as the size
-    /// of a batch does, and is compared like times.
+    /// The cost of a sale. It is exact if all trials of the old side agree on it. Otherwise it depends on timing, like the
+    /// size of a batch, and is compared like times.
     Cost,
-    /// Run by run: it depends on how fast everything is, and the blocks of a run share that.
+    /// Run by run, because the blocks of a run share the speed of the machine.
     Times,
 }
 
-/// How trials give the value. Where trials that warm up are left out, the figure is of *measured* trials.
+/// How the value follows from trials. *Measured* trials are all but the warm-ups.
 pub(crate) enum FigureSource {
     /// Median over the measured trials, with an interval.
     Median(fn(&Trial) -> Option<f64>),
@@ -123,8 +123,8 @@ pub(crate) enum FigureSource {
     Share(fn(&Trial) -> (u64, u64)),
     /// A quantile in permille of the merged times of the measured trials.
     ///
-    /// It has no interval. It lies in the slowest trials, of which there are too few to tell how slow they may be: a
-    /// bootstrap over the blocks covers a p99 in 57 to 89 % of all samples.
+    /// It has no interval. A bootstrap over the blocks would cover a p99 in only 57 to 89 % of all samples, because the p99
+    /// lies in the slowest trials, and they are few.
     Quantile(fn(&Trial) -> &Times, u16),
     /// The longest of these times.
     Longest(fn(&Trial) -> &Times),
@@ -132,7 +132,7 @@ pub(crate) enum FigureSource {
     Result(fn(&StrategyResult) -> Option<Estimate>),
 }
 
-/// What a strategy is, whatever its trials show.
+/// The nature of a strategy, apart from its trials.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Nature {
     pub(crate) mechanism: Mechanism,
@@ -154,7 +154,7 @@ impl Nature {
     }
 }
 
-/// The table of the page that shows a figure.
+/// Table of the page that shows a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PageTable {
     Sold,
@@ -165,7 +165,7 @@ pub(crate) enum PageTable {
     Database,
     Processors,
     Generator,
-    /// None: thresholds and `report.json` have it.
+    /// In no table, but in thresholds and `report.json`.
     Rules,
 }
 
@@ -298,8 +298,8 @@ impl Metric {
         }
     }
 
-    /// Writes what belongs to the value of a result: its interval, a bound, what is expected, and the trials if not all of them
-    /// have it.
+    /// Writes the notes on the value of a result: its interval, a bound, the expected value, and the trials if not all of
+    /// them have it.
     pub(crate) fn aside(&self, result: &StrategyResult) -> Option<String> {
         let estimate = self.of(result)?;
         let interval = format::interval(estimate.low, estimate.high);

@@ -1,4 +1,4 @@
-//! The one table of figures. A row that is added here, or to the rows of the generator, appears in every output.
+//! The one table of figures. Every output shows a row that is added here, or to the rows of the generator.
 
 use stats::figures as format;
 use stats::{Estimate, as_f64, rate};

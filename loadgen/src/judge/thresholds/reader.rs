@@ -1,4 +1,4 @@
-//! The grammar of a rule: what it may say, and what is wrong with it.
+//! The grammar of a rule, and the errors of a wrong one.
 
 use crate::judge::metrics::{Kind, Metric, OVERSELL_RATE};
 use crate::suggest::did_you_mean;

@@ -1,11 +1,11 @@
-//! What was asked for differently, or not done to its end: what makes runs no fair comparison.
+//! Different settings and cut runs, which make a comparison unfair.
 
 use stats::figures::percent;
 
 use crate::error::Error;
 use crate::report::Report;
 
-/// Lists the differences of two sides that are known before any figure is looked at.
+/// Lists the differences of two sides that do not depend on any figure.
 pub(super) fn differences_of_sides(old: &[Report], new: &[Report]) -> Result<Vec<String>, Error> {
     let mut found = Vec::new();
     for (side, reports) in [("old", old), ("new", new)] {

@@ -203,7 +203,7 @@ fn a_time_that_is_no_longer_reached_is_worse() {
 // C14
 #[test]
 fn a_cost_that_depends_on_timing_is_compared_by_runs() {
-    // The blocks of a run differ. And each run has a mood of its own, which all of its blocks share.
+    // The blocks of a run differ. Each run also has a speed of its own, which all of its blocks share.
     let varying = |commits: u64| of_mutex(|trial| trial.postgres.commits = Some(commits + trial.block as u64));
     let diff = diff(&[varying(10)], &[varying(20)]);
     assert_eq!((diff.exit_code, worse(&diff)), (0, Vec::new()));

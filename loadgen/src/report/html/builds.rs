@@ -1,4 +1,4 @@
-//! One build against the other.
+//! The comparison of two builds.
 
 use crate::judge::diff::Diff;
 use crate::judge::diff::rows::{Conclusion, Row};

@@ -1,4 +1,4 @@
-//! What it cost: the database, and processor time.
+//! The cost: the database, and processor time.
 
 use stats::as_f64;
 use stats::figures;
@@ -13,7 +13,7 @@ use crate::report::html::page::{Absent, Cell, Chart, Group, PageItem, PagePart, 
 use crate::report::html::sold::groups;
 use crate::trial::record::Trial;
 
-/// Shows what the stock cost the database, which every strategy writes.
+/// Shows the load on the database. Every strategy writes the stock there.
 pub(super) fn database(report: &Report, metrics: &[&Metric]) -> PagePart {
     let row = |result: &StrategyResult| TableRow {
         name: name(report, result),
@@ -41,11 +41,11 @@ pub(super) fn measured<'a>(report: &'a Report, result: &'a StrategyResult) -> im
     report.trials.iter().filter(move |trial| !trial.warm_up && trial.is_of(&subject))
 }
 
-/// Kinds of process, as they are told apart on the page.
+/// Kinds of process on the page.
 pub(super) const KINDS: [&str; 4] = ["service", "ZooKeeper", "Postgres", "generator"];
 
-/// Returns the processor time for each request in milliseconds by kind of process, as a mean over the trials. Unlike medians,
-/// means can be stacked. A kind of which nothing is known is absent.
+/// Returns the processor time for each request in milliseconds by kind of process, as a mean over the trials. Unlike
+/// medians, means can be stacked. A kind without a figure is absent.
 pub(super) fn cpu_ms(report: &Report, result: &StrategyResult) -> [Option<f64>; 4] {
     let trials: Vec<&Trial> = measured(report, result).filter(|trial| trial.generator.requests > 0).collect();
     KINDS.map(|kind| {

@@ -1,4 +1,4 @@
-//! What the charts are drawn from: the few figures of a report that they show, as JSON inside the page.
+//! The data of the charts: the few figures of a report that they show, as JSON inside the page.
 
 use std::collections::BTreeMap;
 
@@ -16,15 +16,16 @@ use crate::report::html::simulation::SimulationData;
 use crate::trial::herd::notifications_expected;
 use crate::trial::record::{Curve, Trial};
 
-/// Points of the curves of what is to be expected.
+/// Points of the expected curves.
 const EXPECTED_POINTS: u32 = 40;
 
-/// Where each name stands in the list of strategies.
+/// The index of each name in the list of strategies.
 type StrategyIndexes = BTreeMap<String, usize>;
 
 #[derive(Serialize)]
 struct Data<'a> {
-    /// Names in the service's order, of each build if two are compared; everywhere else a strategy is its index in this list.
+    /// Names in the service's order, with the build if two are compared. All other fields name a strategy by its index in
+    /// this list.
     strategies: &'a [String],
     /// Numbers of users with which a trial was run, in order.
     levels: Vec<u32>,
@@ -84,7 +85,7 @@ struct Timeline<'a> {
     entered: &'a Curve,
 }
 
-/// What is to be expected of a lock that wakes one, or all, for several numbers of users.
+/// The expected notifications of a lock that wakes one waiter, or all, for several numbers of users.
 #[derive(Serialize)]
 struct Expected {
     wakes: Wakes,

@@ -1,4 +1,4 @@
-//! The picture beside the verdict: units sold and oversold, and the waiters that a release woke, as bars.
+//! The picture next to the verdict: units sold and oversold, and the waiters that a release woke, as bars.
 
 use stats::{as_f64, figures};
 
@@ -6,11 +6,11 @@ use crate::judge::metrics::NOTIFICATIONS_PER_RELEASE;
 use crate::judge::result::StrategyResult;
 use crate::report::Report;
 
-/// A row a strategy, all with the largest number of users that was tried.
+/// One row per strategy, all with the largest number of users.
 #[derive(Debug)]
 pub(super) struct Glance {
     pub(super) users: u32,
-    /// Where the stock is on the bars, in percent of their room; nothing if far more than was sold.
+    /// The position of the stock on the bars, in percent of their room. `None` if the stock is far more than was sold.
     pub(super) stock: Option<f64>,
     pub(super) rows: Vec<GlanceRow>,
 }
@@ -23,7 +23,7 @@ pub(super) struct GlanceRow {
     pub(super) sold: String,
     pub(super) within: f64,
     pub(super) beyond: f64,
-    /// How many of them did not exist.
+    /// The part of them beyond the stock.
     pub(super) too_many: Option<String>,
     pub(super) woken: String,
     pub(super) herd: f64,

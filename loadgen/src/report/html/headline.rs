@@ -1,4 +1,4 @@
-//! The top of the page: what came out, whether anything is wrong with it, and what was tried.
+//! The top of the page: the results, a warning if something is wrong, and the conditions.
 
 use stats::figures::{count, things};
 
@@ -24,7 +24,7 @@ pub(super) fn title(report: &Report) -> String {
     }
 }
 
-/// Returns what a reader has to know before any figure. `None` if all went as it should.
+/// Returns the warning that precedes all figures. `None` if nothing went wrong.
 pub(super) fn banner(report: &Report) -> Option<Banner> {
     let code = report.verdict.exit_code;
     let trials = report.trials.len();

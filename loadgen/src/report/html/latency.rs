@@ -1,4 +1,4 @@
-//! How long buyers waited, and how the lock went from hand to hand.
+//! The times of buyers, and of hand-overs of the lock.
 
 use buyers::model::LoadModel;
 use stats::Ratio;
@@ -19,7 +19,7 @@ use crate::report::html::sale::{counted, why_absent};
 use crate::report::html::sold::{groups, groups_of, mechanism};
 use crate::trial::record::Latency;
 
-/// Corrected and uncorrected quantiles this close are the same for every purpose.
+/// Corrected and uncorrected quantiles this close count as equal.
 const SAME: f64 = 0.05;
 
 pub(super) fn part(report: &Report, metrics: &[&Metric]) -> PagePart {
@@ -48,7 +48,7 @@ fn response(report: &Report, metrics: &[&Metric]) -> Table {
         TableRow { name: name(report, result), cells }
     };
     let mut groups = groups(report, row);
-    // By rank, but each number of users by itself.
+    // By rank within each number of users.
     for group in &mut groups {
         if report.plan.users.len() < 2 {
             group.rows.sort_by(|a, b| rank_of(a).total_cmp(&rank_of(b)));
@@ -215,7 +215,7 @@ fn correction(report: &Report) -> Option<Table> {
     })
 }
 
-/// Lists what a closed loop measures beside what it leaves out. `None` for another model.
+/// Compares the times of a closed loop with and without the correction. `None` for another model.
 fn closed_loop(report: &Report) -> Option<Table> {
     let quantiles = [("p50", &P50, &P50_CORRECTED), ("p90", &P90, &P90_CORRECTED), ("p99", &P99, &P99_CORRECTED)];
     let mut columns = vec![TableColumn::words("Strategy")];
@@ -239,7 +239,7 @@ fn closed_loop(report: &Report) -> Option<Table> {
     })
 }
 
-/// Lists what buyers were told, and how long each answer took. An outcome that nobody had is left out.
+/// Lists the outcomes, and the times of each. An outcome that no buyer had is left out.
 fn outcomes(report: &Report, metrics: &[&Metric]) -> Table {
     type Pick = fn(&StrategyResult) -> (u64, &Times);
     let all: [(&str, &str, Pick); 5] = [

@@ -1,4 +1,4 @@
-//! What results and loads are called on the page.
+//! The names of results and loads on the page.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ pub(super) fn levels(report: &Report) -> Vec<u32> {
     run.map(|result| result.users).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// Describes the load model of all numbers of users, to stand beside every latency.
+/// Describes the load model of all numbers of users, for every place that shows latencies.
 pub(super) fn model_label(report: &Report) -> String {
     let plan = &report.plan;
     match plan.users.as_slice() {

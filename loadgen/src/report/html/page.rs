@@ -1,4 +1,4 @@
-//! What the page is made of: parts with tables, charts and sentences, which the template writes down.
+//! The content of the page for its template: parts with tables, charts and sentences.
 
 use askama::Template;
 use stats::figures;
@@ -15,39 +15,39 @@ pub(super) struct Page {
     pub(super) sentence: String,
     /// The same as a picture, if any trial was run.
     pub(super) glance: Option<Glance>,
-    /// What else came out, one line each.
+    /// Further results, one line each.
     pub(super) details: Vec<String>,
-    /// What has to be known before anything else, as an early end or a broken promise.
+    /// A warning that precedes everything else, such as an early end or a broken promise.
     pub(super) banner: Option<Banner>,
-    /// Why the verdict is what it is.
+    /// The reasons of the verdict.
     pub(super) reasons: Vec<String>,
-    /// What was tried, in a few words each.
+    /// The conditions, in a few words each.
     pub(super) conditions: Vec<ShownTerm>,
-    /// What to bear in mind.
+    /// Limits of the figures.
     pub(super) caveats: Vec<String>,
     pub(super) parts: Vec<PagePart>,
     /// Numbers of users, if there are several to choose from.
     pub(super) levels: Vec<u32>,
     pub(super) generated_at: String,
-    /// The same for people.
+    /// The same in words.
     pub(super) ended: String,
     pub(super) loadgen_version: String,
     pub(super) schema: String,
     pub(super) licences: [(&'static str, &'static str); 2],
     pub(super) style: &'static str,
-    /// What the charts are drawn from: JSON that is safe inside a script element.
+    /// The data of the charts: JSON that is safe inside a script element.
     pub(super) data: String,
     pub(super) libraries: [&'static str; 2],
     pub(super) script: &'static str,
 }
 
-/// Something that must not be overlooked.
+/// A warning that must not be overlooked.
 #[derive(Debug)]
 pub(super) struct Banner {
     pub(super) title: String,
-    /// What the program exits with.
+    /// Exit code of the program.
     pub(super) exit_code: u8,
-    /// Whether it is about a wrong, and not only about something left open.
+    /// Whether something is wrong, and not merely undecided.
     pub(super) grave: bool,
 }
 
@@ -59,7 +59,7 @@ pub(super) struct PagePart {
     pub(super) items: Vec<PageItem>,
 }
 
-/// What a part is made of.
+/// A piece of a part.
 #[derive(Debug)]
 pub(super) enum PageItem {
     Paragraph(String),
@@ -72,18 +72,18 @@ pub(super) enum PageItem {
 /// A chart, or the sentence that says why there is none.
 #[derive(Debug)]
 pub(super) struct Chart {
-    /// Of the element, and of the function of the script that draws it.
+    /// Id of the element, and name of the function that draws it.
     pub(super) id: &'static str,
     pub(super) title: String,
-    /// What one sees, and how to read it.
+    /// What the chart shows, and how to read it.
     pub(super) caption: String,
     /// The load model, where the chart shows latencies.
     pub(super) label: Option<String>,
-    /// The same in words, a line a strategy.
+    /// The same in words, one line per strategy.
     pub(super) words: Vec<String>,
-    /// Why there is nothing to see.
+    /// Why there is nothing to show.
     pub(super) absent: Option<Absent>,
-    /// Whether it needs as much room as there is.
+    /// Whether it needs the full width.
     pub(super) wide: bool,
 }
 
@@ -117,7 +117,7 @@ pub(super) struct TableColumn {
 /// Rows that belong together.
 #[derive(Debug)]
 pub(super) struct Group {
-    /// What they have in common, where that sets them apart.
+    /// Their heading, if there is one.
     pub(super) title: Option<&'static str>,
     pub(super) rows: Vec<TableRow>,
 }
@@ -133,14 +133,14 @@ pub(super) struct TableRow {
 #[derive(Debug, Default)]
 pub(super) struct Cell {
     pub(super) text: String,
-    /// What belongs to it, in smaller print: an interval, a bound.
+    /// A note in smaller print: an interval, a bound.
     pub(super) aside: String,
-    /// What it is sorted by.
+    /// Its key for sorting.
     pub(super) sort: Option<f64>,
     pub(super) mark: Emphasis,
 }
 
-/// Whether a cell is to catch the eye. Its words say the same.
+/// The emphasis of a cell. Its words say the same.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Emphasis {
     #[default]

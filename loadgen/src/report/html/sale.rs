@@ -1,4 +1,4 @@
-//! The sale over time: how the units went.
+//! The sale over time.
 
 use stats::figures::{self, things};
 

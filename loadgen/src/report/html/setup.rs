@@ -1,4 +1,4 @@
-//! Rules, conditions, and how to read it all.
+//! Rules, conditions, and an explanation of the page.
 
 use stats::as_f64;
 use stats::figures::{ABSENT, bytes, count, exact, things};

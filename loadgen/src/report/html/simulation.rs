@@ -1,4 +1,4 @@
-//! What a simulation predicts for more waiters than one machine can have, beside what was measured.
+//! The predictions of a simulation for more waiters than one machine can have, next to the measurements.
 
 use serde::Serialize;
 use simulation::{Accuracy, Deviation, Point, RecipeSimulation, Simulation};
@@ -13,7 +13,7 @@ use crate::report::html::page::{
 const COMMAND: &str =
     "loadgen simulate --out simulation.json && loadgen report report.json --simulation simulation.json";
 
-/// A prediction that is off by more than this factor catches the eye.
+/// A prediction that is off by more than this factor is emphasised.
 const OFF: f64 = 1.25;
 
 pub(super) fn part(report: &Report) -> PagePart {
@@ -109,7 +109,7 @@ fn deviations(simulation: &Simulation) -> Table {
     }
 }
 
-/// What the charts need of a simulation.
+/// The data of the charts of a simulation.
 #[derive(Serialize)]
 pub(super) struct SimulationData<'a> {
     left_out: &'a [u32],

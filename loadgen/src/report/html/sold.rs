@@ -1,4 +1,4 @@
-//! What was sold: the audit of every trial.
+//! The units sold: the audit of every trial.
 
 use stats::figures::{self, ABSENT, things};
 
@@ -13,7 +13,7 @@ use crate::report::html::page::{
     Absent, Cell, Chart, Emphasis, Group, PageItem, PagePart, Table, TableColumn, TableRow,
 };
 
-/// What stands above the rows of strategies that sold wrongly.
+/// The heading of strategies that sold wrongly.
 pub(super) const UNRANKED: &str = "Sold wrongly, did not exclude, undecided, or unchecked: shown, never ranked";
 
 pub(super) fn part(report: &Report, metrics: &[&Metric]) -> PagePart {
@@ -127,7 +127,7 @@ fn chart(report: &Report) -> Chart {
     }
 }
 
-/// Names what keeps the deductions of one SKU apart.
+/// Names the mechanism that keeps the deductions of one SKU apart.
 pub(super) fn mechanism(mechanism: Mechanism) -> &'static str {
     match mechanism {
         Mechanism::None => "nothing",

@@ -1,4 +1,4 @@
-//! The page as it is written, before any script has run.
+//! The page without its script.
 
 use std::collections::BTreeSet;
 use std::path::Path;

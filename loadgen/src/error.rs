@@ -70,8 +70,8 @@ pub enum Error {
     Reset(String),
     /// An order of the sale differs from what the buyers asked for.
     #[error(
-        "every buyer asked for 1 unit by {asked}, but order {order_id} is for {quantity} by {found}; \
-         does something before the service drop ?strategy=, or does somebody else sell this SKU?"
+        "every buyer asked for 1 unit by {asked}, but order {order_id} is for {quantity} by {found}; does a proxy drop \
+         ?strategy=, or does another program sell this SKU?"
     )]
     ForeignOrder { asked: String, order_id: i64, quantity: i64, found: String },
     /// The load of a trial could not be made.

@@ -162,7 +162,7 @@ mod tests {
     fn without_a_ledger_only_units_sold_twice_are_known() {
         let audit = audited(&sale(None, 0), &orders([1, 0]));
         assert_eq!((audit.oversold, audit.lost_updates, audit.is_wrong()), (None, None, false));
-        assert_eq!(audit.unchecked, ["sales whose ledger does not say what they began with: 1"]);
+        assert_eq!(audit.unchecked, ["sales whose initial stock is missing in the ledger: 1"]);
         assert!(audited(&sale(None, 0), &orders([1, 1])).is_wrong());
     }
 

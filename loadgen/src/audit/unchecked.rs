@@ -37,8 +37,8 @@ pub enum Gap {
 impl Gap {
     fn describe(self) -> &'static str {
         match self {
-            Gap::Beginning => "sales whose ledger does not say what they began with",
-            Gap::End => "sales whose ledger does not say what was left",
+            Gap::Beginning => "sales whose initial stock is missing in the ledger",
+            Gap::End => "sales whose final stock is missing in the ledger",
             Gap::Remaining => "orders that do not say how many units they left",
             Gap::Transaction => "orders whose transaction is unknown, as after a restore of the database",
             Gap::Permits => "orders under an older token, of a strategy whose permits are unknown without --target",
@@ -46,7 +46,7 @@ impl Gap {
             Gap::Instance => "orders of instances that no URL names",
             Gap::Record => "sections that the instances no longer have; raise their --history",
             Gap::History => "instances whose history could not be read",
-            Gap::Identity => "instances that were restarted, share a URL, or do not say who they are",
+            Gap::Identity => "instances that were restarted, share a URL, or do not identify themselves",
             Gap::Clock => "instances without a common clock",
             Gap::Rest => "trials that had not come to rest",
         }

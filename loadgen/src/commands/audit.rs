@@ -128,8 +128,8 @@ async fn told(args: &AuditArgs) -> Result<Option<InstancesTold>, Error> {
 }
 
 impl InstancesTold {
-    /// Fills in when the buyers of the orders of a sale arrived. Returns how many holders may write at once, and what the
-    /// history does not have.
+    /// Fills in the arrivals of the buyers of a sale. Returns the number of holders that may write at once, and what the
+    /// history lacks.
     fn of(&self, orders: &mut [OrderRow]) -> (Holders, Unchecked) {
         let mut gaps = Vec::new();
         let mut holders = Holders::One;
@@ -152,7 +152,7 @@ impl InstancesTold {
         (holders, gaps.into_iter().collect())
     }
 
-    /// Returns the findings of each strategy, and what the history does not have.
+    /// Returns the findings of each strategy, and what the history lacks.
     fn histories(mut self) -> (Vec<StrategyHistory>, Unchecked) {
         let HistorySince { missing, strangers, .. } = self.history;
         let histories = self.strategies.into_iter().filter_map(|strategy| {

@@ -139,8 +139,8 @@ fn without_old_report(files: &Files, error: Error) -> Error {
     error
 }
 
-/// Writes a report to the folder for temporary files after its own folder could not take it: measuring takes long. Returns
-/// the error with the new folder.
+/// Writes a report to the folder for temporary files after its own folder could not take it, because measuring again takes
+/// long. Returns the error with the new folder.
 fn save(report: &Report, error: Error) -> Error {
     let folder = std::env::temp_dir().join(format!("loadgen-report-{}", std::process::id()));
     match Files::open(&folder).and_then(|files| files.write(report)) {

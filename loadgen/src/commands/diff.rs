@@ -40,21 +40,24 @@ pub(super) fn epilogue() -> Epilogue {
         .examples(&[
             ("compares the counts of one run with those of another", "loadgen diff old new"),
             (
-                "takes four runs of a side, which can tell about times",
+                "makes four runs per side, which are enough to compare times",
                 "for run in 1 2 3 4; do loadgen compare --out old/$run; done",
             ),
             ("writes a comment for a pull request", "loadgen diff --markdown old new >comment.md"),
         ])
         .note(
-            "Counts are compared block by block: oversold units, errors, refusals, requests, notifications, commits. Times are \
-             compared run by run, because the blocks of a run share the mood of the machine. So fewer than four runs a side \
-             say nothing about times.",
+            "Counts are compared block by block: oversold units, errors, refusals, requests, notifications, commits. \
+             Times are compared run by run, because the blocks of a run share the state of the machine. So with fewer \
+             than four runs per side, nothing can be said about times.",
         )
         .exit_status(&[
             (Exit::Passed, ": no figure that could be judged is worse"),
-            (Exit::Failed, ": a figure is worse, a promise was broken, a strategy is gone, or no figure could be judged"),
+            (
+                Exit::Failed,
+                ": a figure is worse, a promise was broken, a strategy is gone, or no figure could be judged",
+            ),
             (Exit::Setup, ""),
-            (Exit::Usage, ", or the runs cannot be compared like with like"),
+            (Exit::Usage, ", or the settings of the runs differ"),
         ])
 }
 

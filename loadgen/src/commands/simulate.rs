@@ -97,7 +97,7 @@ pub(crate) async fn simulate(
             let numbers = sorted(measure);
             refuse_single(
                 &numbers,
-                "--measure needs two numbers of waiters at least: one to fit the model to, and a larger one to test it",
+                "--measure needs at least two numbers of waiters: one to fit the model to, and a larger one to test it",
             )?;
             interrupt.or(measure::measure(&recipes, &numbers, sessions, &progress)).await?
         }
@@ -124,7 +124,7 @@ async fn predict(
     progress: &Progress,
 ) -> Result<Simulation, Error> {
     let began = Instant::now();
-    progress.stage("fitting the latency model to what was measured");
+    progress.stage("fitting the latency model to the measurements");
     let samples = measured.clone();
     let model: LatencyModel = busy(move || simulation::fit(&samples, seed)).await?;
     let mut numbers = simulation::spaced(first, last);
@@ -207,9 +207,9 @@ fn each_once(recipes: Vec<Recipe>) -> Vec<Recipe> {
 /// Returns the name of a recipe as a value on the command line, with its help.
 fn value(recipe: Recipe) -> PossibleValue {
     PossibleValue::new(recipe.name()).help(match recipe {
-        Recipe::Naive => "One fixed node that everybody watches: the herd",
-        Recipe::Mutex => "A queue of nodes, each waiter watching the one before it",
-        Recipe::Handoff => "The same, in which a release tells the next that nobody is ahead",
+        Recipe::Naive => "One fixed node that all waiters watch: the herd",
+        Recipe::Mutex => "A queue of nodes, in which each waiter watches the previous node",
+        Recipe::Handoff => "The same queue, in which a release tells the next waiter that no contender is ahead",
         Recipe::Cohort => "A queue of processes, each of which hands the lock over within itself",
     })
 }

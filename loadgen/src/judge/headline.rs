@@ -111,12 +111,12 @@ fn not_proved(level: &[&StrategyResult]) -> Vec<String> {
         lines.push(format!("The load was too weak to make {weak} oversell"));
     }
     if !alone.is_empty() {
-        lines.push(format!("No two buyers met under the lock of {alone}, so it excluded nobody"));
+        lines.push(format!("No two buyers met under the lock of {alone}, so it had nothing to exclude"));
     }
     for (finding, why) in [
         (Finding::Inconclusive, "buyers got no decision, or a trial did not come to rest"),
-        (Finding::Dropped, "too many arrivals were dropped, and nobody knows what these buyers would have met"),
-        (Finding::Failing, "too many requests failed, and the times of the others say nothing of these buyers"),
+        (Finding::Dropped, "too many arrivals were dropped, and their outcome is unknown"),
+        (Finding::Failing, "too many requests failed, and the times of the others say nothing about them"),
     ] {
         let unknown = names(&|result| result.finding == finding);
         if !unknown.is_empty() {
@@ -160,7 +160,7 @@ fn fault(result: &StrategyResult) -> String {
         return of_lock.into_iter().chain(of_batches).collect::<Vec<_>>().join("; ");
     }
     let is_control = result.promise != Promise::NeverOversells && result.promise != Promise::SafeWhileSessionLives;
-    let denied = || "told buyers what the database denies".to_owned();
+    let denied = || "told buyers something that the database refutes".to_owned();
     let how = if is_control && size(&UNBALANCED).is_some() {
         denied()
     } else if let Some(oversold) = count(&OVERSOLD) {
@@ -255,7 +255,11 @@ mod tests {
             (told(|audit| audit.double_sales = 2), "sold up to 2 units twice in every trial"),
             (told(|audit| audit.lost_updates = -4), "lost up to 4 updates in every trial"),
             (told(|audit| audit.out_of_sequence = Some(5)), "sold up to 5 orders out of sequence in every trial"),
-            (told(|audit| audit.orders_unexplained = 1), "told buyers what the database denies in every trial"),
+            (
+                told(|audit| audit.orders_unexplained = 1),
+                "told buyers something that the database refutes in every \
+                                                          trial",
+            ),
         ] {
             let opening =
                 "With 300 users, no strategy was found to sell right in every trial; pg-conditional broke the promise.";

@@ -317,8 +317,8 @@ mod tests {
         let found = database.sale_audits(None, None, audit).await.unwrap();
         assert_eq!(found.orders_without_lines, [1]);
         let unchecked: Vec<_> = found.sales.iter().map(|sale| (sale.sale, sale.unchecked.as_slice())).collect();
-        let [end, beginning] = ["what was left", "what they began with"]
-            .map(|what| [format!("sales whose ledger does not say {what}: 1")]);
+        let [end, beginning] =
+            ["final", "initial"].map(|stock| [format!("sales whose {stock} stock is missing in the ledger: 1")]);
         assert_eq!(unchecked, [(7, &end[..]), (8, &beginning[..])]);
     }
 }

@@ -99,7 +99,7 @@ fn late_starts(results: &[StrategyResult]) -> Vec<String> {
         let waited = of_these.iter().filter_map(|result| RUN_QUEUE.value(result)).reduce(f64::max);
         // If other programs occupy the processors, they are the bottleneck.
         let who = match others_had_them {
-            Some(true) => "the service, the servers or others had the processors",
+            Some(true) => "the service, the servers or other programs occupied the processors",
             _ => "it was busy itself",
         };
         let bottleneck = waited.map(|waited| {
@@ -146,8 +146,8 @@ fn stalled(result: &StrategyResult) -> Option<String> {
     let [silence, raw, corrected] = [SILENCE_MAX.value(result)?, raw, corrected].map(figures::ms);
     hides.then(|| {
         format!(
-            "{} with {}: nobody got an answer for up to {silence}; {name} {raw}, and {corrected} with the requests that were not made \
-             meanwhile",
+            "{} with {}: no buyer got an answer for up to {silence}; {name} {raw}, and {corrected} with the requests \
+             that were not made meanwhile",
             result.name(),
             things(result.users, "user")
         )
@@ -163,7 +163,8 @@ fn sold_out_shop(plan: &Plan, results: &[StrategyResult]) -> Option<String> {
     let mut names: Vec<String> = late.iter().map(|result| result.name()).collect();
     names.dedup();
     Some(format!(
-        "most requests met a sold-out shop, so the times of the sold are of the beginning alone ({}); raise --stock above {}",
+        "most requests came after everything was sold, so the times of the sold cover only the beginning ({}); raise \
+         --stock above {}",
         names.join(", "),
         count(most)
     ))
@@ -200,8 +201,8 @@ fn undecided(trials: &[Trial]) -> Vec<String> {
     let mut caveats = Vec::new();
     if refused + error + timeout > 0 {
         caveats.push(format!(
-            "buyers without a decision: {} refused, {} errors, {} timeouts; a longer --lock-wait lets everyone be served, and \
-             the service's log says more",
+            "buyers without a decision: {} refused, {} errors, {} timeouts; a longer --lock-wait lets all buyers be \
+             served, and the service's log has the causes",
             count(refused),
             count(error),
             count(timeout)
@@ -265,6 +266,9 @@ mod tests {
             own.ends_with("; it waited for a processor for up to 25\u{202f}% of its time: it was busy itself"),
             "{own}"
         );
-        assert!(of_others.ends_with("75\u{202f}% of its time: the service, the servers or others had the processors"));
+        assert!(of_others.ends_with(
+            "75\u{202f}% of its time: the service, the servers or other programs occupied the \
+                                     processors"
+        ));
     }
 }

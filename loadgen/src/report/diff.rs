@@ -40,7 +40,7 @@ impl Diff {
         let differing = settings::differences_of_sides(old, new)?;
         if !differing.is_empty() && !anyway {
             return Err(Error::Usage(format!(
-                "the runs cannot be compared like with like: {}; compare them all the same with --anyway",
+                "the runs cannot be compared: {}; compare them nevertheless with --anyway",
                 differing.join("; ")
             )));
         }
@@ -108,11 +108,9 @@ fn worse_sold(was: &Standing, now: &Standing) -> Option<&'static str> {
         (Finding::Broken, _) => None,
         (_, Finding::Broken) => Some("breaks its promise, which it did not before"),
         (Finding::Kept, Finding::Inconclusive) => {
-            Some("kept its promise before, and left units as too many buyers were refused or failed")
+            Some("kept its promise before, and now left units because too many buyers were refused or failed")
         }
-        (Finding::Kept, Finding::Dropped) => {
-            Some("kept its promise before, and no longer let enough buyers in: too many arrivals were dropped")
-        }
+        (Finding::Kept, Finding::Dropped) => Some("kept its promise before, and now too many arrivals were dropped"),
         (Finding::Kept, Finding::Failing) => Some("kept its promise before, and now too many requests fail"),
         (Finding::Kept, Finding::Unchecked) => Some("kept its promise before, and now not everything was checked"),
         (Finding::Kept, Finding::LoadTooWeak) => {
@@ -125,9 +123,9 @@ fn worse_sold(was: &Standing, now: &Standing) -> Option<&'static str> {
 /// Tells that there are too few runs for times, if so.
 fn too_few(old: usize, new: usize) -> Option<String> {
     if (old, new) == (1, 1) {
-        Some("times: cannot tell from one run each; give at least four runs a side".to_owned())
+        Some("times: cannot tell from one run each; give at least four runs per side".to_owned())
     } else if joint::p_min(old, new) >= SIGNIFICANCE {
-        Some(format!("times: cannot tell from {old} and {new} runs; give at least four a side"))
+        Some(format!("times: cannot tell from {old} and {new} runs; give at least four per side"))
     } else {
         None
     }

@@ -280,15 +280,15 @@ pub(crate) fn report() -> Report {
 
 /// Returns another run like [`report`], with a pace of its own, and with one strategy slowed down by a half.
 pub(crate) fn run(number: u8, slowed: &str) -> Report {
-    let weather = [1.0, 1.06, 0.95, 1.09, 0.98, 1.04, 0.93, 1.07][usize::from(number)];
-    Report { generated_at: format!("2026-01-02T03:04:1{number}Z"), ..draw(weather, slowed) }
+    let speed = [1.0, 1.06, 0.95, 1.09, 0.98, 1.04, 0.93, 1.07][usize::from(number)];
+    Report { generated_at: format!("2026-01-02T03:04:1{number}Z"), ..draw(speed, slowed) }
 }
 
-fn draw(weather: f64, slowed: &str) -> Report {
+fn draw(speed: f64, slowed: &str) -> Report {
     let block = |number: usize| {
         let trial = |strategy: &str, sold: i64, step_ms: f64| {
             // Every block has a pace of its own.
-            let pace = weather * (1.0 + 0.02 * f64::from(u32::try_from(number).unwrap()));
+            let pace = speed * (1.0 + 0.02 * f64::from(u32::try_from(number).unwrap()));
             let slowed = if strategy == slowed { 1.5 } else { 1.0 };
             timed_trial(strategy, number, 100, sold, step_ms * pace * slowed)
         };

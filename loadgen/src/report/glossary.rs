@@ -22,15 +22,15 @@ impl ShownTerm {
 const GENERAL: [Term; 15] = [
     Term {
         name: "Kept",
-        text: "Whether the strategy kept its promise. A control must oversell; if it does not, the load was too weak to prove \
-               anything. \"Refused or failed\": too many buyers got no decision, or the books of a trial that had not come to \
-               rest do not balance, so nothing is proved either way. \"Arrivals dropped\": too many buyers were never let in, \
-               so nothing is proved of them.",
+        text: "Whether the strategy kept its promise. A control must oversell; if it does not, the load was too weak to \
+               prove anything. \"Refused or failed\": too many buyers got no decision, or the books of a trial that had \
+               not come to rest do not balance, so nothing is proved either way. \"Arrivals dropped\": their outcome is \
+               unknown, so nothing is proved either way.",
     },
     Term {
         name: "Trial, block, warm-up",
-        text: "A trial is one sale under load. A block has one trial of each strategy and number of users, in random order. The \
-               first block warms up: what it sold is audited, its figures are left out.",
+        text: "A trial is one sale under load. A block has one trial of each strategy and number of users, in random \
+               order. The first block warms up: its sales are audited, but its figures are left out.",
     },
     Term {
         name: "Response time",
@@ -51,8 +51,8 @@ const GENERAL: [Term; 15] = [
     },
     Term {
         name: "Rank",
-        text: "Position by median response time, only among strategies that sold no unit too many and none too few in every \
-               trial: speed at selling what is not there is no merit.",
+        text: "Position by median response time, only among strategies that sold no unit too many and none too few in \
+               every trial: speed is no merit of a strategy that sells units beyond the stock.",
     },
     words::RELEASE,
     words::HANDOVER,
@@ -66,10 +66,11 @@ const GENERAL: [Term; 15] = [
 /// Terms of a comparison of two builds.
 const BUILDS: Term = Term {
     name: "Build, pair",
-    text: "Two builds of the service were measured side by side, each with its own instances, database and locks, on the same \
-           servers. A pair is two trials of one strategy in one block, one of each build, in random order. A figure of the \
-           second build is worse or better if it differs within the pairs, corrected for all times or all counts together. \
-           Six pairs are the fewest that can tell. Ranks and ratios to the reference are of each build by itself.",
+    text: "Two builds of the service were measured side by side, each with its own instances, database and locks, on \
+           the same servers. A pair is two trials of one strategy in one block, one of each build, in random order. A \
+           figure of the second build is worse or better if it differs within the pairs, corrected for all times or all \
+           counts together. At least six pairs are needed. Ranks and ratios to the reference are of each build by \
+           itself.",
 };
 
 /// Returns the general terms, and the figures that a table of this width shows.

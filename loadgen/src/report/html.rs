@@ -4,7 +4,6 @@
 //! the script in the page, from the few figures of the report that they need ([`data`]), with the libraries in `vendor`.
 
 mod builds;
-mod columns;
 mod cost;
 mod data;
 mod glance;
@@ -13,6 +12,7 @@ mod herd;
 mod latency;
 mod names;
 mod page;
+mod results;
 mod sale;
 mod setup;
 mod simulation;

@@ -134,7 +134,7 @@ fn every_load_model_sells_what_there_is_and_says_what_it_is() {
         assert!(finished.stdout.starts_with(expected), "{}", finished.stdout);
         let caveats = report["caveats"].as_array().unwrap().iter().map(|caveat| caveat.as_str().unwrap());
         let told: Vec<&str> =
-            caveats.filter(|caveat| caveat.starts_with("most requests met a sold-out shop")).collect();
+            caveats.filter(|caveat| caveat.starts_with("most requests came after everything was sold")).collect();
         match model {
             "ramp" => assert_eq!(told, Vec::<&str>::new(), "more buyers than units are what a flash sale is"),
             "open" => {
@@ -235,7 +235,7 @@ fn a_report_is_rendered_again_compared_and_audited_afterwards() {
 
     let same = finish(&mut folder.loadgen(["diff", "report", "report/report.json"]));
     assert_eq!(same.code, Some(0), "{}", same.stderr);
-    let cannot_tell = "verdict: times: cannot tell from one run each; give at least four runs a side";
+    let cannot_tell = "verdict: times: cannot tell from one run each; give at least four runs per side";
     assert!(same.stdout.contains(cannot_tell), "{}", same.stdout);
     let json = finish(&mut folder.loadgen(["diff", "--json", "report", "report"]));
     let json: Value = serde_json::from_str(&json.stdout).unwrap();

@@ -51,7 +51,7 @@ fn the_predicted_counts_of_small_drains_are_those_of_real_ones() {
             }
         }
     }
-    for said in ["naive", "cohort", "model: a read takes", "predicted ÷ measured where left out"] {
+    for said in ["naive", "cohort", "model: a read takes", "predicted ÷ measured at the points left out"] {
         assert!(finished.stdout.contains(said), "{}", finished.stdout);
     }
 }
@@ -69,7 +69,7 @@ fn what_was_measured_before_predicts_the_same_without_a_server() {
     assert_eq!(json(&folder.path("first.json")), json(&folder.path("again.json")));
     let other = simulate(&folder, "--waiters 10..50 --from first.json --recipes naive --quiet");
     assert_eq!((other.code, other.stderr.as_str()), (Some(0), ""));
-    assert!(other.stdout.contains("naive: nothing was measured to hold the prediction against"), "{}", other.stdout);
+    assert!(other.stdout.contains("naive: no measurement to compare the prediction with"), "{}", other.stdout);
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn an_instance_that_is_another_one_afterwards_is_told() {
         assert_unchecked(
             &broken,
             strategy,
-            "instances that were restarted, share a URL, or do not say who they are: 1",
+            "instances that were restarted, share a URL, or do not identify themselves: 1",
         );
     }
     // Orders of another instance behind the same URL, which was never asked.
@@ -127,10 +127,10 @@ fn books_that_do_not_say_everything_do_not_pass_the_audit() {
     assert_audit(&broken, &of_locks, 0, "verdict: nothing wrong in 2 sales");
 
     broken.execute("update goods set sale = sale + 1 where goods_no = 1");
-    assert_audit(&broken, &of_books, 3, "not checked: sales whose ledger does not say what was left: 1");
+    assert_audit(&broken, &of_books, 3, "not checked: sales whose final stock is missing in the ledger: 1");
     broken.execute("update goods set sale = sale - 1 where goods_no = 1");
     broken.execute("create table kept as select * from sales; delete from sales where goods_no = 1 and sale = 2");
-    assert_audit(&broken, &of_books, 3, "not checked: sales whose ledger does not say what they began with: 1");
+    assert_audit(&broken, &of_books, 3, "not checked: sales whose initial stock is missing in the ledger: 1");
     broken.execute("insert into sales select * from kept on conflict do nothing");
     assert_audit(&broken, &of_books, 0, "verdict: nothing wrong in 2 sales");
 

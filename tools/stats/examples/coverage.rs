@@ -42,12 +42,12 @@ impl TimesKind {
 
     /// Draws the times of a block in milliseconds, at this part of the run. Returns them in ascending order.
     fn block(self, part: f64, random: &mut ChaCha8Rng) -> Vec<f64> {
-        let weather = match self {
+        let speed = match self {
             TimesKind::SlowTrials if random.random_bool(0.2) => 3.0,
             TimesKind::Drifting => 1.0 + 0.5 * part,
             _ => 1.0,
         };
-        let pace = 10.0 * weather * (0.15 * normal(random)).exp();
+        let pace = 10.0 * speed * (0.15 * normal(random)).exp();
         let mut time = || {
             let slow = if matches!(self, TimesKind::SlowBuyers) && random.random_bool(0.3) { 3.0 } else { 1.0 };
             pace * slow * (0.4 * normal(random)).exp()

@@ -66,7 +66,8 @@ impl DrainServer {
         Ok(DrainServer { server, drains: 0 })
     }
 
-    /// Lets `waiters` contenders of `sessions` sessions in turn queue for one lock, and lets each hold it once.
+    /// Runs a drain: `waiters` contenders, assigned to `sessions` sessions in turns, queue for one lock, and each holds it
+    /// once.
     pub(crate) async fn drain(&mut self, recipe: Recipe, waiters: u32, sessions: u32) -> Result<Point, Error> {
         self.drains += 1;
         let path = format!("{}/{:04}", simulation::PARENT, self.drains);

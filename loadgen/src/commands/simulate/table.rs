@@ -16,7 +16,7 @@ pub(crate) fn render(simulation: &Simulation) -> String {
     let rows = simulation.recipes.iter().flat_map(|of| of.points.iter().map(|point| row(simulation, of, point)));
     let table = framed(rows.collect());
     let mut text = format!(
-        "seed {}; predicted, and in brackets what was measured; * where that was left out of the fit\n{table}\n{}: {}\n",
+        "seed {}; predicted, with measurements in brackets; * if left out of the fit\n{table}\n{}: {}\n",
         simulation.seed,
         DRAIN.name.to_lowercase(),
         DRAIN.text,
@@ -88,8 +88,8 @@ fn row(simulation: &Simulation, of: &RecipeSimulation, point: &Point) -> Vec<Str
 fn model(model: &LatencyModel) -> String {
     let LatencyModel { read_ms, commit_ms, message_us, wake_us, child_us, handover_us } = model;
     format!(
-        "model: a read takes {}, a write {} more; busy for {} a message, {} each further wake-up by a release and {} a \
-         child of a listing; {} a hand-over within a process",
+        "model: a read takes {}, a write {} more; each message takes {}, each further wake-up of a release {} and each \
+         child of a listing {}; a hand-over within a process takes {}",
         ms(*read_ms),
         ms(*commit_ms),
         ms(message_us / 1e3),
@@ -104,10 +104,10 @@ fn deviations(of: &RecipeSimulation) -> String {
         format!("{} ×{} (worst factor {})", deviating.name(), figure(*ratio), figure(*factor_worst))
     };
     match of.deviations.as_slice() {
-        [] => format!("{}: nothing was measured to hold the prediction against", of.recipe.name()),
+        [] => format!("{}: no measurement to compare the prediction with", of.recipe.name()),
         some => {
             let said: Vec<String> = some.iter().map(said).collect();
-            format!("{}: predicted ÷ measured where left out: {}", of.recipe.name(), said.join(", "))
+            format!("{}: predicted ÷ measured at the points left out: {}", of.recipe.name(), said.join(", "))
         }
     }
 }
@@ -115,12 +115,12 @@ fn deviations(of: &RecipeSimulation) -> String {
 fn overall(what: &str, accuracy: Option<Accuracy>) -> String {
     match accuracy {
         Some(Accuracy { comparisons, factor, factor_worst }) => format!(
-            "all {what} where left out: off by a factor of {} on average and {} at worst, of {} comparisons",
+            "all {what} at the points left out: off by a factor of {} on average and {} at worst, in {} comparisons",
             figure(factor),
             figure(factor_worst),
             count(comparisons),
         ),
-        None => format!("all {what}: nothing was measured to hold them against"),
+        None => format!("all {what}: no measurement to compare them with"),
     }
 }
 

@@ -13,8 +13,8 @@ rows! {
     }
     START_LAG_SHARE {
         key: "start_lag_share", title: "Start lag", unit: "of the p50", kind: Kind::Share,
-        definition: "Part of the p50 that is the wait for the load generator: what is left of it when the times count from the \
-            actual starts is the service's.",
+        definition: "Part of the p50 that is the wait for the load generator. The rest of the p50 counts from the \
+                     actual starts, and is the service's.",
         source: FigureSource::Result(|result| {
             let [response, service] = [&result.latency.response, &result.latency.service].map(|by| by.sold.quantile_ms(500));
             Some(exact((1.0 - service? / response.filter(|p50| p50.is_finite())?).max(0.0)))
@@ -35,8 +35,8 @@ rows! {
     }
     HEARTBEAT_P90 {
         key: "heartbeat_p90", title: "Heartbeat", unit: "ms late, p90", kind: Kind::Time,
-        definition: "90 % of the beats of the load generator's heartbeat were at most this late. An answer that has arrived waits \
-            as long to be read.",
+        definition: "90 % of the beats of the load generator's heartbeat were at most this late. An answer that has \
+                     arrived waits as long before it is read.",
         source: FigureSource::Quantile(|trial| &trial.generator.heartbeat, 900),
         table: PageTable::Generator,
     }

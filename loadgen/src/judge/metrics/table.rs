@@ -26,9 +26,9 @@ const fn joined<const N: usize>(first: &[&'static Metric], second: &[&'static Me
 rows! {
     BAD_TRIALS {
         key: "bad_trials", title: "Bad trials", unit: "of all", kind: Kind::Count, better: Better::Zero,
-        definition: "Trials that sold a unit too many or too few, lost an update, sold a unit twice or out of sequence, or told a \
-            buyer something that the database denies; warm-up included. Beside it the exact one-sided 95 % upper bound of their \
-            rate, if it is below one half: a few good trials prove little.",
+        definition: "Trials that sold a unit too many or too few, lost an update, sold a unit twice or out of sequence, \
+                     or told a buyer something that the database refutes; warm-up included. Next to it is the exact \
+                     one-sided 95 % upper bound of their rate, if it is below one half: a few good trials prove little.",
         source: FigureSource::Result(|result| Some(exact(f64::from(result.bad_trials)))),
         beside: |result| {
             let bound = Some(result.bad_trial_rate_upper_95).filter(|bound| rate::is_telling(*bound));
@@ -66,27 +66,26 @@ rows! {
     }
     DOUBLE_SALES {
         key: "double_sales", title: "Sold twice", unit: "units, worst", kind: Kind::Count, better: Better::Zero,
-        definition: "Orders for a unit that an earlier order had taken already, in the worst trial.",
+        definition: "Orders for a unit that an earlier order had already taken, in the worst trial.",
         source: FigureSource::Worst(|trial| Some(as_f64(trial.audit.double_sales))),
         compared: Compared::Exact,
     }
     OUT_OF_SEQUENCE {
         key: "out_of_sequence", title: "Out of sequence", unit: "orders, worst", kind: Kind::Count, better: Better::Zero,
-        definition: "Orders that do not continue the sequence of the sale, in the worst trial. An order begins with the units \
-            that the order before it left. The orders of a batch follow each other, and their numbers grow. Absent if the orders \
-            do not say how many units they left.",
+        definition: "Orders that do not continue the sequence of the sale, in the worst trial. An order begins with the \
+                     units that the previous order left. The orders of a batch follow each other, and their numbers \
+                     grow. Absent if the orders do not say how many units they left.",
         source: FigureSource::Worst(|trial| trial.audit.out_of_sequence.map(as_f64)),
     }
     UNBALANCED {
         key: "unbalanced", title: "Ledger", unit: "trials not balanced", kind: Kind::Count, better: Better::Zero,
-        definition: "Trials whose orders are not exactly those that buyers were told of, or are not as buyers were told, \
-            indeterminate ones apart.",
+        definition: "Trials whose orders differ from what buyers were told, apart from indeterminate orders.",
         source: FigureSource::Sum(|trial| Some(f64::from(u8::from(!trial.ledger_balanced)))),
     }
     OVERLAPS {
         key: "overlaps", title: "Overlaps", unit: "all trials", kind: Kind::Count, better: Better::Zero,
-        definition: "Critical sections that were entered while as many others were inside as the lock permits, by the \
-            instances' own clocks. Absent where sections may overlap, or without a history.",
+        definition: "Critical sections that were entered while the lock had no free permit, by the instances' own \
+                     clocks. Absent where sections may overlap, or without a history.",
         source: FigureSource::Sum(|trial| trial.history.as_ref()?.overlaps.map(as_f64)),
         needs: |nature| nature.permits.is_some() && !nature.oversells,
         column: TableWidth::Wide,
@@ -100,8 +99,8 @@ rows! {
     TOKENS_OUT_OF_ORDER {
         key: "tokens_out_of_order", title: "Tokens out of order", unit: "orders, all trials", kind: Kind::Count,
         better: Better::Zero,
-        definition: "Orders with a lower fencing token than an order that was sold before. Absent without tokens, and of a \
-            lock with several permits.",
+        definition: "Orders with a lower fencing token than an earlier order. Absent without tokens, and for a lock \
+                     with several permits.",
         source: FigureSource::Sum(|trial| trial.audit.tokens_out_of_order.map(as_f64)),
         needs: |nature| nature.has_zookeeper_lock() && (nature.excludes() || nature.permits.is_none()),
     }
@@ -116,7 +115,7 @@ rows! {
     }
     INDETERMINATE {
         key: "indeterminate", title: "Indeter\u{ad}minate", unit: "orders", kind: Kind::Count,
-        definition: "Orders in the database whose buyers saw an error or nothing. They are held against nobody.",
+        definition: "Orders in the database whose buyers saw an error or no answer. They count against no strategy.",
         source: FigureSource::Sum(|trial| Some(as_f64(trial.audit.indeterminate))),
     }
     BUYERS {
@@ -182,7 +181,7 @@ rows! {
     }
     SILENCE_MAX {
         key: "silence_max", title: "Longest silence", unit: "ms", kind: Kind::Time,
-        definition: "Longest time in which somebody waited for an answer and nobody got one, in the worst trial.",
+        definition: "Longest time in which a buyer waited for an answer and none got one, in the worst trial.",
         source: FigureSource::Largest(|trial| trial.silence_max_ms),
         table: PageTable::Response, column: TableWidth::Wide,
     }
@@ -263,8 +262,9 @@ rows! {
     }
     NOTIFICATIONS_PER_RELEASE {
         key: "notifications_per_release", title: "Notifi\u{ad}cations", unit: "per release",
-        definition: "Watch events that ZooKeeper sent for each release of the lock. Beside it what is expected when all users \
-            wait at once. Absent when buyers got no decision, as their releases are unknown. Median over the trials.",
+        definition: "Watch events that ZooKeeper sent for each release of the lock. Next to it is the number to expect \
+                     if all users wait at once. Absent if buyers got no decision, because their releases are unknown. \
+                     Median over the trials.",
         source: FigureSource::Median(|trial| trial.zookeeper.notifications_per_release()),
         beside: |result| result.notifications_per_release_expected.map(|expected| format!("of {}", format::figure(expected))),
         needs: Nature::has_zookeeper_lock, table: PageTable::Herd, column: TableWidth::Narrow, compared: Compared::Cost,
@@ -277,14 +277,14 @@ rows! {
     }
     WAKE_MAX {
         key: "wake_max", title: "Woken at once", unit: "most", kind: Kind::Count,
-        definition: "Most connections that one deletion woke, where a trial woke more than any before it on that server.",
+        definition: "Most connections that one deletion woke, if it is a new record of that server.",
         source: FigureSource::Worst(|trial| trial.zookeeper.wake_max.map(as_f64)),
         table: PageTable::Herd, is_record: true,
     }
     NOTIFICATIONS {
         key: "notifications", title: "Notifi\u{ad}cations", unit: "a trial",
-        definition: "Watch events of a trial, as the servers count them, or else the instances' sessions. Beside them what is \
-            expected when all users wait at once. Median over the trials.",
+        definition: "Watch events of a trial, as the servers count them, or else the instances' sessions. Next to them \
+                     is the number to expect if all users wait at once. Median over the trials.",
         source: FigureSource::Median(|trial| trial.zookeeper.notifications().map(as_f64)),
         beside: |result| result.notifications_expected.map(|expected| format!("of {}", format::count(expected))),
         table: PageTable::Herd,

@@ -52,11 +52,11 @@ fn a_run_is_no_regression_of_itself() {
 fn one_run_each_tells_nothing_about_times() {
     let diff = diff(&runs(0..1, ""), &runs(1..2, "zk-mutex"));
     assert_eq!((diff.exit_code, worse(&diff)), (0, Vec::new()));
-    let expected = "times: cannot tell from one run each; give at least four runs a side";
+    let expected = "times: cannot tell from one run each; give at least four runs per side";
     assert_eq!(diff.reasons.last().unwrap(), expected);
     let three = Diff::of(&runs(0..3, ""), &runs(3..6, "zk-mutex"), false, METRICS).unwrap();
     assert_eq!((three.exit_code, worse(&three)), (0, Vec::new()));
-    assert_eq!(three.reasons.last().unwrap(), "times: cannot tell from 3 and 3 runs; give at least four a side");
+    assert_eq!(three.reasons.last().unwrap(), "times: cannot tell from 3 and 3 runs; give at least four per side");
 }
 
 #[test]

@@ -7,24 +7,19 @@ use crate::judge::metrics::{Metric, PageTable};
 use crate::judge::result::StrategyResult;
 use crate::lab::cpu::GENERATOR;
 use crate::report::Report;
-use crate::report::html::columns::{cells, columns};
 use crate::report::html::names::name;
-use crate::report::html::page::{Absent, Cell, Chart, Group, PageItem, PagePart, Table, TableColumn, TableRow};
-use crate::report::html::sold::groups;
+use crate::report::html::page::{Absent, Cell, Chart, Group, PageItem, PagePart, Table, TableColumn};
+use crate::report::html::results::{columns, groups, row};
 use crate::trial::record::Trial;
 
 /// Shows the load on the database. Every strategy writes the stock there.
 pub(super) fn database(report: &Report, metrics: &[&Metric]) -> PagePart {
-    let row = |result: &StrategyResult| TableRow {
-        name: name(report, result),
-        cells: cells(metrics, PageTable::Database, result),
-    };
     let table = Table {
         id: "table-database",
         caption: "What Postgres had to do: medians over the trials with 95 % intervals".to_owned(),
         label: None,
-        columns: std::iter::once(TableColumn::words("Strategy")).chain(columns(metrics, PageTable::Database)).collect(),
-        groups: groups(report, row),
+        columns: columns([], metrics, PageTable::Database),
+        groups: groups(report, |result| row(report, result, [], metrics, PageTable::Database)),
     };
     let words = "Only transactions that wrote or locked a row are counted. The wait for locks is the database's own, added up \
                  over all connections and estimated from samples; a lock in ZooKeeper keeps it near zero by waiting elsewhere.";
@@ -79,9 +74,9 @@ pub(super) fn processors(report: &Report, metrics: &[&Metric]) -> PagePart {
     let chart = Chart {
         id: "cpu",
         title: "Processor time of a request".to_owned(),
-        caption: "Milliseconds of processor time for each request, mean over the trials, stacked by process: all instances \
-                  of the service together, the servers with their children, and the generator itself. The longest bar is \
-                  the dearest strategy, not the slowest one."
+        caption: "Milliseconds of processor time for each request, mean over the trials, stacked by process: all \
+                  instances of the service together, the servers with their children, and the generator itself. The \
+                  longest bar is the most expensive strategy, which need not be the slowest."
             .to_owned(),
         label: None,
         words: report.results.iter().filter_map(words).collect(),
@@ -107,8 +102,7 @@ fn processes(report: &Report, metrics: &[&Metric]) -> Table {
         report.trials.iter().flat_map(|trial| trial.cpu.iter().map(|cpu| cpu.process.as_str())).collect();
     names.sort_unstable();
     names.dedup();
-    let mut columns = vec![TableColumn::words("Strategy")];
-    columns.extend(self::columns(metrics, PageTable::Processors));
+    let mut columns = columns([], metrics, PageTable::Processors);
     let short =
         |name: &&str| TableColumn::figures(name.split_once("://").map_or(*name, |(_, address)| address), "s a trial");
     columns.extend(names.iter().map(short));
@@ -118,13 +112,13 @@ fn processes(report: &Report, metrics: &[&Metric]) -> Table {
             let each: Vec<f64> = measured(report, result).filter_map(of_trial).collect();
             Cell::figure((!each.is_empty()).then(|| each.iter().sum::<f64>() / as_f64(each.len())))
         };
-        let mut cells = self::cells(metrics, PageTable::Processors, result);
-        cells.extend(names.iter().map(mean));
-        TableRow { name: name(report, result), cells }
+        let mut row = self::row(report, result, [], metrics, PageTable::Processors);
+        row.cells.extend(names.iter().map(mean));
+        row
     };
     Table {
         id: "table-processes",
-        caption: "Processor time by process: median for each request, and means a trial".to_owned(),
+        caption: "Processor time by process: median for each request, and means per trial".to_owned(),
         label: None,
         columns,
         groups: groups(report, row),
@@ -133,18 +127,13 @@ fn processes(report: &Report, metrics: &[&Metric]) -> Table {
 
 /// Lists what the load generator did in the worst trial of each strategy.
 fn generator(report: &Report, metrics: &[&Metric]) -> Table {
-    let row = |result: &StrategyResult| TableRow {
-        name: name(report, result),
-        cells: cells(metrics, PageTable::Generator, result),
-    };
-    let rows = report.results.iter().filter(|result| result.trials > 0).map(row).collect();
+    let run = report.results.iter().filter(|result| result.trials > 0);
+    let rows = run.map(|result| row(report, result, [], metrics, PageTable::Generator)).collect();
     Table {
         id: "table-generator",
         caption: "Whether the load generator kept up, in the measured trials".to_owned(),
         label: None,
-        columns: std::iter::once(TableColumn::words("Strategy"))
-            .chain(columns(metrics, PageTable::Generator))
-            .collect(),
+        columns: columns([], metrics, PageTable::Generator),
         groups: vec![Group { title: None, rows }],
     }
 }

@@ -7,11 +7,10 @@ use crate::judge::result::StrategyResult;
 use crate::lab::strategy::{Mechanism, Wakes};
 use crate::lab::traffic::ServerTraffic;
 use crate::report::Report;
-use crate::report::html::columns::{cells, columns};
 use crate::report::html::cost::measured;
 use crate::report::html::names::{model_label, name};
 use crate::report::html::page::{Absent, Cell, Chart, Group, PageItem, PagePart, Table, TableColumn, TableRow};
-use crate::report::html::sold::groups_of;
+use crate::report::html::results::{columns, groups_of, row};
 
 const SCALE: &str = "loadgen compare --preset scale --users 10,30,100,300";
 
@@ -67,23 +66,20 @@ fn notifications(report: &Report) -> Chart {
 }
 
 fn table(report: &Report, metrics: &[&Metric]) -> Option<Table> {
-    let words = [TableColumn::words("Strategy"), TableColumn::words("A release wakes")];
-    let columns = words.into_iter().chain(columns(metrics, PageTable::Herd)).collect();
     let row = |result: &StrategyResult| {
         let woken = Cell::text(match result.wakes {
             Wakes::None => "nobody",
             Wakes::One => "the next in line",
-            Wakes::All => "all who wait",
+            Wakes::All => "all waiters",
         });
-        let cells = std::iter::once(woken).chain(cells(metrics, PageTable::Herd, result)).collect();
-        TableRow { name: name(report, result), cells }
+        row(report, result, [woken], metrics, PageTable::Herd)
     };
     let groups = groups_of(report, is_zookeeper, row);
     (!groups.is_empty()).then(|| Table {
         id: "table-herd",
         caption: "Traffic on ZooKeeper: medians over the trials with 95 % intervals".to_owned(),
         label: None,
-        columns,
+        columns: columns([TableColumn::words("A release wakes")], metrics, PageTable::Herd),
         groups,
     })
 }
@@ -118,7 +114,7 @@ fn by_server(report: &Report) -> Option<Table> {
     }
     (!rows.is_empty()).then(|| Table {
         id: "table-servers",
-        caption: "The same by server: means a trial".to_owned(),
+        caption: "The same by server: means per trial".to_owned(),
         label: None,
         columns: vec![
             TableColumn::words("Strategy"),
@@ -160,17 +156,17 @@ pub(super) fn scaling(report: &Report) -> PagePart {
         chart(
             "scale-median",
             "Median response time against users",
-            "One line a strategy, with 95 % intervals; both axes are logarithmic. A line that rises by one power of ten where \
-             the users do grows with their number, by two with its square; dashed ones belong to strategies that sold \
-             wrongly.",
+            "One line per strategy, with 95 % intervals; both axes are logarithmic. A line that rises by one power of \
+             ten together with the users grows in proportion to them, and one that rises by two grows with their \
+             square. Dashed lines belong to strategies that sold wrongly.",
             medians.clone(),
             unmeasured(&medians),
         ),
         chart(
             "scale-goodput",
             "Goodput against users",
-            "Units of the stock sold a second. A level line serves any number of users equally well; one that falls \
-             collapses under them.",
+            "Units of the stock sold a second. A level line serves any number of users equally well; a falling line \
+             serves many users worse than few.",
             goodput.clone(),
             unmeasured(&goodput),
         ),

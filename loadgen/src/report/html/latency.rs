@@ -11,12 +11,12 @@ use crate::judge::metrics::{
 };
 use crate::judge::result::StrategyResult;
 use crate::report::Report;
-use crate::report::html::columns::{cells, columns};
 use crate::report::html::cost::measured;
 use crate::report::html::names::{model_label, name};
 use crate::report::html::page::{Absent, Cell, Chart, Group, PageItem, PagePart, Table, TableColumn, TableRow};
+use crate::report::html::results::{columns, groups, groups_of, row};
 use crate::report::html::sale::{counted, why_absent};
-use crate::report::html::sold::{groups, groups_of, mechanism};
+use crate::report::html::sold::mechanism;
 use crate::trial::record::Latency;
 
 /// Corrected and uncorrected quantiles this close count as equal.
@@ -28,8 +28,8 @@ pub(super) fn part(report: &Report, metrics: &[&Metric]) -> PagePart {
         items.push(PageItem::Table(table));
     } else if report.results.iter().any(|result| P50.value(result).is_some()) {
         items.push(PageItem::Paragraph(
-            "Response times count from the instant at which a request was meant to start. Counted from its actual start, \
-             as tools do that know no other (service times), no p50 or p99 here differs by more than 5 %."
+            "Response times count from the instant at which a request was meant to start. Service times count from its \
+             actual start, as in many other tools. Here no p50 or p99 differs by more than 5 % between the two."
                 .to_owned(),
         ));
     }
@@ -39,13 +39,11 @@ pub(super) fn part(report: &Report, metrics: &[&Metric]) -> PagePart {
 }
 
 fn response(report: &Report, metrics: &[&Metric]) -> Table {
-    let words = [TableColumn::words("Strategy"), TableColumn::figures("Rank", ""), TableColumn::words("Mechanism")];
-    let columns = words.into_iter().chain(columns(metrics, PageTable::Response)).collect();
+    let own = [TableColumn::figures("Rank", ""), TableColumn::words("Mechanism")];
     let row = |result: &StrategyResult| {
         let rank = result.rank.and_then(|rank| u64::try_from(rank).ok());
-        let words = [Cell::count(rank), Cell::text(mechanism(result.mechanism))];
-        let cells = words.into_iter().chain(cells(metrics, PageTable::Response, result)).collect();
-        TableRow { name: name(report, result), cells }
+        let own = [Cell::count(rank), Cell::text(mechanism(result.mechanism))];
+        row(report, result, own, metrics, PageTable::Response)
     };
     let mut groups = groups(report, row);
     // By rank within each number of users.
@@ -60,7 +58,7 @@ fn response(report: &Report, metrics: &[&Metric]) -> Table {
                   others are of all trials merged"
             .to_owned(),
         label: Some(model_label(report)),
-        columns,
+        columns: columns(own, metrics, PageTable::Response),
         groups,
     }
 }
@@ -80,10 +78,12 @@ fn charts(report: &Report) -> Vec<Chart> {
     let quantiles = Chart {
         id: "quantiles",
         title: "Distribution of response times".to_owned(),
-        caption: "One line a strategy: how long the given share of the buyers who got a unit waited at most. Half of them \
-                  are left of 50 %, one in a hundred is right of 99 %. Lower is faster; a line that rises steeply to the \
-                  right has a long tail, a dashed one belongs to a strategy that sold wrongly. Both axes are logarithmic."
-            .to_owned(),
+        caption:
+            "One line per strategy: how long the given share of the buyers who got a unit waited at most. Half of \
+                  them are left of 50 %, one in a hundred is right of 99 %. Lower is faster; a line that rises steeply \
+                  to the right has a long tail, a dashed one belongs to a strategy that sold wrongly. Both axes are \
+                  logarithmic."
+                .to_owned(),
         label: label.clone(),
         words: results.iter().filter_map(|result| quantile_words(report, result)).collect(),
         absent: (!sold_any).then(unmeasured),
@@ -98,10 +98,11 @@ fn charts(report: &Report) -> Vec<Chart> {
     let medians = Chart {
         id: "medians",
         title: "Medians with their 95 % intervals".to_owned(),
-        caption: "The dot is the median response time of the buyers who got a unit, the bar the range in which it lies with \
-                  95 % confidence; the axis is logarithmic. An open dot belongs to a strategy that sold wrongly: it is no \
-                  competitor."
-            .to_owned(),
+        caption:
+            "The dot is the median response time of the buyers who got a unit, the bar the range in which it lies \
+                  with 95 % confidence; the axis is logarithmic. An open dot belongs to a strategy that sold wrongly, \
+                  and is not ranked."
+                .to_owned(),
         label: label.clone(),
         words: results.iter().filter_map(median_words).collect(),
         absent: if !sold_any {
@@ -149,15 +150,14 @@ fn ratios(report: &Report, label: Option<String>) -> Chart {
     Chart {
         id: "ratios",
         title,
-        caption: "Paired within blocks, so that a slow moment of the machine falls on both. Left of the line is faster than \
-                  the reference, right of it slower; the shaded band is ±5 %, which nobody should act upon. A solid dot \
-                  differs by an exact test, an open one with ~ shows no significant difference, one with ? has too few trials."
-            .to_owned(),
+        caption:
+            "Paired within blocks, so that a slow moment of the machine falls on both. Left of the line is faster \
+                  than the reference, right of it slower; the shaded band is ±5 %: a difference too small to act upon. \
+                  A solid dot differs by an exact test, an open one with ~ shows no significant difference, one with ? \
+                  has too few trials."
+                .to_owned(),
         label,
-        absent: words.is_empty().then(|| Absent {
-            why: why.to_owned(),
-            command,
-        }),
+        absent: words.is_empty().then(|| Absent { why: why.to_owned(), command }),
         words,
         wide: false,
     }
@@ -199,10 +199,11 @@ fn correction(report: &Report) -> Option<Table> {
     let rows: Vec<TableRow> = report.results.iter().filter(differs).map(row).collect();
     (!rows.is_empty()).then(|| Table {
         id: "table-correction",
-        caption: "Strategies whose response times and service times differ. The response time counts from the intended start \
-                  of a request: the buyer waits from then on. The service time counts from its actual start, and forgets the \
-                  wait for the generator."
-            .to_owned(),
+        caption:
+            "Strategies whose response times and service times differ. The response time counts from the intended \
+                  start of a request: the buyer waits from then on. The service time counts from its actual start, and \
+                  leaves out the wait for the generator."
+                .to_owned(),
         label: Some(model_label(report)),
         columns: vec![
             TableColumn::words("Strategy"),
@@ -251,19 +252,13 @@ fn outcomes(report: &Report, metrics: &[&Metric]) -> Table {
     ];
     let is_told = |pick: &Pick| report.results.iter().any(|result| pick(result).0 > 0);
     let (told, untold): (Vec<_>, Vec<_>) = all.into_iter().partition(|(_, _, pick)| is_told(pick));
-    let mut columns = vec![TableColumn::words("Strategy")];
-    for (title, median, _) in &told {
-        columns.extend([TableColumn::figures(title, "n"), TableColumn::figures(median, "ms")]);
-    }
-    columns.push(TableColumn::figures("First byte p50", "ms, sold"));
-    columns.extend(self::columns(metrics, PageTable::Outcomes));
+    let own = told.iter().flat_map(|(n, p50, _)| [TableColumn::figures(n, "n"), TableColumn::figures(p50, "ms")]);
+    let own = own.chain([TableColumn::figures("First byte p50", "ms, sold")]);
     let row = |result: &StrategyResult| {
         let pairs = told.iter().map(|(_, _, pick)| pick(result));
-        let mut cells: Vec<Cell> =
-            pairs.flat_map(|(n, times)| [Cell::count(Some(n)), Cell::figure(times.quantile_ms(500))]).collect();
-        cells.push(Cell::figure(result.latency.first_byte_sold.quantile_ms(500)));
-        cells.extend(self::cells(metrics, PageTable::Outcomes, result));
-        TableRow { name: name(report, result), cells }
+        let own = pairs.flat_map(|(n, times)| [Cell::count(Some(n)), Cell::figure(times.quantile_ms(500))]);
+        let first_byte = Cell::figure(result.latency.first_byte_sold.quantile_ms(500));
+        row(report, result, own.chain([first_byte]), metrics, PageTable::Outcomes)
     };
     let none: Vec<String> = untold.iter().map(|(title, _, _)| title.to_lowercase()).collect();
     let none = if none.is_empty() { String::new() } else { format!("; {}: none", none.join(", ")) };
@@ -271,7 +266,7 @@ fn outcomes(report: &Report, metrics: &[&Metric]) -> Table {
         id: "table-outcomes",
         caption: format!("What buyers were told, and their median response time, the warm-up left out{none}"),
         label: Some(model_label(report)),
-        columns,
+        columns: columns(own, metrics, PageTable::Outcomes),
         groups: groups(report, row),
     }
 }
@@ -307,8 +302,8 @@ fn entered_chart(report: &Report) -> Chart {
     Chart {
         id: "entered",
         title: "Critical sections entered over time".to_owned(),
-        caption: "How many buyers had entered by then, in the trial of median length, from the first that asked for the lock \
-                  on. The steeper, the more hand-overs a second; a line that bends flat slows down as it goes."
+        caption: "Buyers that have entered, in the trial of median length. The time counts from the first request for \
+                  the lock. A steep line has many hand-overs per second, and a line that flattens slows down."
             .to_owned(),
         label: None,
         words: report.results.iter().filter_map(words).collect(),
@@ -325,18 +320,14 @@ fn entered_chart(report: &Report) -> Chart {
 
 fn handover_table(report: &Report, metrics: &[&Metric]) -> Option<Table> {
     let has_any = |result: &StrategyResult| HANDOVERS.value(result).or(INSIDE_MAX.value(result)).is_some();
-    let row = |result: &StrategyResult| TableRow {
-        name: name(report, result),
-        cells: cells(metrics, PageTable::Handover, result),
-    };
-    let groups = groups_of(report, has_any, row);
+    let groups = groups_of(report, has_any, |result| row(report, result, [], metrics, PageTable::Handover));
     (!groups.is_empty()).then(|| Table {
         id: "table-handovers",
         caption:
             "From each release of the lock to the entry of the next waiter, and the order in which they were served"
                 .to_owned(),
         label: Some(model_label(report)),
-        columns: std::iter::once(TableColumn::words("Strategy")).chain(columns(metrics, PageTable::Handover)).collect(),
+        columns: columns([], metrics, PageTable::Handover),
         groups,
     })
 }

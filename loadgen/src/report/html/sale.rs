@@ -34,10 +34,11 @@ fn chart(report: &Report) -> Chart {
     Chart {
         id: "stock",
         title: "Units sold, left and oversold".to_owned(),
-        caption: "A row a strategy: its trial of median length, as the buyers learnt of their sales. All rows have the same \
-                  axes. The coloured part grows with each unit sold, and the grey part above it are the units left. The upper \
-                  line is the stock: what rises above it was sold although it was not there."
-            .to_owned(),
+        caption:
+            "One row per strategy: its trial of median length, by the times at which buyers learnt of their sales. \
+                  All rows have the same axes. The coloured part grows with each unit sold, and the grey part above it \
+                  are the units left. The upper line is the stock: what rises above it was sold beyond the stock."
+                .to_owned(),
         label: None,
         words: report.results.iter().filter_map(words).collect(),
         absent: counted(report).all(|trial| trial.sold_over_time.at_ms.is_empty()).then(|| Absent {

@@ -27,14 +27,14 @@ pub(super) fn thresholds(report: &Report) -> PagePart {
     };
     let item = if report.thresholds.is_empty() {
         PageItem::Paragraph(
-            "No rule was given. With --threshold 'zk-mutex p99<250ms' a comparison fails when a figure is not what it has to \
-             be."
+            "No rule was given. With --threshold 'zk-mutex p99<250ms' a comparison fails if a figure does not meet the \
+             rule."
                 .to_owned(),
         )
     } else {
         PageItem::Table(Table {
             id: "table-thresholds",
-            caption: "Rules and what came of them; times in milliseconds, shares as parts of one".to_owned(),
+            caption: "Rules and their results; times in milliseconds, shares as parts of one".to_owned(),
             label: Some(model_label(report)),
             columns: vec![
                 TableColumn::words("Rule"),

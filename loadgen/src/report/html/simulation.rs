@@ -55,8 +55,9 @@ pub(super) fn part(report: &Report) -> PagePart {
 }
 
 fn chart(id: &'static str, title: &str, words: Vec<String>, absent: Option<Absent>) -> Chart {
-    let caption = "Lines are predictions, shapes measurements: solid ones those the model was fitted to, open ones those held \
-                   out. An open shape on its line is a prediction come true. Both axes are logarithmic.";
+    let caption = "Lines are predictions, and shapes are measurements: the model was fitted to the solid ones, and the \
+                   open ones were held out. An open shape on its line is a correct prediction. Both axes are \
+                   logarithmic.";
     let wide = id == "simulated-time";
     Chart { id, title: title.to_owned(), caption: caption.to_owned(), label: None, words, absent, wide }
 }

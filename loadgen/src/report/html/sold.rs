@@ -7,18 +7,13 @@ use crate::judge::metrics::{Metric, OVERSOLD, PageTable};
 use crate::judge::result::StrategyResult;
 use crate::lab::strategy::{Mechanism, Promise};
 use crate::report::Report;
-use crate::report::html::columns::{cells, columns};
-use crate::report::html::names::{is_unranked, name};
-use crate::report::html::page::{
-    Absent, Cell, Chart, Emphasis, Group, PageItem, PagePart, Table, TableColumn, TableRow,
-};
-
-/// The heading of strategies that sold wrongly.
-pub(super) const UNRANKED: &str = "Sold wrongly, did not exclude, undecided, or unchecked: shown, never ranked";
+use crate::report::html::names::name;
+use crate::report::html::page::{Absent, Cell, Chart, Emphasis, PageItem, PagePart, Table, TableColumn};
+use crate::report::html::results::{columns, groups, row};
 
 pub(super) fn part(report: &Report, metrics: &[&Metric]) -> PagePart {
-    let words = "Judged from the database after every trial, the warm-up included: units sold against units that there \
-                 were, and what buyers were told against what was written.";
+    let words = "Judged from the database after every trial, the warm-up included: units sold compared with the stock, \
+                 and answers to buyers compared with the orders.";
     PagePart {
         id: "sold",
         title: "What was sold",
@@ -31,41 +26,17 @@ pub(super) fn part(report: &Report, metrics: &[&Metric]) -> PagePart {
 }
 
 fn table(report: &Report, metrics: &[&Metric]) -> Table {
-    let words = [TableColumn::words("Strategy"), TableColumn::words("Promise"), TableColumn::words("Kept")];
+    let own = ["Promise", "Kept"].map(TableColumn::words);
     let row = |result: &StrategyResult| {
-        let words = [promise(result.promise), kept(result)];
-        let cells = words.into_iter().chain(cells(metrics, PageTable::Sold, result)).collect();
-        TableRow { name: name(report, result), cells }
+        row(report, result, [promise(result.promise), kept(result)], metrics, PageTable::Sold)
     };
     Table {
         id: "table-sold",
         caption: "What each strategy sold".to_owned(),
         label: None,
-        columns: words.into_iter().chain(columns(metrics, PageTable::Sold)).collect(),
+        columns: columns(own, metrics, PageTable::Sold),
         groups: groups(report, row),
     }
-}
-
-/// Groups the results as ranked, not ranked and not run, and makes each a row.
-pub(super) fn groups(report: &Report, row: impl Fn(&StrategyResult) -> TableRow) -> Vec<Group> {
-    groups_of(report, |_| true, row)
-}
-
-/// Groups some of the results in the same way.
-pub(super) fn groups_of(
-    report: &Report,
-    is_wanted: impl Fn(&StrategyResult) -> bool,
-    row: impl Fn(&StrategyResult) -> TableRow,
-) -> Vec<Group> {
-    let of = |is: &dyn Fn(&StrategyResult) -> bool| -> Vec<TableRow> {
-        report.results.iter().filter(|result| is_wanted(result) && is(result)).map(&row).collect()
-    };
-    let groups = [
-        Group { title: None, rows: of(&|result| result.trials > 0 && !is_unranked(result)) },
-        Group { title: Some(UNRANKED), rows: of(&is_unranked) },
-        Group { title: Some("Not run"), rows: of(&|result| result.trials == 0) },
-    ];
-    groups.into_iter().filter(|group| !group.rows.is_empty()).collect()
 }
 
 fn promise(promise: Promise) -> Cell {

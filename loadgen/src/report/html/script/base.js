@@ -1,4 +1,4 @@
-// What all charts share: the data, the marks of a strategy, how figures are written, and the colour scheme.
+// Shared by all charts: the data, the marks of a strategy, the format of figures, and the colour scheme.
 
 const root = document.documentElement;
 root.classList.add("scripted");
@@ -11,7 +11,7 @@ const colour = (strategy) => `var(--s${strategy % COLOURS})`;
 const shape = (strategy) => SHAPES[strategy % SHAPES.length];
 const nameOf = (strategy) => data.strategies[strategy];
 
-// What is chosen in the toolbar.
+// The choices in the toolbar.
 const chosen = { users: Math.max(...data.levels), hidden: new Set() };
 const atLevel = (rows) => rows.filter((row) => row.users === chosen.users);
 
@@ -30,7 +30,7 @@ const grouped = (digits) => {
 };
 const interval = (estimate) => (estimate.low === null ? "" : ` [${figure(estimate.low)}, ${figure(estimate.high)}]`);
 
-// A number on an axis: without the noughts that only a figure needs, and short.
+// A number on an axis: short, without trailing zeros.
 const axisFigure = (value) => {
   const [unit, suffix] = [
     [1e9, "G"],
@@ -41,7 +41,7 @@ const axisFigure = (value) => {
   return suffix === "" ? shown : `${shown}\u202f${suffix}`;
 };
 
-// Round values within an interval of a logarithmic axis, the fewer of each power of ten the more powers there are.
+// Round values within an interval of a logarithmic axis: with more powers of ten, fewer values of each.
 const STEPS = [
   [4, [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9]],
   [12, [1, 1.5, 2, 3, 4, 5, 7]],
@@ -86,7 +86,7 @@ const iconOf = (strategy) => {
   return icon;
 };
 
-// The scheme: the system's, until the button says otherwise. The charts need no redraw, as their colours are variables.
+// The colour scheme is that of the system until the button changes it. Charts need no redraw: their colours are variables.
 const remembered = "seckill-report-scheme";
 const systemDark = matchMedia("(prefers-color-scheme: dark)");
 const schemeButton = document.getElementById("scheme");
@@ -96,7 +96,7 @@ try {
   const scheme = localStorage.getItem(remembered);
   if (scheme === "dark" || scheme === "light") root.dataset.scheme = scheme;
 } catch {
-  // A browser may keep nothing for a file; then the choice lasts as long as the page.
+  // A browser may store nothing for a file. Then the choice lasts only as long as the page.
 }
 schemeButton.addEventListener("click", () => {
   root.dataset.scheme = isDark() ? "light" : "dark";

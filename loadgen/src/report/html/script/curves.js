@@ -10,7 +10,7 @@ const base = (width, height) => ({
   style: { fontSize: "12px", background: "none", overflow: "visible" },
 });
 
-// Of many points some that carry the shape of the strategy; each strategy begins elsewhere, so that shapes do not meet.
+// Selects the points that carry the shape of the strategy. Each strategy begins at another one, so that shapes do not meet.
 const landmarks = (points, strategy, count = 5) => {
   const step = Math.max(1, Math.floor(points.length / count));
   return points.filter((_, position) => position % step === (strategy * 2) % step || position === points.length - 1);
@@ -39,7 +39,7 @@ const line = (points, strategy, { marked = points, curve = "linear", dashed = fa
   }),
 ];
 
-// Room right of a plot for names where its lines end; nothing where they would take too much of it.
+// Room right of a plot for names at the ends of its lines; zero if they would take too much of it.
 const NAME_HEIGHT = 17;
 const roomForNames = (names, { width, height }) => {
   const room = 30 + Math.max(...names.map((name) => name.length)) * 7.4;

@@ -5,7 +5,7 @@ const NARROW = 480;
 // Room for a name above its row.
 const STRIP = 20;
 
-// The frame of a chart with a row for each of these results: names at the left, or above the rows where room is short.
+// The frame of a chart with a row for each of these results: names at the left, or above the rows if room is short.
 // `tall` is the height for the marks of a row.
 const rowFrame = (rows, width, roomRight, tall = 30) => {
   const narrow = width < NARROW;
@@ -48,7 +48,7 @@ const rowFrame = (rows, width, roomRight, tall = 30) => {
   };
 };
 
-// What stands at the right of each row, on the line of the name where room is short.
+// The text at the right of each row, on the line of the name if room is short.
 const rowFigures = ({ narrow, nameAt }, rows, text) =>
   rows.map((row, position) =>
     Plot.text([row], {
@@ -107,7 +107,7 @@ const bars = (rows, { low, high, y }) =>
       return interval95(row.strategy, ends, false);
     });
 
-// Of these values of an axis those whose names have room, the last one above all.
+// Selects the values of an axis whose names have room, and always the last one.
 const ROOM = 40;
 const spaced = (values, position) => {
   const named = [];

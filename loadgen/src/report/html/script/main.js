@@ -1,5 +1,5 @@
-// Every chart by the name of its figure. A chart is drawn for a width, as an SVG with the points that have a tip, or not at
-// all where the chosen number of users gives nothing to see.
+// All charts by the name of their figure. A chart is drawn for a width, as an SVG with the points that have a tip. It is
+// absent if the chosen number of users has nothing to show.
 const charts = {
   oversell,
   quantiles,
@@ -36,7 +36,7 @@ const draw = (figureElement, width) => {
     return;
   }
   const { svg, points, keys = [] } = drawn;
-  // The library's names for its marks mean nothing to a reader.
+  // Screen readers should not read the library's names of its marks.
   for (const mark of svg.querySelectorAll("[aria-label]")) {
     mark.dataset.mark = mark.getAttribute("aria-label");
     mark.removeAttribute("aria-label");
@@ -59,7 +59,7 @@ const figures = [...document.querySelectorAll("figure[data-chart]")];
 const widthOf = (figureElement) => Math.floor(figureElement.querySelector(".plot").clientWidth);
 const drawAll = () => figures.forEach((figureElement) => draw(figureElement, widthOf(figureElement)));
 
-// Drawn anew only when the width has changed: the height follows from it.
+// Drawn again only if the width has changed, because the height follows from it.
 const widths = new Map();
 const resized = new ResizeObserver((entries) => {
   for (const { target } of entries) {
@@ -72,7 +72,7 @@ const resized = new ResizeObserver((entries) => {
 });
 figures.forEach((figureElement) => resized.observe(figureElement));
 
-// The legend is what switches strategies on and off as well. A style does it, so that nothing is drawn anew.
+// The legend also hides and shows strategies. It sets a style, so that nothing is drawn again.
 const shownStyle = document.head.appendChild(element("style"));
 const rules = (strategies, rule) =>
   strategies.length > 0 ? `${strategies.map((s) => `.plot .s${s}`).join(",")}{${rule}}` : "";

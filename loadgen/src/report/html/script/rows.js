@@ -1,4 +1,4 @@
-// Charts with a row for each strategy: what was sold, medians, ratios, the herd, processor time.
+// Charts with a row for each strategy: units sold, medians, ratios, the herd, processor time.
 
 // Trials with the same outcome lie side by side, in columns of four, around the position where they belong.
 const COLUMN = 4;
@@ -73,11 +73,11 @@ const oversell = (width) => {
   return { svg, points: placed(svg, points) };
 };
 
-// A dot, a bar and a figure for each row, of which there has to be one.
+// A dot, a bar and a figure for each row. There must be at least one row.
 const estimateRows = (width, { rows, of, unit, axis, open = (row) => !row.ranked, roomRight = 132, extra = [] }) => {
   const frame = rowFrame(rows, width, roomRight);
   const y = (row) => frame.y(rows.indexOf(row));
-  // Beside a name there is room for the figure alone.
+  // Next to a name there is only room for the figure.
   const aside = (row) => (frame.narrow ? "" : interval(of(row)));
   const svg = Plot.plot({
     ...frame.options,
@@ -105,7 +105,7 @@ const estimateRows = (width, { rows, of, unit, axis, open = (row) => !row.ranked
   };
 };
 
-// All values that have to find room on an axis.
+// All values that an axis must include.
 const extent = (rows, of) =>
   rows.flatMap((row) => [of(row).value, of(row).low ?? of(row).value, of(row).high ?? of(row).value]);
 
@@ -148,7 +148,7 @@ const herdNotifications = (width) => {
     row.client_notifications,
     row.expected_notifications,
   ]);
-  // Nothing has no position on a logarithmic axis: it stands at the left end, and its text says so.
+  // Zero has no position on a logarithmic axis: it stands at the left end, and its text says so.
   const least = Math.min(0.5, ...all.filter((value) => value > 0));
   const clamp = (value) => (value > 0 ? value : least * 0.8);
   const end = (value) => (value === null ? null : clamp(value));

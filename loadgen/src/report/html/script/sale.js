@@ -1,6 +1,6 @@
 // The sale over time, with a row for each strategy.
 
-// What became of the units of a sale.
+// The units of a sale: sold, left and oversold.
 const units = (sold) => {
   const [left, beyond] = [Math.max(0, data.stock - sold), Math.max(0, sold - data.stock)];
   const parts = [[sold, "sold"], [left, "left"], [beyond, "oversold"]].filter(([count], part) => count > 0 || part === 0);
@@ -23,7 +23,7 @@ const stock = (width) => {
   const frame = rowFrame(rows, width, 24 + 6.6 * d3.max(rows, (row) => told(row).length), tall);
   const end = d3.max(rows, (row) => row.sold.at_ms.at(-1));
   const most = d3.max(rows, (row) => row.sold.count.at(-1));
-  // Of a stock that is never nearly sold there is no line: the units left would be all that one sees.
+  // A stock that is never nearly sold has no line: the chart would show little but the units left.
   const hasLine = data.stock <= most * 1.5;
   const top = hasLine ? Math.max(most, data.stock) : most;
   const height = (position, units) => frame.y(position) + frame.half(tall - 12) * (1 - (2 * units) / top);

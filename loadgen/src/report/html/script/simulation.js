@@ -1,4 +1,4 @@
-// What was predicted, and what was measured, against the number of waiters. The recipes have the colours and shapes
+// Predictions and measurements against the number of waiters. The recipes have the colours and shapes
 // of their strategies, or those that no strategy took, and are named beside the ends of their lines.
 
 const simulated =

@@ -16,7 +16,7 @@ const sortBy = (table, heading, column) => {
     const sign = ascending ? 1 : -1;
     rows.sort((a, b) => {
       const [x, y] = [sortKey(a, column), sortKey(b, column)];
-      // What is absent stays last either way.
+      // Absent values stay last in both directions.
       if (x === Infinity || y === Infinity) return (x === Infinity) - (y === Infinity);
       return sign * compare(x, y);
     });

@@ -1,5 +1,5 @@
-// What a point stands for, told under the pointer, under a finger, and to those who go from point to point by keys: left
-// and right from point to point, up and down between series, Escape to be rid of it.
+// The tip of a point: under the pointer, under a finger, and by keys. Left and right go from point to point, up and down
+// between series, and Escape hides the tip.
 
 const REACH = 36;
 

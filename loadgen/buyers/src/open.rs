@@ -100,6 +100,7 @@ impl OpenUsers {
             *(if of_generator { &mut self.dropped.idle } else { &mut self.dropped.busy }) += 1;
             return Ok(());
         };
+        // This user was idle from the intended start until now: the generator missed whatever was due in that time.
         if idle_since <= intended {
             self.idle_until = now;
         }

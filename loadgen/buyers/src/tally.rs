@@ -118,6 +118,7 @@ impl Tally {
             self.starts.add_user(started);
         }
         self.first_start = Some(self.first_start.map_or(started, |first| first.min(started)));
+        // A time without requests is no silence of the service.
         if self.under_way == 0 {
             self.silent_since = self.silent_since.max(started);
         }
@@ -147,6 +148,7 @@ impl Tally {
         if self.starts.count() <= self.samples_max as u64 {
             self.samples.push(sample);
         } else {
+            // A log with gaps would mislead.
             self.samples = Vec::new();
         }
     }

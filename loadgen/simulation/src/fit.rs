@@ -100,9 +100,10 @@ fn equations(
     pull: &Parameters,
 ) -> Equations {
     let influences: [Vec<f64>; N] = std::array::from_fn(|parameter| {
-        let mut beside = *at;
-        beside[parameter] += PROBE;
-        let changed = residuals(samples, seed, &beside);
+        // The simulation has no derivative in closed form.
+        let mut moved = *at;
+        moved[parameter] += PROBE;
+        let changed = residuals(samples, seed, &moved);
         changed.iter().zip(apart).map(|(changed, was)| (changed.log - was.log) / PROBE).collect()
     });
     let weighed = |of: &[f64], with: &dyn Fn(usize) -> f64| -> f64 {

@@ -40,6 +40,7 @@ pub(crate) fn drain(waiters: u32, sessions: u32, seed: u32, model: &LatencyModel
         drain_ns += round.all_back_ns;
         let of_session = &mut waiting_of[(winner % sessions) as usize];
         *of_session -= 1;
+        // A session is notified as long as one of its waiters watches.
         connections -= u64::from(*of_session == 0);
     }
     tally.add(1, costs.delete);

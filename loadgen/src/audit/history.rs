@@ -58,8 +58,8 @@ pub struct HistoryAudit {
 impl HistoryAudit {
     /// Checks a history against the number of permits, if there is one.
     pub fn of(sections: &[Section], permits: Option<u32>, missing: u64) -> HistoryAudit {
-        // With several permits, a holder may learn of its grant after a later holder has already left.
         let knows_asked = sections.iter().all(|section| section.asked_ns.is_some());
+        // With several permits, a holder may learn of its grant after a later holder has already left.
         let has_tokens = permits == Some(1) && sections.iter().any(|section| section.token.is_some());
         let mut audit = HistoryAudit {
             sections: sections.len() as u64,
@@ -107,6 +107,7 @@ impl HistoryAudit {
         let mut token_left = None;
         let mut latest_left_ns = 0;
         for section in sections {
+            // A visitor that entered first, but left after this one had asked, was inside or ahead of it.
             if let (Some(contended), Some(asked_ns)) = (&mut self.contended, section.asked_ns) {
                 *contended += u64::from(asked_ns < latest_left_ns);
             }

@@ -84,6 +84,7 @@ fn out_of_sequence(stock_initial: Option<i64>, sold: &[&OrderRow]) -> Option<u64
         }
         let begins_with = i128::from(remaining) + i128::from(order.quantity);
         let continues = left.is_none_or(|left| i128::from(left) == begins_with);
+        // A transaction writes all of its orders at once, so one that comes back is out of turn.
         let is_in_turn = match (order.transaction, before) {
             (None, _) => true,
             (now, Some(before)) if before.transaction == now => before.order_id < order.order_id,

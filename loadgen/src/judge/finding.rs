@@ -69,6 +69,7 @@ impl Finding {
         } else if any(wrong) {
             Finding::Broken
         } else if expects_oversell && any(|trial| trial.audit.oversold > 0) {
+            // One oversold trial is proof enough, whatever the others left open.
             Finding::Kept
         } else if any(Trial::is_inconclusive) {
             Finding::Inconclusive

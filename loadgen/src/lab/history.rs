@@ -130,6 +130,7 @@ impl Service {
                 let page = self.history_page(instance, from, PAGE).await?;
                 history_id = history_id.or_else(|| page.history_id.clone());
                 since.names.extend(page.instance);
+                // Records have numbers from zero on, so the dropped ones are those below `dropped_total`.
                 since.missing += page.dropped_total.saturating_sub(from);
                 from = page.next;
                 let is_stranger = page.history_id.is_none() || page.history_id != history_id;

@@ -88,6 +88,7 @@ fn narrow(report: &Report, metrics: &[&Metric], columns: Option<u16>) -> String 
         column.set_padding((0, u16::from(padding > 0)));
         if at < table::TEXT_COLUMNS {
             let most = if at == 0 { natural } else { KEPT_WIDTH };
+            // The first columns take what is left of the room, as far as they can use it.
             let width = (widths[at] + rest).min(most).max(widths[at]);
             rest -= width - widths[at];
             let width = u16::try_from(width + padding).unwrap_or(u16::MAX);

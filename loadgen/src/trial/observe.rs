@@ -110,6 +110,7 @@ pub(super) async fn with_lock_waits<T>(
     let mut waits = LockWaits::default();
     tokio::pin!(load);
     tokio::select! {
+        // If both are ready, the load has ended, and the failed sample came too late to matter.
         biased;
         ended = &mut load => (ended, waits),
         reason = sample_lock_waits(database, &mut waits) => {

@@ -70,12 +70,14 @@ fn step_down(scores: &[Vec<f64>], taken: usize, divide: impl FnOnce(&mut dyn FnM
         // A figure competes with those that differ less.
         for figure in order.iter().rev() {
             largest = largest.max(sum(*figure, chosen).abs());
+            // The division that was observed has to count, whatever its rounding.
             as_large[*figure] += u64::from(largest >= observed[*figure].abs() - ROUNDING);
         }
     });
     let mut tested = vec![Tested { p: 1.0, first_is_larger: false }; scores.len()];
     let mut p = 0.0_f64;
     for figure in order {
+        // A figure that differs less never has a smaller p than one that differs more.
         p = p.max(as_f64(as_large[figure]) / as_f64(divisions));
         tested[figure] = Tested { p, first_is_larger: observed[figure] > 0.0 };
     }
@@ -127,6 +129,7 @@ fn for_each_swap(pairs: usize, seed: u64, visit: &mut dyn FnMut(&[usize])) {
         (0..pairs).map(|pair| if is_changed(pair) { pair + pairs } else { pair }).collect()
     };
     if swaps(pairs) > ALL_MAX {
+        // The observed one is among the random ones, so that no p is zero.
         visit(&first_side(&mut |_| false));
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         (0..DRAWN).for_each(|_| visit(&first_side(&mut |_| random.random())));
@@ -152,6 +155,7 @@ fn for_each_division(units: usize, taken: usize, seed: u64, visit: &mut dyn FnMu
         }
         return;
     }
+    // The combinations in lexical order: the last unit that can move does, and those after it follow closely.
     loop {
         visit(&chosen);
         let Some(position) = (0..taken).rev().find(|position| chosen[*position] < units - taken + *position) else {
@@ -206,8 +210,8 @@ mod tests {
     // C13
     #[test]
     fn pairs_find_what_is_hidden_by_the_weather_of_blocks() {
-        let weather = [1.0, 9.0, 3.0, 7.0, 2.0, 5.0];
-        let [fast, slow] = [0.0, 0.2].map(|slower| weather.map(|value| value + slower));
+        let speed = [1.0, 9.0, 3.0, 7.0, 2.0, 5.0];
+        let [fast, slow] = [0.0, 0.2].map(|slower| speed.map(|value| value + slower));
         let figure = [figure(&slow, &fast)];
         assert!(test(&figure, 1)[0].p > 0.5, "the sides overlap");
         let tested = test_pairs(&figure, 1)[0];

@@ -57,6 +57,7 @@ pub(super) fn sums_of_subsets(ranks: &[usize]) -> Vec<f64> {
     let mut reached = 0;
     for rank in ranks {
         reached += rank;
+        // From the largest sum down, so that each rank is added at most once.
         for sum in (0..=reached).rev() {
             let with = sum.checked_sub(*rank).map_or(0.0, |without| weights[without]);
             weights[sum] = 0.5 * (weights[sum] + with);

@@ -232,6 +232,7 @@ pub(crate) fn compare(sides: Sides<'_>, metrics: &[&'static Metric]) -> Vec<Row>
         let [of_old, of_new] = sides.both(&subject);
         let (Some(was), Some(now)) = (Standing::of(old, &of_old), Standing::of(new, &of_new)) else { continue };
         for &metric in metrics {
+            // A cost that varies within the old side depends on the machine, like a time.
             let kind = match metric.compared {
                 Compared::Cost if varies(&figures(metric, &of_old, Unit::Block, old)) => Compared::Times,
                 Compared::Cost => Compared::Exact,
@@ -358,6 +359,7 @@ impl MeasuredFigure {
         } else {
             (unpaired::ratio(&new, &old), joint::p_min(new.len(), old.len()))
         };
+        // With many units, even a difference too small to act upon is significant.
         let is_within = |end: f64| (end - 1.0).abs() < EQUIVALENT;
         let is_equivalent =
             ratio.is_some_and(|ratio| ratio.low.is_some_and(is_within) && ratio.high.is_some_and(is_within));

@@ -85,7 +85,7 @@ pub enum Error {
     FileInUse(PathBuf),
     /// The folder of the report belongs to another user.
     #[error(
-        "could not write into the folder {}, as it belongs to user {owner}; {remedy}",
+        "could not write into the folder {}: it belongs to user {owner}; {remedy}",
         folder.display()
     )]
     ForeignFolder {

@@ -14,8 +14,8 @@ pub(crate) struct Output(File);
 impl Output {
     /// Takes standard output, so that nothing else that prints reaches it.
     ///
-    /// Goose prints a line for every attack whatever its settings, and logs there. Both would spoil a table or a pipe, and
-    /// its `println!` would panic at a closed pipe. Descriptor 1 leads to `/dev/null` from here on.
+    /// Goose prints a line for every attack, and logs there. No setting of it prevents that. Both would spoil a table or a
+    /// pipe, and its `println!` would panic at a closed pipe. Descriptor 1 leads to `/dev/null` from here on.
     pub(crate) fn take() -> Result<Output, Error> {
         let refused = || Error::system("take standard output");
         let ours = std::io::stdout().as_fd().try_clone_to_owned().map_err(refused())?;

@@ -144,7 +144,7 @@ fn goose_failed(error: &GooseError) -> Error {
     Error::Generator(format!("goose: {error}"))
 }
 
-/// Waits at the rendezvous, then buys all that one user buys. Returns `None` if the load was called off meanwhile.
+/// Waits at the rendezvous, then sends all requests of one user. Returns `None` if the load was cancelled meanwhile.
 async fn shop(goose: &mut GooseUser, purchase: &Purchase, gate: &Gate, tally: &Mutex<Tally>) -> Option<()> {
     let user = goose.weighted_users_index;
     if purchase.model.starts_together() {

@@ -11,8 +11,7 @@ use crate::sample::Sample;
 
 /// Above this share of the median response time, the wait for the generator itself dominates what was measured.
 const LAG_SHARE_MAX: f64 = 0.5;
-/// Starts this close to when they were meant to be are on time whatever the response time: a scheduler needs as long to
-/// wake a task.
+/// A start with at most this delay is on time for any response time, because a scheduler needs as long to wake a task.
 pub(crate) const LATE: Duration = Duration::from_millis(5);
 /// Above this share of late arrivals, the load was not the open model that was asked for.
 const LATE_SHARE_MAX: f64 = 0.01;

@@ -62,7 +62,7 @@ pub enum Error {
 ///
 /// Buyers that wait or buy give up; what the service had begun for them, it may finish.
 pub fn run(purchase: &Purchase) -> Pin<Box<dyn Future<Output = Result<Load, Error>> + Send + '_>> {
-    // The compiler builds an `async fn` where it is awaited, but these boxes here, with the settings of this crate.
+    // Boxed, because the compiler builds an `async fn` in the crate that awaits it, without the settings of this crate.
     match purchase.model {
         LoadModel::Burst | LoadModel::Ramp { .. } | LoadModel::Loop { .. } => Box::pin(closed::run(purchase)),
         LoadModel::Open { .. } => Box::pin(open::run(purchase)),

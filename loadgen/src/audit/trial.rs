@@ -66,7 +66,7 @@ pub struct Audit {
     pub confirmations_repeated: u64,
     /// Buyers told another SKU, another quantity or another number of units left than their order has.
     pub confirmations_wrong: u64,
-    /// Orders of the trial that are for nothing: they have no line.
+    /// Orders of the trial without lines.
     pub orders_without_lines: u64,
 }
 

@@ -143,7 +143,7 @@ impl Threshold {
             self.is_about(&result.strategy, result.users) && self.metric.is_had_by(nature)
         });
         let check = |result: &StrategyResult| {
-            // A fault counts by its size, whatever its sign.
+            // A fault counts by its size: both signs are wrong.
             let size = |value: f64| if self.metric.better == Better::Zero { value.abs() } else { value };
             let part = result.partial.get(self.metric.key).copied();
             let value = self.metric.value(result).filter(|_| part.is_none()).map(size);

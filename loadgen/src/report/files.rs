@@ -43,7 +43,7 @@ const COMPOSE_USER: u32 = 10_002;
 #[derive(Debug)]
 pub(crate) struct Files {
     folder: PathBuf,
-    /// The system unlocks it when this process ends, however it ends.
+    /// The system unlocks it at the end of this process, even after a kill.
     _lock: File,
 }
 
@@ -195,7 +195,7 @@ mod tests {
             |owner, kind: ErrorKind| program::chain(&unwritable("report".as_ref(), owner, [1000, 100], kind.into()));
         assert_eq!(
             said(COMPOSE_USER, ErrorKind::PermissionDenied),
-            "could not write into the folder report, as it belongs to user 10002 (the load generator of the containers); take it by \
+            "could not write into the folder report: it belongs to user 10002 (the load generator of the containers); take it by \
              `sudo chown -R 1000:100 'report'`, or choose another folder with --out: permission denied"
         );
         assert!(said(7, ErrorKind::PermissionDenied).contains("belongs to user 7; choose another folder with --out"));

@@ -46,7 +46,7 @@ impl Curve {
 pub struct Trial {
     /// Number of its block, from zero.
     pub(crate) block: usize,
-    /// Whether it only warmed up: audited like the others, its figures count for nothing.
+    /// Whether it only warmed up: its sales are audited, but its figures do not count.
     pub(crate) warm_up: bool,
     /// Its strategy.
     pub(crate) strategy: String,

@@ -113,7 +113,7 @@ fn assert_history(report: &Value) {
     // Buyers who ask within a few milliseconds of each other reach ZooKeeper in any order. So the number of pairs that were
     // served in another order has no bound.
     let inversions = figure(result(report, "zk-naive"), "inversion_share").unwrap();
-    assert!(inversions > 0.0 && inversions < 1.0, "the herd lets in whom it likes: {inversions}");
+    assert!(inversions > 0.0 && inversions < 1.0, "the herd serves in any order: {inversions}");
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn every_load_model_sells_what_there_is_and_says_what_it_is() {
         match model {
             "ramp" => assert_eq!(told, Vec::<&str>::new(), "more buyers than units are what a flash sale is"),
             "open" => {
-                assert!(told[0].contains("of the beginning alone (pg-row-lock); raise --stock above "), "{told:?}")
+                assert!(told[0].contains("cover only the beginning (pg-row-lock); raise --stock above "), "{told:?}")
             }
             _ => {}
         }

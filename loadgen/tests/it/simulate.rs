@@ -82,7 +82,7 @@ fn an_impossible_simulation_is_refused_with_the_remedy() {
         ("--waiters ..", "write a range such as 100..100000"),
         ("--waiters 0..10", "is no number from 1 to 100000"),
         ("--recipes mutex,fair", "[possible values: naive, mutex, handoff, cohort]"),
-        ("--measure 100", "--measure needs two numbers of waiters at least"),
+        ("--measure 100", "--measure needs at least two numbers of waiters"),
         ("--measure 10,20 --from text.json", "cannot be used with"),
         ("--from text.json", "name a file that `loadgen simulate --out FILE` wrote"),
         ("--from foreign.json", "name a file that `loadgen simulate --out FILE` wrote"),

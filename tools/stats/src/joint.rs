@@ -14,7 +14,7 @@ use rand::{RngExt, SeedableRng};
 
 use super::as_f64;
 
-/// Most divisions that are all tried: those of eight and eight units are 12 870.
+/// Upper bound of the divisions that are all tried: eight and eight units have 12 870.
 const ALL_MAX: f64 = 20_000.0;
 /// Number of random divisions where there are more.
 const DRAWN: usize = 10_000;

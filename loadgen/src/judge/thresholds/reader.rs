@@ -40,7 +40,7 @@ pub(crate) fn metric_names(metrics: &[&Metric]) -> String {
     metrics.iter().map(|metric| metric.key).collect::<Vec<_>>().join(", ")
 }
 
-/// Reads a rule from left to right, and knows where it is.
+/// Reads a rule from left to right.
 pub(super) struct Reader<'a> {
     rule: &'a str,
     at: usize,

@@ -78,7 +78,7 @@ fn the_bounds_of_a_rate_are_those_of_scipy() {
 }
 
 #[test]
-fn the_signed_rank_test_is_that_of_scipy() {
+fn the_signed_rank_test_agrees_with_scipy() {
     let samples = vectors().paired;
     assert!(!samples.is_empty());
     for Paired { differences, p, hodges_lehmann } in samples {
@@ -141,7 +141,7 @@ fn many_figures_at_once_have_the_p_of_every_division() {
 }
 
 #[test]
-fn holm_s_correction_is_that_of_statsmodels() {
+fn holm_s_correction_agrees_with_statsmodels() {
     let families = vectors().holm;
     assert!(!families.is_empty());
     for Holm { p, corrected } in families {

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn the_summary_is_that_of_jmeter_over_all_trials() {
+    fn jmeter_sums_up_all_trials_alike() {
         let first = ran("zk-mutex", vec![sample(SOLD, 0, 100), sample(Outcome::SoldOut, 50, 2000)]);
         let second = ran("zk-mutex", vec![failed(Outcome::Timeout, None, None), sample(SOLD, 0, 1000)]);
         let (_, summary) = written(&[first, ran("pg-conditional", vec![sample(SOLD, 7, 7)]), second]);

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bound_of_seven_strategies_is_wider_than_that_of_one() {
+    fn seven_strategies_have_a_wider_bound_than_one() {
         assert!((joint_upper_95(&[(0, 11)]).unwrap() - upper_95(0, 11)).abs() < 1e-12);
         let seven = joint_upper_95(&[(0, 11); 7]).unwrap();
         assert!((seven - (1.0 - (0.05_f64 / 7.0).powf(1.0 / 11.0))).abs() < 1e-9 && seven > 0.36, "{seven}");

@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_of_a_distribution_is_that_of_the_plotters() {
+    fn plotters_read_the_text_of_a_distribution() {
         insta::assert_snapshot!(times(1..=20).hgrm());
     }
 

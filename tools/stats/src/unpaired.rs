@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_of_many_values_is_that_of_the_exact_count() {
+    fn the_interval_of_many_values_equals_the_exact_count() {
         let spread = |count: u32, step: u32| -> Vec<f64> { (0..count).map(|i| f64::from(i * step % 101)).collect() };
         let first = spread(41, 37);
         let second = spread(40, 61);

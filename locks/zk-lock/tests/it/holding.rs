@@ -69,7 +69,7 @@ async fn the_command_gets_its_token_and_node_and_no_credentials() {
 
 // Z13
 #[tokio::test(flavor = "multi_thread")]
-async fn the_status_of_the_command_is_that_of_the_program() {
+async fn the_program_ends_with_the_status_of_the_command() {
     let lab = Lab::new().await;
     for (script, expected) in [("exit 0", 0), ("exit 3", 3), ("exit 255", 255), ("kill -KILL $$", 128 + 9)] {
         let finished = lab.start_script(&[], script).finish().await;

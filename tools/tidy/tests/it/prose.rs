@@ -14,9 +14,6 @@ const WORDS_MAX: usize = 35;
 
 const TEST_NAME_MAX: usize = 60;
 
-/// The folders whose tests still have longer names, or names with a word of `RIDDLES`.
-const TESTS_TO_RENAME: [&str; 2] = ["loadgen/", "tools/stats/"];
-
 /// Chinese is not divided into words.
 const CHINESE_CHARACTERS_MAX: usize = 90;
 
@@ -185,9 +182,6 @@ fn names_of_tests_are_short_and_plain() {
     let mut found = Vec::new();
     for path in files(&["rs"]) {
         let relative = path.strip_prefix(root()).unwrap().to_str().unwrap();
-        if TESTS_TO_RENAME.iter().any(|folder| relative.starts_with(folder)) {
-            continue;
-        }
         for name in tests(&fs::read_to_string(&path).unwrap()) {
             let sentence = name.replace("_s_", "'s ").replace('_', " ");
             if name.len() > TEST_NAME_MAX || is_defect(&sentence, false) {

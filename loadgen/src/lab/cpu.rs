@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_of_a_tree_has_that_of_the_children() {
+    fn the_time_of_a_tree_includes_the_children() {
         let own = i32::try_from(std::process::id()).unwrap();
         let time = || CpuTimes::now(Vec::new(), &[("this", own), ("nobody", i32::MAX)]);
         let before = time();

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_wake_is_that_of_one_server() {
+    fn the_largest_wake_is_of_one_server() {
         let of_two = |maxima: [u64; 2]| {
             let [mut one, other] = maxima.map(|max| snapshot(&[("zk_max_node_deleted_watch_count", max)], 0));
             one.servers.as_mut().unwrap().extend(other.servers.unwrap());

@@ -158,7 +158,7 @@ mod tests {
     const PUBLISHED_DIFF: &str = include_str!("../../diff.schema.json");
 
     #[test]
-    fn the_published_schema_is_that_of_the_types() {
+    fn the_published_schema_agrees_with_the_types() {
         // No `assert_eq`, which would print both files.
         assert!(PUBLISHED == schema(METRICS), "write it anew: loadgen report --schema >loadgen/report.schema.json");
     }
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_published_schema_of_a_diff_is_that_of_the_types() {
+    fn the_published_schema_of_a_diff_agrees_with_the_types() {
         assert!(PUBLISHED_DIFF == diff_schema(), "write it anew: loadgen diff --schema >loadgen/diff.schema.json");
     }
 

@@ -50,6 +50,7 @@ pub(super) fn epilogue_of(examples: &[(&str, &str)], failures: &str) -> Epilogue
         .examples(examples)
         .environment(&[
             super::ADMIN_TOKEN,
+            ("ZOOKEEPER_AUTH", "user:password of the service in ZooKeeper, for --target, if it has one"),
             ("DATABASE_URL", "Postgres server to use [default: a throwaway one]"),
             ("ZOOKEEPER_CONNECT", "ZooKeeper servers to use [default: a throwaway one]"),
         ])

@@ -158,6 +158,7 @@ impl TargetArgs {
             urls,
             database_url: needed(self.database_url, "--database-url, or ", "DATABASE_URL")?,
             zookeeper: needed(self.zookeeper, "--zookeeper, or ", "ZOOKEEPER_CONNECT")?,
+            zookeeper_user: variable("ZOOKEEPER_AUTH").filter(|user| !user.is_empty()),
             admin_token: needed(None, "", "ADMIN_TOKEN")?,
         }))
     }

@@ -131,6 +131,7 @@ mod tests {
                 urls: vec![url.to_owned()],
                 database_url: String::new(),
                 zookeeper: String::new(),
+                zookeeper_user: None,
                 admin_token: String::new(),
             }))
         };

@@ -59,5 +59,7 @@ pub(crate) struct TargetSettings {
     pub(crate) urls: Vec<String>,
     pub(crate) database_url: String,
     pub(crate) zookeeper: String,
+    /// `user:password` of the service in ZooKeeper, if only that user may use its nodes.
+    pub(crate) zookeeper_user: Option<String>,
     pub(crate) admin_token: String,
 }

@@ -21,26 +21,31 @@ pub(super) async fn connect(target: &TargetSettings) -> Result<(Service, Databas
     let database = Database::connect(&target.database_url).await?;
     let zookeeper = Servers::of(&target.zookeeper);
     service.ensure_distinct().await?;
-    ensure_ensemble(&database, &zookeeper, &target.zookeeper).await?;
+    ensure_ensemble(&database, &zookeeper, target).await?;
     Ok((service, database, zookeeper))
 }
 
 /// Makes sure that these servers are the ensemble whose locks guard the sales of the database. The service keeps its identity
 /// in both.
-async fn ensure_ensemble(database: &Database, servers: &Servers, connect_string: &str) -> Result<(), Error> {
+async fn ensure_ensemble(database: &Database, servers: &Servers, target: &TargetSettings) -> Result<(), Error> {
+    let TargetSettings { zookeeper: connect_string, zookeeper_user, .. } = target;
     let Some((ensemble, noted)) = database.ensemble().await? else {
         let what = "the database names no ZooKeeper ensemble, so no instance has used it";
         return Err(Error::Reset(format!("{what}; is this the database of the service?")));
     };
-    let found = match tokio::time::timeout(READ_WITHIN, node_data(connect_string, IDENTITY)).await {
-        Ok(Ok(data)) => data.map(|data| String::from_utf8_lossy(&data).into_owned()),
-        // Servers that do not answer cannot be counted, so it does not matter whether they are the right ones.
-        _ if servers.counters().await.is_none() => return Ok(()),
-        Ok(Err(error)) => return Err(error.into()),
-        Err(_) => {
-            return Err(Error::Usage(format!("ZooKeeper at {connect_string} does not tell which ensemble it is")));
-        }
-    };
+    let found =
+        match tokio::time::timeout(READ_WITHIN, node_data(connect_string, IDENTITY, zookeeper_user.as_deref())).await {
+            Ok(Ok(data)) => data.map(|data| String::from_utf8_lossy(&data).into_owned()),
+            // Servers that do not answer cannot be counted, so it does not matter whether they are the right ones.
+            _ if servers.counters().await.is_none() => return Ok(()),
+            Ok(Err(error @ testbed::Error::NotAuthorized { .. })) => {
+                return Err(Error::Usage(format!("{error}; set ZOOKEEPER_AUTH to that of the service")));
+            }
+            Ok(Err(error)) => return Err(error.into()),
+            Err(_) => {
+                return Err(Error::Usage(format!("ZooKeeper at {connect_string} does not tell which ensemble it is")));
+            }
+        };
     match found {
         Some(found) if found == ensemble => Ok(()),
         other => {

@@ -6,8 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
+use testbed::{TestChroot, TestDatabase};
 
-use crate::support::{Running, TestFolder, exports, finish, free_port};
+use crate::support::{Running, TestFolder, demo_service, exports, finish, free_port};
 
 // C26
 #[test]
@@ -70,6 +71,34 @@ fn a_service_that_is_up_can_be_listed_compared_and_stopped() {
     TcpListener::bind(("127.0.0.1", port)).unwrap();
     assert!(!folder.path("lab.env").exists(), "it outlives the lab");
     assert!(folder.is_clean(), "something is left");
+}
+
+// C4
+#[test]
+fn a_target_with_a_user_of_zookeeper_needs_that_user() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let servers = async { (TestDatabase::create().await.unwrap(), TestChroot::create().await.unwrap()) };
+    let (database, chroot) = runtime.block_on(servers);
+    let variables = [
+        ("DATABASE_URL", database.url()),
+        ("ZOOKEEPER_CONNECT", chroot.connect_string()),
+        ("ADMIN_TOKEN", "0123456789abcdef0123456789abcdef"),
+    ];
+    let mut service = testbed::with_default_signals(demo_service());
+    service.args(["--listen", "127.0.0.1:0"]).envs(variables).env("ZOOKEEPER_AUTH", "shop:sesame");
+    let running = Running::start(&mut service);
+    let told = running.until_stdout("listening on ");
+    let url = told.last().unwrap().strip_prefix("listening on ").unwrap();
+
+    let folder = TestFolder::new();
+    let args = "run zk-mutex --users 12 --stock 6 --trials 1 --no-warm-up --target".split(' ').chain([url]);
+    let run = |user: &str| finish(folder.loadgen(args.clone()).envs(variables).env("ZOOKEEPER_AUTH", user));
+    for wrong in ["", "shop:guess", "shop"] {
+        run(wrong).assert_error(64, "belongs to another user of ZooKeeper; set ZOOKEEPER_AUTH to that of the service");
+    }
+    run("shop:sesame").assert_kept();
+    running.signal(Signal::SIGTERM);
+    running.wait();
 }
 
 /// Checks the commands for buying that `up` prints: one SKU for each strategy, in the service's order.

@@ -84,6 +84,14 @@ pub enum Error {
     /// A certificate could not be made.
     #[error("could not make a certificate")]
     Certificate(#[source] rcgen::Error),
+    /// Another user owns a node of ZooKeeper.
+    #[error("{path} at {servers} belongs to another user of ZooKeeper")]
+    NotAuthorized {
+        /// The node.
+        path: String,
+        /// The servers that were asked.
+        servers: String,
+    },
     /// A request to ZooKeeper failed.
     #[error("could not {action}")]
     ZooKeeper {

@@ -114,10 +114,11 @@ fn each_promise_has_its_tests_and_each_marker_its_promise() {
 }
 
 #[test]
-fn each_fault_names_a_promise() {
+fn each_fault_names_a_promise_and_files_that_exist() {
     let promises = PROMISES.map(read);
     let known: BTreeSet<_> =
         promises.iter().flat_map(|table| table.lines().filter_map(row)).map(|(id, _)| id).collect();
+    let sources: Vec<_> = files(&["rs"]).iter().map(|path| path.display().to_string()).collect();
     for document in FAULTS {
         let text = read(document);
         let rows = text.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| Fault |"));
@@ -125,6 +126,9 @@ fn each_fault_names_a_promise() {
             let named = row.trim_end_matches(" |").rsplit_once(" | ").and_then(|(_, last)| ids(last));
             let is_known = named.is_some_and(|ids| ids.iter().all(|id| known.contains(id)));
             assert!(is_known, "{document}: {row}");
+            for file in row.split('`').filter(|word| word.ends_with(".rs")) {
+                assert!(sources.iter().any(|path| path.ends_with(&format!("/{file}"))), "{document}: {file}");
+            }
         }
     }
 }

@@ -4,20 +4,17 @@
 //! asks for, and delivers the answers to the queue.
 //!
 //! A contender has no task. The future that waits for it polls its requests (`place`). It delivers each answer under a short lock, and
-//! the queue takes its next step. Reads that contenders share are tasks (`shared_reads`).
+//! the queue takes its next step. Reads that contenders share are tasks (`shared`).
 
 mod contender;
 mod core;
-mod finding;
-mod mark;
-mod parent_watch;
 mod place;
-mod reads;
 mod reported;
 mod requests;
-mod shared_reads;
+mod search;
+mod shared;
 
 pub(crate) use self::contender::{Contender, withdrawal};
 pub(crate) use self::core::{Engine, Granted};
-pub(crate) use self::finding::{find_unnamed, is_ours, made};
 pub(crate) use self::place::Place;
+pub(crate) use self::search::find_unnamed;

@@ -329,13 +329,21 @@
 // In reading order.
 mod locks;
 
-mod hold;
+mod owner;
+
+mod lock_queue;
+
+mod guard;
+
+mod cohort;
 
 mod engine;
 
+mod hold;
+
 mod session;
 
-mod deadline;
+mod acquire;
 mod error;
 mod node;
 mod node_data;
@@ -346,12 +354,11 @@ mod token;
 struct Readme;
 
 pub use error::Error;
-pub use hold::guard::LockGuard;
-pub use hold::multi_guard::MultiGuard;
-pub use hold::owner::Owner;
+pub use guard::LockGuard;
+pub use guard::multi::MultiGuard;
+pub use guard::waiter::Waiter;
 pub use hold::revoke::{Revocation, revoke};
 pub use hold::state::HoldState;
-pub use hold::waiter::Waiter;
 pub use hold::watch::HoldWatch;
 pub use locks::any_lock::AnyLock;
 pub use locks::cohort::CohortMutex;
@@ -367,6 +374,7 @@ pub use locks::semaphore_mutex::SemaphoreMutex;
 pub use locks::shared_count::{SharedCount, VersionedCount};
 pub use node::validate_path;
 pub use node_data::NODE_DATA_MAX;
+pub use owner::Owner;
 pub use session::Session;
 pub use session::acl::{Acl, Auth, Parents, Permissions};
 pub use session::connection::config::SessionConfig;

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tracing::warn;
 use uuid::Uuid;
-use zk_recipes_protocol::names::{self, EXHAUSTED_FROM, PROTECTION, Sequence, Supply};
+use zk_recipes_protocol::names::{self, EXHAUSTED_FROM, Naming, PROTECTION, Sequence, Supply};
+use zk_recipes_protocol::session_queue::Wish;
 
 use crate::error::Error;
 
@@ -54,6 +55,41 @@ pub(crate) fn without_mark(name: &str, mut data: Vec<u8>) -> Vec<u8> {
         data.drain(..length);
     }
     data
+}
+
+/// How to find a contender's node after the reply to `create` was lost.
+#[derive(Clone, Debug)]
+pub(crate) struct Mark {
+    naming: Naming,
+    pub(crate) marker: &'static str,
+    /// The beginning of the node's name. If the name is only the marker and a number, the beginning of the node's data. Only this
+    /// contender writes it.
+    pub(crate) text: String,
+}
+
+impl Mark {
+    pub(crate) fn new(wish: &Wish) -> Self {
+        let marker = wish.names.marker(wish.mode);
+        let uuid = unique();
+        let text = match wish.naming {
+            Naming::Protected => names::protected_prefix(&uuid, marker),
+            Naming::Numbered => names::protected_prefix(&uuid, ""),
+        };
+        Self { naming: wish.naming, marker, text }
+    }
+
+    pub(crate) fn is_in_data(&self) -> bool {
+        self.naming == Naming::Numbered
+    }
+
+    /// Returns the name of a new node, without the number that is appended to it.
+    pub(crate) fn name(&self) -> &str {
+        if self.is_in_data() { self.marker } else { &self.text }
+    }
+
+    pub(crate) fn data(&self, node_data: &[u8]) -> Vec<u8> {
+        if self.is_in_data() { [self.text.as_bytes(), node_data].concat() } else { node_data.to_vec() }
+    }
 }
 
 /// Returns the last component of a path.

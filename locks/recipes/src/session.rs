@@ -29,7 +29,7 @@ use tracing::{debug, info};
 use zk_recipes_protocol::liveness::{ConnectionState, Liveness, LostReason};
 use zk_recipes_protocol::wire_size;
 
-use crate::deadline::Deadline;
+use crate::acquire::Deadline;
 use crate::error::Error;
 use crate::node;
 use crate::session::acl::NodePolicy;

@@ -6,7 +6,7 @@ use zk_recipes_protocol::session_queue::{ContenderId, Made};
 
 use super::core::Granted;
 use super::place::Place;
-use crate::deadline::Deadline;
+use crate::acquire::Deadline;
 use crate::error::Error;
 use crate::node;
 use crate::session::Session;

@@ -14,13 +14,11 @@ use zk_recipes_protocol::session_queue::{Ask, ContenderId, Event, Made, Pause, S
 use zk_recipes_protocol::stat::ParentCzxid;
 use zookeeper_client::Error as ClientError;
 
-use super::mark::Mark;
-use super::parent_watch::ParentWatches;
-use super::reads::Reads;
 use super::reported::Reported;
 use super::requests::{self, Answer, Requests};
+use super::shared::{ParentWatches, Reads};
 use crate::error::Error;
-use crate::node;
+use crate::node::{self, Mark};
 use crate::session::Session;
 use crate::session::backoff::Backoff;
 use crate::session::liveness::proof::Proof;

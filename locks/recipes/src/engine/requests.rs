@@ -15,13 +15,11 @@ use zk_recipes_protocol::session_queue::{
 use zk_recipes_protocol::stat::ParentCzxid;
 use zookeeper_client::{CreateMode, Error as ClientError, Stat};
 
-use super::finding;
-use super::mark::Mark;
-use super::reads::Reads;
+use super::shared::Reads;
 use crate::error::Error;
-use crate::node;
+use crate::node::{self, Mark};
 use crate::session::liveness::proof::Proof;
-use crate::session::remote::Remote;
+use crate::session::remote::{self, Remote};
 use crate::session::replies::{is_refusal, retry_lost_reply, retry_throttled};
 use crate::session::wire::{self, TransactionError, Watch};
 
@@ -257,7 +255,7 @@ impl Requests {
     }
 
     fn made(&self, path: &str, stat: &Stat) -> Made {
-        finding::made(&self.remote, path, stat)
+        remote::made(&self.remote, path, stat)
     }
 
     fn answer<T>(

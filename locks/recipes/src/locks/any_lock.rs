@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::hold::guard::LockGuard;
+use crate::guard::LockGuard;
 use crate::locks::cohort::CohortMutex;
 use crate::locks::handoff::HandoffMutex;
 use crate::locks::leader_latch::LeaderLatch;

@@ -9,13 +9,12 @@ use zk_recipes_protocol::cohort::{Bounds, State};
 use zk_recipes_protocol::names::{Mode, Names, Naming};
 use zk_recipes_protocol::session_queue::WishKind;
 
-use crate::deadline::{Deadline, granted};
+use crate::acquire::{AcquireSpan, Deadline, granted};
+use crate::cohort::Cohort;
+use crate::cohort::member::{Ended, Turn};
 use crate::error::Error;
-use crate::hold::acquire_span::AcquireSpan;
-use crate::hold::cohort::Cohort;
-use crate::hold::guard::LockGuard;
-use crate::hold::lock_queue::LockQueue;
-use crate::hold::turn::{Ended, Turn};
+use crate::guard::LockGuard;
+use crate::lock_queue::LockQueue;
 use crate::locks::handoff::HandoffMutex;
 use crate::locks::mutex::Mutex;
 use crate::locks::participants::{self, Participant};
@@ -334,7 +333,7 @@ impl CohortMutex {
     }
 
     fn acquire_span(&self) -> AcquireSpan {
-        AcquireSpan::new("cohort", self.path(), Some(self.session()))
+        AcquireSpan::new("cohort", self.path(), Some(self.session().id()))
     }
 
     /// Waits for the turn, and makes a hold of what comes with it.

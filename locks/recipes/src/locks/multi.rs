@@ -9,11 +9,10 @@ use std::time::{Duration, Instant};
 
 use tracing::{Span, debug, field};
 
-use crate::deadline::{Deadline, granted};
+use crate::acquire::{AcquireSpan, Deadline, LogGrant, granted};
 use crate::error::Error;
-use crate::hold::acquire_span::{AcquireSpan, Grant};
-use crate::hold::guard::LockGuard;
-use crate::hold::multi_guard::MultiGuard;
+use crate::guard::LockGuard;
+use crate::guard::multi::MultiGuard;
 use crate::locks::any_lock::AnyLock;
 use crate::locks::mutex::Mutex;
 use crate::session::Session;
@@ -171,7 +170,7 @@ impl MultiLock {
     async fn acquire_all(&self, patience: Patience) -> Result<Option<MultiGuard>, Error> {
         let first = self.locks.first().map(AnyLock::session);
         let session = first.filter(|first| self.locks.iter().all(|lock| lock.session().id() == first.id()));
-        let span = AcquireSpan::new("multi", field::debug(Paths(&self.locks)), session);
+        let span = AcquireSpan::new("multi", field::debug(Paths(&self.locks)), session.map(Session::id));
         span.run(self.acquire_in_order(patience)).await
     }
 
@@ -233,7 +232,7 @@ impl Patience {
     }
 }
 
-impl Grant for MultiGuard {
+impl LogGrant for MultiGuard {
     fn log(&self, _: &Span) {
         // The grant of each lock was logged when the lock was acquired.
         debug!(locks = self.guards().len(), "all granted");

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use zk_recipes_protocol::names::{Mode, Names};
 
-use crate::deadline::{Deadline, granted};
+use crate::acquire::{Deadline, granted};
 use crate::error::Error;
-use crate::hold::guard::LockGuard;
-use crate::hold::lock_queue::LockQueue;
-use crate::hold::owner::Owner;
-use crate::hold::waiter::Waiter;
+use crate::guard::LockGuard;
+use crate::guard::waiter::Waiter;
+use crate::lock_queue::LockQueue;
 use crate::locks::participants::{self, Participant};
+use crate::owner::Owner;
 use crate::session::Session;
 
 /// A fair lock: first come, first served, and each release wakes one waiter.

@@ -7,10 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::attempt::Attempt;
-use crate::deadline::{Deadline, granted};
+use crate::acquire::{AcquireSpan, Deadline, granted};
 use crate::error::Error;
-use crate::hold::acquire_span::AcquireSpan;
-use crate::hold::guard::LockGuard;
+use crate::guard::LockGuard;
 use crate::locks::participants::{Participant, participants};
 use crate::node;
 use crate::session::Session;
@@ -119,7 +118,7 @@ impl NaiveLock {
     }
 
     async fn take(&self, try_within: Option<Duration>, deadline: Deadline) -> Result<Option<LockGuard>, Error> {
-        let span = AcquireSpan::new("naive", self.path(), Some(self.session()));
+        let span = AcquireSpan::new("naive", self.path(), Some(self.session().id()));
         span.run(async { Attempt::new(self.session(), self.path(), try_within).take(deadline).await }).await
     }
 }

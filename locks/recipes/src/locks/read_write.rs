@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use zk_recipes_protocol::names::{Mode, Names};
 
-use crate::deadline::{Deadline, granted};
+use crate::acquire::{Deadline, granted};
 use crate::error::Error;
-use crate::hold::guard::LockGuard;
-use crate::hold::lock_queue::LockQueue;
-use crate::hold::owner::Owner;
-use crate::hold::waiter::Waiter;
+use crate::guard::LockGuard;
+use crate::guard::waiter::Waiter;
+use crate::lock_queue::LockQueue;
 use crate::locks::participants::{self, Participant, ParticipantKind};
+use crate::owner::Owner;
 use crate::session::Session;
 
 /// A fair lock that many readers share, or one writer holds alone. First come, first served: readers behind a waiting writer wait

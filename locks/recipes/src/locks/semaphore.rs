@@ -17,12 +17,11 @@ use zk_recipes_protocol::leases::{LEASES, Leases, TURNS};
 use zk_recipes_protocol::names::{Mode, Names};
 use zookeeper_client::Error as ClientError;
 
-use crate::deadline::{Deadline, granted};
+use crate::acquire::{AcquireSpan, Deadline, granted};
 use crate::error::Error;
-use crate::hold::acquire_span::AcquireSpan;
-use crate::hold::guard::LockGuard;
-use crate::hold::lock_queue::LockQueue;
-use crate::hold::multi_guard::MultiGuard;
+use crate::guard::LockGuard;
+use crate::guard::multi::MultiGuard;
+use crate::lock_queue::LockQueue;
 use crate::locks::participants::{self, Participant};
 use crate::locks::shared_count::SharedCount;
 use crate::node;
@@ -275,7 +274,7 @@ impl Semaphore {
     }
 
     fn acquire_span(&self) -> AcquireSpan {
-        AcquireSpan::new(self.recipe, self.path(), Some(self.session()))
+        AcquireSpan::new(self.recipe, self.path(), Some(self.session().id()))
     }
 
     /// Sets the name of the recipe in the log.

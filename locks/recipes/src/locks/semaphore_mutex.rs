@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::hold::guard::LockGuard;
+use crate::guard::LockGuard;
 use crate::locks::participants::Participant;
 use crate::locks::semaphore::Semaphore;
 use crate::session::Session;

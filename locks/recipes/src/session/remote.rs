@@ -6,7 +6,8 @@ use std::time::Duration;
 use futures_timer::Delay;
 use tokio::runtime::Handle;
 use zk_recipes_protocol::liveness::{Liveness, LostReason};
-use zookeeper_client::{CreateMode, Error as ClientError};
+use zk_recipes_protocol::session_queue::Made;
+use zookeeper_client::{CreateMode, Error as ClientError, Stat};
 
 use crate::error::Error;
 use crate::node;
@@ -158,4 +159,15 @@ impl Remote {
     pub(crate) fn ended(&self) -> Error {
         Error::SessionEnded { reason: self.liveness().ended().unwrap_or(LostReason::Closed) }
     }
+}
+
+/// Returns a node in the form that the queue uses.
+pub(crate) fn made(remote: &Remote, path: &str, stat: &Stat) -> Made {
+    let is_ours = is_ours(stat, remote.session_id());
+    Made { name: node::name(path).to_owned(), czxid: stat.czxid, is_ours }
+}
+
+/// Tells whether this session owns the node. An earlier session may have left nodes that are not deleted yet.
+pub(crate) fn is_ours(stat: &Stat, session_id: i64) -> bool {
+    stat.ephemeral_owner == session_id
 }

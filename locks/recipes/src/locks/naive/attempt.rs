@@ -10,10 +10,9 @@ use zk_recipes_protocol::naive::{Ask, CreateError, Event, Naive, NodeAtPath, Tak
 use zk_recipes_protocol::session_queue::Failure;
 use zookeeper_client::{CreateMode, Error as ClientError, Stat};
 
-use crate::deadline::Deadline;
-use crate::engine::is_ours;
+use crate::acquire::Deadline;
 use crate::error::Error;
-use crate::hold::guard::LockGuard;
+use crate::guard::LockGuard;
 use crate::hold::held::Hold;
 use crate::hold::node_claim::NodeClaim;
 use crate::node;
@@ -21,7 +20,7 @@ use crate::session::Session;
 use crate::session::backoff::Backoff;
 use crate::session::liveness::proof::Proof;
 use crate::session::reaper::{Leftover, until_answered};
-use crate::session::remote::{Remote, Removal};
+use crate::session::remote::{Remote, Removal, is_ours};
 use crate::session::replies::{is_refusal, retry_lost_reply};
 use crate::session::rooms::Room;
 use crate::session::weak_map::WeakMap;

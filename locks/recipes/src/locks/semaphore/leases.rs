@@ -4,12 +4,12 @@ use futures_util::future::{BoxFuture, join_all};
 use zk_recipes_protocol::permits::{Ask, Event, Permits};
 use zookeeper_client::Error as ClientError;
 
-use crate::engine::{Place, find_unnamed, made};
+use crate::engine::{Place, find_unnamed};
 use crate::error::Error;
 use crate::node;
 use crate::session::backoff::Backoff;
 use crate::session::reaper::{Leftover, until_answered};
-use crate::session::remote::{Remote, Removal};
+use crate::session::remote::{Remote, Removal, made};
 use crate::session::rooms::Room;
 
 /// The leases of an attempt that was given up, and the turn in which they were made.

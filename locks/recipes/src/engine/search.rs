@@ -7,9 +7,8 @@ use zk_recipes_protocol::names::{self, PROTECTION};
 use zk_recipes_protocol::session_queue::{Found, Made};
 use zookeeper_client::{Error as ClientError, Stat};
 
-use super::mark::Mark;
-use crate::node;
-use crate::session::remote::Remote;
+use crate::node::{self, Mark};
+use crate::session::remote::{Remote, is_ours, made};
 use crate::session::replies::retry_lost_reply;
 use crate::session::wire::{REQUESTS_MAX, Wire};
 
@@ -91,12 +90,6 @@ pub(super) async fn numbered(remote: &Remote, parent: &str) -> Result<Numbered, 
     Ok(found)
 }
 
-/// Returns a node in the form that the queue uses.
-pub(crate) fn made(remote: &Remote, path: &str, stat: &Stat) -> Made {
-    let is_ours = is_ours(stat, remote.session_id());
-    Made { name: node::name(path).to_owned(), czxid: stat.czxid, is_ours }
-}
-
 /// Finds the nodes of `create`s with lost replies. They begin with a `prefix` that only we write, belong to this session, and are
 /// not `known`. Sends a `sync` first, because a server that lags behind the leader may not show them yet.
 pub(crate) async fn find_unnamed(
@@ -126,9 +119,4 @@ async fn data(wire: &Wire, path: &str) -> Result<Option<(Vec<u8>, Stat)>, Client
         Err(ClientError::NoNode) => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-/// Tells whether this session owns the node. An earlier session may have left nodes that are not deleted yet.
-pub(crate) fn is_ours(stat: &Stat, session_id: i64) -> bool {
-    stat.ephemeral_owner == session_id
 }

@@ -1,6 +1,9 @@
 //! The contenders of one session for one lock. One of them at a time deals with the server. The state machine of
 //! [`zk_recipes_protocol::cohort`] decides what they do.
 
+mod linger;
+pub(crate) mod member;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::mem;

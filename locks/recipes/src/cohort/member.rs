@@ -13,11 +13,11 @@ use futures_util::future::join;
 use tokio::sync::Notify;
 use zk_recipes_protocol::cohort::{Ask, Bounds, Event, MemberId, Others, Reliance, State};
 
+use crate::cohort::linger;
+use crate::cohort::{Cohort, Core, Had};
 use crate::engine::Contender;
 use crate::error::Error;
-use crate::hold::cohort::{Cohort, Core, Had};
 use crate::hold::held::Hold;
-use crate::hold::linger;
 use crate::hold::state::HoldState;
 use crate::hold::watch::HoldEnd;
 use crate::node;

@@ -11,8 +11,8 @@ use tokio::sync::{Notify, OwnedSemaphorePermit};
 use zk_recipes_protocol::cohort::{MemberId, Others};
 use zookeeper_client::Error as ClientError;
 
+use crate::cohort::Cohort;
 use crate::engine::Engine;
-use crate::hold::cohort::Cohort;
 use crate::hold::held::Hold;
 use crate::hold::revoke;
 use crate::node;

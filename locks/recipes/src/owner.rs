@@ -3,6 +3,8 @@
 //! An owner keeps weak references to its holds, so the library has no table of locks that somebody must clean. Each lock of an
 //! owner has a turn: a task of the owner takes it to queue, downgrade or release.
 
+pub(crate) mod holds;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -11,12 +13,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use zk_recipes_protocol::names::{Mode, Names};
 
-use crate::deadline::{Deadline, granted};
+use crate::acquire::{Deadline, granted};
 use crate::error::Error;
-use crate::hold::guard::LockGuard;
-use crate::hold::lock_queue::LockQueue;
-use crate::hold::slot::Slot;
+use crate::guard::LockGuard;
 use crate::hold::state::HoldState;
+use crate::lock_queue::LockQueue;
+use crate::owner::holds::Slot;
 use crate::session::id::SessionId;
 
 /// A token for a holder that takes the same lock again: a request, a job, a cart.

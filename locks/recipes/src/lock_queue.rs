@@ -8,11 +8,10 @@ use zk_recipes_protocol::liveness::LostReason;
 use zk_recipes_protocol::names::{Mode, Names, Naming};
 use zk_recipes_protocol::session_queue::{Wish, WishKind};
 
-use crate::deadline::Deadline;
+use crate::acquire::{AcquireSpan, Deadline};
 use crate::engine::{Contender, Engine, Granted, Place};
 use crate::error::Error;
-use crate::hold::acquire_span::AcquireSpan;
-use crate::hold::guard::LockGuard;
+use crate::guard::LockGuard;
 use crate::hold::held::Hold;
 use crate::hold::node_watch;
 use crate::node;
@@ -128,7 +127,7 @@ impl LockQueue {
             (Mode::Exclusive, Naming::Numbered) => "handoff",
             (Mode::Exclusive, Naming::Protected) => "mutex",
         };
-        AcquireSpan::new(recipe, self.parent(), Some(&self.session))
+        AcquireSpan::new(recipe, self.parent(), Some(self.session.id()))
     }
 
     /// Queues up and waits for the grant. `None` if the deadline came first. The node is gone then.

@@ -1,5 +1,8 @@
 //! The guard of a hold.
 
+pub(crate) mod multi;
+pub(crate) mod waiter;
+
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -7,16 +10,18 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use tokio_util::sync::CancellationToken;
+use tracing::{Span, debug};
 use zk_recipes_protocol::liveness::LostReason;
 
+use crate::acquire::LogGrant;
+use crate::cohort::member::Turn;
 use crate::engine::withdrawal;
 use crate::error::Error;
 use crate::hold::held::Hold;
 use crate::hold::revoke::Revocation;
-use crate::hold::slot::Slot;
 use crate::hold::state::HoldState;
-use crate::hold::turn::Turn;
 use crate::hold::watch::{HoldEnd, HoldWatch};
+use crate::owner::holds::Slot;
 use crate::session::remote::Remote;
 use crate::token::FencingToken;
 
@@ -243,6 +248,20 @@ impl fmt::Debug for LockGuard {
             .field("token", &format_args!("{}", self.token()))
             .field("state", &self.state())
             .finish_non_exhaustive()
+    }
+}
+
+impl LogGrant for LockGuard {
+    fn log(&self, span: &Span) {
+        span.record("node", self.node_path());
+        debug!(node = self.node_path(), token = %self.token(), "granted");
+    }
+}
+
+/// The permits of one acquire.
+impl LogGrant for Vec<LockGuard> {
+    fn log(&self, span: &Span) {
+        self.iter().for_each(|guard| guard.log(span));
     }
 }
 

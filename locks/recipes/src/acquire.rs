@@ -1,14 +1,52 @@
-//! The log of an acquire: one span, with one event that ends the acquire.
+//! What every acquire has: a deadline, and a span in the log with one event that ends the acquire.
 
 use std::future::Future;
+use std::pin::pin;
+use std::time::{Duration, Instant};
 
+use futures_timer::Delay;
 use futures_util::FutureExt;
+use futures_util::future::{Either, select};
 use tracing::instrument::Instrumented;
 use tracing::{Instrument, Span, debug, debug_span, field};
 
 use crate::error::{Error, chain};
-use crate::hold::guard::LockGuard;
-use crate::session::Session;
+use crate::session::id::SessionId;
+
+/// The time at which an acquire gives up. Only the clean-up comes after it. `None`: no deadline.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadline(Option<Instant>);
+
+impl Deadline {
+    pub(crate) fn never() -> Self {
+        Self(None)
+    }
+
+    pub(crate) fn after(wait: Duration) -> Self {
+        // If the clock cannot express the deadline, there is none.
+        Self(Instant::now().checked_add(wait))
+    }
+
+    /// Runs `work` and returns its output. `None` if the deadline came first.
+    ///
+    /// Its timer belongs to no runtime, because any executor may poll it.
+    pub(crate) async fn bound<F: Future>(self, work: F) -> Option<F::Output> {
+        let Some(instant) = self.0 else { return Some(work.await) };
+        let left = instant.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return work.now_or_never();
+        }
+        match select(pin!(work), Delay::new(left)).await {
+            Either::Left((output, _)) => Some(output),
+            Either::Right(_) => None,
+        }
+    }
+}
+
+/// Returns the grant of an acquire without a deadline.
+pub(crate) fn granted<T>(granted: Option<T>) -> T {
+    granted.unwrap_or_else(|| unreachable!("BUG: a deadline that never comes has come"))
+}
 
 /// The span of an acquire. If it is dropped before the acquire has ended, it logs that.
 #[derive(Debug)]
@@ -18,7 +56,7 @@ pub(crate) struct AcquireSpan {
 }
 
 /// What an acquire grants.
-pub(crate) trait Grant {
+pub(crate) trait LogGrant {
     /// Logs the grant in the current span, which is `span`.
     fn log(&self, span: &Span);
 }
@@ -26,8 +64,8 @@ pub(crate) trait Grant {
 impl AcquireSpan {
     /// Opens the span of an acquire. Within another acquire it is a child span named `part`. `session`: `None` if the locks have
     /// several sessions.
-    pub(crate) fn new(recipe: &'static str, lock: impl tracing::Value, session: Option<&Session>) -> Self {
-        let session = session.map(|session| field::display(session.id()));
+    pub(crate) fn new(recipe: &'static str, lock: impl tracing::Value, session: Option<SessionId>) -> Self {
+        let session = session.map(field::display);
         let span = if is_acquiring() {
             debug_span!("part", lock, recipe, session, node = field::Empty)
         } else {
@@ -38,7 +76,7 @@ impl AcquireSpan {
 
     /// Runs a whole acquire, and logs how it ends.
     // An `async fn` would reserve memory for the acquire twice.
-    pub(crate) fn run<T: Grant>(
+    pub(crate) fn run<T: LogGrant>(
         self,
         acquire: impl Future<Output = Result<Option<T>, Error>>,
     ) -> impl Future<Output = Result<Option<T>, Error>> {
@@ -85,20 +123,6 @@ impl Drop for AcquireSpan {
         if !self.has_ended {
             self.span.in_scope(|| debug!("dropped"));
         }
-    }
-}
-
-impl Grant for LockGuard {
-    fn log(&self, span: &Span) {
-        span.record("node", self.node_path());
-        debug!(node = self.node_path(), token = %self.token(), "granted");
-    }
-}
-
-/// The permits of one acquire.
-impl Grant for Vec<LockGuard> {
-    fn log(&self, span: &Span) {
-        self.iter().for_each(|guard| guard.log(span));
     }
 }
 

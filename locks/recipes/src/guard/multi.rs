@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use zk_recipes_protocol::liveness::LostReason;
 
 use crate::error::Error;
-use crate::hold::guard::{LockGuard, run_while_held};
+use crate::guard::{LockGuard, run_while_held};
 use crate::hold::state::HoldState;
 use crate::hold::watch::HoldWatch;
 

@@ -7,13 +7,12 @@ use std::time::Duration;
 use zk_recipes_protocol::names::Mode;
 use zk_recipes_protocol::session_queue::WishKind;
 
-use crate::deadline::{Deadline, granted};
+use crate::acquire::{AcquireSpan, Deadline, granted};
 use crate::engine::{Contender, Granted};
 use crate::error::Error;
-use crate::hold::acquire_span::AcquireSpan;
-use crate::hold::guard::LockGuard;
-use crate::hold::lock_queue::LockQueue;
+use crate::guard::LockGuard;
 use crate::hold::revoke::Revocation;
+use crate::lock_queue::LockQueue;
 use crate::token::FencingToken;
 
 /// A contender that has a place in the queue. If it is dropped, it gives up the place: the session's reaper deletes the node.

@@ -284,7 +284,8 @@ impl Drain {
     }
 
     fn release(&mut self, contender: usize) {
-        self.tell(contender, Event::Leaves { id: self.contenders[contender].id, hands_over: true });
+        let id = self.contenders[contender].id;
+        self.tell(contender, Event::Leaves { id, hands_over: true, is_node_gone: false });
     }
 
     /// Tells a cohort what has happened to the member that has the turn, if this contender is its place in the queue.

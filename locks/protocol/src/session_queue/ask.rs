@@ -285,8 +285,6 @@ pub enum Event {
     Deleted(ContenderId, Result<(), NotDeleted>),
     /// This pause is over.
     Woke(ContenderId, Pause),
-    /// The contender holds, and the shell found that its node no longer exists.
-    NodeMissed(ContenderId),
     /// The contender has a place, and now waits for the grant.
     Waits(ContenderId),
     /// A contender gives up or releases.
@@ -295,5 +293,7 @@ pub enum Event {
         id: ContenderId,
         /// Whether its hold can be relied on. If so, and if its successor belongs to the session, the hold goes to the successor.
         hands_over: bool,
+        /// Whether the shell found that its node no longer exists. Its name may belong to another node by now.
+        is_node_gone: bool,
     },
 }

@@ -7,10 +7,13 @@ use crate::names::Naming;
 
 impl Step<'_> {
     /// Lets the contender give up or release. `hands_over`: its hold may be handed over to the successor, if that belongs to the
-    /// session.
-    pub(super) fn leave(&mut self, id: ContenderId, hands_over: bool) {
+    /// session. `is_node_gone`: its node no longer exists.
+    pub(super) fn leave(&mut self, id: ContenderId, hands_over: bool, is_node_gone: bool) {
         if matches!(self.contender(id).phase, Phase::Leaving(_) | Phase::Over(_)) {
             return;
+        }
+        if let (Claim::Node(node), true) = (&mut self.contender(id).claim, is_node_gone) {
+            node.is_doubtful = true;
         }
         if !(hands_over && self.hand_over(id)) {
             self.start_to_leave(id, Outcome::Gone, false, None);

@@ -182,9 +182,10 @@ impl SessionQueue {
             Event::Proved(id, proved) if step.has(id) => step.on_proved(id, proved),
             Event::Deleted(id, deleted) if step.has(id) => step.on_deleted(id, deleted),
             Event::Woke(id, pause) if step.has(id) => step.on_woke(id, pause),
-            Event::NodeMissed(id) if step.has(id) => step.on_node_missed(id),
             Event::Waits(id) if step.has(id) => step.on_waits(id),
-            Event::Leaves { id, hands_over } if step.has(id) => step.leave(id, hands_over),
+            Event::Leaves { id, hands_over, is_node_gone } if step.has(id) => {
+                step.leave(id, hands_over, is_node_gone);
+            }
             _ => {}
         }
         step.join_complete_batches();

@@ -282,13 +282,6 @@ impl Step<'_> {
         }
     }
 
-    /// Notes that the node of a holder no longer exists. Its name may belong to another node by now.
-    pub(super) fn on_node_missed(&mut self, id: ContenderId) {
-        if let Claim::Node(node) = &mut self.contender(id).claim {
-            node.is_doubtful = true;
-        }
-    }
-
     /// Prepares the note that the release writes.
     pub(super) fn prepare_note(&mut self, id: ContenderId) {
         let contender = self.contender(id);

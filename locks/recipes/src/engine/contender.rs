@@ -116,11 +116,6 @@ impl Contender {
         withdrawal(&session, &path, async { self.leave(false).await.map(drop) }).await
     }
 
-    /// Notes that the node of its hold no longer exists.
-    pub(crate) fn note_missing_node(&self) {
-        self.place.iter().for_each(Place::note_missing_node);
-    }
-
     /// Drops the proof of its hold, because nothing relies on the hold itself.
     pub(crate) fn forget_proof(&self) {
         self.place.iter().for_each(Place::forget_proof);

@@ -128,6 +128,14 @@ impl Engine {
         woken.into_iter().for_each(Waker::wake);
     }
 
+    /// Lets a contender give up or release. `hands_over`: its hold goes to the successor, if the successor belongs to the session.
+    pub(super) fn leave(&self, id: ContenderId, hands_over: bool, sending: Sending) {
+        let is_node_gone = self.core.lock().entry(id).proof.as_ref().is_some_and(Proof::is_void);
+        self.tell(id, Event::Leaves { id, hands_over, is_node_gone }, sending);
+        // After the step, because a successor inherits the proof in it.
+        self.forget_proof(id);
+    }
+
     /// Carries out the asks of a step. Returns the wakers of the other contenders that must be woken.
     fn carry_out(&self, core: &mut Core, by: ContenderId, asks: Vec<Ask>, sending: Sending) -> Vec<Waker> {
         let mut woken = Vec::new();

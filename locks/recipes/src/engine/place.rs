@@ -76,7 +76,7 @@ impl Place {
 
     /// Starts the wait for the grant. The contender must have a place.
     pub(super) fn wait(&self) {
-        self.tell(Event::Waits(self.id));
+        self.engine.tell(self.id, Event::Waits(self.id), Sending::Now);
     }
 
     /// Waits for the grant. `None` if another contender was ahead of a `try`. The contender then leaves.
@@ -125,14 +125,8 @@ impl Place {
     fn start_to_leave(&mut self, hands_over: bool, sending: Sending) {
         self.has_left = true;
         self.polled.get_mut().watch = None;
-        self.engine.tell(self.id, Event::Leaves { id: self.id, hands_over }, sending);
-        self.engine.forget_proof(self.id);
+        self.engine.leave(self.id, hands_over, sending);
         self.note_path();
-    }
-
-    /// Notes that the node of its hold no longer exists.
-    pub(super) fn note_missing_node(&self) {
-        self.tell(Event::NodeMissed(self.id));
     }
 
     /// Waits while a leaving contender pauses after a refusal, or its node is kept for a later hold.
@@ -174,10 +168,6 @@ impl Place {
         if self.path.is_none() {
             self.path = self.engine.node(self.id).map(|made| node::child(self.engine.path(), &made.name));
         }
-    }
-
-    fn tell(&self, event: Event) {
-        self.engine.tell(self.id, event, Sending::Now);
     }
 
     /// Polls the contender's requests, and the requests that follow from their answers, until `done` returns a value for its state.

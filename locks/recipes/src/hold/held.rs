@@ -58,7 +58,6 @@ impl Hold {
 
     /// Notes that somebody else deleted the node: the hold is lost.
     pub(crate) fn note_gone(&self) {
-        self.contender().note_missing_node();
         self.proof.lose(self.path());
     }
 

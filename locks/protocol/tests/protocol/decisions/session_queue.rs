@@ -2,6 +2,7 @@
 
 use zk_recipes_protocol::names::{Mode, Names, Naming};
 use zk_recipes_protocol::queue::Queue;
+use zk_recipes_protocol::release_note::ParentState;
 use zk_recipes_protocol::session_queue::{
     Ask, ContenderId, Event, Failure, FirstLook, Made, NewNode, NotCreated, Pause, Seen, SessionQueue, State,
     Viewpoint, Wish, WishKind,
@@ -68,8 +69,27 @@ fn a_contender_that_is_discarded_leaves_the_others_as_they_are() {
     queue.discard(gone);
     assert!(!queue.has(gone));
     assert_eq!(created(&mut queue, stays, 7, 70), [Ask::List(stays)]);
-    assert_eq!(asks_of(&mut queue, Event::Leaves { id: gone, hands_over: false }), []);
+    assert_eq!(asks_of(&mut queue, Event::Leaves { id: gone, hands_over: false, is_node_gone: false }), []);
     assert_eq!(queue.state(stays), State::Contending);
+}
+
+#[test]
+fn the_missing_node_of_a_number_is_not_deleted_by_its_name() {
+    for is_node_gone in [false, true] {
+        let mut queue = SessionQueue::default();
+        let mut asks = Vec::new();
+        let id = queue.enter(Wish { naming: Naming::Numbered, ..LOCK }, &mut asks);
+        let name = "lock-0000000006".to_owned();
+        let made = Made { name: name.clone(), czxid: 60, is_ours: true };
+        let state = ParentState::new(b"", &Stat { czxid: 1, pzxid: 60, num_children: 1, ..Stat::default() });
+        asks_of(&mut queue, Event::Created(id, Ok((made, Seen::Note(state)))));
+        asks_of(&mut queue, Event::Proved(id, Ok(())));
+        let left = asks_of(&mut queue, Event::Leaves { id, hands_over: false, is_node_gone });
+        match &left[..] {
+            [Ask::Identify(_, identified)] => assert!(is_node_gone && *identified == name),
+            asks => assert!(!is_node_gone && matches!(asks, [Ask::Delete(..)]), "{asks:?}"),
+        }
+    }
 }
 
 #[test]

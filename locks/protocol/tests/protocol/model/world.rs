@@ -158,7 +158,7 @@ impl World {
     /// Tells the queue that a user dropped what it has. The requests that follow are sent at any later time.
     fn drop_contender(&mut self, session: SessionNo, id: ContenderId) {
         let mut asks = Vec::new();
-        self.sessions[session].queue.on(Event::Leaves { id, hands_over: false }, &mut asks);
+        self.sessions[session].queue.on(Event::Leaves { id, hands_over: false, is_node_gone: false }, &mut asks);
         self.carry_out(session, asks, true);
     }
 

@@ -51,6 +51,11 @@ impl Proof {
         self.view.liveness.reports().add(hold, self.view.loss_epoch)
     }
 
+    /// Tells whether somebody else deleted the node of the hold, as far as this process knows.
+    pub(crate) fn is_void(&self) -> bool {
+        *self.view.is_void.borrow()
+    }
+
     /// Notes that somebody else deleted the node of the hold. Logs it once.
     pub(crate) fn lose(&self, node: &str) {
         self.view.lose(node);

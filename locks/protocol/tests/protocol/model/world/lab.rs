@@ -167,7 +167,7 @@ impl Model for Lab {
                 let User { session, phase, .. } = next.users[i];
                 let (Phase::Inside(id) | Phase::Lost(id)) = phase else { return None };
                 let hands_over = matches!(phase, Phase::Inside(_));
-                next.tell(session, Event::Leaves { id, hands_over });
+                next.tell(session, Event::Leaves { id, hands_over, is_node_gone: false });
             }
             Action::Drop(i) => {
                 let User { session, phase: Phase::Inside(id), .. } = next.users[i] else { return None };

@@ -16,24 +16,24 @@ use tokio::sync::{Notify, Semaphore};
 use zk_recipes_protocol::cohort::{self, Ask, MemberId, State};
 
 use crate::engine::Contender;
-use crate::hold::held::Hold;
+use crate::hold::{Claim, Hold};
 
 /// The contenders of one session for one lock.
 pub(crate) struct Cohort {
     began: Instant,
-    pub(super) core: Mutex<Core>,
-    /// The places for holds of the session that may linger.
-    pub(super) places: Arc<Semaphore>,
+    pub(super) core: Mutex<CohortCore>,
+    /// One permit for each hold of the session that may linger.
+    pub(super) linger_permits: Arc<Semaphore>,
 }
 
 #[derive(Default)]
-pub(super) struct Core {
+pub(super) struct CohortCore {
     pub(super) members: cohort::Cohort,
     /// The wakers of the members that wait for the turn.
     pub(super) wakers: BTreeMap<MemberId, Waker>,
     /// What comes with the turn, until the member that has the turn now takes it. A hold that lingers is here, too. So if the last
     /// lock object is dropped, the hold is dropped with the cohort.
-    pub(super) passed: Had,
+    pub(super) passed: Turn,
     /// Tells the task at the watches that the hold begins to linger, unless its next check comes in time.
     pub(super) kept: Arc<Notify>,
     /// The time of that check. `None` if the task waits until it is told.
@@ -42,20 +42,21 @@ pub(super) struct Core {
     pub(super) asks: Vec<Ask>,
 }
 
-/// What comes with a turn.
+/// What comes with the turn.
 #[derive(Debug, Default)]
-pub(super) enum Had {
+pub(super) enum Turn {
+    /// Nothing.
     #[default]
-    Nothing,
+    Begins,
     /// A place in the lock's queue. A member that gives up waiting for the grant leaves it to the next member.
-    Place(Box<Contender>),
-    Hold(Box<Hold>),
+    Queues(Claim<Contender>),
+    Holds(Box<Hold>),
 }
 
 impl Cohort {
-    /// Returns a cohort without members. A hold of it may linger while it has one of the `places`.
-    pub(crate) fn new(places: &Arc<Semaphore>) -> Self {
-        Self { began: Instant::now(), core: Mutex::default(), places: Arc::clone(places) }
+    /// Returns a cohort without members. A hold of it may linger while it has one of the permits.
+    pub(crate) fn new(linger_permits: &Arc<Semaphore>) -> Self {
+        Self { began: Instant::now(), core: Mutex::default(), linger_permits: Arc::clone(linger_permits) }
     }
 
     /// Returns the time for the state machine.
@@ -85,7 +86,7 @@ impl Cohort {
         core.next_check.map(|until| until.saturating_sub(now))
     }
 
-    /// Reports what may end the lingering of a hold. If it does, the reaper deletes the node.
+    /// Tells the members what may end the lingering of a hold. If it does, the reaper deletes the node.
     fn tell_of_lingering(&self, tell: impl FnOnce(&mut cohort::Cohort, &mut Vec<Ask>)) {
         let mut core = self.core.lock();
         let mut asks = Vec::new();
@@ -97,11 +98,11 @@ impl Cohort {
     }
 }
 
-impl Core {
+impl CohortCore {
     /// Moves what came with the turn to the member, if the member has the turn now.
-    pub(super) fn bring(&mut self, id: MemberId, had: &mut Had) {
-        if matches!(had, Had::Nothing) && !matches!(self.members.state(id), State::Waits | State::Closed) {
-            *had = mem::take(&mut self.passed);
+    pub(super) fn bring(&mut self, id: MemberId, turn: &mut Turn) {
+        if matches!(turn, Turn::Begins) && !matches!(self.members.state(id), State::Waits | State::Closed) {
+            *turn = mem::take(&mut self.passed);
         }
     }
 }

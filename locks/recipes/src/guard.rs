@@ -14,14 +14,13 @@ use tracing::{Span, debug};
 use zk_recipes_protocol::liveness::LostReason;
 
 use crate::acquire::LogGrant;
-use crate::cohort::member::Turn;
-use crate::engine::withdrawal;
+use crate::cohort::member::Member;
 use crate::error::Error;
-use crate::hold::held::Hold;
 use crate::hold::revoke::Revocation;
 use crate::hold::state::HoldState;
 use crate::hold::watch::{HoldEnd, HoldWatch};
-use crate::owner::holds::Slot;
+use crate::hold::{Hold, withdrawal};
+use crate::owner::owned_lock::OwnedLock;
 use crate::session::remote::Remote;
 use crate::token::FencingToken;
 
@@ -39,44 +38,47 @@ use crate::token::FencingToken;
 /// between the check and the write. For that, the storage must check the [fencing token](Self::token).
 #[must_use = "if unused the lock is released immediately"]
 pub struct LockGuard {
-    stake: Stake,
+    by: By,
 }
 
 /// How a guard holds.
 #[derive(Debug)]
-enum Stake {
-    /// By its own hold, or by a hold that all guards of an owner share.
-    Share { hold: Arc<Hold>, slot: Option<Arc<Slot>> },
+enum By {
+    /// By its own hold.
+    Hold(Box<Hold>),
+    /// By a hold that all guards of an owner share.
+    Owner(Arc<Hold>, Arc<OwnedLock>),
     /// By a hold that may be handed over to the next contender of the same process.
-    Turn(Turn),
+    Member(Member),
 }
 
 impl LockGuard {
     pub(crate) fn new(hold: Hold) -> Self {
-        Self { stake: Stake::Share { hold: Arc::new(hold), slot: None } }
+        Self { by: By::Hold(Box::new(hold)) }
     }
 
     /// Returns one more guard of a hold that an owner has.
-    pub(crate) fn sharing(hold: Arc<Hold>, slot: &Arc<Slot>) -> Self {
-        Self { stake: Stake::Share { hold, slot: Some(Arc::clone(slot)) } }
+    pub(crate) fn of_owner(hold: Arc<Hold>, owned: &Arc<OwnedLock>) -> Self {
+        Self { by: By::Owner(hold, Arc::clone(owned)) }
     }
 
     /// Returns the guard of a hold that may be handed over.
-    pub(crate) fn in_turn(turn: Turn) -> Self {
-        Self { stake: Stake::Turn(turn) }
+    pub(crate) fn of_member(member: Member) -> Self {
+        Self { by: By::Member(member) }
     }
 
     fn hold(&self) -> &Hold {
-        match &self.stake {
-            Stake::Share { hold, .. } => hold,
-            Stake::Turn(turn) => turn.hold(),
+        match &self.by {
+            By::Hold(hold) => hold,
+            By::Owner(hold, _) => hold,
+            By::Member(member) => member.hold(),
         }
     }
 
     fn end(&self) -> &HoldEnd {
-        match &self.stake {
-            Stake::Share { hold, .. } => hold.end(),
-            Stake::Turn(turn) => turn.end(),
+        match &self.by {
+            By::Member(member) => member.end(),
+            By::Hold(_) | By::Owner(..) => self.hold().end(),
         }
     }
 
@@ -90,9 +92,9 @@ impl LockGuard {
     /// another order than the order of their tokens.
     #[must_use]
     pub fn token(&self) -> FencingToken {
-        match &self.stake {
-            Stake::Share { hold, .. } => hold.token(),
-            Stake::Turn(turn) => turn.token(),
+        match &self.by {
+            By::Member(member) => member.token(),
+            By::Hold(_) | By::Owner(..) => self.hold().token(),
         }
     }
 
@@ -157,7 +159,7 @@ impl LockGuard {
 
     /// Returns the error that says why this hold is lost.
     pub(crate) fn lost_error(&self, reason: LostReason) -> Error {
-        self.hold().lost_error_of(self.token(), reason)
+        self.hold().lost_error(self.token(), reason)
     }
 
     /// Returns a handle that reports when somebody asks for the lock. It may outlive the guard, so another task can wait on it.
@@ -204,37 +206,23 @@ impl LockGuard {
     /// If the future is dropped, the reaper releases the lock. Before the first poll, the guard of a `CohortMutex` may hand the
     /// hold over instead, as any drop of the guard does.
     pub async fn release(self) -> Result<(), Error> {
-        let (hold, slot) = match self.stake {
-            Stake::Share { hold, slot } => (hold, slot),
-            Stake::Turn(turn) => return turn.release().await,
-        };
-        let Some(slot) = slot else {
-            return match Arc::into_inner(hold) {
-                Some(hold) => hold.release().await,
-                None => unreachable!("BUG: a hold of no owner's has several guards"),
-            };
-        };
-        // Another task of the owner may be making another hold from this one.
-        let _turn = slot.turn().await;
-        let lost = match hold.state() {
-            HoldState::Lost(reason) => Err(hold.lost_error(reason)),
-            HoldState::Held | HoldState::Suspect => Ok(()),
-        };
-        match slot.take_last(hold) {
-            Some(hold) => hold.release().await,
-            // The owner has other guards.
-            None => lost,
+        let token = self.token();
+        match self.by {
+            By::Hold(hold) => hold.release(token).await,
+            By::Owner(hold, owned) => owned.release(hold).await,
+            By::Member(member) => member.release().await,
         }
     }
 
     /// Releases a lock that was not used. As [`release`](Self::release), but no hold lingers, and it waits at most as long as
     /// [`withdrawal`].
     pub(crate) async fn withdraw(self) -> Result<(), Error> {
-        let (session, path) = (self.hold().session().clone(), self.node_path().to_owned());
+        let session = self.hold().session().clone();
+        let path = self.node_path().to_owned();
         let removal = async {
-            match self.stake {
-                Stake::Turn(turn) => turn.give_back().await,
-                stake @ Stake::Share { .. } => Self { stake }.release().await,
+            match self.by {
+                By::Member(member) => member.give_back().await,
+                by => Self { by }.release().await,
             }
         };
         withdrawal(&session, &path, removal).await

@@ -9,11 +9,10 @@ use zk_recipes_protocol::names::{Mode, Names, Naming};
 use zk_recipes_protocol::session_queue::{Wish, WishKind};
 
 use crate::acquire::{AcquireSpan, Deadline};
-use crate::engine::{Contender, Engine, Granted, Place};
+use crate::engine::{Contender, Engine};
 use crate::error::Error;
 use crate::guard::LockGuard;
-use crate::hold::held::Hold;
-use crate::hold::node_watch;
+use crate::hold::{Claim, Grant, Hold, node_watch};
 use crate::node;
 use crate::node_data;
 use crate::session::Session;
@@ -111,10 +110,9 @@ impl LockQueue {
     }
 
     /// Adds a contender and sends its first requests. `room`: the room of its node.
-    pub(crate) fn enter(&self, mode: Mode, kind: WishKind, room: Option<Room>) -> Contender {
+    pub(crate) fn enter(&self, mode: Mode, kind: WishKind, room: Option<Room>) -> Claim<Contender> {
         let wish = Wish { mode, naming: self.naming, names: self.names, kind };
-        let place = Place::enter(&self.engine, wish, &self.node_data, room);
-        Contender::new(&self.session, place, self.parent(), self.naming)
+        Claim::new(&self.session, Contender::enter(&self.engine, wish, &self.node_data, room))
     }
 
     /// Opens the span of an acquire.
@@ -143,44 +141,48 @@ impl LockQueue {
     /// As [`acquire`](Self::acquire), within the span of the caller.
     pub(crate) async fn acquire_hold(&self, mode: Mode, deadline: Deadline) -> Result<Option<Hold>, Error> {
         let Some(room) = deadline.bound(self.room(mode, false)).await else { return Ok(None) };
-        let granted = self.enter(mode, WishKind::Wait, Some(room?)).granted_by(deadline).await?;
-        Ok(granted.map(|(contender, granted)| self.hold(contender, granted)))
+        let mut claim = self.enter(mode, WishKind::Wait, Some(room?));
+        Ok(claim.granted_by(deadline).await?.map(|grant| self.hold(claim, grant)))
     }
 
     /// As [`try_acquire`](Self::try_acquire), within the span of the caller.
     pub(crate) async fn try_acquire_hold(&self, mode: Mode) -> Result<Option<Hold>, Error> {
         let room = self.room(mode, true).await?;
-        let granted = self.try_contend(mode, Some(room)).await?;
-        Ok(granted.map(|(contender, granted)| self.hold(contender, granted)))
+        let mut claim = self.enter(mode, WishKind::Try, Some(room));
+        Ok(self.answer_to_try(&mut claim).await?.map(|grant| self.hold(claim, grant)))
     }
 
-    /// Returns the hold of a contender that was granted the lock.
-    pub(crate) fn hold(&self, contender: Contender, granted: Granted) -> Hold {
-        let hold = Hold::of(contender, granted);
+    /// Returns the hold of a claim that was granted the lock.
+    pub(crate) fn hold(&self, claim: Claim<Contender>, grant: Grant) -> Hold {
+        let hold = Hold::new(claim, grant);
         if self.is_election() {
             node_watch::start(&self.session, hold.path(), hold.watch_until(hold.end()));
         }
         hold
     }
 
-    /// Waits for a turn: nothing relies on the hold itself. `None` if the deadline came first. The node is gone then.
-    pub(crate) async fn take_turn(&self, room: Option<Room>, deadline: Deadline) -> Result<Option<Contender>, Error> {
-        let contender = self.enter(Mode::Exclusive, WishKind::Wait, room);
-        Ok(contender.granted_by(deadline).await?.map(into_turn))
+    /// Waits for the lease lock of a semaphore: nothing relies on the hold itself. `None` if the deadline came first. The node is gone
+    /// then.
+    pub(crate) async fn take_lease_lock(
+        &self,
+        room: Option<Room>,
+        deadline: Deadline,
+    ) -> Result<Option<Claim<Contender>>, Error> {
+        let mut claim = self.enter(Mode::Exclusive, WishKind::Wait, room);
+        Ok(claim.granted_by(deadline).await?.map(|_grant| without_proof(claim)))
     }
 
-    /// As [`take_turn`](Self::take_turn), but only if no contender is ahead.
-    pub(crate) async fn try_turn(&self, room: Option<Room>) -> Result<Option<Contender>, Error> {
-        Ok(self.try_contend(Mode::Exclusive, room).await?.map(into_turn))
+    /// As [`take_lease_lock`](Self::take_lease_lock), but only if no contender is ahead.
+    pub(crate) async fn try_lease_lock(&self, room: Option<Room>) -> Result<Option<Claim<Contender>>, Error> {
+        let mut claim = self.enter(Mode::Exclusive, WishKind::Try, room);
+        Ok(self.answer_to_try(&mut claim).await?.map(|_grant| without_proof(claim)))
     }
 
-    async fn try_contend(&self, mode: Mode, room: Option<Room>) -> Result<Option<(Contender, Granted)>, Error> {
+    async fn answer_to_try(&self, claim: &mut Claim<Contender>) -> Result<Option<Grant>, Error> {
         let within = self.answer_within();
-        let mut contender = self.enter(mode, WishKind::Try, room);
-        match Deadline::after(within).bound(contender.granted()).await {
-            Some(Ok(Some(granted))) => Ok(Some((contender, granted))),
-            Some(Ok(None)) => contender.withdraw().await.map(|()| None),
-            Some(Err(error)) => Err(error),
+        match Deadline::after(within).bound(claim.granted()).await {
+            Some(Ok(None)) => claim.withdraw().await.map(|()| None),
+            Some(granted) => granted,
             None => Err(Error::NoAnswer { within }),
         }
     }
@@ -195,20 +197,19 @@ impl LockQueue {
         deadline: Deadline,
     ) -> Result<Option<Hold>, Error> {
         // A holder never waits for room: the waiters behind it may have all of it. Each lock has at most one such node.
-        let contender = self.enter(mode, WishKind::Beside(holder.contender().id()), None);
-        match contender.granted_by(deadline).await {
-            Ok(granted) => Ok(granted.map(|(contender, granted)| holder.derive(contender, granted.proof))),
+        let mut claim = self.enter(mode, WishKind::Beside(holder.contender()), None);
+        match claim.granted_by(deadline).await {
+            Ok(granted) => Ok(granted.map(|grant| holder.share(claim, grant))),
             // Somebody deleted the hold's node, so another contender may hold by now.
-            Err(Error::NodeDeleted { .. }) => Err(holder.lost_error(LostReason::NodeDeleted)),
+            Err(Error::NodeDeleted { .. }) => Err(holder.lost_error(holder.token(), LostReason::NodeDeleted)),
             Err(error) => Err(error),
         }
     }
 }
 
-fn into_turn((contender, granted): (Contender, Granted)) -> Contender {
-    contender.forget_proof();
-    drop(granted);
-    contender
+fn without_proof(claim: Claim<Contender>) -> Claim<Contender> {
+    claim.forget_proof();
+    claim
 }
 
 impl fmt::Debug for LockQueue {

@@ -1,9 +1,9 @@
 //! Owners: tokens for holders that take a lock more than once.
 //!
 //! An owner keeps weak references to its holds, so the library has no table of locks that somebody must clean. Each lock of an
-//! owner has a turn: a task of the owner takes it to queue, downgrade or release.
+//! owner has a right to change it: a task of the owner takes the right to queue, downgrade or release.
 
-pub(crate) mod holds;
+pub(crate) mod owned_lock;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::guard::LockGuard;
 use crate::hold::state::HoldState;
 use crate::lock_queue::LockQueue;
-use crate::owner::holds::Slot;
+use crate::owner::owned_lock::OwnedLock;
 use crate::session::id::SessionId;
 
 /// A token for a holder that takes the same lock again: a request, a job, a cart.
@@ -47,7 +47,7 @@ use crate::session::id::SessionId;
 /// ```
 #[derive(Clone, Default)]
 pub struct Owner {
-    slots: Arc<Mutex<HashMap<Key, Arc<Slot>>>>,
+    locks: Arc<Mutex<HashMap<Key, Arc<OwnedLock>>>>,
 }
 
 /// One lock: the session, the path of the queue, and the names of its contenders.
@@ -55,11 +55,11 @@ type Key = (SessionId, String, Names);
 
 /// The size from which on an owner's table of locks is cleaned. Before the table grows, the locks that the owner no longer holds
 /// are removed.
-const SLOTS_KEPT: usize = 64;
+const OWNED_KEPT: usize = 64;
 
 /// How an owner gets a lock.
 #[derive(Debug)]
-enum Entry {
+enum Access {
     /// The owner holds it.
     Held(LockGuard),
     /// The owner holds it, if the connection comes back in time.
@@ -72,19 +72,9 @@ enum Entry {
 
 /// The form of an acquire: whether it waits for the lock.
 #[derive(Clone, Copy, Debug)]
-enum Form {
+enum AcquireForm {
     Acquire,
     TryAcquire,
-}
-
-/// The result of an acquire.
-#[derive(Debug)]
-enum Got {
-    Guard(LockGuard),
-    /// Others hold the lock.
-    NotHad,
-    /// The owner holds the lock, or may hold it, and no server confirmed that in time.
-    NoAnswer,
 }
 
 impl Owner {
@@ -96,12 +86,7 @@ impl Owner {
 
     /// Acquires a lock that the owner may hold already.
     pub(crate) async fn acquire(&self, queue: &LockQueue, mode: Mode) -> Result<LockGuard, Error> {
-        let acquire = async {
-            match self.get(queue, mode, Deadline::never(), Form::Acquire).await? {
-                Got::Guard(guard) => Ok(Some(guard)),
-                got @ (Got::NotHad | Got::NoAnswer) => unreachable!("BUG: {got:?} without a deadline"),
-            }
-        };
+        let acquire = self.get(queue, mode, None, AcquireForm::Acquire);
         queue.acquire_span(mode).run(acquire).await.map(granted)
     }
 
@@ -112,101 +97,89 @@ impl Owner {
         mode: Mode,
         within: Duration,
     ) -> Result<Option<LockGuard>, Error> {
-        let acquire = async {
-            match self.get(queue, mode, Deadline::after(within), Form::Acquire).await? {
-                Got::Guard(guard) => Ok(Some(guard)),
-                Got::NotHad => Ok(None),
-                Got::NoAnswer => Err(Error::NoAnswer { within }),
-            }
-        };
-        queue.acquire_span(mode).run(acquire).await
+        queue.acquire_span(mode).run(self.get(queue, mode, Some(within), AcquireForm::Acquire)).await
     }
 
     /// Takes the lock if the owner holds it already or no contender is ahead.
     pub(crate) async fn try_acquire(&self, queue: &LockQueue, mode: Mode) -> Result<Option<LockGuard>, Error> {
-        let within = queue.answer_within();
-        let acquire = async {
-            match self.get(queue, mode, Deadline::after(within), Form::TryAcquire).await? {
-                Got::Guard(guard) => Ok(Some(guard)),
-                Got::NotHad => Ok(None),
-                Got::NoAnswer => Err(Error::NoAnswer { within }),
-            }
-        };
-        queue.acquire_span(mode).run(acquire).await
+        let within = Some(queue.answer_within());
+        queue.acquire_span(mode).run(self.get(queue, mode, within, AcquireForm::TryAcquire)).await
     }
 
-    async fn get(&self, queue: &LockQueue, mode: Mode, deadline: Deadline, form: Form) -> Result<Got, Error> {
-        let slot = self.slot(queue);
+    /// Gets the lock. `within`: the time for all of it. `None` if others hold the lock. Fails if the owner holds the lock, or may hold
+    /// it, and no server confirmed that in time.
+    async fn get(
+        &self,
+        queue: &LockQueue,
+        mode: Mode,
+        within: Option<Duration>,
+        form: AcquireForm,
+    ) -> Result<Option<LockGuard>, Error> {
+        let deadline = within.map_or_else(Deadline::never, Deadline::after);
+        let no_answer = || Error::NoAnswer { within: within.expect("BUG: a deadline that never comes has come") };
+        let owned = self.owned(queue);
         loop {
             let mut states = queue.session().states();
-            let entry = entry_to(&slot, queue, mode)?;
-            // Others hold the lock, or another task of the owner waits for it.
-            let at_deadline = if matches!(entry, Entry::Queue) { Got::NotHad } else { Got::NoAnswer };
-            let turn = match (entry, form) {
-                (Entry::Held(guard), _) => return Ok(Got::Guard(guard)),
-                (Entry::Suspect, _) => match deadline.bound(states.changed()).await {
-                    Some(_) => continue,
-                    None => return Ok(at_deadline),
-                },
+            let changing = match (access_to(&owned, queue, mode)?, form) {
+                (Access::Held(guard), _) => return Ok(Some(guard)),
+                (Access::Suspect, _) => {
+                    deadline.bound(states.changed()).await.ok_or_else(no_answer)?;
+                    continue;
+                }
+                (Access::Downgrade, _) => Some(deadline.bound(owned.changing()).await.ok_or_else(no_answer)?),
                 // Another task of the owner may be waiting for the lock without a deadline.
-                (Entry::Queue, Form::TryAcquire) => match slot.try_turn() {
-                    Some(turn) => Some(turn),
-                    None => return Ok(Got::NotHad),
-                },
-                (Entry::Queue, Form::Acquire) | (Entry::Downgrade, _) => deadline.bound(slot.turn()).await,
+                (Access::Queue, AcquireForm::TryAcquire) => owned.try_changing(),
+                (Access::Queue, AcquireForm::Acquire) => deadline.bound(owned.changing()).await,
             };
-            let Some(_turn) = turn else { return Ok(at_deadline) };
-            let hold = match (entry_to(&slot, queue, mode)?, form) {
-                (Entry::Held(guard), _) => return Ok(Got::Guard(guard)),
-                (Entry::Suspect, _) => continue,
-                (Entry::Queue, Form::TryAcquire) => queue.try_acquire_hold(mode).await?,
-                (Entry::Queue, Form::Acquire) => queue.acquire_hold(mode, deadline).await?,
-                (Entry::Downgrade, _) => {
-                    let Some(writer) = slot.writer() else { continue };
-                    match queue.share_with(&writer, mode, deadline).await? {
-                        None => return Ok(Got::NoAnswer),
-                        had => had,
-                    }
+            let Some(_changing) = changing else { return Ok(None) };
+            let hold = match (access_to(&owned, queue, mode)?, form) {
+                (Access::Held(guard), _) => return Ok(Some(guard)),
+                (Access::Suspect, _) => continue,
+                (Access::Queue, AcquireForm::TryAcquire) => queue.try_acquire_hold(mode).await?,
+                (Access::Queue, AcquireForm::Acquire) => queue.acquire_hold(mode, deadline).await?,
+                (Access::Downgrade, _) => {
+                    let Some(writer) = owned.writer() else { continue };
+                    Some(queue.share_with(&writer, mode, deadline).await?.ok_or_else(no_answer)?)
                 }
             };
-            return Ok(hold.map_or(Got::NotHad, |hold| Got::Guard(LockGuard::sharing(slot.note(mode, hold), &slot))));
+            return Ok(hold.map(|hold| LockGuard::of_owner(owned.note(mode, hold), &owned)));
         }
     }
 
-    fn slot(&self, queue: &LockQueue) -> Arc<Slot> {
-        let mut slots = self.slots.lock();
+    fn owned(&self, queue: &LockQueue) -> Arc<OwnedLock> {
+        let mut locks = self.locks.lock();
         let key = (queue.session().id(), queue.parent().to_owned(), queue.names());
-        if slots.len() >= SLOTS_KEPT && slots.len() == slots.capacity() && !slots.contains_key(&key) {
-            // The table is about to grow. Every task that uses a slot, and every guard of its holds, has a reference to it.
-            slots.retain(|_, slot| Arc::strong_count(slot) > 1);
+        if locks.len() >= OWNED_KEPT && locks.len() == locks.capacity() && !locks.contains_key(&key) {
+            // The table is about to grow. Every task that uses one of them, and every guard of its holds, has a reference to it.
+            locks.retain(|_, owned| Arc::strong_count(owned) > 1);
         }
-        Arc::clone(slots.entry(key).or_default())
+        Arc::clone(locks.entry(key).or_default())
     }
 }
 
 impl fmt::Debug for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Owner").field("locks", &self.slots.lock().len()).finish_non_exhaustive()
+        f.debug_struct("Owner").field("locks", &self.locks.lock().len()).finish_non_exhaustive()
     }
 }
 
-/// Returns how the owner of a slot gets the lock in `mode`.
-fn entry_to(slot: &Arc<Slot>, queue: &LockQueue, mode: Mode) -> Result<Entry, Error> {
-    slot.look(|exclusive, shared| {
+/// Returns how the owner gets the lock in `mode`.
+fn access_to(owned: &Arc<OwnedLock>, queue: &LockQueue, mode: Mode) -> Result<Access, Error> {
+    owned.look(|exclusive, shared| {
         let Some(hold) = (match mode {
             Mode::Exclusive => exclusive.or(shared),
             Mode::Shared => shared.or(exclusive),
         }) else {
-            return Ok(Entry::Queue);
+            return Ok(Access::Queue);
         };
         Ok(match (hold.state(), mode) {
-            (HoldState::Lost(reason), _) => return Err(hold.lost_error(reason)),
+            (HoldState::Lost(reason), _) => return Err(hold.lost_error(hold.token(), reason)),
             (_, Mode::Exclusive) if exclusive.is_none() => {
                 return Err(Error::Upgrade { path: queue.parent().to_owned() });
             }
-            (HoldState::Suspect, _) => Entry::Suspect,
-            (HoldState::Held, Mode::Shared) if shared.is_none() => Entry::Downgrade,
-            (HoldState::Held, _) => Entry::Held(LockGuard::sharing(Arc::clone(hold), slot)),
+            (HoldState::Suspect, _) => Access::Suspect,
+            (HoldState::Held, Mode::Shared) if shared.is_none() => Access::Downgrade,
+            (HoldState::Held, _) => Access::Held(LockGuard::of_owner(Arc::clone(hold), owned)),
         })
     })
 }

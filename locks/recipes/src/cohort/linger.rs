@@ -13,8 +13,7 @@ use zookeeper_client::Error as ClientError;
 
 use crate::cohort::Cohort;
 use crate::engine::Engine;
-use crate::hold::held::Hold;
-use crate::hold::revoke;
+use crate::hold::{Hold, revoke};
 use crate::node;
 use crate::session::replies::retry_lost_reply;
 use crate::session::wire::Watch;
@@ -29,7 +28,7 @@ pub(super) async fn watch_queue(hold: &Hold) -> (Others, Option<[Watch; 2]>) {
     match join(listed, read).await {
         (Ok((names, queue)), Ok((data, stat, node))) => {
             // Another node may have got the same name.
-            let is_own = hold.czxid().is_none_or(|czxid| czxid == stat.czxid);
+            let is_own = hold.czxid() == stat.czxid;
             let others = match u32::try_from(names.len()) {
                 _ if !is_own || !names.iter().any(|name| name == node::name(path)) => {
                     return (Others::OwnNodeGone, None);
@@ -47,14 +46,14 @@ pub(super) async fn watch_queue(hold: &Hold) -> (Others, Option<[Watch; 2]>) {
 /// Tells the cohort when its queue or the node of its hold changes, and when the time of a hold that lingers is over.
 ///
 /// The watches go on through later holders of the same node. The deletion of the node fires both at the latest, so they are never
-/// removed by a request. `kept`: notified when the hold begins to linger, unless a check comes in time. `place`: the place of the
-/// hold among those that may linger.
+/// removed by a request. `kept`: notified when the hold begins to linger, unless a check comes in time. `permit`: lets the
+/// hold linger.
 pub(super) async fn attend(
     cohort: Weak<Cohort>,
     watched_by: MemberId,
     watches: [Watch; 2],
     kept: Arc<Notify>,
-    _place: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 ) {
     let [queue, node] = watches.map(|watch| Box::pin(watch.fired()));
     let mut fired = select(queue, node);

@@ -1,7 +1,7 @@
 //! A member of a cohort, from its arrival to the end of its turn.
 //!
-//! A turn is a state of the machine, not a task. What comes with the turn, a place in the queue or a hold, is with the member
-//! that has it, or between two members. A member that is dropped tells the machine, and the next member gets both. A member that
+//! The turn is a state of the machine, not a task. What comes with it, a place in the queue or a hold, is with the member that has
+//! it, or between two members. A member that is dropped tells the machine, and the next member gets both. A member that
 //! gives up leaves its place to the next one. Otherwise members with short deadlines would each queue anew, and their process
 //! might never be granted the lock.
 
@@ -13,13 +13,12 @@ use futures_util::future::join;
 use tokio::sync::Notify;
 use zk_recipes_protocol::cohort::{Ask, Bounds, Event, MemberId, Others, Reliance, State};
 
-use crate::cohort::linger;
-use crate::cohort::{Cohort, Core, Had};
+use crate::cohort::{Cohort, CohortCore, Turn, linger};
 use crate::engine::Contender;
 use crate::error::Error;
-use crate::hold::held::Hold;
 use crate::hold::state::HoldState;
 use crate::hold::watch::HoldEnd;
+use crate::hold::{Claim, Hold};
 use crate::node;
 use crate::session::replies::retry_lost_reply;
 use crate::token::FencingToken;
@@ -27,19 +26,19 @@ use crate::token::FencingToken;
 /// A member of a cohort. It waits for its turn, has it, and passes it on. If it is dropped at any moment, the next member gets
 /// its turn.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub(crate) struct Member {
     cohort: Arc<Cohort>,
     id: MemberId,
     /// Its state after its last event. While it is `Waits`, the turn may have come since.
     state: State,
-    had: Had,
+    turn: Turn,
     end: HoldEnd,
 }
 
 /// The session has ended, so there will be no more turns.
-pub(crate) struct Ended;
+pub(crate) struct CohortClosed;
 
-impl Turn {
+impl Member {
     /// Adds a member that waits for the turn.
     pub(crate) fn enter(cohort: &Arc<Cohort>, bounds: Bounds) -> Self {
         let mut core = cohort.core.lock();
@@ -48,20 +47,20 @@ impl Turn {
     }
 
     /// Adds a member, if no other member has the turn. Returns `None` if one has.
-    pub(crate) fn enter_at_once(cohort: &Arc<Cohort>, bounds: Bounds) -> Result<Option<Self>, Ended> {
+    pub(crate) fn enter_at_once(cohort: &Arc<Cohort>, bounds: Bounds) -> Result<Option<Self>, CohortClosed> {
         let mut core = cohort.core.lock();
         let Some(id) = core.members.enter_at_once(bounds) else { return Ok(None) };
         match core.members.state(id) {
-            State::Closed => Err(Ended),
+            State::Closed => Err(CohortClosed),
             _ => Ok(Some(Self::new(cohort, &mut core, id))),
         }
     }
 
-    fn new(cohort: &Arc<Cohort>, core: &mut Core, id: MemberId) -> Self {
+    fn new(cohort: &Arc<Cohort>, core: &mut CohortCore, id: MemberId) -> Self {
         let state = core.members.state(id);
-        let mut had = Had::Nothing;
-        core.bring(id, &mut had);
-        Self { cohort: Arc::clone(cohort), id, state, had, end: HoldEnd::default() }
+        let mut turn = Turn::Begins;
+        core.bring(id, &mut turn);
+        Self { cohort: Arc::clone(cohort), id, state, turn, end: HoldEnd::default() }
     }
 
     /// Waits for the turn. Returns the state, which says what the member has to do with the turn.
@@ -74,7 +73,7 @@ impl Turn {
                     core.wakers.insert(self.id, context.waker().clone());
                     return Poll::Pending;
                 }
-                core.bring(self.id, &mut self.had);
+                core.bring(self.id, &mut self.turn);
             }
             Poll::Ready(self.state)
         })
@@ -82,25 +81,25 @@ impl Turn {
     }
 
     /// Notes the member's place in the queue.
-    pub(crate) fn queue(&mut self, contender: Contender) {
-        self.had = Had::Place(Box::new(contender));
+    pub(crate) fn queue(&mut self, claim: Claim<Contender>) {
+        self.turn = Turn::Queues(claim);
         self.tell(Event::Queues);
     }
 
     /// Waits for the grant of the member's place in the queue.
     pub(crate) async fn wait_for_grant(&mut self) -> Result<(), Error> {
-        let Had::Place(contender) = &mut self.had else { unreachable!("BUG: who does not queue waits for the grant") };
-        let granted = contender.granted().await?;
-        let granted = granted.unwrap_or_else(|| unreachable!("BUG: a contender that waits has not"));
-        if let Had::Place(contender) = std::mem::take(&mut self.had) {
-            self.hold_by(Hold::of(*contender, granted));
+        let Turn::Queues(claim) = &mut self.turn else { unreachable!("BUG: who does not queue waits for the grant") };
+        let granted = claim.granted().await?;
+        let grant = granted.unwrap_or_else(|| unreachable!("BUG: a contender that waits has not"));
+        if let Turn::Queues(claim) = std::mem::take(&mut self.turn) {
+            self.hold_by(Hold::new(claim, grant));
         }
         Ok(())
     }
 
     /// Notes a hold that was granted.
     pub(crate) fn hold_by(&mut self, hold: Hold) {
-        self.had = Had::Hold(Box::new(hold));
+        self.turn = Turn::Holds(Box::new(hold));
         self.tell(Event::Granted);
     }
 
@@ -108,7 +107,7 @@ impl Turn {
     pub(crate) async fn take(&mut self) {
         self.hold().settled().await;
         if self.tell(Event::Looked(self.reliance())).contains(&Ask::GiveUp) {
-            self.had = Had::Nothing;
+            self.turn = Turn::Begins;
         }
         if let State::Holds { .. } = self.state {
             self.hold().note_handover(self.token());
@@ -118,9 +117,9 @@ impl Turn {
     }
 
     pub(crate) fn hold(&self) -> &Hold {
-        match &self.had {
-            Had::Hold(hold) => hold,
-            Had::Nothing | Had::Place(_) => unreachable!("BUG: a guard of no hold"),
+        match &self.turn {
+            Turn::Holds(hold) => hold,
+            Turn::Begins | Turn::Queues(_) => unreachable!("BUG: a guard of no hold"),
         }
     }
 
@@ -173,11 +172,11 @@ impl Turn {
         if asks.contains(&Ask::Lose) {
             self.hold().note_gone();
         }
-        let hold = match std::mem::take(&mut self.had) {
-            Had::Hold(hold) if asks.contains(&Ask::Release) => hold,
+        let hold = match std::mem::take(&mut self.turn) {
+            Turn::Holds(hold) if asks.contains(&Ask::Release) => hold,
             _ => return Ok(()),
         };
-        let released = hold.release_by(token).await;
+        let released = hold.release(token).await;
         self.tell(Event::Released);
         released
     }
@@ -186,16 +185,16 @@ impl Turn {
     /// deleted.
     pub(crate) async fn give_up(mut self) -> Result<(), Error> {
         let asks = self.tell_of_the_end();
-        match std::mem::take(&mut self.had) {
-            Had::Place(mut contender) if asks.contains(&Ask::GiveUp) => contender.withdraw().await,
-            Had::Hold(hold) if asks.contains(&Ask::GiveUp) => hold.withdraw().await,
+        match std::mem::take(&mut self.turn) {
+            Turn::Queues(mut claim) if asks.contains(&Ask::GiveUp) => claim.withdraw().await,
+            Turn::Holds(hold) if asks.contains(&Ask::GiveUp) => hold.withdraw().await,
             _ => Ok(()),
         }
     }
 
     /// Looks for other contenders and for a request for the lock, and watches for them in a task of the session.
     async fn watch_queue(&self) -> Others {
-        let Ok(place) = Arc::clone(&self.cohort.places).try_acquire_owned() else { return Others::Unknown };
+        let Ok(permit) = Arc::clone(&self.cohort.linger_permits).try_acquire_owned() else { return Others::Unknown };
         let (others, watches) = linger::watch_queue(self.hold()).await;
         if let Some(watches) = watches {
             let cohort = Arc::downgrade(&self.cohort);
@@ -204,19 +203,19 @@ impl Turn {
             core.kept = Arc::clone(&kept);
             core.next_check = None;
             drop(core);
-            self.hold().session().remote().spawn(linger::attend(cohort, self.id, watches, kept, place));
+            self.hold().session().remote().spawn(linger::attend(cohort, self.id, watches, kept, permit));
         }
         others
     }
 
     fn reliance(&self) -> Reliance {
-        match &self.had {
-            Had::Hold(hold) => match hold.state() {
+        match &self.turn {
+            Turn::Holds(hold) => match hold.state() {
                 HoldState::Held => Reliance::Sure,
                 HoldState::Suspect => Reliance::Suspect,
                 HoldState::Lost(_) => Reliance::Lost,
             },
-            Had::Nothing | Had::Place(_) => Reliance::Sure,
+            Turn::Begins | Turn::Queues(_) => Reliance::Sure,
         }
     }
 
@@ -229,11 +228,11 @@ impl Turn {
     /// hold, unless this member has to release it or give it up. A hold that lingers stays with the cohort.
     fn tell(&mut self, event: Event) -> Vec<Ask> {
         let mut core = self.cohort.core.lock();
-        core.bring(self.id, &mut self.had);
+        core.bring(self.id, &mut self.turn);
         if self.state == State::Waits {
             core.wakers.remove(&self.id);
         }
-        let Core { members, wakers, passed, kept, next_check, asks } = &mut *core;
+        let CohortCore { members, wakers, passed, kept, next_check, asks } = &mut *core;
         members.on(self.id, event, self.cohort.now(), asks);
         self.state = members.state(self.id);
         let next = asks.iter().find_map(|ask| if let Ask::Wake(next) = ask { Some(*next) } else { None });
@@ -245,7 +244,7 @@ impl Turn {
             }
         }
         if lingers || (next.is_some() && !asks.iter().any(|ask| matches!(ask, Ask::Release | Ask::GiveUp))) {
-            *passed = std::mem::take(&mut self.had);
+            *passed = std::mem::take(&mut self.turn);
         }
         let woken = next.and_then(|next| wakers.remove(&next));
         let to_do = asks.drain(..).filter(|ask| !matches!(ask, Ask::Wake(_))).collect();
@@ -255,7 +254,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for Member {
     fn drop(&mut self) {
         // A member that has passed the turn on has nothing to tell.
         if self.state != State::Closed {
@@ -275,7 +274,7 @@ async fn others(hold: &Hold) -> Others {
     let siblings = retry_lost_reply(|| wire.stat(parent));
     let own = retry_lost_reply(|| wire.stat(path));
     match join(siblings, own).await {
-        (Ok(_), Ok(own)) if own.is_none_or(|own| own.czxid != hold.token().czxid()) => Others::OwnNodeGone,
+        (Ok(_), Ok(own)) if own.is_none_or(|own| own.czxid != hold.czxid()) => Others::OwnNodeGone,
         (Ok(Some(parent)), Ok(_)) => u32::try_from(parent.num_children).map_or(Others::Unknown, Others::Children),
         _ => Others::Unknown,
     }

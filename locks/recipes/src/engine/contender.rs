@@ -1,154 +1,278 @@
-//! A contender whose node is always deleted in the end.
+//! One contender: the claim of an acquire in a queue, and the requests that it waits for.
 
-use zk_recipes_protocol::liveness;
-use zk_recipes_protocol::names::Naming;
-use zk_recipes_protocol::session_queue::{ContenderId, Made};
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use super::core::Granted;
-use super::place::Place;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
+use parking_lot::Mutex;
+use zk_recipes_protocol::session_queue::{ContenderId, Event, Made, Outcome, State, Wish};
+
+use super::core::{Engine, Request, Sending};
+use super::requests::Answer;
 use crate::acquire::Deadline;
 use crate::error::Error;
+use crate::hold::{Claim, Grant};
 use crate::node;
-use crate::session::Session;
-use crate::session::liveness::hold_reports::HoldName;
-use crate::session::remote::Removal;
+use crate::session::backoff::Backoff;
+use crate::session::reaper::Leftover;
+use crate::session::remote::{Remote, Removal};
+use crate::session::rooms::Room;
+use crate::session::wire::Fired;
 
-/// A contender, from its first request to the end of its hold. If it is dropped, the session's reaper deletes its node, even if the
-/// reply to `create` has not arrived yet.
-#[derive(Debug)]
+/// One contender with its requests, from the first request to the end of its hold. It keeps the connection open, but not the reaper:
+/// see [`Remote`].
 pub(crate) struct Contender {
-    session: Session,
-    /// `None` once the contender has left, or its place was taken out.
-    place: Option<Place>,
-    lock: String,
-    naming: Naming,
-    made: Option<Made>,
-    path: String,
-    /// The name of its hold, once the hold was dropped.
-    dropped_hold: Option<HoldName>,
+    engine: Arc<Engine>,
+    id: ContenderId,
+    /// The room of its node.
+    _room: Option<Room>,
+    /// Never locked: only the exclusive owner of the contender polls it. The mutex makes a guard, which contains one, `Sync`.
+    polled: Mutex<Polled>,
+    has_left: bool,
+    /// Whether a request found that the session has ended.
+    has_ended: bool,
+    /// The path of the node, once that was noted.
+    path: Option<String>,
+}
+
+/// The futures that the contender waits for.
+#[derive(Default)]
+struct Polled {
+    requests: FuturesUnordered<Request>,
+    /// The watch on the predecessor. If it is dropped, the client library removes it.
+    watch: Option<Pin<Box<dyn Future<Output = Fired> + Send>>>,
 }
 
 impl Contender {
-    pub(crate) fn new(session: &Session, place: Place, lock: &str, naming: Naming) -> Self {
-        let (session, lock) = (session.clone(), lock.to_owned());
-        Self { session, place: Some(place), path: lock.clone(), lock, naming, made: None, dropped_hold: None }
-    }
-
-    pub(crate) fn session(&self) -> &Session {
-        &self.session
-    }
-
-    /// Returns the path of the lock.
-    pub(crate) fn lock(&self) -> &str {
-        &self.lock
-    }
-
-    /// Returns the path for messages: the node's path, or the lock's path while there is no node.
-    pub(crate) fn path(&self) -> &str {
-        &self.path
-    }
-
-    /// Returns the transaction that created the node, if another node may get the same path later. `None` for a unique path.
-    pub(crate) fn czxid(&self) -> Option<i64> {
-        self.made.as_ref().filter(|_| self.naming == Naming::Numbered).map(|made| made.czxid)
-    }
-
-    pub(crate) fn id(&self) -> ContenderId {
-        self.place.as_ref().expect("BUG: a contender that has left is asked for").id()
-    }
-
-    fn place(&mut self) -> &mut Place {
-        self.place.as_mut().expect("BUG: a contender that has left goes on")
-    }
-
-    fn note_node(&mut self, made: &Made) {
-        self.path = node::child(&self.lock, &made.name);
-        self.made = Some(made.clone());
+    /// Adds a contender to the engine and sends its first requests.
+    pub(crate) fn enter(engine: &Arc<Engine>, wish: Wish, node_data: &Arc<[u8]>, room: Option<Room>) -> Self {
+        Self {
+            engine: Arc::clone(engine),
+            id: engine.enter(wish, node_data),
+            _room: room,
+            polled: Mutex::default(),
+            has_left: false,
+            has_ended: false,
+            path: None,
+        }
     }
 
     /// Waits until the contender has a place in the queue. Returns its node.
     pub(crate) async fn placed(&mut self) -> Result<Made, Error> {
-        let made = self.place().placed().await?;
-        self.note_node(&made);
-        Ok(made)
+        let placed = self.until(Sending::Now, |state| match state {
+            State::Placed => Some(Ok(())),
+            State::Failed { outcome, .. } | State::Over(outcome) => Some(Err(outcome)),
+            _ => None,
+        });
+        placed.await?.map_err(|outcome| self.error(outcome))?;
+        self.note_path();
+        Ok(self.engine.node(self.id).expect("BUG: a contender with a place has no node"))
     }
 
     /// Starts the wait for the grant. The contender must have a place.
-    pub(crate) fn wait(&mut self) {
-        self.place().wait();
+    pub(crate) fn wait(&self) {
+        self.engine.tell(self.id, Event::Waits(self.id), Sending::Now);
     }
 
-    /// Waits for the grant. `None` if another contender was ahead of a `try`. If the future is dropped, the contender keeps its
-    /// place.
-    pub(crate) async fn granted(&mut self) -> Result<Option<Granted>, Error> {
-        let granted = self.place().granted().await?;
-        if let Some(Granted { made, .. }) = &granted {
-            self.note_node(made);
+    /// Waits for the grant. `None` if another contender was ahead of a `try`. The contender then leaves. If the future is dropped, the
+    /// contender keeps its place.
+    pub(crate) async fn granted(&mut self) -> Result<Option<Grant>, Error> {
+        let granted = self.until(Sending::Now, |state| match state {
+            State::Holding { node, .. } => Some(Ok(Some(node))),
+            State::Leaving { .. } | State::Over(Outcome::InTheWay) => Some(Ok(None)),
+            State::Failed { outcome, .. } | State::Over(outcome) => Some(Err(outcome)),
+            State::Contending | State::Placed | State::Kept => None,
+        });
+        let node = granted.await?.map_err(|outcome| self.error(outcome))?;
+        if let Some(watch) = self.polled.get_mut().watch.take() {
+            // The predecessor has handed over its hold, so the watch fires soon. To remove the watch would cost a request.
+            self.engine.spawn(async {
+                let _fired = watch.await;
+            });
         }
-        Ok(granted)
+        self.note_path();
+        let contender = Some(self.id);
+        Ok(node.map(|node| Grant { czxid: node.czxid, contender, proof: self.engine.proof(self.id) }))
     }
 
+    /// Drops the engine's proof of its hold, because nothing relies on the hold.
+    pub(crate) fn forget_proof(&self) {
+        self.engine.forget_proof(self.id);
+    }
+
+    async fn delete(&mut self, hands_over: bool) -> Result<Removal, Error> {
+        self.leave(hands_over, Sending::Now);
+        let engine = Arc::clone(&self.engine);
+        let id = self.id;
+        let removal = self.until(Sending::Now, |state| match state {
+            State::Over(Outcome::Gone | Outcome::InTheWay) => Some(Ok(Removal::Deleted)),
+            State::Over(_) => Some(Ok(Removal::NothingThere)),
+            State::Kept => Some(Ok(Removal::Kept)),
+            State::Leaving { is_refused: true } | State::Failed { is_refused: true, .. } => {
+                engine.take_refusal(id).map(Err)
+            }
+            _ => None,
+        });
+        removal.await?
+    }
+
+    fn leave(&mut self, hands_over: bool, sending: Sending) {
+        self.has_left = true;
+        self.polled.get_mut().watch = None;
+        self.engine.leave(self.id, hands_over, sending);
+        self.note_path();
+    }
+
+    /// Waits until it is known which node a leaving contender has. The node is not deleted yet.
+    async fn named(&mut self) -> Result<(), Error> {
+        let engine = Arc::clone(&self.engine);
+        let id = self.id;
+        let named = self.until(Sending::Later, |state| match state {
+            State::Leaving { is_refused: false } | State::Failed { is_refused: false, .. } => engine.node(id).map(drop),
+            _ => Some(()),
+        });
+        named.await
+    }
+
+    /// Notes the path of the node, once there is one.
+    fn note_path(&mut self) {
+        if self.path.is_none() {
+            self.path = self.engine.node(self.id).map(|made| node::child(self.engine.path(), &made.name));
+        }
+    }
+
+    /// Polls the contender's requests, and the requests that follow from their answers, until `done` returns a value for its state.
+    async fn until<T>(&mut self, sending: Sending, mut done: impl FnMut(State) -> Option<T>) -> Result<T, Error> {
+        poll_fn(|cx| {
+            loop {
+                if let Some(done) = done(self.engine.attend(self.id, cx.waker(), &self.polled.get_mut().requests)) {
+                    return Poll::Ready(Ok(done));
+                }
+                if self.has_ended {
+                    return Poll::Ready(Err(self.engine.session_ended()));
+                }
+                let event = std::task::ready!(self.poll_event(cx));
+                event.into_iter().for_each(|event| self.engine.tell(self.id, event, sending));
+            }
+        })
+        .await
+    }
+
+    /// Polls for the next answer or the watch. `Ready(None)`: it was handled here, and the queue needs no event.
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+        let Polled { requests, watch } = self.polled.get_mut();
+        if let Some(fired) = watch
+            && let Poll::Ready(fired) = fired.as_mut().poll(cx)
+        {
+            *watch = None;
+            return Poll::Ready(Some(Event::Fired { id: self.id, is_gone: fired == Fired::Deleted }));
+        }
+        let Poll::Ready(Some(answer)) = requests.poll_next_unpin(cx) else { return Poll::Pending };
+        Poll::Ready(Some(match answer {
+            Answer::Event(event) => event,
+            Answer::Refused(event, error) => {
+                self.engine.note_refusal(self.id, error);
+                event
+            }
+            Answer::Unconditional(event, error) => {
+                self.engine.warn_of_condition(&error);
+                event
+            }
+            Answer::Watching(event, set) => {
+                *watch = (!self.has_left).then(|| Box::pin(set.fired()) as _);
+                event
+            }
+            Answer::WatchingParent(names, set) => {
+                self.engine.keep_parent_watch(self.id, names, set);
+                return Poll::Ready(None);
+            }
+            Answer::Proved(proof) => {
+                if !self.has_left {
+                    self.engine.note_proof(self.id, proof);
+                }
+                Event::Proved(self.id, Ok(()))
+            }
+            Answer::SessionEnded => {
+                self.has_ended = true;
+                return Poll::Ready(None);
+            }
+        }))
+    }
+
+    fn error(&mut self, outcome: Outcome) -> Error {
+        self.note_path();
+        match outcome {
+            Outcome::NumbersExhausted(number) => {
+                Error::NumbersExhausted { path: self.engine.path().to_owned(), number: number.get() }
+            }
+            Outcome::NodeDeleted => Error::NodeDeleted { path: self.path().to_owned() },
+            outcome => {
+                self.engine.take_refusal(self.id).unwrap_or_else(|| unreachable!("BUG: {outcome:?} is no failure"))
+            }
+        }
+    }
+}
+
+impl Claim<Contender> {
     /// Waits for the grant until the deadline. `None` if the deadline came first, or another contender was ahead of a `try`. After a
     /// deadline, the node is gone.
-    pub(crate) async fn granted_by(mut self, deadline: Deadline) -> Result<Option<(Self, Granted)>, Error> {
+    pub(crate) async fn granted_by(&mut self, deadline: Deadline) -> Result<Option<Grant>, Error> {
         match deadline.bound(self.granted()).await {
-            Some(granted) => Ok(granted?.map(|granted| (self, granted))),
+            Some(granted) => granted,
             None => self.withdraw().await.map(|()| None),
         }
     }
+}
 
-    /// Releases the hold or gives up, and waits for the confirmation that the node is gone. `hands_over`: the hold is handed over to
-    /// the successor, if the successor belongs to the session. If this fails or is dropped, the reaper continues once the contender
-    /// is dropped.
-    pub(crate) async fn leave(&mut self, hands_over: bool) -> Result<Removal, Error> {
-        let Some(place) = &mut self.place else { return Ok(Removal::NothingThere) };
-        let removal = place.leave(hands_over).await?;
-        let place = self.place.take();
-        if removal == Removal::Kept {
-            place.into_iter().for_each(|place| self.session.abandon(Box::new(place), None));
+impl Leftover for Contender {
+    fn path(&self) -> &str {
+        self.path.as_deref().unwrap_or(self.engine.path())
+    }
+
+    fn lock(&self) -> &str {
+        self.engine.path()
+    }
+
+    fn find(&mut self) -> BoxFuture<'_, ()> {
+        Box::pin(self.named().map(drop))
+    }
+
+    /// Tells the queue at once, so that the contender is handed no hold any more.
+    fn give_up(&mut self) -> bool {
+        let is_to_leave = !self.engine.is_over(self.id);
+        if is_to_leave {
+            self.leave(false, Sending::Later);
         }
-        Ok(removal)
+        is_to_leave
     }
 
-    /// Gives up a contender without a grant. When this returns `Ok`, the node is gone. Waits at most as long as [`withdrawal`].
-    pub(crate) async fn withdraw(&mut self) -> Result<(), Error> {
-        let (session, path) = (self.session.clone(), self.path.clone());
-        withdrawal(&session, &path, async { self.leave(false).await.map(drop) }).await
+    /// If the server refuses the deletion, the queue repeats it after a pause, while this or [`idle`](Self::idle) is polled.
+    fn remove<'a>(&'a mut self, _: &'a Remote, hands_over: bool) -> BoxFuture<'a, Result<Removal, Error>> {
+        Box::pin(self.delete(hands_over))
     }
 
-    /// Drops the proof of its hold, because nothing relies on the hold itself.
-    pub(crate) fn forget_proof(&self) {
-        self.place.iter().for_each(Place::forget_proof);
-    }
-
-    /// Notes that its hold is being dropped. The contender is dropped next.
-    pub(crate) fn note_dropped(&mut self, hold: Option<HoldName>) {
-        self.dropped_hold = hold;
-    }
-
-    /// Takes the place out. The caller must then let it leave. `None` if the contender has left.
-    pub(crate) fn into_place(mut self) -> Option<Place> {
-        self.place.take()
+    fn idle<'a>(&'a mut self, _: &'a mut Backoff) -> BoxFuture<'a, Result<(), Error>> {
+        // The queue paces its requests.
+        Box::pin(self.until(Sending::Now, |state| match state {
+            State::Kept | State::Leaving { is_refused: true } | State::Failed { is_refused: true, .. } => None,
+            _ => Some(()),
+        }))
     }
 }
 
 impl Drop for Contender {
     fn drop(&mut self) {
-        if let Some(mut place) = self.place.take().filter(|place| !place.is_over()) {
-            place.leave_later();
-            self.session.abandon(Box::new(place), self.dropped_hold.take());
-        }
+        self.engine.forget(self.id);
     }
 }
 
-/// Waits for a removal under `path`, for at most a quarter of the session timeout. The client waits that long for a silent
-/// connection. So a server that does not answer does not delay a caller whose deadline has passed.
-pub(crate) async fn withdrawal(
-    session: &Session,
-    path: &str,
-    removal: impl Future<Output = Result<(), Error>>,
-) -> Result<(), Error> {
-    let within = liveness::connection_timeout(session.timeout());
-    let removed = Deadline::after(within).bound(removal).await;
-    removed.unwrap_or_else(|| Err(Error::Unconfirmed { path: path.to_owned(), within }))
+impl fmt::Debug for Contender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Contender").field("lock", &self.engine.path()).field("id", &self.id).finish_non_exhaustive()
+    }
 }

@@ -35,13 +35,6 @@ pub(crate) struct Engine {
     core: Mutex<Core>,
 }
 
-/// A granted hold: its node, and the proof that the session lives.
-#[derive(Debug)]
-pub(crate) struct Granted {
-    pub(crate) made: Made,
-    pub(crate) proof: Proof,
-}
-
 /// A request under way, or a pause. Its output is the answer.
 pub(super) type Request = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
@@ -263,10 +256,10 @@ impl Engine {
         matches!(self.core.lock().queue.state(id), State::Over(_))
     }
 
-    /// Returns the hold that a contender was granted.
-    pub(super) fn granted(&self, id: ContenderId, made: Made) -> Granted {
+    /// Returns the proof that the session of a contender lives that was granted the lock.
+    pub(super) fn proof(&self, id: ContenderId) -> Proof {
         let proof = self.core.lock().entry(id).proof.clone();
-        Granted { made, proof: proof.expect("BUG: a grant without a proof that the session lives") }
+        proof.expect("BUG: a grant without a proof that the session lives")
     }
 
     /// Keeps the watch of the lock's node that was set by a contender. `None` if it could not be set.

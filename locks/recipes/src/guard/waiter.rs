@@ -8,11 +8,13 @@ use zk_recipes_protocol::names::Mode;
 use zk_recipes_protocol::session_queue::WishKind;
 
 use crate::acquire::{AcquireSpan, Deadline, granted};
-use crate::engine::{Contender, Granted};
+use crate::engine::Contender;
 use crate::error::Error;
 use crate::guard::LockGuard;
 use crate::hold::revoke::Revocation;
+use crate::hold::{Claim, Grant};
 use crate::lock_queue::LockQueue;
+use crate::session::reaper::Leftover;
 use crate::token::FencingToken;
 
 /// A contender that has a place in the queue. If it is dropped, it gives up the place: the session's reaper deletes the node.
@@ -34,25 +36,25 @@ use crate::token::FencingToken;
 #[must_use = "if unused the place is given up immediately"]
 pub struct Waiter {
     queue: Arc<LockQueue>,
-    contender: Contender,
+    claim: Claim<Contender>,
     token: FencingToken,
     span: AcquireSpan,
     /// The outcome for which [`wait`](Waiter::wait) has waited.
-    outcome: Option<Result<Granted, Error>>,
+    outcome: Option<Result<Grant, Error>>,
 }
 
 impl Waiter {
     pub(crate) async fn take(queue: &Arc<LockQueue>, mode: Mode) -> Result<Self, Error> {
         let span = queue.acquire_span(mode);
         let place = async {
-            let mut contender = queue.enter(mode, WishKind::Place, Some(queue.room(mode, false).await?));
-            contender.placed().await.map(|made| (contender, made))
+            let mut claim = queue.enter(mode, WishKind::Place, Some(queue.room(mode, false).await?));
+            claim.placed().await.map(|made| (claim, made))
         };
         match span.run_part(place).await {
-            Ok((contender, made)) => {
-                span.note_node(contender.path());
+            Ok((claim, made)) => {
+                span.note_node(claim.path());
                 let token = FencingToken::new(made.czxid);
-                Ok(Self { queue: Arc::clone(queue), contender, token, outcome: None, span })
+                Ok(Self { queue: Arc::clone(queue), claim, token, outcome: None, span })
             }
             Err(error) => {
                 span.fail(&error);
@@ -64,13 +66,13 @@ impl Waiter {
     /// Returns the path of the lock.
     #[must_use]
     pub fn path(&self) -> &str {
-        self.contender.lock()
+        self.claim.lock()
     }
 
     /// Returns the path of the node that stands for this place.
     #[must_use]
     pub fn node_path(&self) -> &str {
-        self.contender.path()
+        self.claim.path()
     }
 
     /// Returns the fencing token that the hold will have.
@@ -82,7 +84,7 @@ impl Waiter {
     /// Returns a handle that reports when somebody asks for the place. After the grant, it reports when somebody asks for the hold.
     #[must_use]
     pub fn revocation(&self) -> Revocation {
-        Revocation::of(self.contender.session(), self.contender.path(), self.contender.czxid())
+        Revocation::of(self.claim.session(), self.claim.path(), self.token.czxid())
     }
 
     /// Waits until the lock is granted, or can no longer be granted. Then [`granted`](Self::granted) returns the outcome at once.
@@ -102,8 +104,8 @@ impl Waiter {
     /// If the future is dropped, the waiter keeps its place: call `wait` again.
     pub async fn wait(&mut self) {
         if self.outcome.is_none() {
-            self.contender.wait();
-            self.outcome = Some(self.contender.granted().await.map(granted));
+            self.claim.wait();
+            self.outcome = Some(self.claim.granted().await.map(granted));
         }
     }
 
@@ -141,21 +143,21 @@ impl Waiter {
     /// # Cancel safety
     /// If the future is dropped, the session's reaper deletes the node.
     pub async fn withdraw(self) -> Result<(), Error> {
-        let Self { mut contender, span, .. } = self;
-        span.run(async { contender.withdraw().await.map(|()| None::<LockGuard>) }).await.map(drop)
+        let Self { mut claim, span, .. } = self;
+        span.run(async { claim.withdraw().await.map(|()| None::<LockGuard>) }).await.map(drop)
     }
 
     async fn granted_until(self, deadline: Deadline) -> Result<Option<LockGuard>, Error> {
-        let Self { queue, mut contender, outcome, span, .. } = self;
+        let Self { queue, mut claim, outcome, span, .. } = self;
         let granted = async {
             let granted = match outcome {
-                Some(outcome) => Some((contender, outcome?)),
+                Some(outcome) => Some(outcome?),
                 None => {
-                    contender.wait();
-                    contender.granted_by(deadline).await?
+                    claim.wait();
+                    claim.granted_by(deadline).await?
                 }
             };
-            Ok(granted.map(|(contender, granted)| LockGuard::new(queue.hold(contender, granted))))
+            Ok(granted.map(|grant| LockGuard::new(queue.hold(claim, grant))))
         };
         span.run(granted).await
     }

@@ -50,14 +50,13 @@ pub async fn revoke(session: &Session, node_path: &str) -> Result<(), Error> {
 pub struct Revocation {
     session: Session,
     path: String,
-    /// The transaction that created the node, if another contender's node may have the same path.
-    czxid: Option<i64>,
+    /// The transaction that created the node. Another contender's node may have the same path.
+    czxid: i64,
 }
 
 impl Revocation {
-    /// Returns the revocation of the contender with this node. `czxid`: the transaction that created the node, if another node
-    /// may have the same path.
-    pub(crate) fn of(session: &Session, path: &str, czxid: Option<i64>) -> Self {
+    /// Returns the revocation of the contender with this node. `czxid`: the transaction that created the node.
+    pub(crate) fn of(session: &Session, path: &str, czxid: i64) -> Self {
         Self { session: session.clone(), path: path.to_owned(), czxid }
     }
 
@@ -91,7 +90,7 @@ impl Revocation {
         let deleted = || Error::NodeDeleted { path: self.path.clone() };
         loop {
             match retry_lost_reply(|| self.session.wire().watch(&self.path)).await {
-                Ok((_, stat, _)) if self.czxid.is_some_and(|czxid| czxid != stat.czxid) => return Err(deleted()),
+                Ok((_, stat, _)) if stat.czxid != self.czxid => return Err(deleted()),
                 Ok((data, ..)) if data == REQUEST => return Ok(()),
                 Ok((.., watch)) => {
                     watch.fired().await;

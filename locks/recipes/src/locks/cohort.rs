@@ -11,7 +11,7 @@ use zk_recipes_protocol::session_queue::WishKind;
 
 use crate::acquire::{AcquireSpan, Deadline, granted};
 use crate::cohort::Cohort;
-use crate::cohort::member::{Ended, Turn};
+use crate::cohort::member::{CohortClosed, Member};
 use crate::error::Error;
 use crate::guard::LockGuard;
 use crate::lock_queue::LockQueue;
@@ -25,14 +25,14 @@ use crate::session::weak_map::WeakMap;
 struct Cohorts {
     used: WeakMap<(String, Names, Naming), Cohort>,
     told: OnceLock<()>,
-    /// The places for holds that linger.
-    places: Arc<Semaphore>,
+    /// One permit for each hold that may linger.
+    linger_permits: Arc<Semaphore>,
 }
 
 impl Default for Cohorts {
     fn default() -> Self {
-        let places = Arc::new(Semaphore::new(CohortMutex::MAX_LINGERING));
-        Self { used: WeakMap::default(), told: OnceLock::default(), places }
+        let linger_permits = Arc::new(Semaphore::new(CohortMutex::MAX_LINGERING));
+        Self { used: WeakMap::default(), told: OnceLock::default(), linger_permits }
     }
 }
 
@@ -46,7 +46,7 @@ impl Cohorts {
             session.ending().add(move || cohorts.upgrade().iter().for_each(|cohorts| cohorts.close()));
         });
         let key = (queue.parent().to_owned(), queue.names(), queue.naming());
-        let cohort = cohorts.used.at(key, || Cohort::new(&cohorts.places));
+        let cohort = cohorts.used.at(key, || Cohort::new(&cohorts.linger_permits));
         if session.is_ended() {
             // The hook that closes the cohorts may not have found this one.
             cohort.close();
@@ -256,17 +256,17 @@ impl CohortMutex {
     /// If the future is dropped, nothing is left behind: the session's reaper deletes our node.
     pub async fn try_acquire(&self) -> Result<Option<LockGuard>, Error> {
         let acquire = async {
-            let turn = Turn::enter_at_once(&self.cohort, self.bounds).map_err(|Ended| self.ended())?;
-            let Some(mut turn) = turn else { return Ok(None) };
-            if turn.state().await == State::Takes {
+            let member = Member::enter_at_once(&self.cohort, self.bounds).map_err(|CohortClosed| self.ended())?;
+            let Some(mut member) = member else { return Ok(None) };
+            if member.state().await == State::Takes {
                 let within = self.queue.answer_within();
-                Deadline::after(within).bound(turn.take()).await.ok_or(Error::NoAnswer { within })?;
+                Deadline::after(within).bound(member.take()).await.ok_or(Error::NoAnswer { within })?;
             }
-            if turn.state().await == State::Begins {
+            if member.state().await == State::Begins {
                 let Some(hold) = self.queue.try_acquire_hold(Mode::Exclusive).await? else { return Ok(None) };
-                turn.hold_by(hold);
+                member.hold_by(hold);
             }
-            Ok(Some(LockGuard::in_turn(turn)))
+            Ok(Some(LockGuard::of_member(member)))
         };
         self.acquire_span().run(acquire).await
     }
@@ -321,12 +321,12 @@ impl CohortMutex {
     async fn acquire_until(&self, deadline: Deadline) -> Result<Option<LockGuard>, Error> {
         let acquire = async {
             // Outside of the bounded future, so that a place or hold is given up in order at the deadline.
-            let mut turn = Turn::enter(&self.cohort, self.bounds);
-            match deadline.bound(self.hold(&mut turn)).await {
-                Some(Ok(())) => Ok(Some(LockGuard::in_turn(turn))),
+            let mut member = Member::enter(&self.cohort, self.bounds);
+            match deadline.bound(self.hold(&mut member)).await {
+                Some(Ok(())) => Ok(Some(LockGuard::of_member(member))),
                 // The next member begins anew.
-                Some(Err(error)) => Err(turn.fail(error)),
-                None => turn.give_up().await.map(|()| None),
+                Some(Err(error)) => Err(member.fail(error)),
+                None => member.give_up().await.map(|()| None),
             }
         };
         self.acquire_span().run(acquire).await
@@ -337,25 +337,25 @@ impl CohortMutex {
     }
 
     /// Waits for the turn, and makes a hold of what comes with it.
-    async fn hold(&self, turn: &mut Turn) -> Result<(), Error> {
+    async fn hold(&self, member: &mut Member) -> Result<(), Error> {
         let mut room = None;
         loop {
-            match turn.state().await {
+            match member.state().await {
                 State::Begins => {
                     if room.is_none() {
                         room = self.queue.try_room(Mode::Exclusive).await?;
                     }
                     if room.is_some() {
-                        turn.queue(self.queue.enter(Mode::Exclusive, WishKind::Wait, room.take()));
+                        member.queue(self.queue.enter(Mode::Exclusive, WishKind::Wait, room.take()));
                         continue;
                     }
                     // A member that has room may wait for this turn, so nobody waits for room with the turn.
-                    turn.pass_on();
+                    member.pass_on();
                     room = Some(self.queue.room(Mode::Exclusive, false).await?);
-                    *turn = Turn::enter(&self.cohort, self.bounds);
+                    *member = Member::enter(&self.cohort, self.bounds);
                 }
-                State::Queues => turn.wait_for_grant().await?,
-                State::Takes => turn.take().await,
+                State::Queues => member.wait_for_grant().await?,
+                State::Takes => member.take().await,
                 State::Holds { .. } => return Ok(()),
                 State::Closed => return Err(self.ended()),
                 state @ (State::Waits | State::LetsGo) => unreachable!("BUG: a turn that has come is at {state:?}"),

@@ -6,7 +6,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::attempt::Attempt;
 use crate::acquire::{AcquireSpan, Deadline, granted};
 use crate::error::Error;
 use crate::guard::LockGuard;
@@ -119,7 +118,7 @@ impl NaiveLock {
 
     async fn take(&self, try_within: Option<Duration>, deadline: Deadline) -> Result<Option<LockGuard>, Error> {
         let span = AcquireSpan::new("naive", self.path(), Some(self.session().id()));
-        span.run(async { Attempt::new(self.session(), self.path(), try_within).take(deadline).await }).await
+        span.run(attempt::take(self.session(), self.path(), try_within, deadline)).await
     }
 }
 

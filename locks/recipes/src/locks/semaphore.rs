@@ -1,22 +1,21 @@
 //! The lock that a number of contenders share.
 
 mod attempt;
-mod leases;
-mod permits;
+mod limit;
+mod nodes;
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use attempt::Attempt;
 use futures_util::future::try_join;
-use permits::{Number, Permits};
 use tracing::warn;
 use zk_recipes_protocol::leases::{LEASES, Leases, TURNS};
 use zk_recipes_protocol::names::{Mode, Names};
 use zookeeper_client::Error as ClientError;
 
+use self::limit::{Number, PermitLimit};
 use crate::acquire::{AcquireSpan, Deadline, granted};
 use crate::error::Error;
 use crate::guard::LockGuard;
@@ -87,13 +86,13 @@ pub struct Semaphore {
 
 struct Inner {
     path: String,
-    /// The queue for the turn to add leases.
-    turns: LockQueue,
+    /// The queue for the lock under which leases are added.
+    lease_lock: LockQueue,
     /// The parent of the leases.
     leases: String,
     /// Whether the parent of the leases existed before, so that several leases can be created at once.
     parent_seen: AtomicBool,
-    permits: Permits,
+    permits: PermitLimit,
     foreign_reported: AtomicBool,
     low_numbers_reported: AtomicBool,
 }
@@ -105,7 +104,7 @@ impl Semaphore {
     /// # Errors
     /// [`Error::InvalidPath`]. Nothing is sent.
     pub fn new(session: &Session, path: &str, permits: u32) -> Result<Self, Error> {
-        Self::with_permits(session, path, Permits::Fixed(permits))
+        Self::with_permits(session, path, PermitLimit::Fixed(permits))
     }
 
     /// Returns the semaphore at `path`, with the number of permits that `count` has at the time. A negative count means no
@@ -116,14 +115,14 @@ impl Semaphore {
     /// # Errors
     /// [`Error::InvalidPath`]. Nothing is sent.
     pub fn from_count(session: &Session, path: &str, count: &SharedCount) -> Result<Self, Error> {
-        Self::with_permits(session, path, Permits::Counted(count.clone()))
+        Self::with_permits(session, path, PermitLimit::Counted(count.clone()))
     }
 
-    fn with_permits(session: &Session, path: &str, permits: Permits) -> Result<Self, Error> {
+    fn with_permits(session: &Session, path: &str, permits: PermitLimit) -> Result<Self, Error> {
         node::validate_path(path)?;
         let inner = Inner {
             path: path.to_owned(),
-            turns: LockQueue::new(session, &node::child(path, TURNS), Names::MUTEX)?,
+            lease_lock: LockQueue::new(session, &node::child(path, TURNS), Names::MUTEX)?,
             leases: node::child(path, LEASES),
             parent_seen: AtomicBool::new(false),
             permits,
@@ -253,7 +252,7 @@ impl Semaphore {
     /// Returns the session of the semaphore.
     #[must_use]
     pub fn session(&self) -> &Session {
-        self.inner.turns.session()
+        self.inner.lease_lock.session()
     }
 
     /// Returns the room that one permit takes.
@@ -263,14 +262,13 @@ impl Semaphore {
 
     async fn take(&self, wanted: u32, deadline: Deadline) -> Result<Option<Vec<LockGuard>>, Error> {
         let wanted = self.inner.check(wanted)?;
-        self.acquire_span().run(async { Attempt::new(self, wanted, None).take(deadline).await }).await
+        self.acquire_span().run(attempt::take(self, wanted, None, deadline)).await
     }
 
     async fn try_take(&self, wanted: u32) -> Result<Option<Vec<LockGuard>>, Error> {
         let wanted = self.inner.check(wanted)?;
-        let within = self.inner.turns.answer_within();
-        let acquire = async { Attempt::new(self, wanted, Some(within)).take(Deadline::after(within)).await };
-        self.acquire_span().run(acquire).await
+        let within = self.inner.lease_lock.answer_within();
+        self.acquire_span().run(attempt::take(self, wanted, Some(within), Deadline::after(within))).await
     }
 
     fn acquire_span(&self) -> AcquireSpan {
@@ -326,7 +324,7 @@ impl FreePermits {
 
 impl Inner {
     fn session(&self) -> &Session {
-        self.turns.session()
+        self.lease_lock.session()
     }
 
     fn check(&self, wanted: u32) -> Result<usize, Error> {
@@ -344,9 +342,9 @@ impl Inner {
         self.session().room_of(self.leases.len() + 1 + name_len)
     }
 
-    /// Returns the room that an acquire takes: a turn and its leases.
+    /// Returns the room that an acquire takes: the lease lock and its leases.
     fn room(&self, wanted: usize) -> usize {
-        self.turns.node_room(Mode::Exclusive) + wanted * self.lease_room()
+        self.lease_lock.node_room(Mode::Exclusive) + wanted * self.lease_room()
     }
 
     /// Lists the leases, and reads the number of permits.

@@ -21,12 +21,17 @@ use crate::error::Error;
 use crate::session::liveness::hold_reports::HoldName;
 
 /// Something left on the server, and how it is deleted.
-pub(crate) trait Leftover: fmt::Debug + Send + Sync {
+pub(crate) trait Leftover: Boxed + fmt::Debug + Send + Sync + 'static {
     /// Returns the path for messages: the node's path, if it is known.
     fn path(&self) -> &str;
 
     /// Returns the path of the lock.
     fn lock(&self) -> &str;
+
+    /// Gives up, because its claim is dropped. Sends nothing. Tells whether anything may be left.
+    fn give_up(&mut self) -> bool {
+        true
+    }
 
     /// Finds what is left, if its name is not known. Deletes nothing. An error shows again in `remove`.
     fn find(&mut self) -> BoxFuture<'_, ()> {
@@ -34,8 +39,8 @@ pub(crate) trait Leftover: fmt::Debug + Send + Sync {
     }
 
     /// Deletes what is left, even if replies are lost, and never another contender's node. After an error, the next call continues
-    /// where this one stopped.
-    fn remove<'a>(&'a mut self, remote: &'a Remote) -> BoxFuture<'a, Result<Removal, Error>>;
+    /// where this one stopped. `hands_over`: a hold of a queue goes to the successor, if the successor belongs to the session.
+    fn remove<'a>(&'a mut self, remote: &'a Remote, hands_over: bool) -> BoxFuture<'a, Result<Removal, Error>>;
 
     /// Pauses after a refusal. If the node was kept for another hold, waits until that hold no longer needs it. Fails once the
     /// session has ended.
@@ -44,6 +49,17 @@ pub(crate) trait Leftover: fmt::Debug + Send + Sync {
             backoff.pause().await;
             Ok(())
         })
+    }
+}
+
+/// The conversion of a leftover of any type.
+pub(crate) trait Boxed {
+    fn boxed(self: Box<Self>) -> Box<dyn Leftover>;
+}
+
+impl<L: Leftover> Boxed for L {
+    fn boxed(self: Box<Self>) -> Box<dyn Leftover> {
+        self
     }
 }
 
@@ -126,7 +142,7 @@ async fn reap(
     loop {
         let removal = {
             let _place = places.acquire().await;
-            leftover.remove(remote).await
+            leftover.remove(remote, false).await
         };
         let (lock, node) = (leftover.lock(), leftover.path());
         match removal {

@@ -13,8 +13,7 @@ use zookeeper_client::{CreateMode, Error as ClientError, Stat};
 use crate::acquire::Deadline;
 use crate::error::Error;
 use crate::guard::LockGuard;
-use crate::hold::held::Hold;
-use crate::hold::node_claim::NodeClaim;
+use crate::hold::{Claim, Grant, Hold};
 use crate::node;
 use crate::session::Session;
 use crate::session::backoff::Backoff;
@@ -25,15 +24,10 @@ use crate::session::replies::{is_refusal, retry_lost_reply};
 use crate::session::rooms::Room;
 use crate::session::weak_map::WeakMap;
 use crate::session::wire::Watch;
-use crate::token::FencingToken;
 
-/// An attempt, with everything that it has on the server so far. If it is dropped, the reaper deletes its node.
-pub(super) struct Attempt {
-    session: Session,
-    /// `None` once the hold or the reaper is responsible for the node.
-    node: Option<OwnNode>,
-    /// How long a `try` waits for answers. `None`: the attempt waits for the grant.
-    try_within: Option<Duration>,
+/// An attempt to take the lock.
+pub(super) struct NaiveAttempt {
+    node: Claim<NaiveNode>,
     watch: Option<Watch>,
     proof: Option<Proof>,
     backoff: Backoff,
@@ -41,78 +35,71 @@ pub(super) struct Attempt {
 
 /// The node of a contender, if it has one, and how to recognise it.
 #[derive(Debug)]
-struct OwnNode {
+struct NaiveNode {
     path: String,
     /// The data that only this contender writes.
     mark: Vec<u8>,
     contender: Naive,
     /// The record of the nodes that the contenders of the session have taken. They share it.
     taken: Arc<Mutex<Taken>>,
-    /// The room of the node.
-    room: Option<Room>,
+    _room: Room,
 }
 
-impl Attempt {
-    pub(super) fn new(session: &Session, path: &str, try_within: Option<Duration>) -> Self {
-        let node = OwnNode {
-            path: path.to_owned(),
-            mark: Uuid::new_v4().to_string().into_bytes(),
-            contender: Naive::new(try_within.is_some()),
-            taken: session.extension::<WeakMap<String, Mutex<Taken>>>().at(path.to_owned(), Mutex::default),
-            room: None,
-        };
-        Self {
-            session: session.clone(),
-            node: Some(node),
-            try_within,
-            watch: None,
-            proof: None,
-            backoff: Backoff::to_repeat(),
-        }
+/// Takes the lock. `try_within`: how long a `try` waits for answers. `None` if another contender was in the way, or the deadline came
+/// first. Our node is gone then.
+pub(super) async fn take(
+    session: &Session,
+    path: &str,
+    try_within: Option<Duration>,
+    deadline: Deadline,
+) -> Result<Option<LockGuard>, Error> {
+    let no_answer = || try_within.map_or(Ok(None), |within| Err(Error::NoAnswer { within }));
+    let room = session.room(path, session.room_of(path.len()), try_within.is_some());
+    let Some(room) = deadline.bound(room).await else { return no_answer() };
+    let node = NaiveNode {
+        path: path.to_owned(),
+        mark: Uuid::new_v4().to_string().into_bytes(),
+        contender: Naive::new(try_within.is_some()),
+        taken: session.extension::<WeakMap<String, Mutex<Taken>>>().at(path.to_owned(), Mutex::default),
+        _room: room?,
+    };
+    let backoff = Backoff::to_repeat();
+    let mut attempt = NaiveAttempt { node: Claim::new(session, node), watch: None, proof: None, backoff };
+    match deadline.bound(attempt.contend()).await {
+        Some(Ok(true)) => return Ok(Some(attempt.guard())),
+        Some(Err(error)) => return Err(error),
+        None if try_within.is_some() => return no_answer(),
+        Some(Ok(false)) | None => {}
     }
+    attempt.node.withdraw().await.map(|()| None)
+}
 
-    /// Takes the lock. `None` if another contender was in the way, or the deadline came first. Our node is gone then.
-    pub(super) async fn take(mut self, deadline: Deadline) -> Result<Option<LockGuard>, Error> {
-        match deadline.bound(self.contend()).await {
-            Some(Ok(true)) => Ok(Some(self.guard())),
-            Some(Ok(false)) => self.withdraw().await.map(|()| None),
-            Some(Err(error)) => Err(error),
-            None => match self.try_within {
-                Some(within) => Err(Error::NoAnswer { within }),
-                None => self.withdraw().await.map(|()| None),
-            },
-        }
-    }
-
+impl NaiveAttempt {
     /// Runs until the contender holds, and returns `true`. Returns `false` if another contender was in the way.
     async fn contend(&mut self) -> Result<bool, Error> {
-        let (session, path) = (self.session.clone(), self.node().path.clone());
-        let bytes = session.room_of(path.len());
-        self.node().room = Some(session.room(&path, bytes, self.try_within.is_some()).await?);
         loop {
-            let node = self.node();
-            if node.contender.outcome().is_some() {
+            if self.node.contender.outcome().is_some() {
                 return Ok(false);
             }
-            match node.contender.ask() {
+            match self.node.contender.ask() {
                 Ask::Hold => return Ok(true),
                 ask => {
                     let event = self.carry_out(ask).await?;
-                    self.node().tell(event);
+                    self.node.tell(event);
                 }
             }
         }
     }
 
     async fn carry_out(&mut self, ask: Ask) -> Result<Event, Error> {
-        let session = self.session.clone();
-        let (wire, remote) = (session.wire(), session.remote());
-        let OwnNode { path, mark, .. } = self.node();
-        let path = path.as_str();
+        let session = self.node.session().clone();
+        let wire = session.wire();
+        let remote = session.remote();
+        let NaiveNode { path, mark, .. } = &*self.node;
         Ok(match ask {
             Ask::Create => match wire.create(path, mark, CreateMode::Ephemeral).await {
                 Ok((_, stat)) => {
-                    Event::Created(Ok(NodeAtPath { may_be_own: true, ..self.node().found(remote, &[], &stat) }))
+                    Event::Created(Ok(NodeAtPath { may_be_own: true, ..self.node.found(remote, &[], &stat) }))
                 }
                 Err(ClientError::NodeExists) => Event::Created(Err(CreateError::Exists)),
                 Err(ClientError::NoNode) => Event::Created(Err(CreateError::NoParent)),
@@ -121,14 +108,14 @@ impl Attempt {
                 Err(error) => {
                     let failure = Failure::Refused { is_certain: is_refusal(&error) };
                     let error = remote.explain("create", path, error);
-                    self.node().tell(Event::Created(Err(CreateError::Failed(failure))));
+                    self.node.tell(Event::Created(Err(CreateError::Failed(failure))));
                     return Err(error);
                 }
             },
             Ask::CreateParents => {
                 let parent = node::parent(path).unwrap_or(path).to_owned();
                 if let Err(error) = wire.create_parents(&parent).await {
-                    self.node().tell(Event::ParentsCreated(false));
+                    self.node.tell(Event::ParentsCreated(false));
                     return Err(remote.explain("create", &parent, error));
                 }
                 Event::ParentsCreated(true)
@@ -138,13 +125,13 @@ impl Attempt {
                 Event::Paused
             }
             Ask::Read => {
-                let read = self.node().read(remote).await;
-                Event::Read(read.map_err(|error| remote.explain("read", self.node().path(), error))?)
+                let read = self.node.read(remote).await;
+                Event::Read(read.map_err(|error| remote.explain("read", self.node.path(), error))?)
             }
             Ask::Watch => match retry_lost_reply(|| wire.watch(path)).await {
                 Ok((data, stat, watch)) => {
                     self.watch = Some(watch);
-                    Event::Watching(Some(self.node().found(remote, &data, &stat)))
+                    Event::Watching(Some(self.node.found(remote, &data, &stat)))
                 }
                 Err(ClientError::NoNode) => Event::Watching(None),
                 Err(error) => return Err(remote.explain("watch", path, error)),
@@ -157,7 +144,7 @@ impl Attempt {
             }
             Ask::Prove => {
                 let proof = remote.prove().await;
-                self.proof = Some(proof.map_err(|error| remote.explain("write", self.node().path(), error))?);
+                self.proof = Some(proof.map_err(|error| remote.explain("write", self.node.path(), error))?);
                 Event::Proved
             }
             Ask::ReadLatest | Ask::Delete | Ask::Hold | Ask::End(_) => {
@@ -166,43 +153,15 @@ impl Attempt {
         })
     }
 
-    fn node(&mut self) -> &mut OwnNode {
-        self.node.as_mut().unwrap_or_else(|| unreachable!("BUG: an acquire goes on whose node is another's"))
-    }
-
-    fn guard(mut self) -> LockGuard {
-        let (node, proof) = (self.node.take(), self.proof.take());
-        let granted = node.zip(proof).and_then(|(node, proof)| Some((node.contender.czxid()?, node, proof)));
-        let (czxid, node, proof) = granted.unwrap_or_else(|| unreachable!("BUG: a grant without a node or a proof"));
-        let claim = NodeClaim::new(&self.session, node);
-        LockGuard::new(Hold::of_node(claim, FencingToken::new(czxid), proof))
-    }
-
-    /// Gives up. When this returns `Ok`, our node is gone.
-    async fn withdraw(mut self) -> Result<(), Error> {
-        match self.give_up() {
-            Some(node) => NodeClaim::new(&self.session, node).withdraw().await,
-            None => Ok(()),
-        }
-    }
-
-    /// Returns the node, if there may be one. The caller must delete it.
-    fn give_up(&mut self) -> Option<OwnNode> {
-        let mut node = self.node.take()?;
-        node.contender.leave();
-        node.contender.has_claim().then_some(node)
+    fn guard(self) -> LockGuard {
+        let Some((czxid, proof)) = self.node.contender.czxid().zip(self.proof) else {
+            unreachable!("BUG: a grant without a node or a proof")
+        };
+        LockGuard::new(Hold::new(self.node, Grant { czxid, contender: None, proof }))
     }
 }
 
-impl Drop for Attempt {
-    fn drop(&mut self) {
-        if let Some(node) = self.give_up() {
-            self.session.abandon(Box::new(node), None);
-        }
-    }
-}
-
-impl OwnNode {
+impl NaiveNode {
     fn tell(&mut self, event: Event) {
         self.contender.on(event, &mut self.taken.lock());
     }
@@ -240,7 +199,7 @@ impl OwnNode {
     }
 }
 
-impl Leftover for OwnNode {
+impl Leftover for NaiveNode {
     fn path(&self) -> &str {
         &self.path
     }
@@ -249,7 +208,12 @@ impl Leftover for OwnNode {
         &self.path
     }
 
-    fn remove<'a>(&'a mut self, remote: &'a Remote) -> BoxFuture<'a, Result<Removal, Error>> {
+    fn give_up(&mut self) -> bool {
+        self.contender.leave();
+        self.contender.has_claim()
+    }
+
+    fn remove<'a>(&'a mut self, remote: &'a Remote, _: bool) -> BoxFuture<'a, Result<Removal, Error>> {
         Box::pin(async {
             self.contender.leave();
             let removed = until_answered(self, remote, |node, remote| Box::pin(node.delete(remote))).await;

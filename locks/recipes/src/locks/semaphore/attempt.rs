@@ -1,6 +1,5 @@
 //! One attempt to take permits of a semaphore. It carries out the asks of its state machine.
 
-use std::mem;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -11,111 +10,102 @@ use zk_recipes_protocol::permits::{Ask, Event, Flight, Outcome, Permits};
 use zk_recipes_protocol::session_queue::Made;
 use zookeeper_client::{CreateMode, Error as ClientError};
 
-use super::leases::Leases;
-use super::permits::Number;
+use super::limit::Number;
+use super::nodes::{AttemptNodes, Lease};
 use super::{FreePermits, Semaphore};
 use crate::acquire::Deadline;
-use crate::engine::{Contender, find_unnamed};
+use crate::engine::Contender;
 use crate::error::{Error, chain};
 use crate::guard::LockGuard;
-use crate::hold::held::Hold;
-use crate::hold::node_claim::{NamedNode, NodeClaim};
+use crate::hold::{Claim, Grant, Hold};
 use crate::node;
 use crate::session::backoff::Backoff;
 use crate::session::liveness::proof::Proof;
+use crate::session::reaper::Leftover;
 use crate::session::remote::made;
 use crate::session::replies::is_refusal;
 use crate::session::rooms::Room;
 use crate::session::wire::REQUESTS_MAX;
-use crate::token::FencingToken;
 
-/// An attempt, with everything that it has on the server so far. If it is dropped, the reaper deletes all of it.
-pub(super) struct Attempt<'a> {
+/// An attempt to take permits.
+pub(super) struct PermitAttempt<'a> {
     semaphore: &'a Semaphore,
-    permits: Permits,
-    wanted: usize,
+    nodes: Claim<AttemptNodes>,
     /// How long a `try` waits for answers. `None`: the attempt waits for the grant.
     try_within: Option<Duration>,
-    /// The beginning of the names of all its leases.
-    prefix: String,
-    turn: Option<Contender>,
     /// The number of permits of the last look.
     number: Option<Number>,
-    /// The room of its nodes. Taken before the turn, so that no attempt waits for room while others wait for its turn.
-    room: Option<Room>,
     /// The watches of the last look.
     watches: Option<FreePermits>,
     proof: Option<Proof>,
     backoff: Backoff,
 }
 
-impl<'a> Attempt<'a> {
-    pub(super) fn new(semaphore: &'a Semaphore, wanted: usize, try_within: Option<Duration>) -> Self {
-        let has_parent = semaphore.inner.parent_seen.load(Ordering::Relaxed);
-        Self {
-            semaphore,
-            wanted,
-            permits: Permits::new(wanted, try_within.is_some(), REQUESTS_MAX, has_parent),
-            try_within,
-            prefix: node::protected_prefix(Names::LEASES.marker(Mode::Shared)),
-            turn: None,
-            number: None,
-            room: None,
-            watches: None,
-            proof: None,
-            backoff: Backoff::to_repeat(),
-        }
-    }
+/// Takes `wanted` permits. `try_within`: how long a `try` waits for answers. `None` if another contender was in the way, or the
+/// deadline came first. Our nodes are gone then.
+pub(super) async fn take(
+    semaphore: &Semaphore,
+    wanted: usize,
+    try_within: Option<Duration>,
+    deadline: Deadline,
+) -> Result<Option<Vec<LockGuard>>, Error> {
+    let inner = &*semaphore.inner;
+    let session = semaphore.session();
+    let room = session.room(&inner.path, inner.room(wanted), try_within.is_some());
+    let Some(room) = deadline.bound(room).await else { return Ok(None) };
+    let has_parent = inner.parent_seen.load(Ordering::Relaxed);
+    let nodes = AttemptNodes {
+        lock: inner.path.clone(),
+        parent: inner.leases.clone(),
+        prefix: node::protected_prefix(Names::LEASES.marker(Mode::Shared)),
+        permits: Permits::new(wanted, try_within.is_some(), REQUESTS_MAX, has_parent),
+        lease_lock: None,
+        room: room?,
+    };
+    let attempt = PermitAttempt {
+        semaphore,
+        nodes: Claim::new(session, nodes),
+        try_within,
+        number: None,
+        watches: None,
+        proof: None,
+        backoff: Backoff::to_repeat(),
+    };
+    attempt.run(deadline).await
+}
 
-    /// Takes the permits. `None` if another contender was in the way, or the deadline came first. Our nodes are gone then.
-    pub(super) async fn take(mut self, deadline: Deadline) -> Result<Option<Vec<LockGuard>>, Error> {
-        match deadline.bound(self.take_room()).await {
-            Some(taken) => taken?,
-            None => return Ok(None),
-        }
+impl PermitAttempt<'_> {
+    async fn run(mut self, deadline: Deadline) -> Result<Option<Vec<LockGuard>>, Error> {
         loop {
-            if let Some(outcome) = self.permits.outcome() {
+            if let Some(outcome) = self.nodes.permits.outcome() {
                 return match self.failure(outcome) {
                     Some(error) => Err(error),
-                    None => self.withdraw().await.map(|()| None),
+                    None => self.nodes.withdraw().await.map(|()| None),
                 };
             }
-            match self.permits.ask() {
+            match self.nodes.permits.ask() {
                 Ask::Hold => return Ok(Some(self.guards())),
                 ask => match self.carry_out(ask, deadline).await {
-                    Some(event) => self.permits.on(event?),
-                    None => self.permits.leave(),
+                    Some(event) => self.nodes.permits.on(event?),
+                    None => self.nodes.permits.leave(),
                 },
             }
         }
     }
 
-    /// Takes the room of the turn and of all leases.
-    async fn take_room(&mut self) -> Result<(), Error> {
-        let bytes = self.semaphore.inner.room(self.wanted);
-        let (session, path) = (self.semaphore.session(), self.semaphore.path());
-        self.room = Some(session.room(path, bytes, self.try_within.is_some()).await?);
-        Ok(())
-    }
-
-    /// Takes the part of a node out of the attempt's room.
-    fn room_for(&mut self, bytes: usize) -> Option<Room> {
-        self.room.as_mut().and_then(|room| room.split(bytes))
-    }
-
-    fn turn_room(&mut self) -> Option<Room> {
-        let bytes = self.semaphore.inner.turns.node_room(Mode::Exclusive);
-        self.room_for(bytes)
+    fn lease_lock_room(&mut self) -> Option<Room> {
+        let bytes = self.semaphore.inner.lease_lock.node_room(Mode::Exclusive);
+        self.nodes.room.split(bytes)
     }
 
     /// Carries out an ask. `None` if the deadline came first.
     async fn carry_out(&mut self, ask: Ask, deadline: Deadline) -> Option<Result<Event, Error>> {
         match ask {
-            // If it returns without the turn, it has left nothing behind.
-            Ask::TakeTurn => Some(self.take_turn(deadline).await),
-            // The leases hold even if the turn cannot be given back in time. The reaper then deletes its node.
+            // If it returns without the lease lock, it has left nothing behind.
+            Ask::TakeTurn => Some(self.take_lease_lock(deadline).await),
+            // The leases hold even if the lease lock cannot be given back in time. The reaper then deletes its node.
             Ask::LeaveTurn => {
-                self.leave_turn(deadline).await;
+                self.leave_lease_lock(deadline).await;
                 Some(Ok(Event::TurnLeft))
             }
             ask => deadline.bound(self.request(ask)).await,
@@ -148,9 +138,9 @@ impl<'a> Attempt<'a> {
                 Event::Changed
             }
             Ask::TryTurn => {
-                let room = self.turn_room();
-                self.turn = inner.turns.try_turn(room).instrument(debug_span!("turn")).await?;
-                Event::Turn(self.turn.is_some())
+                let room = self.lease_lock_room();
+                let taken = inner.lease_lock.try_lease_lock(room).instrument(debug_span!("lease_lock")).await?;
+                self.keep_lease_lock(taken)
             }
             Ask::Create(count) => self.create(count).await?,
             Ask::CreateParent => {
@@ -163,10 +153,8 @@ impl<'a> Attempt<'a> {
                 Event::Paused
             }
             Ask::Find => {
-                let known = self.permits.leases().iter().map(|lease| lease.name.as_str()).collect();
-                let found = find_unnamed(remote, parent, &self.prefix, &known).await;
-                let found = found.map_err(|error| remote.explain("list", parent, error))?;
-                Event::Found(found.iter().map(|(path, stat)| made(remote, path, stat)).collect())
+                let found = self.nodes.find_unnamed(remote).await;
+                found.map_err(|error| remote.explain("list", parent, error))?
             }
             Ask::Prove => self.prove().await?,
             Ask::TakeTurn | Ask::LeaveTurn | Ask::Delete(_) | Ask::Hold | Ask::End(_) => {
@@ -194,22 +182,31 @@ impl<'a> Attempt<'a> {
         Ok(Event::Proved)
     }
 
-    async fn take_turn(&mut self, deadline: Deadline) -> Result<Event, Error> {
-        let room = self.turn_room();
-        self.turn = self.semaphore.inner.turns.take_turn(room, deadline).instrument(debug_span!("turn")).await?;
-        Ok(Event::Turn(self.turn.is_some()))
+    async fn take_lease_lock(&mut self, deadline: Deadline) -> Result<Event, Error> {
+        let room = self.lease_lock_room();
+        let taken = self.semaphore.inner.lease_lock.take_lease_lock(room, deadline);
+        let taken = taken.instrument(debug_span!("lease_lock")).await?;
+        Ok(self.keep_lease_lock(taken))
     }
 
-    async fn leave_turn(&mut self, deadline: Deadline) {
-        let Some(mut turn) = self.turn.take() else { return };
-        match deadline.bound(turn.leave(false)).await {
-            None | Some(Ok(_) | Err(Error::SessionEnded { .. })) => {}
+    fn keep_lease_lock(&mut self, taken: Option<Claim<Contender>>) -> Event {
+        self.nodes.lease_lock = taken.and_then(Claim::into_left);
+        Event::Turn(self.nodes.lease_lock.is_some())
+    }
+
+    /// Gives the lease lock back. If that fails, it goes to the reaper with the attempt.
+    async fn leave_lease_lock(&mut self, deadline: Deadline) {
+        let session = self.semaphore.session();
+        let Some(lease_lock) = &mut self.nodes.lease_lock else { return };
+        match deadline.bound(lease_lock.remove(session.remote(), false)).await {
+            None => {}
+            Some(Ok(_) | Err(Error::SessionEnded { .. })) => self.nodes.lease_lock = None,
             Some(Err(error)) => {
                 warn!(
                     lock = self.semaphore.path(),
-                    node = turn.path(),
+                    node = lease_lock.path(),
                     error = chain(&error),
-                    "could not give back the turn, which keeps the next waiting"
+                    "could not give back the lease lock, which keeps the next waiting"
                 );
             }
         }
@@ -219,7 +216,7 @@ impl<'a> Attempt<'a> {
     async fn create(&mut self, count: usize) -> Result<Event, Error> {
         let Semaphore { inner, node_data, .. } = self.semaphore;
         let session = self.semaphore.session();
-        let path = node::child(&inner.leases, &self.prefix);
+        let path = node::child(&inner.leases, &self.nodes.prefix);
         let create = || session.wire().create(&path, node_data, CreateMode::EphemeralSequential);
         let answers = join_all(std::iter::repeat_with(create).take(count)).await;
         let (flight, failure) = land(answers, |(path, stat)| made(session.remote(), &path, &stat));
@@ -228,7 +225,7 @@ impl<'a> Attempt<'a> {
             None => Ok(Event::Created(flight)),
             Some(error) => {
                 // The leases that were created are known now, and the attempt deletes them.
-                self.permits.on(Event::Created(flight));
+                self.nodes.permits.on(Event::Created(flight));
                 Err(out_of_numbers(&inner.leases, &error)
                     .unwrap_or_else(|| session.remote().explain("create", &path, error)))
             }
@@ -251,50 +248,23 @@ impl<'a> Attempt<'a> {
 
     /// Converts the leases into guards, in the order of their tokens.
     fn guards(&mut self) -> Vec<LockGuard> {
-        let Semaphore { inner, .. } = self.semaphore;
-        let numbers: Vec<_> = self.permits.numbers().collect();
-        numbers.into_iter().for_each(|number| node::note_supply(&inner.leases, number, &inner.low_numbers_reported));
-        let proof = self.proof.take().unwrap_or_else(|| unreachable!("BUG: permits were granted without a proof"));
-        let mut leases = self.permits.take_leases();
-        leases.sort_unstable_by_key(|lease| lease.czxid);
+        let inner = &*self.semaphore.inner;
         let session = self.semaphore.session();
+        let nodes = &mut *self.nodes;
+        nodes
+            .permits
+            .numbers()
+            .for_each(|number| node::note_supply(&inner.leases, number, &inner.low_numbers_reported));
+        let proof = self.proof.take().unwrap_or_else(|| unreachable!("BUG: permits were granted without a proof"));
+        let mut leases = nodes.permits.take_leases();
+        leases.sort_unstable_by_key(|lease| lease.czxid);
         let guard = |Made { name, czxid, .. }: Made| {
-            let lock = inner.path.clone();
             let path = node::child(&inner.leases, &name);
-            let room = self.room_for(inner.lease_room());
-            let claim = NodeClaim::new(session, NamedNode { lock, path, _room: room });
-            LockGuard::new(Hold::of_node(claim, FencingToken::new(czxid), proof.clone()))
+            let lease = Lease { lock: inner.path.clone(), path, _room: nodes.room.split(inner.lease_room()) };
+            let grant = Grant { czxid, contender: None, proof: proof.clone() };
+            LockGuard::new(Hold::new(Claim::new(session, lease), grant))
         };
         leases.into_iter().map(guard).collect()
-    }
-
-    /// Gives up. When this returns `Ok`, our nodes are gone.
-    async fn withdraw(mut self) -> Result<(), Error> {
-        let Some(leases) = self.give_up() else { return Ok(()) };
-        NodeClaim::new(self.semaphore.session(), leases).withdraw().await
-    }
-
-    /// Returns what the attempt has or may have on the server. The caller must delete it.
-    fn give_up(&mut self) -> Option<Leases> {
-        self.permits.leave();
-        let turn = self.turn.take().and_then(Contender::into_place);
-        let permits = mem::replace(&mut self.permits, Permits::ended());
-        (turn.is_some() || !permits.is_ended()).then(|| Leases {
-            lock: self.semaphore.inner.path.clone(),
-            parent: self.semaphore.inner.leases.clone(),
-            prefix: mem::take(&mut self.prefix),
-            permits,
-            turn,
-            _room: self.room.take(),
-        })
-    }
-}
-
-impl Drop for Attempt<'_> {
-    fn drop(&mut self) {
-        if let Some(leases) = self.give_up() {
-            self.semaphore.session().abandon(Box::new(leases), None);
-        }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::session::wire::Watch;
 
 /// The number of permits.
 #[derive(Debug)]
-pub(super) enum Permits {
+pub(super) enum PermitLimit {
     Fixed(u32),
     Counted(SharedCount),
 }
@@ -29,7 +29,7 @@ impl Number {
     }
 }
 
-impl Permits {
+impl PermitLimit {
     /// Reads the number. `ours`: the session of the semaphore.
     pub(super) async fn now(&self, ours: &Session) -> Result<Number, Error> {
         match self {

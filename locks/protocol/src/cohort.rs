@@ -178,7 +178,7 @@ impl Cohort {
     }
 
     /// Handles an event of a member. `now` is the time since a fixed moment.
-    pub fn on(&mut self, id: MemberId, event: Event, now: Duration, out: &mut Vec<Ask>) {
+    pub fn on(&mut self, id: MemberId, event: Event, now: Duration, asks: &mut Vec<Ask>) {
         if self.waiting.remove(&id).is_some() {
             debug_assert!(matches!(event, Event::Leaves(_)), "BUG: {event:?} of a member that waits");
             return;
@@ -190,34 +190,34 @@ impl Cohort {
                 self.watched_by = None;
                 self.go_on(Stage::Holds(Tenure { handovers: 0, handovers_unasked: 0, unasked_since: now }));
             }
-            (_, Event::Fails) => self.give_up(out),
-            (Stage::Takes(tenure), Event::Looked(reliance)) => self.look_at(tenure, reliance, out),
-            (Stage::Holds(tenure), Event::LetsGo(reliance)) => self.look_or_let_go(&turn, tenure, reliance, now, out),
+            (_, Event::Fails) => self.give_up(asks),
+            (Stage::Takes(tenure), Event::Looked(reliance)) => self.look_at(tenure, reliance, asks),
+            (Stage::Holds(tenure), Event::LetsGo(reliance)) => self.look_or_let_go(&turn, tenure, reliance, now, asks),
             (Stage::Holds(tenure), Event::GivesBack(reliance)) => {
                 let turn = Turn { bounds: Bounds { linger: Duration::ZERO, ..turn.bounds }, ..turn };
                 self.turn = Some(turn);
-                self.look_or_let_go(&turn, tenure, reliance, now, out);
+                self.look_or_let_go(&turn, tenure, reliance, now, asks);
             }
-            (Stage::Looks(_), Event::SawOthers(others, reliance)) => self.on_others(&turn, others, reliance, now, out),
-            (Stage::Releases, Event::Released) => self.pass(Stage::Begins, out),
-            (stage, Event::Leaves(reliance)) => self.leave(turn.bounds, stage, reliance, now, out),
+            (Stage::Looks(_), Event::SawOthers(others, reliance)) => self.on_others(&turn, others, reliance, now, asks),
+            (Stage::Releases, Event::Released) => self.pass(Stage::Begins, asks),
+            (stage, Event::Leaves(reliance)) => self.leave(turn.bounds, stage, reliance, now, asks),
             _ => debug_assert!(false, "BUG: {event:?} of a member that is at {turn:?}"),
         }
     }
 
     /// Ends all waiting and lingering for ever, because the session has ended. Wakes every waiting member.
-    pub fn close(&mut self, out: &mut Vec<Ask>) {
+    pub fn close(&mut self, asks: &mut Vec<Ask>) {
         self.is_closed = true;
-        out.extend(std::mem::take(&mut self.waiting).into_keys().map(Ask::Wake));
-        self.give_up_lingering(out);
+        asks.extend(std::mem::take(&mut self.waiting).into_keys().map(Ask::Wake));
+        self.give_up_lingering(asks);
     }
 
     /// Notes that the watch has fired that this member set: the queue or the holder's node has changed, or the connection has
     /// ended.
-    pub fn queue_changed(&mut self, watched_by: MemberId, out: &mut Vec<Ask>) {
+    pub fn queue_changed(&mut self, watched_by: MemberId, asks: &mut Vec<Ask>) {
         if self.watched_by == Some(watched_by) {
             self.watched_by = None;
-            self.give_up_lingering(out);
+            self.give_up_lingering(asks);
         }
     }
 
@@ -227,14 +227,14 @@ impl Cohort {
     }
 
     /// Gives up the hold that lingers, if its time is over.
-    pub fn end_linger(&mut self, now: Duration, out: &mut Vec<Ask>) {
+    pub fn end_linger(&mut self, now: Duration, asks: &mut Vec<Ask>) {
         if self.lingers_until().is_some_and(|until| until <= now) {
-            self.give_up_lingering(out);
+            self.give_up_lingering(asks);
         }
     }
 
-    fn give_up_lingering(&mut self, out: &mut Vec<Ask>) {
-        out.extend(self.lingering.take().map(|_| Ask::GiveUp));
+    fn give_up_lingering(&mut self, asks: &mut Vec<Ask>) {
+        asks.extend(self.lingering.take().map(|_| Ask::GiveUp));
     }
 
     fn new_id(&mut self) -> MemberId {
@@ -247,7 +247,7 @@ impl Cohort {
     }
 
     /// Decides whether the member relies on a hold that was handed over. The hold may have been lost since.
-    fn look_at(&mut self, tenure: Tenure, reliance: Reliance, out: &mut Vec<Ask>) {
+    fn look_at(&mut self, tenure: Tenure, reliance: Reliance, asks: &mut Vec<Ask>) {
         match reliance {
             Reliance::Sure => self.go_on(Stage::Holds(Tenure {
                 handovers: tenure.handovers + 1,
@@ -256,7 +256,7 @@ impl Cohort {
             })),
             Reliance::Suspect => {}
             Reliance::Lost => {
-                out.push(Ask::GiveUp);
+                asks.push(Ask::GiveUp);
                 self.go_on(Stage::Begins);
             }
         }
@@ -275,64 +275,64 @@ impl Cohort {
     }
 
     /// Lets the hold go, after a look at the queue if one is due.
-    fn look_or_let_go(&mut self, turn: &Turn, tenure: Tenure, reliance: Reliance, now: Duration, out: &mut Vec<Ask>) {
+    fn look_or_let_go(&mut self, turn: &Turn, tenure: Tenure, reliance: Reliance, now: Duration, asks: &mut Vec<Ask>) {
         let lingers = self.may_linger(turn.bounds);
         let has_a_choice = reliance != Reliance::Lost && (lingers || !self.waiting.is_empty());
         let needs_watch = lingers && self.watched_by.is_none();
         if !has_a_choice || (!needs_watch && self.allows(turn.bounds, &tenure, now)) {
-            return self.let_go(turn.bounds, tenure, reliance, now, out);
+            return self.let_go(turn.bounds, tenure, reliance, now, asks);
         }
         if needs_watch {
             // From now on, because the watch may fire before the answer is handled.
             self.watched_by = Some(turn.of);
         }
         self.go_on(Stage::Looks(tenure));
-        out.push(if needs_watch { Ask::WatchQueue } else { Ask::LookForOthers });
+        asks.push(if needs_watch { Ask::WatchQueue } else { Ask::LookForOthers });
     }
 
     /// Handles the answer to a look. If the holder is alone, hand-overs count anew.
-    fn on_others(&mut self, turn: &Turn, others: Others, reliance: Reliance, now: Duration, out: &mut Vec<Ask>) {
+    fn on_others(&mut self, turn: &Turn, others: Others, reliance: Reliance, now: Duration, asks: &mut Vec<Ask>) {
         let Stage::Looks(tenure) = turn.stage else { return };
         let is_alone = others == Others::Children(1);
         match others {
             Others::OwnNodeGone => {
-                out.push(Ask::Lose);
-                self.let_go(turn.bounds, tenure, Reliance::Lost, now, out);
+                asks.push(Ask::Lose);
+                self.let_go(turn.bounds, tenure, Reliance::Lost, now, asks);
             }
             _ if is_alone => {
                 let tenure = Tenure { handovers_unasked: 0, unasked_since: now, ..tenure };
-                self.let_go(turn.bounds, tenure, reliance, now, out);
+                self.let_go(turn.bounds, tenure, reliance, now, asks);
             }
-            _ if reliance == Reliance::Lost => self.let_go(turn.bounds, tenure, reliance, now, out),
+            _ if reliance == Reliance::Lost => self.let_go(turn.bounds, tenure, reliance, now, asks),
             // Without an answer the holder does not count as alone.
-            Others::Children(_) | Others::Revoked | Others::Unknown => self.release(out),
+            Others::Children(_) | Others::Revoked | Others::Unknown => self.release(asks),
         }
     }
 
     /// Hands the hold over, lets it linger, or releases it.
-    fn let_go(&mut self, bounds: Bounds, tenure: Tenure, reliance: Reliance, now: Duration, out: &mut Vec<Ask>) {
+    fn let_go(&mut self, bounds: Bounds, tenure: Tenure, reliance: Reliance, now: Duration, asks: &mut Vec<Ask>) {
         if reliance == Reliance::Lost {
-            out.push(Ask::Release);
+            asks.push(Ask::Release);
             // The next member need not wait until the node of a lost hold is deleted.
-            self.pass(Stage::Begins, out);
+            self.pass(Stage::Begins, asks);
         } else if !self.waiting.is_empty() {
-            self.pass(Stage::Takes(tenure), out);
+            self.pass(Stage::Takes(tenure), asks);
         } else if self.may_linger(bounds) && self.watched_by.is_some() {
             self.turn = None;
             self.lingering = Some(Lingering { tenure, until: now.saturating_add(bounds.linger) });
-            out.push(Ask::Keep);
+            asks.push(Ask::Keep);
         } else {
-            self.release(out);
+            self.release(asks);
         }
     }
 
-    fn release(&mut self, out: &mut Vec<Ask>) {
+    fn release(&mut self, asks: &mut Vec<Ask>) {
         self.go_on(Stage::Releases);
-        out.push(Ask::Release);
+        asks.push(Ask::Release);
     }
 
     /// Lets a member leave at any stage. Does not look for others, because a dropped member cannot wait for an answer.
-    fn leave(&mut self, bounds: Bounds, stage: Stage, reliance: Reliance, now: Duration, out: &mut Vec<Ask>) {
+    fn leave(&mut self, bounds: Bounds, stage: Stage, reliance: Reliance, now: Duration, asks: &mut Vec<Ask>) {
         let is_of_use = match stage {
             Stage::Begins | Stage::Queues => true,
             // The bounds were checked at the hand-over.
@@ -341,29 +341,29 @@ impl Cohort {
             Stage::Looks(_) | Stage::Releases => false,
         };
         match stage {
-            Stage::Holds(tenure) if is_of_use => self.pass(Stage::Takes(tenure), out),
-            stage if is_of_use => self.pass(stage, out),
-            _ => self.give_up(out),
+            Stage::Holds(tenure) if is_of_use => self.pass(Stage::Takes(tenure), asks),
+            stage if is_of_use => self.pass(stage, asks),
+            _ => self.give_up(asks),
         }
     }
 
     /// Gives up what came with the turn. The next member begins anew.
-    fn give_up(&mut self, out: &mut Vec<Ask>) {
-        out.push(Ask::GiveUp);
-        self.pass(Stage::Begins, out);
+    fn give_up(&mut self, asks: &mut Vec<Ask>) {
+        asks.push(Ask::GiveUp);
+        self.pass(Stage::Begins, asks);
     }
 
     /// Passes the turn, and what comes with it, to the member that has waited longest.
-    fn pass(&mut self, stage: Stage, out: &mut Vec<Ask>) {
+    fn pass(&mut self, stage: Stage, asks: &mut Vec<Ask>) {
         match self.waiting.pop_first() {
             Some((of, bounds)) => {
                 self.turn = Some(Turn { of, bounds, stage });
-                out.push(Ask::Wake(of));
+                asks.push(Ask::Wake(of));
             }
             None => {
                 self.turn = None;
                 if stage != Stage::Begins {
-                    out.push(Ask::GiveUp);
+                    asks.push(Ask::GiveUp);
                 }
             }
         }

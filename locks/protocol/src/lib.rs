@@ -1,6 +1,10 @@
 //! The decisions of the locks in `zk-recipes`, without I/O, clock, `async` or dependencies. Answers, notifications and times
 //! are arguments. The locks, the model checks in `tests/` and the simulation of many waiters run this very code.
 //!
+//! The machines have one convention. `enter` adds a contender. `on` tells an event. Both push to `asks` what the *shell*, which has the
+//! connection and the clock, has to do, in this order. `state` says what a contender may do. A machine stores no ask. A shell that drops
+//! one, as a cancelled future does, tells that the contender leaves, now or again. The machine then asks for what is left to do.
+//!
 //! The interface serves those three and changes without notice. Applications use `zk-recipes`.
 //!
 //! In reading order:

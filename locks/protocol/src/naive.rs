@@ -7,13 +7,12 @@
 //! taken once ([`Taken`]). If the mark was overwritten, any contender of the session that may have created the node takes it. If
 //! the reply to the creator arrives after all, the creator finds the node taken and waits.
 //!
-//! [`Naive`] is told what happens ([`Event`]) and says what to do next ([`Naive::ask`]). It never waits and does no I/O. The answer
-//! to one ask comes before the next ask. [`Naive::leave`] may come at any time, even instead of an answer. From then on the asks
-//! delete the node, if it exists and is the contender's own.
+//! The answer to one ask comes before the next ask. [`Event::Leaves`] may come at any time, even instead of an answer, and again. From
+//! then on the asks delete the node, if it exists and is the contender's own.
 
 use crate::session_queue::Failure;
 
-/// What to do next. If the reply to a read is lost, the shell repeats the read.
+/// What the shell has to do. If the reply to a read is lost, the shell repeats the read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ask {
     /// Reads the node. The answer is [`Event::Read`].
@@ -32,15 +31,22 @@ pub enum Ask {
     Wait,
     /// Waits for a proof that the session lives. The answer is [`Event::Proved`].
     Prove,
-    /// Nothing: the contender holds.
-    Hold,
     /// Deletes the node. The answer is [`Event::Deleted`]. If the reply is lost, there is no answer.
     Delete,
-    /// Nothing any more: the contender has ended.
-    End(Outcome),
 }
 
-/// An event that the shell reports.
+/// The state of a contender, for its user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    /// It does not hold yet.
+    Contending,
+    /// It holds.
+    Holding,
+    /// It leaves, for this reason. It is over once it asks for nothing.
+    Leaving(Outcome),
+}
+
+/// What the shell tells a contender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// The node at the path, if there is one.
@@ -59,6 +65,8 @@ pub enum Event {
     Proved,
     /// The node was deleted, or was missing already.
     Deleted,
+    /// The contender gives up or releases.
+    Leaves,
 }
 
 /// The node at the path, as one contender sees it.
@@ -162,11 +170,10 @@ enum Step {
 ///  Recognising      its own ........................ Proving
 ///                   another's ...................... Leaving(InTheWay)
 ///                   no node ........................ Creating
-///  every step       Naive::leave ................... Leaving(Left)
+///  every step       Leaves ......................... Leaving(Left)
 ///
 ///  Leaving          certainly a node: [Delete] ..... nothing, or perhaps a node after a lost reply
 ///                   perhaps a node: [ReadLatest] ... certainly a node, or nothing
-///                   nothing ........................ [End]
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Naive {
@@ -190,15 +197,31 @@ impl Taken {
 }
 
 impl Naive {
-    /// Returns a new contender. `is_try`: it leaves if another contender has the node.
-    pub fn new(is_try: bool) -> Self {
+    /// Starts a contender. `is_try`: it leaves if another contender has the node.
+    pub fn enter(is_try: bool, asks: &mut Vec<Ask>) -> Self {
         let step = if is_try { Step::Looking } else { Step::Creating };
-        Self { is_try, is_doubtful: false, claim: Claim::Nothing, czxid: None, step }
+        let mut contender = Self { is_try, is_doubtful: false, claim: Claim::Nothing, czxid: None, step };
+        asks.extend(contender.next());
+        contender
     }
 
-    /// Returns what to do next.
-    pub fn ask(&mut self) -> Ask {
-        match (self.step, self.claim) {
+    /// Handles an event.
+    pub fn on(&mut self, event: Event, taken: &mut Taken, asks: &mut Vec<Ask>) {
+        self.handle(event, taken);
+        asks.extend(self.next());
+    }
+
+    /// Returns the state of the contender, for the user that waits for it.
+    pub fn state(&self) -> State {
+        match self.step {
+            Step::Holding => State::Holding,
+            Step::Leaving(outcome) => State::Leaving(outcome),
+            _ => State::Contending,
+        }
+    }
+
+    fn next(&mut self) -> Option<Ask> {
+        Some(match (self.step, self.claim) {
             (Step::Looking | Step::Recognising, _) => Ask::Read,
             (Step::Creating, _) => {
                 // From here on the node may exist, even if the reply is lost.
@@ -210,20 +233,14 @@ impl Naive {
             (Step::Watching, _) => Ask::Watch,
             (Step::Waiting, _) => Ask::Wait,
             (Step::Proving, _) => Ask::Prove,
-            (Step::Holding, _) => Ask::Hold,
             (Step::Leaving(_), Claim::Certain) => {
                 // From here on the node may be deleted, and a node at its path may belong to another contender.
                 self.claim = Claim::Perhaps;
                 Ask::Delete
             }
             (Step::Leaving(_), Claim::Perhaps) => Ask::ReadLatest,
-            (Step::Leaving(outcome), Claim::Nothing) => Ask::End(outcome),
-        }
-    }
-
-    /// Gives up or releases.
-    pub fn leave(&mut self) {
-        self.end(Outcome::Left);
+            (Step::Holding, _) | (Step::Leaving(_), Claim::Nothing) => return None,
+        })
     }
 
     fn end(&mut self, outcome: Outcome) {
@@ -232,9 +249,9 @@ impl Naive {
         }
     }
 
-    /// Handles the answer to the last ask.
-    pub fn on(&mut self, event: Event, taken: &mut Taken) {
+    fn handle(&mut self, event: Event, taken: &mut Taken) {
         match (event, self.step) {
+            (Event::Leaves, _) => self.end(Outcome::Left),
             (Event::Read(found), Step::Looking) => {
                 if found.is_some() {
                     self.end(Outcome::InTheWay)
@@ -276,15 +293,18 @@ impl Naive {
             CreateError::Exists if self.is_try && self.is_doubtful => self.step = Step::Recognising,
             CreateError::Exists => self.wait_or_leave(),
             CreateError::NoParent => self.step = Step::CreatingParents,
-            CreateError::Failed(Failure::ReplyLost) => (self.is_doubtful, self.step) = (true, Step::Pausing),
-            CreateError::Failed(Failure::Throttled) => self.step = Step::Pausing,
+            CreateError::Failed(failure @ (Failure::ReplyLost | Failure::Throttled)) => {
+                self.is_doubtful |= failure == Failure::ReplyLost;
+                self.step = Step::Pausing;
+            }
             CreateError::Failed(Failure::Refused { .. }) => self.end(Outcome::Refused),
         }
     }
 
     /// Records that the node is the contender's own, and waits for a proof.
     fn prove(&mut self) {
-        (self.claim, self.step) = (Claim::Certain, Step::Proving);
+        self.claim = Claim::Certain;
+        self.step = Step::Proving;
     }
 
     /// Tells whether the node is the contender's own, and takes it if so.
@@ -313,14 +333,6 @@ impl Naive {
     /// Tells whether the contender may have a node.
     pub fn has_claim(&self) -> bool {
         self.claim != Claim::Nothing
-    }
-
-    /// Returns how the contender ends, once it leaves.
-    pub fn outcome(&self) -> Option<Outcome> {
-        match self.step {
-            Step::Leaving(outcome) => Some(outcome),
-            _ => None,
-        }
     }
 }
 

@@ -5,10 +5,9 @@
 //! never wait for each other, and one release wakes one attempt. Curator takes a turn per permit, so its clients can each hold some
 //! permits and wait for the rest.
 //!
-//! [`Permits`] is told what happens ([`Event`]) and says what to do next ([`Permits::ask`]). It never waits and does no I/O. One
-//! ask is one request, or a group of requests that are sent together. Its answer comes before the next ask. [`Permits::leave`] may
-//! come at any time, even instead of an answer. From then on the asks delete everything that exists or may exist: first the leases,
-//! then the turn. With the turn alone, the next attempt could only wait for these leases.
+//! One ask is one request, or a group of requests that are sent together. Its answer comes before the next ask. [`Event::Leaves`] may
+//! come at any time, even instead of an answer, and again. From then on the asks delete everything that exists or may exist: first
+//! the leases, then the turn. With the turn alone, the next attempt could only wait for these leases.
 
 use std::collections::HashSet;
 
@@ -16,7 +15,7 @@ use crate::leases::{Leases, Verdict};
 use crate::names::{Names, Sequence, Supply};
 use crate::session_queue::Made;
 
-/// What to do next.
+/// What the shell has to do.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Ask {
     /// Waits until the semaphore has at least this number of permits, held or free. The answer is [`Event::Reached`].
@@ -46,13 +45,20 @@ pub enum Ask {
     LeaveTurn,
     /// Deletes the leases of these names. The answer is [`Event::Deleted`].
     Delete(Vec<String>),
-    /// Nothing: all leases hold.
-    Hold,
-    /// Nothing any more: the attempt has ended.
-    End(Outcome),
 }
 
-/// An event that the shell reports.
+/// The state of an attempt, for its user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    /// It does not hold yet.
+    Contending,
+    /// All its leases hold.
+    Holding,
+    /// It leaves, for this reason. It is over once it asks for nothing.
+    Leaving(Outcome),
+}
+
+/// What the shell tells an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// The semaphore has as many permits as the attempt wants, held or free.
@@ -77,6 +83,8 @@ pub enum Event {
     TurnLeft,
     /// The leases of these names are deleted.
     Deleted(Vec<String>),
+    /// The attempt gives up or releases. Leases that were moved out by [`Permits::take_leases`] stay.
+    Leaves,
 }
 
 /// The results of several `create`s that were sent together.
@@ -170,12 +178,11 @@ enum Step {
 ///  Listing         a try that does not hold ....... Leaving(InTheWay)
 ///                  one of ours is missing ......... Creating
 ///  Watching        one of ours is missing ......... Creating
-///  every step      Permits::leave ................. Leaving(Left)
+///  every step      Leaves ......................... Leaving(Left)
 ///
 ///  Leaving         leases of unknown names ........ [Find]
 ///                  then leases .................... [Delete]
 ///                  then the turn .................. [LeaveTurn]
-///                  then nothing ................... [End]
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Permits {
@@ -192,16 +199,34 @@ pub struct Permits {
 }
 
 impl Permits {
-    /// Returns an attempt to take `wanted` permits. `is_try`: it leaves instead of waiting. `together`: upper bound of the requests
+    /// Starts an attempt to take `wanted` permits. `is_try`: it leaves instead of waiting. `together`: upper bound of the requests
     /// that are sent together. `has_parent`: the parent of the leases existed before.
-    pub fn new(wanted: usize, is_try: bool, together: usize, has_parent: bool) -> Self {
+    pub fn enter(wanted: usize, is_try: bool, together: usize, has_parent: bool, asks: &mut Vec<Ask>) -> Self {
         let step = if is_try { Step::Trying } else { Step::TakingTurn };
-        Self { wanted, is_try, together, has_parent, has_turn: false, leases: Vec::new(), has_unnamed: false, step }
+        let leases = Vec::new();
+        let mut attempt =
+            Self { wanted, is_try, together, has_parent, has_turn: false, leases, has_unnamed: false, step };
+        asks.extend(attempt.next());
+        attempt
     }
 
-    /// Returns what to do next.
-    pub fn ask(&mut self) -> Ask {
+    /// Handles an event.
+    pub fn on(&mut self, event: Event, asks: &mut Vec<Ask>) {
+        self.handle(event);
+        asks.extend(self.next());
+    }
+
+    /// Returns the state of the attempt, for the user that waits for it.
+    pub fn state(&self) -> State {
         match self.step {
+            Step::Holding => State::Holding,
+            Step::Leaving(outcome) => State::Leaving(outcome),
+            _ => State::Contending,
+        }
+    }
+
+    fn next(&mut self) -> Option<Ask> {
+        Some(match self.step {
             Step::Trying | Step::Listing => Ask::List,
             Step::TakingTurn if self.is_try => Ask::TryTurn,
             Step::TakingTurn => Ask::TakeTurn,
@@ -220,19 +245,13 @@ impl Permits {
             Step::Waiting => Ask::Wait,
             Step::Proving => Ask::Prove,
             Step::LeavingTurn => Ask::LeaveTurn,
-            Step::Holding => Ask::Hold,
             Step::Leaving(_) if self.has_unnamed => Ask::Find,
             Step::Leaving(_) if !self.leases.is_empty() => {
                 Ask::Delete(self.leases.iter().rev().take(self.together).map(|lease| lease.name.clone()).collect())
             }
             Step::Leaving(_) if self.has_turn => Ask::LeaveTurn,
-            Step::Leaving(outcome) => Ask::End(outcome),
-        }
-    }
-
-    /// Gives up or releases. Leases that were moved out by [`take_leases`](Self::take_leases) stay.
-    pub fn leave(&mut self) {
-        self.end(Outcome::Left);
+            Step::Holding | Step::Leaving(_) => return None,
+        })
     }
 
     fn end(&mut self, outcome: Outcome) {
@@ -241,8 +260,7 @@ impl Permits {
         }
     }
 
-    /// Handles the answer to the last ask.
-    pub fn on(&mut self, event: Event) {
+    fn handle(&mut self, event: Event) {
         match event {
             Event::Reached => self.create(),
             Event::Listed(children, permits) => self.on_listed(&children, permits),
@@ -271,6 +289,7 @@ impl Permits {
                 }
             }
             Event::Deleted(names) => self.leases.retain(|lease| !names.contains(&lease.name)),
+            Event::Leaves => self.end(Outcome::Left),
         }
     }
 
@@ -326,23 +345,9 @@ impl Permits {
         }
     }
 
-    /// Returns an attempt with nothing left to do.
-    pub fn ended() -> Self {
-        Self { step: Step::Leaving(Outcome::Left), ..Self::new(0, false, 0, false) }
-    }
-
-    /// Tells whether nothing is left to do.
-    pub fn is_ended(&self) -> bool {
-        let has_nothing = !self.has_unnamed && self.leases.is_empty() && !self.has_turn;
-        has_nothing && self.outcome().is_some()
-    }
-
-    /// Returns how the attempt ends, once it leaves.
-    pub fn outcome(&self) -> Option<Outcome> {
-        match self.step {
-            Step::Leaving(outcome) => Some(outcome),
-            _ => None,
-        }
+    /// Tells whether the attempt has leases, or may have some.
+    pub fn has_claim(&self) -> bool {
+        self.has_unnamed || !self.leases.is_empty()
     }
 
     /// Returns the leases whose names are known.

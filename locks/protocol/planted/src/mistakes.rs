@@ -286,8 +286,8 @@ const MISTAKES: &[Mistake] = &[
         name: "an attempt that gives up deletes only the leases that it knows",
         changes: &[change(
             "permits.rs",
-            "self.end(Outcome::Left);",
-            "self.has_unnamed = false; self.end(Outcome::Left);",
+            "self.end(Outcome::Left)",
+            "{ self.has_unnamed = false; self.end(Outcome::Left) }",
         )],
     },
     Mistake {
@@ -304,7 +304,11 @@ const MISTAKES: &[Mistake] = &[
     },
     Mistake {
         name: "a naive contender whose create was throttled holds",
-        changes: &[change("naive.rs", "self.step = Step::Pausing", "self.step = Step::Proving")],
+        changes: &[change(
+            "naive.rs",
+            "self.step = Step::Pausing",
+            "self.step = if failure == Failure::Throttled { Step::Proving } else { Step::Pausing }",
+        )],
     },
     Mistake {
         name: "a node of the session is taken for the contender's own",

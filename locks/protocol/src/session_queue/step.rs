@@ -145,7 +145,7 @@ pub struct SessionQueue {
 /// One step of a queue: the queue, and the asks so far.
 pub(super) struct Step<'a> {
     pub(super) queue: &'a mut SessionQueue,
-    pub(super) out: &'a mut Vec<Ask>,
+    pub(super) asks: &'a mut Vec<Ask>,
 }
 
 impl SessionQueue {
@@ -155,18 +155,18 @@ impl SessionQueue {
     }
 
     /// Adds a contender, which starts at once.
-    pub fn enter(&mut self, wish: Wish, out: &mut Vec<Ask>) -> ContenderId {
+    pub fn enter(&mut self, wish: Wish, asks: &mut Vec<Ask>) -> ContenderId {
         let id = ContenderId(self.next_id);
         self.next_id += 1;
         self.local.entry(wish.names).or_default();
         self.contenders.insert(id, Box::new(Contender::new(wish)));
-        Step { queue: self, out }.begin(id);
+        Step { queue: self, asks }.begin(id);
         id
     }
 
     /// Handles an event. Ignores events of contenders that were forgotten.
-    pub fn on(&mut self, event: Event, out: &mut Vec<Ask>) {
-        let mut step = Step { queue: self, out };
+    pub fn on(&mut self, event: Event, asks: &mut Vec<Ask>) {
+        let mut step = Step { queue: self, asks };
         match event {
             Event::ParentWatchSet(names, parent) => step.local_of(names).keep_watch(parent),
             Event::ParentChanged(names) => step.local_of(names).lose_watch(),
@@ -284,7 +284,7 @@ impl Step<'_> {
     }
 
     pub(super) fn ask(&mut self, ask: Ask) {
-        self.out.push(ask);
+        self.asks.push(ask);
     }
 
     /// Moves the contender to a phase, and keeps the counts of contenders.

@@ -63,7 +63,7 @@ impl Log {
 
     /// How many spans of acquires were opened.
     fn acquires(&self) -> usize {
-        let opened = self.lines(&[" acquire{", "acquire_span: new"]);
+        let opened = self.lines(&[" acquire{", "zk_recipes::acquire: new"]);
         opened.iter().filter(|line| !line.contains(":part{")).count()
     }
 }

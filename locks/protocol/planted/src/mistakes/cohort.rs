@@ -3,30 +3,30 @@
 use super::{Mistake, change};
 
 const FIRED: &str = "self.watched_by = None;
-            self.give_up_lingering(out);";
+            self.give_up_lingering(asks);";
 
 pub(super) const MISTAKES: &[Mistake] = &[
     Mistake {
         name: "a member that leaves keeps the turn",
-        changes: &[change("cohort.rs", "self.pass(stage, out)", "self.turn = None")],
+        changes: &[change("cohort.rs", "self.pass(stage, asks)", "self.turn = None")],
     },
     Mistake {
         name: "a useless place is given up together with the turn",
         changes: &[change(
             "cohort.rs",
-            "out.push(Ask::GiveUp);
-        self.pass(Stage::Begins, out);",
-            "out.push(Ask::GiveUp);",
+            "asks.push(Ask::GiveUp);
+        self.pass(Stage::Begins, asks);",
+            "asks.push(Ask::GiveUp);",
         )],
     },
     Mistake {
         name: "a useless place goes to the next member",
         changes: &[change(
             "cohort.rs",
-            "out.push(Ask::GiveUp);
-        self.pass(Stage::Begins, out);",
+            "asks.push(Ask::GiveUp);
+        self.pass(Stage::Begins, asks);",
             "let kept = self.turn.map_or(Stage::Begins, |turn| turn.stage);
-        self.pass(kept, out);",
+        self.pass(kept, asks);",
         )],
     },
     Mistake {
@@ -41,10 +41,10 @@ pub(super) const MISTAKES: &[Mistake] = &[
         name: "a holder whose node is gone counts as alone",
         changes: &[change(
             "cohort.rs",
-            "out.push(Ask::Lose);
-                self.let_go(turn.bounds, tenure, Reliance::Lost, now, out);",
+            "asks.push(Ask::Lose);
+                self.let_go(turn.bounds, tenure, Reliance::Lost, now, asks);",
             "let tenure = Tenure { handovers_unasked: 0, unasked_since: now, ..tenure };
-                self.let_go(turn.bounds, tenure, reliance, now, out);",
+                self.let_go(turn.bounds, tenure, reliance, now, asks);",
         )],
     },
     Mistake {
@@ -55,7 +55,7 @@ pub(super) const MISTAKES: &[Mistake] = &[
         name: "waiting members are not told that the session has ended",
         changes: &[change(
             "cohort.rs",
-            "out.extend(std::mem::take(&mut self.waiting).into_keys().map(Ask::Wake));",
+            "asks.extend(std::mem::take(&mut self.waiting).into_keys().map(Ask::Wake));",
             "self.waiting.clear();",
         )],
     },
@@ -67,16 +67,16 @@ pub(super) const MISTAKES: &[Mistake] = &[
         name: "a member takes a hold without a look",
         changes: &[change(
             "cohort.rs",
-            "self.look_at(tenure, reliance, out)",
-            "self.look_at(tenure, Reliance::Sure, out)",
+            "self.look_at(tenure, reliance, asks)",
+            "self.look_at(tenure, Reliance::Sure, asks)",
         )],
     },
     Mistake {
         name: "a lost hold is handed over",
         changes: &[change(
             "cohort.rs",
-            "return self.let_go(turn.bounds, tenure, reliance, now, out);",
-            "return self.let_go(turn.bounds, tenure, Reliance::Sure, now, out);",
+            "return self.let_go(turn.bounds, tenure, reliance, now, asks);",
+            "return self.let_go(turn.bounds, tenure, Reliance::Sure, now, asks);",
         )],
     },
     Mistake {
@@ -85,7 +85,7 @@ pub(super) const MISTAKES: &[Mistake] = &[
     },
     Mistake {
         name: "a watch that has fired counts as set",
-        changes: &[change("cohort.rs", FIRED, "self.give_up_lingering(out);")],
+        changes: &[change("cohort.rs", FIRED, "self.give_up_lingering(asks);")],
     },
     Mistake {
         name: "a hold lingers without a watch",

@@ -15,7 +15,7 @@
 //! Before the server answers a `sync` of a user, or creates a node for it, it applies a late `create` of that user.
 
 use stateright::{Model, Property};
-use zk_recipes_protocol::naive::{Ask, CreateError, Event, Naive, NodeAtPath, Taken};
+use zk_recipes_protocol::naive::{Ask, CreateError, Event, Naive, NodeAtPath, State, Taken};
 use zk_recipes_protocol::session_queue::Failure;
 
 pub(crate) const EXCLUSION: &str = "at most one user holds";
@@ -61,9 +61,13 @@ enum Phase {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct User {
+    program: Program,
     session: usize,
     phase: Phase,
-    contender: Naive,
+    /// `None` before it comes.
+    contender: Option<Naive>,
+    /// What the contender asks for, until the answer is delivered.
+    ask: Option<Ask>,
     answer: Option<Event>,
     /// Whether it has a watch that has not fired.
     is_watching: bool,
@@ -114,9 +118,23 @@ pub(crate) enum Action {
     Delete,
 }
 
+impl User {
+    fn state(&self) -> Option<State> {
+        self.contender.as_ref().map(Naive::state)
+    }
+
+    fn czxid(&self) -> Option<i64> {
+        self.contender.as_ref().and_then(Naive::czxid)
+    }
+}
+
 impl World {
-    fn ask(&self, i: usize) -> Ask {
-        self.users[i].contender.clone().ask()
+    fn come(&mut self, i: usize) {
+        let user = &mut self.users[i];
+        let mut asks = Vec::new();
+        user.contender = Some(Naive::enter(user.program == Program::Try, &mut asks));
+        user.ask = asks.pop();
+        user.phase = Phase::Inside;
     }
 
     /// Tells whether the server can do something for a user.
@@ -125,18 +143,19 @@ impl World {
         if user.answer.is_some() || !matches!(user.phase, Phase::Inside) {
             return false;
         }
-        match self.ask(i) {
-            Ask::Wait => !user.is_watching,
+        match user.ask {
+            Some(Ask::Wait) => !user.is_watching,
             // The late `create` is applied first.
-            Ask::ReadLatest => !user.is_late,
-            Ask::Create => !(user.is_late && self.node.is_none()),
-            Ask::Hold | Ask::End(_) => false,
-            _ => true,
+            Some(Ask::ReadLatest) => !user.is_late,
+            Some(Ask::Create) => !(user.is_late && self.node.is_none()),
+            Some(_) => true,
+            None => false,
         }
     }
 
     fn apply(&mut self, i: usize) {
-        self.users[i].answer = Some(match self.users[i].contender.ask() {
+        let Some(ask) = self.users[i].ask else { unreachable!("BUG: nothing is asked for") };
+        self.users[i].answer = Some(match ask {
             Ask::Read | Ask::ReadLatest => Event::Read(self.found(i)),
             Ask::Create => Event::Created(self.create(i)),
             Ask::CreateParents => Event::ParentsCreated(true),
@@ -151,7 +170,6 @@ impl World {
                 self.delete();
                 Event::Deleted
             }
-            Ask::Hold | Ask::End(_) => unreachable!("BUG: nothing is asked for"),
         });
     }
 
@@ -184,27 +202,34 @@ impl World {
     }
 
     fn lose(&mut self, i: usize, fate: Fate) {
-        let ask = self.ask(i);
         if fate == Fate::Applied {
             self.apply(i);
         }
         let user = &mut self.users[i];
-        user.contender.ask();
         user.is_late |= fate == Fate::Late;
-        // The contender asks again for a deletion.
-        user.answer = (ask == Ask::Create).then_some(Event::Created(Err(CreateError::Failed(Failure::ReplyLost))));
+        user.answer = None;
+        if user.ask == Some(Ask::Create) {
+            user.answer = Some(Event::Created(Err(CreateError::Failed(Failure::ReplyLost))));
+        } else {
+            // The shell asks again what is left to delete.
+            self.tell(i, Event::Leaves);
+        }
     }
 
-    fn deliver(&mut self, i: usize, answer: Event) {
+    /// Delivers an event to the contender of a user.
+    fn tell(&mut self, i: usize, event: Event) {
         let user = &mut self.users[i];
-        user.contender.on(answer, &mut self.taken[user.session]);
+        let contender = user.contender.as_mut().expect("a user that is told an event is there");
+        let mut asks = Vec::new();
+        contender.on(event, &mut self.taken[user.session], &mut asks);
+        user.ask = asks.pop();
     }
 
     /// Tells whether somebody may delete the node: no contender knows it as its own or is about to learn of it.
     fn is_unknown(&self) -> bool {
         let Some(node) = &self.node else { return false };
         self.users.iter().all(|user| {
-            let knows = user.contender.czxid() == Some(node.czxid);
+            let knows = user.czxid() == Some(node.czxid);
             let is_told = match user.answer {
                 Some(Event::Created(Ok(found)) | Event::Read(Some(found)) | Event::Watching(Some(found))) => {
                     found.czxid == node.czxid
@@ -239,17 +264,17 @@ impl World {
         for (i, user) in self.users.iter().enumerate() {
             let is_inside = user.phase == Phase::Inside;
             if left.replies > 0 && self.can_apply(i) {
-                let fates: &[Fate] = match self.ask(i) {
-                    Ask::Create => &[Fate::Applied, Fate::NotApplied, Fate::Late],
-                    Ask::Delete => &[Fate::Applied, Fate::NotApplied],
+                let fates: &[Fate] = match user.ask {
+                    Some(Ask::Create) => &[Fate::Applied, Fate::NotApplied, Fate::Late],
+                    Some(Ask::Delete) => &[Fate::Applied, Fate::NotApplied],
                     _ => &[],
                 };
                 actions.extend(fates.iter().map(|fate| Action::Lose(i, *fate)));
             }
-            if left.throttles > 0 && self.can_apply(i) && self.ask(i) == Ask::Create {
+            if left.throttles > 0 && self.can_apply(i) && user.ask == Some(Ask::Create) {
                 actions.push(Action::Throttle(i));
             }
-            if left.drops > 0 && is_inside && user.contender.outcome().is_none() {
+            if left.drops > 0 && is_inside && !matches!(user.state(), Some(State::Leaving(_))) {
                 actions.push(Action::Drop(i));
             }
             if left.expiries > 0 && matches!(user.phase, Phase::Inside | Phase::Holding) {
@@ -267,7 +292,14 @@ impl World {
     /// Ends a session, and all that its users want.
     fn expire(&mut self, session: usize) {
         for user in self.users.iter_mut().filter(|user| user.session == session && user.phase != Phase::Outside) {
-            *user = User { phase: Phase::Done, answer: None, is_watching: false, is_late: false, ..user.clone() };
+            *user = User {
+                phase: Phase::Done,
+                ask: None,
+                answer: None,
+                is_watching: false,
+                is_late: false,
+                ..user.clone()
+            };
         }
         if self.node.as_ref().is_some_and(|node| self.users[node.maker].session == session) {
             self.delete();
@@ -281,9 +313,11 @@ impl Model for Lab {
 
     fn init_states(&self) -> Vec<World> {
         let user = |&(program, session): &(Program, usize)| User {
+            program,
             session,
             phase: Phase::Outside,
-            contender: Naive::new(program == Program::Try),
+            contender: None,
+            ask: None,
             answer: None,
             is_watching: false,
             is_late: false,
@@ -301,7 +335,7 @@ impl Model for Lab {
     fn next_state(&self, last: &World, action: Action) -> Option<World> {
         let mut next = last.clone();
         match action {
-            Action::Come(i) => next.users[i].phase = Phase::Inside,
+            Action::Come(i) => next.come(i),
             Action::Apply(i) => next.apply(i),
             Action::Lose(i, fate) => {
                 next.left.replies -= 1;
@@ -309,7 +343,6 @@ impl Model for Lab {
             }
             Action::Throttle(i) => {
                 next.left.throttles -= 1;
-                next.users[i].contender.ask();
                 next.users[i].answer = Some(Event::Created(Err(CreateError::Failed(Failure::Throttled))));
             }
             Action::ArriveLate(i) => {
@@ -319,17 +352,18 @@ impl Model for Lab {
             }
             Action::Deliver(i) => {
                 let answer = next.users[i].answer.take()?;
-                next.deliver(i, answer);
+                next.tell(i, answer);
             }
             Action::Release(i) => {
                 next.users[i].phase = Phase::Inside;
-                next.users[i].contender.leave();
+                next.tell(i, Event::Leaves);
             }
             Action::Drop(i) => {
                 next.left.drops -= 1;
+                next.tell(i, Event::Leaves);
                 let user = &mut next.users[i];
-                user.contender.leave();
-                (user.answer, user.is_watching) = (None, false);
+                user.answer = None;
+                user.is_watching = false;
             }
             Action::Expire(session) => {
                 next.left.expiries -= 1;
@@ -346,9 +380,9 @@ impl Model for Lab {
             }
         }
         for user in &mut next.users {
-            match user.contender.clone().ask() {
-                Ask::Hold if user.phase == Phase::Inside => user.phase = Phase::Holding,
-                Ask::End(_) => (user.phase, user.answer) = (Phase::Done, None),
+            match user.state() {
+                Some(State::Holding) if user.phase == Phase::Inside => user.phase = Phase::Holding,
+                Some(State::Leaving(_)) if user.ask.is_none() => user.phase = Phase::Done,
                 _ => {}
             }
         }
@@ -360,7 +394,7 @@ impl Model for Lab {
             Property::always(EXCLUSION, |_, state: &World| state.holders().count() <= 1),
             Property::always(HELD, |_, state: &World| {
                 let node = state.node.as_ref().map(|node| node.czxid);
-                state.holders().all(|holder| holder.contender.czxid() == node)
+                state.holders().all(|holder| holder.czxid() == node)
             }),
             Property::always(SERVED, |_, state: &World| {
                 let mut actions = Vec::new();

@@ -20,7 +20,7 @@ pub(crate) mod lab;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use zk_recipes_protocol::permits::{Ask, Event, Flight, Permits};
+use zk_recipes_protocol::permits::{Ask, Event, Flight, Permits, State};
 use zk_recipes_protocol::session_queue::Made;
 
 use self::lab::{Action, Faults, Program};
@@ -39,7 +39,10 @@ enum Phase {
 struct User {
     program: Program,
     phase: Phase,
-    attempt: Permits,
+    /// `None` before it comes, and after its session has expired.
+    attempt: Option<Permits>,
+    /// What the attempt asks for, until the answer is delivered.
+    ask: Option<Ask>,
     /// The leases of the last ask that were created.
     created: Vec<Made>,
     answer: Option<Event>,
@@ -65,9 +68,34 @@ pub(crate) struct World {
     left: Faults,
 }
 
+impl User {
+    fn leases(&self) -> &[Made] {
+        self.attempt.as_ref().map_or(&[], Permits::leases)
+    }
+
+    fn state(&self) -> Option<State> {
+        self.attempt.as_ref().map(Permits::state)
+    }
+
+    /// Delivers an event to the attempt.
+    fn tell(&mut self, event: Event) {
+        let mut asks = Vec::new();
+        self.attempt.as_mut().expect("a user that is told an event is there").on(event, &mut asks);
+        self.ask = asks.pop();
+    }
+}
+
 impl World {
-    fn ask(&self, i: usize) -> Ask {
-        self.users[i].attempt.clone().ask()
+    fn come(&mut self, i: usize) {
+        let user = &mut self.users[i];
+        let (wanted, is_try) = match user.program {
+            Program::Take(wanted) => (wanted, false),
+            Program::Try(wanted) => (wanted, true),
+        };
+        let mut asks = Vec::new();
+        user.attempt = Some(Permits::enter(wanted, is_try, 2, true, &mut asks));
+        user.ask = asks.pop();
+        user.phase = Phase::Inside;
     }
 
     /// Tells whether the server can do something for a user.
@@ -76,17 +104,17 @@ impl World {
         if user.answer.is_some() || user.phase == Phase::Outside {
             return false;
         }
-        match self.ask(i) {
+        match user.ask {
             // The first in the queue has the turn.
-            Ask::TakeTurn if self.turns.contains(&i) => self.turns.first() == Some(&i),
-            Ask::Wait => user.has_changed,
-            Ask::Hold | Ask::End(_) => false,
-            _ => true,
+            Some(Ask::TakeTurn) if self.turns.contains(&i) => self.turns.first() == Some(&i),
+            Some(Ask::Wait) => user.has_changed,
+            Some(_) => true,
+            None => false,
         }
     }
 
     fn apply(&mut self, i: usize) {
-        let ask = self.users[i].attempt.ask();
+        let Some(ask) = self.users[i].ask.clone() else { unreachable!("BUG: nothing is asked for") };
         let name = |number: i32| format!("_c_{i}-lease-{number:010}");
         self.users[i].answer = Some(match ask {
             Ask::Reach(_) => Event::Reached,
@@ -120,7 +148,7 @@ impl World {
             Ask::Pause => Event::Paused,
             Ask::Find => Event::Found(self.unnamed(i)),
             Ask::Prove => {
-                let leases = self.users[i].attempt.leases().len();
+                let leases = self.users[i].leases().len();
                 self.users[i].is_beyond = self.granted() + leases > self.permits;
                 if self.users[i].is_outdated { Event::Changed } else { Event::Proved }
             }
@@ -132,7 +160,6 @@ impl World {
                 names.iter().for_each(|name| self.delete(name));
                 Event::Deleted(names)
             }
-            Ask::Hold | Ask::End(_) => unreachable!("BUG: nothing is asked for"),
         });
     }
 
@@ -143,7 +170,7 @@ impl World {
 
     /// Returns the leases of a user that the user does not know.
     fn unnamed(&self, i: usize) -> Vec<Made> {
-        let known: Vec<&String> = self.users[i].attempt.leases().iter().map(|lease| &lease.name).collect();
+        let known: Vec<&String> = self.users[i].leases().iter().map(|lease| &lease.name).collect();
         let of_user = self.leases.iter().filter(|(name, user)| **user == i && !known.contains(name));
         of_user.map(|(name, _)| Made { name: name.clone(), czxid: 1, is_ours: true }).collect()
     }
@@ -166,41 +193,39 @@ impl World {
         self.changed();
         for user in &mut self.users {
             // Only a number that is relied on can be outdated.
-            user.is_outdated = user.phase == Phase::Inside && user.attempt.outcome().is_none();
+            user.is_outdated = user.phase == Phase::Inside && !matches!(user.state(), Some(State::Leaving(_)));
         }
     }
 
     /// Loses a reply. The part of a write that was applied stays.
     fn lose(&mut self, i: usize, is_applied: bool) {
-        let ask = self.ask(i);
         if is_applied {
             self.apply(i);
         }
         let user = &mut self.users[i];
-        user.attempt.ask();
-        user.answer = match ask {
-            Ask::Create(_) => {
-                user.created.clear();
-                Some(Event::Created(Flight { is_to_repeat: true, has_unnamed: true, ..Flight::default() }))
-            }
-            // The attempt asks for it again.
-            _ => None,
-        };
+        user.answer = None;
+        if let Some(Ask::Create(_)) = user.ask {
+            user.created.clear();
+            let flight = Flight { is_to_repeat: true, has_unnamed: true, ..Flight::default() };
+            user.answer = Some(Event::Created(flight));
+        } else {
+            // The shell asks again what is left to delete.
+            user.tell(Event::Leaves);
+        }
     }
 
     /// Throttles the `create`s of an ask that were not applied yet.
     fn throttle(&mut self, i: usize) {
         let user = &mut self.users[i];
-        user.attempt.ask();
         let made = std::mem::take(&mut user.created);
         user.answer = Some(Event::Created(Flight { made, is_to_repeat: true, ..Flight::default() }));
     }
 
     /// Lets a user give up. Its last ask is not answered. If that was for the turn, its place in the queue is deleted.
     fn give_up(&mut self, i: usize) {
-        let is_queued = matches!(self.ask(i), Ask::TakeTurn | Ask::TryTurn);
         let user = &mut self.users[i];
-        user.attempt.leave();
+        let is_queued = matches!(user.ask, Some(Ask::TakeTurn | Ask::TryTurn));
+        user.tell(Event::Leaves);
         user.answer = None;
         user.has_changed = false;
         user.created.clear();
@@ -211,13 +236,12 @@ impl World {
 
     /// Tells whether a user waits, even after the answer on its way has arrived.
     fn waits(&self, i: usize) -> bool {
-        let user = &self.users[i];
-        let mut attempt = user.attempt.clone();
-        if let Some(answer) = user.answer.clone() {
-            attempt.on(answer);
+        let mut user = self.users[i].clone();
+        if let Some(answer) = user.answer.take() {
+            user.tell(answer);
         }
-        let is_granted = matches!(attempt.ask(), Ask::Prove | Ask::LeaveTurn | Ask::Hold);
-        user.phase == Phase::Inside && attempt.outcome().is_none() && !is_granted
+        let is_granted = matches!(user.ask, Some(Ask::Prove | Ask::LeaveTurn));
+        user.phase == Phase::Inside && user.state() == Some(State::Contending) && !is_granted
     }
 
     fn progress(&self, actions: &mut Vec<Action>) {
@@ -239,14 +263,14 @@ impl World {
             if left.replies > 0
                 && is_inside
                 && self.can_apply(i)
-                && matches!(self.ask(i), Ask::Create(_) | Ask::Delete(_))
+                && matches!(user.ask, Some(Ask::Create(_) | Ask::Delete(_)))
             {
                 actions.extend([true, false].map(|is_applied| Action::Lose { user: i, is_applied }));
             }
-            if left.throttles > 0 && is_inside && self.can_apply(i) && matches!(self.ask(i), Ask::Create(_)) {
+            if left.throttles > 0 && is_inside && self.can_apply(i) && matches!(user.ask, Some(Ask::Create(_))) {
                 actions.push(Action::Throttle(i));
             }
-            if left.drops > 0 && is_inside && user.attempt.outcome().is_none() {
+            if left.drops > 0 && is_inside && !matches!(user.state(), Some(State::Leaving(_))) {
                 actions.push(Action::Drop(i));
             }
             if left.expiries > 0 && matches!(user.phase, Phase::Inside | Phase::Holding) {
@@ -271,15 +295,15 @@ impl World {
             Phase::Outside | Phase::Done => false,
             Phase::Holding => true,
             Phase::Inside => {
-                let is_decided = matches!(user.attempt.clone().ask(), Ask::LeaveTurn | Ask::Hold);
-                user.answer == Some(Event::Proved) || is_decided && user.attempt.outcome().is_none()
+                let is_decided = user.ask == Some(Ask::LeaveTurn) && user.state() == Some(State::Contending);
+                user.answer == Some(Event::Proved) || is_decided || user.state() == Some(State::Holding)
             }
         };
-        self.users.iter().filter(is_granted).map(|user| user.attempt.leases().len()).sum()
+        self.users.iter().filter(is_granted).map(|user| user.leases().len()).sum()
     }
 
     fn holding(&self) -> usize {
         let holding = self.users.iter().filter(|user| user.phase == Phase::Holding);
-        holding.map(|user| user.attempt.leases().len()).sum()
+        holding.map(|user| user.leases().len()).sum()
     }
 }

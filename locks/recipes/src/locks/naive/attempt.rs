@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use uuid::Uuid;
-use zk_recipes_protocol::naive::{Ask, CreateError, Event, Naive, NodeAtPath, Taken};
+use zk_recipes_protocol::naive::{Ask, CreateError, Event, Naive, NodeAtPath, State, Taken};
 use zk_recipes_protocol::session_queue::Failure;
 use zookeeper_client::{CreateMode, Error as ClientError, Stat};
 
@@ -56,16 +56,17 @@ pub(super) async fn take(
     let no_answer = || try_within.map_or(Ok(None), |within| Err(Error::NoAnswer { within }));
     let room = session.room(path, session.room_of(path.len()), try_within.is_some());
     let Some(room) = deadline.bound(room).await else { return no_answer() };
+    let mut asks = Vec::new();
     let node = NaiveNode {
         path: path.to_owned(),
         mark: Uuid::new_v4().to_string().into_bytes(),
-        contender: Naive::new(try_within.is_some()),
+        contender: Naive::enter(try_within.is_some(), &mut asks),
         taken: session.extension::<WeakMap<String, Mutex<Taken>>>().at(path.to_owned(), Mutex::default),
         _room: room?,
     };
     let backoff = Backoff::to_repeat();
     let mut attempt = NaiveAttempt { node: Claim::new(session, node), watch: None, proof: None, backoff };
-    match deadline.bound(attempt.contend()).await {
+    match deadline.bound(attempt.contend(asks)).await {
         Some(Ok(true)) => return Ok(Some(attempt.guard())),
         Some(Err(error)) => return Err(error),
         None if try_within.is_some() => return no_answer(),
@@ -76,19 +77,13 @@ pub(super) async fn take(
 
 impl NaiveAttempt {
     /// Runs until the contender holds, and returns `true`. Returns `false` if another contender was in the way.
-    async fn contend(&mut self) -> Result<bool, Error> {
-        loop {
-            if self.node.contender.outcome().is_some() {
-                return Ok(false);
-            }
-            match self.node.contender.ask() {
-                Ask::Hold => return Ok(true),
-                ask => {
-                    let event = self.carry_out(ask).await?;
-                    self.node.tell(event);
-                }
-            }
+    async fn contend(&mut self, mut asks: Vec<Ask>) -> Result<bool, Error> {
+        while self.node.contender.state() == State::Contending {
+            let ask = asks.pop().expect("BUG: a contender asks for nothing");
+            let event = self.carry_out(ask).await?;
+            self.node.tell(event, &mut asks);
         }
+        Ok(self.node.contender.state() == State::Holding)
     }
 
     async fn carry_out(&mut self, ask: Ask) -> Result<Event, Error> {
@@ -108,14 +103,14 @@ impl NaiveAttempt {
                 Err(error) => {
                     let failure = Failure::Refused { is_certain: is_refusal(&error) };
                     let error = remote.explain("create", path, error);
-                    self.node.tell(Event::Created(Err(CreateError::Failed(failure))));
+                    self.node.tell(Event::Created(Err(CreateError::Failed(failure))), &mut Vec::new());
                     return Err(error);
                 }
             },
             Ask::CreateParents => {
                 let parent = node::parent(path).unwrap_or(path).to_owned();
                 if let Err(error) = wire.create_parents(&parent).await {
-                    self.node.tell(Event::ParentsCreated(false));
+                    self.node.tell(Event::ParentsCreated(false), &mut Vec::new());
                     return Err(remote.explain("create", &parent, error));
                 }
                 Event::ParentsCreated(true)
@@ -147,9 +142,7 @@ impl NaiveAttempt {
                 self.proof = Some(proof.map_err(|error| remote.explain("write", self.node.path(), error))?);
                 Event::Proved
             }
-            Ask::ReadLatest | Ask::Delete | Ask::Hold | Ask::End(_) => {
-                unreachable!("BUG: {ask:?} is no request of an acquire")
-            }
+            Ask::ReadLatest | Ask::Delete => unreachable!("BUG: {ask:?} is no request of an acquire"),
         })
     }
 
@@ -162,8 +155,8 @@ impl NaiveAttempt {
 }
 
 impl NaiveNode {
-    fn tell(&mut self, event: Event) {
-        self.contender.on(event, &mut self.taken.lock());
+    fn tell(&mut self, event: Event, asks: &mut Vec<Ask>) {
+        self.contender.on(event, &mut self.taken.lock(), asks);
     }
 
     async fn read(&self, remote: &Remote) -> Result<Option<NodeAtPath>, ClientError> {
@@ -182,20 +175,19 @@ impl NaiveNode {
     /// Deletes the node, until it is gone or a request fails.
     async fn delete(&mut self, remote: &Remote) -> Result<Removal, ClientError> {
         let mut removal = Removal::NothingThere;
-        loop {
-            match self.contender.ask() {
-                Ask::Delete => {
-                    removal = remote.delete(&self.path).await?;
-                    self.tell(Event::Deleted);
-                }
-                Ask::ReadLatest => {
-                    retry_lost_reply(|| remote.wire().sync(&self.path)).await?;
-                    let found = self.read(remote).await?;
-                    self.tell(Event::Read(found));
-                }
-                _ => return Ok(removal),
-            }
+        let mut asks = Vec::new();
+        self.tell(Event::Leaves, &mut asks);
+        while let Some(ask) = asks.pop() {
+            let event = if ask == Ask::Delete {
+                removal = remote.delete(&self.path).await?;
+                Event::Deleted
+            } else {
+                retry_lost_reply(|| remote.wire().sync(&self.path)).await?;
+                Event::Read(self.read(remote).await?)
+            };
+            self.tell(event, &mut asks);
         }
+        Ok(removal)
     }
 }
 
@@ -208,14 +200,13 @@ impl Leftover for NaiveNode {
         &self.path
     }
 
+    /// Asks for nothing yet: a deletion that was asked for and not sent counts as one without an answer.
     fn give_up(&mut self) -> bool {
-        self.contender.leave();
         self.contender.has_claim()
     }
 
     fn remove<'a>(&'a mut self, remote: &'a Remote, _: bool) -> BoxFuture<'a, Result<Removal, Error>> {
         Box::pin(async {
-            self.contender.leave();
             let removed = until_answered(self, remote, |node, remote| Box::pin(node.delete(remote))).await;
             removed.map_err(|error| remote.explain("delete", &self.path, error))
         })

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tracing::{Instrument, debug_span, warn};
 use zk_recipes_protocol::names::{Mode, Names, Sequence};
-use zk_recipes_protocol::permits::{Ask, Event, Flight, Outcome, Permits};
+use zk_recipes_protocol::permits::{Ask, Event, Flight, Outcome, Permits, State};
 use zk_recipes_protocol::session_queue::Made;
 use zookeeper_client::{CreateMode, Error as ClientError};
 
@@ -54,11 +54,12 @@ pub(super) async fn take(
     let room = session.room(&inner.path, inner.room(wanted), try_within.is_some());
     let Some(room) = deadline.bound(room).await else { return Ok(None) };
     let has_parent = inner.parent_seen.load(Ordering::Relaxed);
+    let mut asks = Vec::new();
     let nodes = AttemptNodes {
         lock: inner.path.clone(),
         parent: inner.leases.clone(),
         prefix: node::protected_prefix(Names::LEASES.marker(Mode::Shared)),
-        permits: Permits::new(wanted, try_within.is_some(), REQUESTS_MAX, has_parent),
+        permits: Permits::enter(wanted, try_within.is_some(), REQUESTS_MAX, has_parent, &mut asks),
         lease_lock: None,
         room: room?,
     };
@@ -71,25 +72,23 @@ pub(super) async fn take(
         proof: None,
         backoff: Backoff::to_repeat(),
     };
-    attempt.run(deadline).await
+    attempt.run(asks, deadline).await
 }
 
 impl PermitAttempt<'_> {
-    async fn run(mut self, deadline: Deadline) -> Result<Option<Vec<LockGuard>>, Error> {
+    async fn run(mut self, mut asks: Vec<Ask>, deadline: Deadline) -> Result<Option<Vec<LockGuard>>, Error> {
         loop {
-            if let Some(outcome) = self.nodes.permits.outcome() {
-                return match self.failure(outcome) {
-                    Some(error) => Err(error),
-                    None => self.nodes.withdraw().await.map(|()| None),
-                };
-            }
-            match self.nodes.permits.ask() {
-                Ask::Hold => return Ok(Some(self.guards())),
-                ask => match self.carry_out(ask, deadline).await {
-                    Some(event) => self.nodes.permits.on(event?),
-                    None => self.nodes.permits.leave(),
+            match self.nodes.permits.state() {
+                State::Contending => {}
+                State::Holding => return Ok(Some(self.guards())),
+                State::Leaving(outcome) => match self.failure(outcome) {
+                    Some(error) => return Err(error),
+                    None => return self.nodes.withdraw().await.map(|()| None),
                 },
             }
+            let ask = asks.pop().expect("BUG: an attempt that contends asks for nothing");
+            let event = self.carry_out(ask, deadline).await.unwrap_or(Ok(Event::Leaves))?;
+            self.nodes.permits.on(event, &mut asks);
         }
     }
 
@@ -157,7 +156,7 @@ impl PermitAttempt<'_> {
                 found.map_err(|error| remote.explain("list", parent, error))?
             }
             Ask::Prove => self.prove().await?,
-            Ask::TakeTurn | Ask::LeaveTurn | Ask::Delete(_) | Ask::Hold | Ask::End(_) => {
+            Ask::TakeTurn | Ask::LeaveTurn | Ask::Delete(_) => {
                 unreachable!("BUG: {ask:?} is no request of an acquire")
             }
         })
@@ -225,7 +224,7 @@ impl PermitAttempt<'_> {
             None => Ok(Event::Created(flight)),
             Some(error) => {
                 // The leases that were created are known now, and the attempt deletes them.
-                self.nodes.permits.on(Event::Created(flight));
+                self.nodes.permits.on(Event::Created(flight), &mut Vec::new());
                 Err(out_of_numbers(&inner.leases, &error)
                     .unwrap_or_else(|| session.remote().explain("create", &path, error)))
             }

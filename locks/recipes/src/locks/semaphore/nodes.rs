@@ -46,8 +46,10 @@ impl AttemptNodes {
     /// Deletes the leases, until all are gone or a request fails. Remembers each confirmed deletion.
     async fn remove_leases(&mut self, remote: &Remote) -> Result<Removal, ClientError> {
         let mut removal = Removal::NothingThere;
-        loop {
-            let event = match self.permits.ask() {
+        let mut asks = Vec::new();
+        self.permits.on(Event::Leaves, &mut asks);
+        while let Some(ask) = asks.pop() {
+            let event = match ask {
                 Ask::Find => self.find_unnamed(remote).await?,
                 Ask::Delete(names) => {
                     let paths: Vec<String> = names.iter().map(|name| node::child(&self.parent, name)).collect();
@@ -65,16 +67,18 @@ impl AttemptNodes {
                             Err(error) => failure = Some(error),
                         }
                     }
-                    self.permits.on(Event::Deleted(deleted));
-                    match failure {
-                        Some(error) => return Err(error),
-                        None => continue,
+                    if let Some(error) = failure {
+                        self.permits.on(Event::Deleted(deleted), &mut asks);
+                        return Err(error);
                     }
+                    Event::Deleted(deleted)
                 }
-                _ => return Ok(removal),
+                // The lease lock is deleted next.
+                _ => break,
             };
-            self.permits.on(event);
+            self.permits.on(event, &mut asks);
         }
+        Ok(removal)
     }
 }
 
@@ -88,13 +92,11 @@ impl Leftover for AttemptNodes {
     }
 
     fn give_up(&mut self) -> bool {
-        self.permits.leave();
-        self.lease_lock.is_some() || !self.permits.is_ended()
+        self.lease_lock.is_some() || self.permits.has_claim()
     }
 
     fn remove<'a>(&'a mut self, remote: &'a Remote, _: bool) -> BoxFuture<'a, Result<Removal, Error>> {
         Box::pin(async {
-            self.permits.leave();
             let removed = until_answered(self, remote, |nodes, remote| Box::pin(nodes.remove_leases(remote))).await;
             let removed = removed.map_err(|error| remote.explain("delete", &self.parent, error))?;
             match &mut self.lease_lock {

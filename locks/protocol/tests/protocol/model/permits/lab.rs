@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use stateright::{Model, Property};
-use zk_recipes_protocol::permits::{Ask, Permits};
+use zk_recipes_protocol::permits::{Ask, Event, State};
 
 use super::{Phase, User, World};
 
@@ -66,22 +66,16 @@ impl Model for Lab {
     type Action = Action;
 
     fn init_states(&self) -> Vec<World> {
-        let user = |program: &Program| {
-            let (wanted, is_try) = match *program {
-                Program::Take(wanted) => (wanted, false),
-                Program::Try(wanted) => (wanted, true),
-            };
-            let attempt = Permits::new(wanted, is_try, 2, true);
-            User {
-                program: *program,
-                phase: Phase::Outside,
-                attempt,
-                created: Vec::new(),
-                answer: None,
-                has_changed: false,
-                is_outdated: false,
-                is_beyond: false,
-            }
+        let user = |program: &Program| User {
+            program: *program,
+            phase: Phase::Outside,
+            attempt: None,
+            ask: None,
+            created: Vec::new(),
+            answer: None,
+            has_changed: false,
+            is_outdated: false,
+            is_beyond: false,
         };
         let users = self.programs.iter().map(user).collect();
         vec![World {
@@ -103,7 +97,7 @@ impl Model for Lab {
     fn next_state(&self, last: &World, action: Action) -> Option<World> {
         let mut next = last.clone();
         match action {
-            Action::Come(i) => next.users[i].phase = Phase::Inside,
+            Action::Come(i) => next.come(i),
             Action::Apply(i) => next.apply(i),
             Action::Lose { user, is_applied } => {
                 next.left.replies -= 1;
@@ -115,11 +109,11 @@ impl Model for Lab {
             }
             Action::Deliver(i) => {
                 let answer = next.users[i].answer.take()?;
-                next.users[i].attempt.on(answer);
+                next.users[i].tell(answer);
             }
             Action::Release(i) => {
                 next.users[i].phase = Phase::Inside;
-                next.users[i].attempt.leave();
+                next.users[i].tell(Event::Leaves);
             }
             Action::Drop(i) => {
                 next.left.drops -= 1;
@@ -127,9 +121,15 @@ impl Model for Lab {
             }
             Action::Expire(i) => {
                 next.left.expiries -= 1;
-                next.users[i].phase = Phase::Done;
-                next.users[i].attempt = Permits::ended();
-                (next.users[i].answer, next.users[i].has_changed) = (None, false);
+                let user = &mut next.users[i];
+                *user = User {
+                    phase: Phase::Done,
+                    attempt: None,
+                    ask: None,
+                    answer: None,
+                    has_changed: false,
+                    ..user.clone()
+                };
                 next.turns.retain(|other| *other != i);
                 next.watches.remove(&i);
                 let of_user: Vec<String> =
@@ -147,16 +147,16 @@ impl Model for Lab {
             Action::DeleteTurn(i) => {
                 next.left.turns -= 1;
                 next.turns.retain(|other| *other != i);
-                if next.ask(i) == Ask::TakeTurn {
+                if next.users[i].ask == Some(Ask::TakeTurn) {
                     // The user is told, and fails.
                     next.give_up(i);
                 }
             }
         }
         for user in &mut next.users {
-            match user.attempt.clone().ask() {
-                Ask::Hold if user.phase == Phase::Inside => user.phase = Phase::Holding,
-                Ask::End(_) => (user.phase, user.answer) = (Phase::Done, None),
+            match user.state() {
+                Some(State::Holding) if user.phase == Phase::Inside => user.phase = Phase::Holding,
+                Some(State::Leaving(_)) if user.ask.is_none() => user.phase = Phase::Done,
                 _ => {}
             }
         }
@@ -173,7 +173,7 @@ impl Model for Lab {
                 let mut holders = state.users.iter().filter(|user| user.phase == Phase::Holding);
                 holders.all(|user| {
                     let (Program::Take(wanted) | Program::Try(wanted)) = user.program;
-                    let leases = user.attempt.leases();
+                    let leases = user.leases();
                     leases.len() == wanted && leases.iter().all(|lease| state.leases.contains_key(&lease.name))
                 })
             }),
@@ -187,7 +187,8 @@ impl Model for Lab {
                 !is_done || state.leases.is_empty() && state.turns.is_empty()
             }),
             Property::sometimes("a user waits while another one holds", |_, state: &World| {
-                state.holding() > 0 && (0..state.users.len()).any(|i| state.waits(i) && state.ask(i) == Ask::Wait)
+                state.holding() > 0
+                    && (0..state.users.len()).any(|i| state.waits(i) && state.users[i].ask == Some(Ask::Wait))
             }),
         ]
     }

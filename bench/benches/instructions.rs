@@ -18,7 +18,7 @@ use loadgen::audit::trial::{Audit, Evidence, Receipt};
 use loadgen::audit::unchecked::Unchecked;
 use stats::times::Times;
 use stats::{Ratio, median, paired, rate};
-use zk_recipes_protocol::leases::{self, Leases};
+use zk_recipes_protocol::leases::{self, LeaseListing};
 use zk_recipes_protocol::liveness::{Event, Liveness, LossEpoch, Margins};
 use zk_recipes_protocol::names::{Mode, Names, Sequence};
 use zk_recipes_protocol::queue::{Predecessor, Queue, Queued};
@@ -132,14 +132,14 @@ library_benchmark_group!(
 #[bench::of_100(args = (100), setup = leases)]
 #[bench::of_1000(args = (1_000), setup = leases)]
 #[bench::of_10000(args = (10_000), setup = leases)]
-fn parse_leases(children: &'static [String]) -> Leases<'static> {
-    Leases::from_children(black_box(children))
+fn parse_leases(children: &'static [String]) -> LeaseListing<'static> {
+    LeaseListing::from_children(black_box(children))
 }
 
 /// Returns `count` leases, and the names of the last three, which are ours.
-fn leases_and_own(count: usize) -> (Leases<'static>, HashSet<&'static str>) {
+fn leases_and_own(count: usize) -> (LeaseListing<'static>, HashSet<&'static str>) {
     let children = leases(count);
-    (Leases::from_children(children), last(children, 3).collect())
+    (LeaseListing::from_children(children), last(children, 3).collect())
 }
 
 #[library_benchmark]
@@ -148,8 +148,8 @@ fn leases_and_own(count: usize) -> (Leases<'static>, HashSet<&'static str>) {
 #[bench::of_1000(args = (1_000), setup = leases_and_own)]
 #[bench::of_10000(args = (10_000), setup = leases_and_own)]
 fn verdict_on_leases(
-    (leases, own): (Leases<'static>, HashSet<&'static str>),
-) -> (leases::Verdict, (Leases<'static>, HashSet<&'static str>)) {
+    (leases, own): (LeaseListing<'static>, HashSet<&'static str>),
+) -> (leases::LeasesVerdict, (LeaseListing<'static>, HashSet<&'static str>)) {
     let permits = own.len();
     (black_box(&leases).verdict(black_box(&own), permits), (leases, own))
 }

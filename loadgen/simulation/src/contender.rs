@@ -4,7 +4,8 @@
 use zk_recipes_protocol::names::{Mode, Names, Naming};
 use zk_recipes_protocol::queue::Predecessor;
 use zk_recipes_protocol::session_queue::{
-    Ask, Condition, ContenderId, Event, FirstLook, Listed, Made, NewNode, NotDeleted, Pause, Seen, Wish, WishKind,
+    Ask, ContenderId, DeleteCondition, Event, FirstLook, Made, NewNode, NotDeleted, Pause, QueueListing, Seen, Wish,
+    WishKind,
 };
 
 use crate::Recipe;
@@ -71,9 +72,9 @@ impl SimulatedContender {
             Ask::WatchParent(..) => vec![Request::WatchParent],
             Ask::Delete(_, condition) => {
                 let leave = match condition {
-                    Condition::None => Leave::Nothing,
-                    Condition::Noted(note) => Leave::Note(Box::new(note)),
-                    Condition::Beside(other) => Leave::Beside(number(&other)),
+                    DeleteCondition::None => Leave::Nothing,
+                    DeleteCondition::Noted(note) => Leave::Note(Box::new(note)),
+                    DeleteCondition::Beside(other) => Leave::Beside(number(&other)),
                 };
                 vec![Request::Delete(self.number(), leave)]
             }
@@ -132,14 +133,14 @@ fn made(recipe: Recipe, number: u32, czxid: i64) -> Made {
 }
 
 /// Returns a listing as the contender `own` sees it.
-fn listed(recipe: Recipe, listing: Listing, changed: i64, own: u32) -> Listed {
+fn listed(recipe: Recipe, listing: Listing, changed: i64, own: u32) -> QueueListing {
     // In a drain the nodes are deleted in the order of their creation, so the nearest is the number before.
     let is_own_present = listing.has(own);
     let predecessor = (is_own_present && listing.first < own).then(|| {
         let name = name(recipe, own - 1);
         Predecessor { sequence: sequence(&name), name }
     });
-    Listed {
+    QueueListing {
         parent: PARENT,
         changed,
         is_own_present,

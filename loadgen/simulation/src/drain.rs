@@ -7,7 +7,7 @@ use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom;
 use zk_recipes_protocol::cohort::{self, Bounds, Cohort, MemberId, Others, Reliance};
-use zk_recipes_protocol::session_queue::{Ask, ContenderId, Event, Pause, SessionQueue, State};
+use zk_recipes_protocol::session_queue::{Ask, ContenderId, ContenderState, Event, Pause, SessionQueue};
 
 use crate::agenda::Agenda;
 use crate::contender::{Deed, SimulatedContender, wish};
@@ -190,7 +190,7 @@ impl Drain {
         }
         let cohort = &mut self.members[session].cohort;
         let member = cohort.enter(Bounds::DEFAULT);
-        if cohort.state(member) == cohort::State::Begins {
+        if cohort.state(member) == cohort::MemberState::Begins {
             self.use_turn(session, member);
         }
     }
@@ -239,11 +239,11 @@ impl Drain {
     fn notice(&mut self, contender: usize) {
         let SimulatedContender { session, id, .. } = self.contenders[contender];
         match self.queues[session].state(id) {
-            State::Holding { handed_over_by: Some(_), .. } => {
+            ContenderState::Holding { handed_over_by: Some(_), .. } => {
                 self.at(self.times.handover_ns, Happening::HandedOver { contender });
             }
-            State::Holding { handed_over_by: None, .. } => self.grant(contender),
-            State::Over(_) => {
+            ContenderState::Holding { handed_over_by: None, .. } => self.grant(contender),
+            ContenderState::Over(_) => {
                 self.queues[session].forget(id);
                 self.indexes.remove(&(session, id));
                 self.ended_ns = self.ended_ns.max(self.now_ns);
@@ -305,7 +305,7 @@ impl Drain {
                     self.send(contender, Request::Others(self.contenders[contender].number()))
                 }
                 cohort::Ask::Release => self.release(contender),
-                cohort::Ask::Wake(next) if self.members[session].cohort.state(next) == cohort::State::Takes => {
+                cohort::Ask::Wake(next) if self.members[session].cohort.state(next) == cohort::MemberState::Takes => {
                     self.members[session].turn = Some((next, contender));
                     self.at(self.times.handover_ns, Happening::HandedOverInCohort { session, member: next });
                 }

@@ -17,7 +17,7 @@ mod ask;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-pub use self::ask::{Ask, Event, MemberId, Others, Reliance, State};
+pub use self::ask::{Ask, Event, MemberId, MemberState, Others, Reliance};
 
 /// How long a cohort may hand the lock over before it looks for other processes that wait, and how long a hold may linger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,10 +32,10 @@ pub struct Bounds {
 
 /// The contenders of one session for one lock.
 ///
-/// # The stages of the turn
+/// # The phases of the turn
 ///
-/// On each line, an event leads from one stage to the next. `[Ask]` is what the shell has to do. *Free* means that no member has the
-/// turn. *Passes* means that the member that has waited longest gets the turn at the stage that follows, and is woken. If no member
+/// On each line, an event leads from one phase to the next. `[Ask]` is what the shell has to do. *Free* means that no member has the
+/// turn. *Passes* means that the member that has waited longest gets the turn at the phase that follows, and is woken. If no member
 /// waits, the turn is free. A place or a hold that would be passed then is given up.
 ///
 /// ```text
@@ -70,14 +70,14 @@ pub struct Bounds {
 ///                                    v
 ///                                passes, Begins
 ///
-///  Begins, Queues   Leaves ............................... passes, same stage
+///  Begins, Queues   Leaves ............................... passes, same phase
 ///  Takes            Looked(Suspect) ...................... Takes
 ///                   Looked(Lost): [GiveUp] ............... Begins
 ///                   Leaves, not lost ..................... passes, Takes
 ///  Holds            Leaves, not lost, within the bounds .. passes, Takes
 ///  Looks            the own node is gone: [Lose] ......... lets go, lost
 ///  any other        Leaves: [GiveUp] ..................... passes, Begins
-///  every stage      Fails: [GiveUp] ...................... passes, Begins
+///  every phase      Fails: [GiveUp] ...................... passes, Begins
 ///  Lingering        changed, over, or closed: [GiveUp] ... free
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -100,16 +100,16 @@ struct Lingering {
     until: Duration,
 }
 
-/// The member that has the turn, and its stage.
+/// The member that has the turn, and its phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Turn {
     of: MemberId,
     bounds: Bounds,
-    stage: Stage,
+    phase: TurnPhase,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Stage {
+enum TurnPhase {
     /// It has nothing but the turn.
     Begins,
     /// It has a place in the lock's queue.
@@ -151,8 +151,8 @@ impl Cohort {
             // The turn is passed directly to a waiting member, so a newcomer cannot overtake it.
             self.waiting.insert(id, bounds);
         } else {
-            let stage = self.lingering.take().map_or(Stage::Begins, |lingering| Stage::Takes(lingering.tenure));
-            self.turn = Some(Turn { of: id, bounds, stage });
+            let phase = self.lingering.take().map_or(TurnPhase::Begins, |lingering| TurnPhase::Takes(lingering.tenure));
+            self.turn = Some(Turn { of: id, bounds, phase });
         }
         id
     }
@@ -163,17 +163,17 @@ impl Cohort {
     }
 
     /// Returns the state of a member that has not left.
-    pub fn state(&self, id: MemberId) -> State {
+    pub fn state(&self, id: MemberId) -> MemberState {
         match &self.turn {
-            Some(turn) if turn.of == id => match turn.stage {
-                Stage::Begins => State::Begins,
-                Stage::Queues => State::Queues,
-                Stage::Takes(_) => State::Takes,
-                Stage::Holds(tenure) => State::Holds { handovers: tenure.handovers },
-                Stage::Looks(_) | Stage::Releases => State::LetsGo,
+            Some(turn) if turn.of == id => match turn.phase {
+                TurnPhase::Begins => MemberState::Begins,
+                TurnPhase::Queues => MemberState::Queues,
+                TurnPhase::Takes(_) => MemberState::Takes,
+                TurnPhase::Holds(tenure) => MemberState::Holds { handovers: tenure.handovers },
+                TurnPhase::Looks(_) | TurnPhase::Releases => MemberState::LetsGo,
             },
-            _ if self.waiting.contains_key(&id) => State::Waits,
-            _ => State::Closed,
+            _ if self.waiting.contains_key(&id) => MemberState::Waits,
+            _ => MemberState::Closed,
         }
     }
 
@@ -184,23 +184,27 @@ impl Cohort {
             return;
         }
         let Some(turn) = self.turn.filter(|turn| turn.of == id) else { return };
-        match (turn.stage, event) {
-            (Stage::Begins, Event::Queues) => self.go_on(Stage::Queues),
-            (Stage::Begins | Stage::Queues, Event::Granted) => {
+        match (turn.phase, event) {
+            (TurnPhase::Begins, Event::Queues) => self.go_on(TurnPhase::Queues),
+            (TurnPhase::Begins | TurnPhase::Queues, Event::Granted) => {
                 self.watched_by = None;
-                self.go_on(Stage::Holds(Tenure { handovers: 0, handovers_unasked: 0, unasked_since: now }));
+                self.go_on(TurnPhase::Holds(Tenure { handovers: 0, handovers_unasked: 0, unasked_since: now }));
             }
             (_, Event::Fails) => self.give_up(asks),
-            (Stage::Takes(tenure), Event::Looked(reliance)) => self.look_at(tenure, reliance, asks),
-            (Stage::Holds(tenure), Event::LetsGo(reliance)) => self.look_or_let_go(&turn, tenure, reliance, now, asks),
-            (Stage::Holds(tenure), Event::GivesBack(reliance)) => {
+            (TurnPhase::Takes(tenure), Event::Looked(reliance)) => self.look_at(tenure, reliance, asks),
+            (TurnPhase::Holds(tenure), Event::LetsGo(reliance)) => {
+                self.look_or_let_go(&turn, tenure, reliance, now, asks)
+            }
+            (TurnPhase::Holds(tenure), Event::GivesBack(reliance)) => {
                 let turn = Turn { bounds: Bounds { linger: Duration::ZERO, ..turn.bounds }, ..turn };
                 self.turn = Some(turn);
                 self.look_or_let_go(&turn, tenure, reliance, now, asks);
             }
-            (Stage::Looks(_), Event::SawOthers(others, reliance)) => self.on_others(&turn, others, reliance, now, asks),
-            (Stage::Releases, Event::Released) => self.pass(Stage::Begins, asks),
-            (stage, Event::Leaves(reliance)) => self.leave(turn.bounds, stage, reliance, now, asks),
+            (TurnPhase::Looks(_), Event::SawOthers(others, reliance)) => {
+                self.on_others(&turn, others, reliance, now, asks)
+            }
+            (TurnPhase::Releases, Event::Released) => self.pass(TurnPhase::Begins, asks),
+            (phase, Event::Leaves(reliance)) => self.leave(turn.bounds, phase, reliance, now, asks),
             _ => debug_assert!(false, "BUG: {event:?} of a member that is at {turn:?}"),
         }
     }
@@ -242,14 +246,14 @@ impl Cohort {
         MemberId(self.next_id)
     }
 
-    fn go_on(&mut self, stage: Stage) {
-        self.turn = self.turn.map(|turn| Turn { stage, ..turn });
+    fn go_on(&mut self, phase: TurnPhase) {
+        self.turn = self.turn.map(|turn| Turn { phase, ..turn });
     }
 
     /// Decides whether the member relies on a hold that was handed over. The hold may have been lost since.
     fn look_at(&mut self, tenure: Tenure, reliance: Reliance, asks: &mut Vec<Ask>) {
         match reliance {
-            Reliance::Sure => self.go_on(Stage::Holds(Tenure {
+            Reliance::Sure => self.go_on(TurnPhase::Holds(Tenure {
                 handovers: tenure.handovers + 1,
                 handovers_unasked: tenure.handovers_unasked.saturating_add(1),
                 ..tenure
@@ -257,7 +261,7 @@ impl Cohort {
             Reliance::Suspect => {}
             Reliance::Lost => {
                 asks.push(Ask::GiveUp);
-                self.go_on(Stage::Begins);
+                self.go_on(TurnPhase::Begins);
             }
         }
     }
@@ -286,13 +290,13 @@ impl Cohort {
             // From now on, because the watch may fire before the answer is handled.
             self.watched_by = Some(turn.of);
         }
-        self.go_on(Stage::Looks(tenure));
+        self.go_on(TurnPhase::Looks(tenure));
         asks.push(if needs_watch { Ask::WatchQueue } else { Ask::LookForOthers });
     }
 
     /// Handles the answer to a look. If the holder is alone, hand-overs count anew.
     fn on_others(&mut self, turn: &Turn, others: Others, reliance: Reliance, now: Duration, asks: &mut Vec<Ask>) {
-        let Stage::Looks(tenure) = turn.stage else { return };
+        let TurnPhase::Looks(tenure) = turn.phase else { return };
         let is_alone = others == Others::Children(1);
         match others {
             Others::OwnNodeGone => {
@@ -314,9 +318,9 @@ impl Cohort {
         if reliance == Reliance::Lost {
             asks.push(Ask::Release);
             // The next member need not wait until the node of a lost hold is deleted.
-            self.pass(Stage::Begins, asks);
+            self.pass(TurnPhase::Begins, asks);
         } else if !self.waiting.is_empty() {
-            self.pass(Stage::Takes(tenure), asks);
+            self.pass(TurnPhase::Takes(tenure), asks);
         } else if self.may_linger(bounds) && self.watched_by.is_some() {
             self.turn = None;
             self.lingering = Some(Lingering { tenure, until: now.saturating_add(bounds.linger) });
@@ -327,22 +331,22 @@ impl Cohort {
     }
 
     fn release(&mut self, asks: &mut Vec<Ask>) {
-        self.go_on(Stage::Releases);
+        self.go_on(TurnPhase::Releases);
         asks.push(Ask::Release);
     }
 
-    /// Lets a member leave at any stage. Does not look for others, because a dropped member cannot wait for an answer.
-    fn leave(&mut self, bounds: Bounds, stage: Stage, reliance: Reliance, now: Duration, asks: &mut Vec<Ask>) {
-        let is_of_use = match stage {
-            Stage::Begins | Stage::Queues => true,
+    /// Lets a member leave at any phase. Does not look for others, because a dropped member cannot wait for an answer.
+    fn leave(&mut self, bounds: Bounds, phase: TurnPhase, reliance: Reliance, now: Duration, asks: &mut Vec<Ask>) {
+        let is_of_use = match phase {
+            TurnPhase::Begins | TurnPhase::Queues => true,
             // The bounds were checked at the hand-over.
-            Stage::Takes(_) => reliance != Reliance::Lost,
-            Stage::Holds(tenure) => reliance != Reliance::Lost && self.allows(bounds, &tenure, now),
-            Stage::Looks(_) | Stage::Releases => false,
+            TurnPhase::Takes(_) => reliance != Reliance::Lost,
+            TurnPhase::Holds(tenure) => reliance != Reliance::Lost && self.allows(bounds, &tenure, now),
+            TurnPhase::Looks(_) | TurnPhase::Releases => false,
         };
-        match stage {
-            Stage::Holds(tenure) if is_of_use => self.pass(Stage::Takes(tenure), asks),
-            stage if is_of_use => self.pass(stage, asks),
+        match phase {
+            TurnPhase::Holds(tenure) if is_of_use => self.pass(TurnPhase::Takes(tenure), asks),
+            phase if is_of_use => self.pass(phase, asks),
             _ => self.give_up(asks),
         }
     }
@@ -350,19 +354,19 @@ impl Cohort {
     /// Gives up what came with the turn. The next member begins anew.
     fn give_up(&mut self, asks: &mut Vec<Ask>) {
         asks.push(Ask::GiveUp);
-        self.pass(Stage::Begins, asks);
+        self.pass(TurnPhase::Begins, asks);
     }
 
     /// Passes the turn, and what comes with it, to the member that has waited longest.
-    fn pass(&mut self, stage: Stage, asks: &mut Vec<Ask>) {
+    fn pass(&mut self, phase: TurnPhase, asks: &mut Vec<Ask>) {
         match self.waiting.pop_first() {
             Some((of, bounds)) => {
-                self.turn = Some(Turn { of, bounds, stage });
+                self.turn = Some(Turn { of, bounds, phase });
                 asks.push(Ask::Wake(of));
             }
             None => {
                 self.turn = None;
-                if stage != Stage::Begins {
+                if phase != TurnPhase::Begins {
                     asks.push(Ask::GiveUp);
                 }
             }

@@ -2,7 +2,7 @@
 //!
 //! The rule is Curator's, made a little stronger. Curator's clients hold when there are no more leases than permits. Ours
 //! hold when their own leases are among the oldest, counted up to the number of permits. As long as only the contender
-//! with the turn adds leases, its own lease is the newest, and both rules are the same.
+//! with the lease lock adds leases, its own lease is the newest, and both rules are the same.
 //!
 //! They differ if somebody deletes a turn by hand, because two contenders may wait with leases then. Curator's clients
 //! would wait for each other for ever. Of ours, with one lease each, the elder goes first. (With several leases each,
@@ -15,14 +15,14 @@ use std::collections::HashSet;
 use crate::names::Names;
 use crate::queue::Queue;
 
-/// The node below a semaphore's path in which contenders queue for their turn.
-pub const TURNS: &str = "locks";
+/// The node below a semaphore's path in which contenders queue for the lease lock.
+pub const LEASE_LOCK: &str = "locks";
 /// The node below a semaphore's path whose children are the leases.
 pub const LEASES: &str = "leases";
 
 /// The children of a semaphore's `leases` node.
 #[derive(Debug)]
-pub struct Leases<'a> {
+pub struct LeaseListing<'a> {
     /// The oldest first.
     names: Vec<&'a str>,
     /// A child that is no lease, if there is one. We ignore it. Curator would count it.
@@ -31,7 +31,7 @@ pub struct Leases<'a> {
 
 /// The answer to "do all of our leases hold?".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum LeasesVerdict {
     /// Yes.
     Granted,
     /// Free permits are fewer than requested.
@@ -40,7 +40,7 @@ pub enum Verdict {
     Missing,
 }
 
-impl<'a> Leases<'a> {
+impl<'a> LeaseListing<'a> {
     /// Reads a listing. The order of the children does not matter.
     pub fn from_children<S: AsRef<str>>(children: &'a [S]) -> Self {
         let queue = Queue::from_children(children.iter().map(AsRef::as_ref), Names::LEASES);
@@ -59,11 +59,11 @@ impl<'a> Leases<'a> {
     }
 
     /// Decides for the contender with the leases named `own`.
-    pub fn verdict(&self, own: &HashSet<&str>, permits: usize) -> Verdict {
+    pub fn verdict(&self, own: &HashSet<&str>, permits: usize) -> LeasesVerdict {
         if self.names.iter().filter(|name| own.contains(*name)).count() < own.len() {
-            return Verdict::Missing;
+            return LeasesVerdict::Missing;
         }
         let newer = self.names.iter().rev().take_while(|name| !own.contains(*name)).count();
-        if self.names.len() - newer <= permits { Verdict::Granted } else { Verdict::Full }
+        if self.names.len() - newer <= permits { LeasesVerdict::Granted } else { LeasesVerdict::Full }
     }
 }

@@ -66,13 +66,13 @@
 //! shorter: for `h = T/10`, the bounds are `T/6.5` and `T/11.6`. At other moments, the proof and the message are older, each by up to
 //! `R`. So a hold survives seven round trips at any moment for about `R < T/17.6`, or `R < T/14.2` for `h = T/10`.
 
-mod answers;
+mod exchanges;
 mod margins;
 
 use std::fmt;
 use std::time::Duration;
 
-use answers::{Answered, Answers};
+use exchanges::{Exchange, Exchanges};
 
 pub use margins::Margins;
 
@@ -198,7 +198,7 @@ pub struct Liveness {
     proved: Duration,
     /// The leader has heard of the session at this time or later, by the proofs so far.
     heard: Duration,
-    answers: Answers,
+    answers: Exchanges,
     /// When the last answered message was sent, and how long its answer took.
     spoken: Duration,
     round_trip: Duration,
@@ -221,7 +221,7 @@ impl Liveness {
             now: connecting,
             proved: connecting,
             heard: connecting,
-            answers: Answers::new(connecting, connecting),
+            answers: Exchanges::new(connecting, connecting),
             spoken: connecting,
             round_trip: Duration::ZERO,
             attaching: None,
@@ -258,7 +258,7 @@ impl Liveness {
         *self = self.at(now);
         self.spoken = self.spoken.max(sent);
         self.round_trip = now.saturating_sub(sent);
-        self.answers.note(Answered { sent, received: now }, self.margins());
+        self.answers.note(Exchange { sent, received: now }, self.margins());
     }
 
     /// Notes the answer to a request that a quorum has committed.
@@ -294,7 +294,7 @@ impl Liveness {
                 let Some(attaching) = &mut self.attaching else { return };
                 attaching.margins = attaching.margins.shortened_to(granted);
                 attaching.attached = Some(now);
-                self.answers = Answers::new(attaching.sent, now);
+                self.answers = Exchanges::new(attaching.sent, now);
                 self.spoken = now;
             }
             Event::Connected => self.disconnected = None,

@@ -37,13 +37,13 @@ pub enum Ask {
 
 /// The state of a contender, for its user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum State {
+pub enum NaiveState {
     /// It does not hold yet.
     Contending,
     /// It holds.
     Holding,
     /// It leaves, for this reason. It is over once it asks for nothing.
-    Leaving(Outcome),
+    Leaving(NaiveOutcome),
 }
 
 /// What the shell tells a contender.
@@ -93,7 +93,7 @@ pub enum CreateError {
 
 /// How a contender ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome {
+pub enum NaiveOutcome {
     /// It gave up or released.
     Left,
     /// It only tried, and another contender had the node.
@@ -109,7 +109,7 @@ pub struct Taken(i64);
 
 /// What a contender may have on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Claim {
+enum NaiveClaim {
     Nothing,
     /// Perhaps a node. It is the contender's own if the contender recognises it.
     Perhaps,
@@ -117,9 +117,9 @@ enum Claim {
     Certain,
 }
 
-/// The step of a contender.
+/// The phase of a contender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Step {
+enum NaivePhase {
     /// A `try` looks before it writes.
     Looking,
     Creating,
@@ -131,14 +131,14 @@ enum Step {
     Waiting,
     Proving,
     Holding,
-    Leaving(Outcome),
+    Leaving(NaiveOutcome),
 }
 
 /// One contender.
 ///
-/// # The steps
+/// # The phases
 ///
-/// On each line, an event leads from one step to the next. `[Ask]` is what the contender asks for.
+/// On each line, an event leads from one phase to the next. `[Ask]` is what the contender asks for.
 ///
 /// ```text
 ///    try                  wait
@@ -170,7 +170,7 @@ enum Step {
 ///  Recognising      its own ........................ Proving
 ///                   another's ...................... Leaving(InTheWay)
 ///                   no node ........................ Creating
-///  every step       Leaves ......................... Leaving(Left)
+///  every phase      Leaves ......................... Leaving(Left)
 ///
 ///  Leaving          certainly a node: [Delete] ..... nothing, or perhaps a node after a lost reply
 ///                   perhaps a node: [ReadLatest] ... certainly a node, or nothing
@@ -181,10 +181,10 @@ pub struct Naive {
     /// Whether the reply to a `create` was lost. That request may still arrive, so this stays set until the contender leaves and
     /// reads the node.
     is_doubtful: bool,
-    claim: Claim,
+    claim: NaiveClaim,
     /// The transaction that created its node, once it has taken the node.
     czxid: Option<i64>,
-    step: Step,
+    phase: NaivePhase,
 }
 
 impl Taken {
@@ -199,8 +199,8 @@ impl Taken {
 impl Naive {
     /// Starts a contender. `is_try`: it leaves if another contender has the node.
     pub fn enter(is_try: bool, asks: &mut Vec<Ask>) -> Self {
-        let step = if is_try { Step::Looking } else { Step::Creating };
-        let mut contender = Self { is_try, is_doubtful: false, claim: Claim::Nothing, czxid: None, step };
+        let phase = if is_try { NaivePhase::Looking } else { NaivePhase::Creating };
+        let mut contender = Self { is_try, is_doubtful: false, claim: NaiveClaim::Nothing, czxid: None, phase };
         asks.extend(contender.next());
         contender
     }
@@ -212,70 +212,72 @@ impl Naive {
     }
 
     /// Returns the state of the contender, for the user that waits for it.
-    pub fn state(&self) -> State {
-        match self.step {
-            Step::Holding => State::Holding,
-            Step::Leaving(outcome) => State::Leaving(outcome),
-            _ => State::Contending,
+    pub fn state(&self) -> NaiveState {
+        match self.phase {
+            NaivePhase::Holding => NaiveState::Holding,
+            NaivePhase::Leaving(outcome) => NaiveState::Leaving(outcome),
+            _ => NaiveState::Contending,
         }
     }
 
     fn next(&mut self) -> Option<Ask> {
-        Some(match (self.step, self.claim) {
-            (Step::Looking | Step::Recognising, _) => Ask::Read,
-            (Step::Creating, _) => {
+        Some(match (self.phase, self.claim) {
+            (NaivePhase::Looking | NaivePhase::Recognising, _) => Ask::Read,
+            (NaivePhase::Creating, _) => {
                 // From here on the node may exist, even if the reply is lost.
-                self.claim = Claim::Perhaps;
+                self.claim = NaiveClaim::Perhaps;
                 Ask::Create
             }
-            (Step::CreatingParents, _) => Ask::CreateParents,
-            (Step::Pausing, _) => Ask::Pause,
-            (Step::Watching, _) => Ask::Watch,
-            (Step::Waiting, _) => Ask::Wait,
-            (Step::Proving, _) => Ask::Prove,
-            (Step::Leaving(_), Claim::Certain) => {
+            (NaivePhase::CreatingParents, _) => Ask::CreateParents,
+            (NaivePhase::Pausing, _) => Ask::Pause,
+            (NaivePhase::Watching, _) => Ask::Watch,
+            (NaivePhase::Waiting, _) => Ask::Wait,
+            (NaivePhase::Proving, _) => Ask::Prove,
+            (NaivePhase::Leaving(_), NaiveClaim::Certain) => {
                 // From here on the node may be deleted, and a node at its path may belong to another contender.
-                self.claim = Claim::Perhaps;
+                self.claim = NaiveClaim::Perhaps;
                 Ask::Delete
             }
-            (Step::Leaving(_), Claim::Perhaps) => Ask::ReadLatest,
-            (Step::Holding, _) | (Step::Leaving(_), Claim::Nothing) => return None,
+            (NaivePhase::Leaving(_), NaiveClaim::Perhaps) => Ask::ReadLatest,
+            (NaivePhase::Holding, _) | (NaivePhase::Leaving(_), NaiveClaim::Nothing) => return None,
         })
     }
 
-    fn end(&mut self, outcome: Outcome) {
-        if !matches!(self.step, Step::Leaving(_)) {
-            self.step = Step::Leaving(outcome);
+    fn end(&mut self, outcome: NaiveOutcome) {
+        if !matches!(self.phase, NaivePhase::Leaving(_)) {
+            self.phase = NaivePhase::Leaving(outcome);
         }
     }
 
     fn handle(&mut self, event: Event, taken: &mut Taken) {
-        match (event, self.step) {
-            (Event::Leaves, _) => self.end(Outcome::Left),
-            (Event::Read(found), Step::Looking) => {
+        match (event, self.phase) {
+            (Event::Leaves, _) => self.end(NaiveOutcome::Left),
+            (Event::Read(found), NaivePhase::Looking) => {
                 if found.is_some() {
-                    self.end(Outcome::InTheWay)
+                    self.end(NaiveOutcome::InTheWay)
                 } else {
-                    self.step = Step::Creating
+                    self.phase = NaivePhase::Creating
                 }
             }
-            (Event::Read(found), Step::Leaving(_)) => {
+            (Event::Read(found), NaivePhase::Leaving(_)) => {
                 let is_own = found.is_some_and(|found| self.recognise(found, taken));
-                self.claim = if is_own { Claim::Certain } else { Claim::Nothing };
+                self.claim = if is_own { NaiveClaim::Certain } else { NaiveClaim::Nothing };
                 self.is_doubtful = false;
             }
             (Event::Created(Ok(found)) | Event::Read(Some(found)), _) if self.recognise(found, taken) => self.prove(),
             (Event::Created(Ok(_)) | Event::Read(Some(_)), _) => self.wait_or_leave(),
             // The `create` without a reply may have been applied by now. A contender must not wait for its own node.
             (Event::Watching(Some(found)), _) if self.is_doubtful && self.recognise(found, taken) => self.prove(),
-            (Event::Watching(Some(_)), _) => self.step = Step::Waiting,
+            (Event::Watching(Some(_)), _) => self.phase = NaivePhase::Waiting,
             (Event::Created(Err(error)), _) => self.on_create_error(error),
             (Event::ParentsCreated(false), _) => self.on_create_error(CreateError::REFUSED),
-            (Event::Proved, _) => self.step = Step::Holding,
+            (Event::Proved, _) => self.phase = NaivePhase::Holding,
             // The contender may have held by another contender's node, and its own node may have been created later.
-            (Event::Deleted, _) => self.claim = if self.is_doubtful { Claim::Perhaps } else { Claim::Nothing },
-            (Event::Read(None) | Event::ParentsCreated(true) | Event::Paused, _) => self.step = Step::Creating,
-            (Event::Watching(None) | Event::Fired, _) => self.step = Step::Creating,
+            (Event::Deleted, _) => {
+                self.claim = if self.is_doubtful { NaiveClaim::Perhaps } else { NaiveClaim::Nothing }
+            }
+            (Event::Read(None) | Event::ParentsCreated(true) | Event::Paused, _) => self.phase = NaivePhase::Creating,
+            (Event::Watching(None) | Event::Fired, _) => self.phase = NaivePhase::Creating,
         }
     }
 
@@ -287,24 +289,24 @@ impl Naive {
                 | CreateError::Failed(Failure::Throttled | Failure::Refused { is_certain: true })
         );
         if is_certain && !self.is_doubtful {
-            self.claim = Claim::Nothing;
+            self.claim = NaiveClaim::Nothing;
         }
         match error {
-            CreateError::Exists if self.is_try && self.is_doubtful => self.step = Step::Recognising,
+            CreateError::Exists if self.is_try && self.is_doubtful => self.phase = NaivePhase::Recognising,
             CreateError::Exists => self.wait_or_leave(),
-            CreateError::NoParent => self.step = Step::CreatingParents,
+            CreateError::NoParent => self.phase = NaivePhase::CreatingParents,
             CreateError::Failed(failure @ (Failure::ReplyLost | Failure::Throttled)) => {
                 self.is_doubtful |= failure == Failure::ReplyLost;
-                self.step = Step::Pausing;
+                self.phase = NaivePhase::Pausing;
             }
-            CreateError::Failed(Failure::Refused { .. }) => self.end(Outcome::Refused),
+            CreateError::Failed(Failure::Refused { .. }) => self.end(NaiveOutcome::Refused),
         }
     }
 
     /// Records that the node is the contender's own, and waits for a proof.
     fn prove(&mut self) {
-        self.claim = Claim::Certain;
-        self.step = Step::Proving;
+        self.claim = NaiveClaim::Certain;
+        self.phase = NaivePhase::Proving;
     }
 
     /// Tells whether the node is the contender's own, and takes it if so.
@@ -322,7 +324,7 @@ impl Naive {
 
     /// Waits for another contender's node, or leaves if it only tries. All waiters watch this one node: that is the herd.
     fn wait_or_leave(&mut self) {
-        if self.is_try { self.end(Outcome::InTheWay) } else { self.step = Step::Watching }
+        if self.is_try { self.end(NaiveOutcome::InTheWay) } else { self.phase = NaivePhase::Watching }
     }
 
     /// Returns the transaction that created the contender's node, once it is known.
@@ -332,7 +334,7 @@ impl Naive {
 
     /// Tells whether the contender may have a node.
     pub fn has_claim(&self) -> bool {
-        self.claim != Claim::Nothing
+        self.claim != NaiveClaim::Nothing
     }
 }
 

@@ -1,17 +1,17 @@
 //! An attempt to take permits of a semaphore, as a state machine.
 //!
-//! Attempts queue for a *turn*, in a queue of their own. The attempt that has the turn creates its leases, one for each permit, and
-//! waits until all of them hold. Then it gives the turn back, and the next attempt gets it. So two attempts for several permits
-//! never wait for each other, and one release wakes one attempt. Curator takes a turn per permit, so its clients can each hold some
+//! Attempts queue for the *lease lock*, in a queue of their own. The attempt that has the lease lock creates its leases, one for each permit, and
+//! waits until all of them hold. Then it gives the lease lock back, and the next attempt gets it. So two attempts for several permits
+//! never wait for each other, and one release wakes one attempt. Curator takes a lock per permit, so its clients can each hold some
 //! permits and wait for the rest.
 //!
 //! One ask is one request, or a group of requests that are sent together. Its answer comes before the next ask. [`Event::Leaves`] may
 //! come at any time, even instead of an answer, and again. From then on the asks delete everything that exists or may exist: first
-//! the leases, then the turn. With the turn alone, the next attempt could only wait for these leases.
+//! the leases, then the lease lock. With the lease lock alone, the next attempt could only wait for these leases.
 
 use std::collections::HashSet;
 
-use crate::leases::{Leases, Verdict};
+use crate::leases::{LeaseListing, LeasesVerdict};
 use crate::names::{Names, Sequence, Supply};
 use crate::session_queue::Made;
 
@@ -26,10 +26,10 @@ pub enum Ask {
     Watch,
     /// Waits until the leases or the number of permits change after [`Ask::Watch`]. The answer is [`Event::Changed`].
     Wait,
-    /// Queues for the turn. The answer is [`Event::Turn`].
-    TakeTurn,
-    /// Takes the turn if no other attempt has it or waits for it. The answer is [`Event::Turn`].
-    TryTurn,
+    /// Queues for the lease lock. The answer is [`Event::LeaseLock`].
+    TakeLeaseLock,
+    /// Takes the lease lock if no other attempt has it or waits for it. The answer is [`Event::LeaseLock`].
+    TryLeaseLock,
     /// Creates this number of leases, sent together. The answer is [`Event::Created`].
     Create(usize),
     /// Creates the parent of the leases. The answer is [`Event::ParentCreated`].
@@ -41,21 +41,21 @@ pub enum Ask {
     /// Asks a quorum whether the number of permits is still the one of the last listing, and waits for a proof that the session
     /// lives. The answer is [`Event::Proved`], or [`Event::Changed`] if the number is another one.
     Prove,
-    /// Gives the turn back. The answer is [`Event::TurnLeft`].
-    LeaveTurn,
+    /// Gives the lease lock back. The answer is [`Event::LeaseLockLeft`].
+    LeaveLeaseLock,
     /// Deletes the leases of these names. The answer is [`Event::Deleted`].
     Delete(Vec<String>),
 }
 
 /// The state of an attempt, for its user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum State {
+pub enum AttemptState {
     /// It does not hold yet.
     Contending,
     /// All its leases hold.
     Holding,
     /// It leaves, for this reason. It is over once it asks for nothing.
-    Leaving(Outcome),
+    Leaving(AttemptOutcome),
 }
 
 /// What the shell tells an attempt.
@@ -67,8 +67,8 @@ pub enum Event {
     Listed(Vec<String>, usize),
     /// The leases or the number of permits have changed.
     Changed,
-    /// Whether the attempt has the turn. `false`: another attempt was ahead of a `try`, or the deadline came first.
-    Turn(bool),
+    /// Whether the attempt has the lease lock. `false`: another attempt was ahead of a `try`, or the deadline came first.
+    LeaseLock(bool),
     /// The answers to `create`s that were sent together.
     Created(Flight),
     /// The parent of the leases exists.
@@ -79,11 +79,11 @@ pub enum Event {
     Found(Vec<Made>),
     /// The session lives, and the number of permits was still the one of the last listing.
     Proved,
-    /// The turn was given back, or the shell gives it back later.
-    TurnLeft,
+    /// The lease lock was given back, or the shell gives it back later.
+    LeaseLockLeft,
     /// The leases of these names are deleted.
     Deleted(Vec<String>),
-    /// The attempt gives up or releases. Leases that were moved out by [`Permits::take_leases`] stay.
+    /// The attempt gives up or releases. LeaseListing that were moved out by [`Permits::take_leases`] stay.
     Leaves,
 }
 
@@ -102,10 +102,10 @@ pub struct Flight {
 
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome {
+pub enum AttemptOutcome {
     /// It was given up.
     Left,
-    /// It did not get the turn, or it only tried and too few permits were free.
+    /// It did not get the lease lock, or it only tried and too few permits were free.
     InTheWay,
     /// One of its leases belongs to another session.
     NotOwned,
@@ -113,12 +113,12 @@ pub enum Outcome {
     NumbersExhausted(Sequence),
 }
 
-/// The step of an attempt.
+/// The phase of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Step {
+enum AttemptPhase {
     /// It checks for free permits before it writes.
     Trying,
-    TakingTurn,
+    TakingLeaseLock,
     Reaching,
     Creating,
     CreatingParent,
@@ -128,26 +128,26 @@ enum Step {
     Watching,
     Waiting,
     Proving,
-    LeavingTurn,
+    LeavingLeaseLock,
     Holding,
-    Leaving(Outcome),
+    Leaving(AttemptOutcome),
 }
 
 /// One attempt to take permits.
 ///
-/// # The steps
+/// # The phases
 ///
-/// On each line, an event leads from one step to the next. `[Ask]` is what the attempt asks for.
+/// On each line, an event leads from one phase to the next. `[Ask]` is what the attempt asks for.
 ///
 /// ```text
 ///  try                        wait
 ///   |                          |
 ///   v           room           v
-///  Trying [List] -----> TakingTurn [TakeTurn, TryTurn]
+///  Trying [List] --> TakingLeaseLock [TakeLeaseLock, TryLeaseLock]
 ///                          |          |
 ///                          |          | several, and it waits
 ///                          |          v
-///                          | turn   Reaching [Reach]
+///                    taken |       Reaching [Reach]
 ///                          v          |
 ///                       Creating <----' Reached
 ///                       [Create]
@@ -162,27 +162,27 @@ enum Step {
 ///                       Proving [Prove] <-'
 ///                          | Proved
 ///                          v
-///                       LeavingTurn [LeaveTurn] --- TurnLeft ---> Holding
+///                       LeavingLeaseLock [LeaveLeaseLock] --- LeaseLockLeft ---> Holding
 ///
-///  Trying          too few are free ............... Leaving(InTheWay)
-///  TakingTurn      another is ahead ............... Leaving(InTheWay)
-///  Creating        some are left to create ........ Creating
-///                  no parent ...................... CreatingParent [CreateParent]
-///                  reply lost, or throttled ....... Pausing [Pause]
-///                  one is not ours ................ Leaving(NotOwned)
-///                  the numbers run out ............ Leaving(NumbersExhausted)
-///  CreatingParent  ParentCreated .................. Creating
-///  Pausing         over, some may be unnamed ...... Finding [Find]
-///                  over, all are named ............ Creating, or Listing if none lacks
-///  Finding         Found .......................... Creating, or Listing if none lacks
-///  Listing         a try that does not hold ....... Leaving(InTheWay)
-///                  one of ours is missing ......... Creating
-///  Watching        one of ours is missing ......... Creating
-///  every step      Leaves ......................... Leaving(Left)
+///  Trying           too few are free ................ Leaving(InTheWay)
+///  TakingLeaseLock  another is ahead ................ Leaving(InTheWay)
+///  Creating         some are left to create ......... Creating
+///                   no parent ....................... CreatingParent [CreateParent]
+///                   reply lost, or throttled ........ Pausing [Pause]
+///                   one is not ours ................. Leaving(NotOwned)
+///                   the numbers run out ............. Leaving(NumbersExhausted)
+///  CreatingParent   ParentCreated ................... Creating
+///  Pausing          over, some may be unnamed ....... Finding [Find]
+///                   over, all are named ............. Creating, or Listing if none lacks
+///  Finding          Found ........................... Creating, or Listing if none lacks
+///  Listing          a try that does not hold ........ Leaving(InTheWay)
+///                   one of ours is missing .......... Creating
+///  Watching         one of ours is missing .......... Creating
+///  every phase      Leaves .......................... Leaving(Left)
 ///
-///  Leaving         leases of unknown names ........ [Find]
-///                  then leases .................... [Delete]
-///                  then the turn .................. [LeaveTurn]
+///  Leaving          leases of unknown names ......... [Find]
+///                   then leases ..................... [Delete]
+///                   then the lease lock ............. [LeaveLeaseLock]
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Permits {
@@ -191,21 +191,21 @@ pub struct Permits {
     /// Upper bound of the requests that are sent together.
     together: usize,
     has_parent: bool,
-    has_turn: bool,
+    has_lease_lock: bool,
     leases: Vec<Made>,
     /// Whether there may be leases whose names are not known.
     has_unnamed: bool,
-    step: Step,
+    phase: AttemptPhase,
 }
 
 impl Permits {
     /// Starts an attempt to take `wanted` permits. `is_try`: it leaves instead of waiting. `together`: upper bound of the requests
     /// that are sent together. `has_parent`: the parent of the leases existed before.
     pub fn enter(wanted: usize, is_try: bool, together: usize, has_parent: bool, asks: &mut Vec<Ask>) -> Self {
-        let step = if is_try { Step::Trying } else { Step::TakingTurn };
+        let phase = if is_try { AttemptPhase::Trying } else { AttemptPhase::TakingLeaseLock };
         let leases = Vec::new();
         let mut attempt =
-            Self { wanted, is_try, together, has_parent, has_turn: false, leases, has_unnamed: false, step };
+            Self { wanted, is_try, together, has_parent, has_lease_lock: false, leases, has_unnamed: false, phase };
         asks.extend(attempt.next());
         attempt
     }
@@ -217,46 +217,46 @@ impl Permits {
     }
 
     /// Returns the state of the attempt, for the user that waits for it.
-    pub fn state(&self) -> State {
-        match self.step {
-            Step::Holding => State::Holding,
-            Step::Leaving(outcome) => State::Leaving(outcome),
-            _ => State::Contending,
+    pub fn state(&self) -> AttemptState {
+        match self.phase {
+            AttemptPhase::Holding => AttemptState::Holding,
+            AttemptPhase::Leaving(outcome) => AttemptState::Leaving(outcome),
+            _ => AttemptState::Contending,
         }
     }
 
     fn next(&mut self) -> Option<Ask> {
-        Some(match self.step {
-            Step::Trying | Step::Listing => Ask::List,
-            Step::TakingTurn if self.is_try => Ask::TryTurn,
-            Step::TakingTurn => Ask::TakeTurn,
-            Step::Reaching => Ask::Reach(self.wanted),
-            Step::Creating => {
+        Some(match self.phase {
+            AttemptPhase::Trying | AttemptPhase::Listing => Ask::List,
+            AttemptPhase::TakingLeaseLock if self.is_try => Ask::TryLeaseLock,
+            AttemptPhase::TakingLeaseLock => Ask::TakeLeaseLock,
+            AttemptPhase::Reaching => Ask::Reach(self.wanted),
+            AttemptPhase::Creating => {
                 // From here on leases may exist, even if replies are lost.
                 self.has_unnamed = true;
                 // If the parent is missing, every request fails, so one is enough.
                 let lacking = self.wanted - self.leases.len();
                 Ask::Create(if self.has_parent { lacking.min(self.together) } else { 1 })
             }
-            Step::CreatingParent => Ask::CreateParent,
-            Step::Pausing => Ask::Pause,
-            Step::Finding => Ask::Find,
-            Step::Watching => Ask::Watch,
-            Step::Waiting => Ask::Wait,
-            Step::Proving => Ask::Prove,
-            Step::LeavingTurn => Ask::LeaveTurn,
-            Step::Leaving(_) if self.has_unnamed => Ask::Find,
-            Step::Leaving(_) if !self.leases.is_empty() => {
+            AttemptPhase::CreatingParent => Ask::CreateParent,
+            AttemptPhase::Pausing => Ask::Pause,
+            AttemptPhase::Finding => Ask::Find,
+            AttemptPhase::Watching => Ask::Watch,
+            AttemptPhase::Waiting => Ask::Wait,
+            AttemptPhase::Proving => Ask::Prove,
+            AttemptPhase::LeavingLeaseLock => Ask::LeaveLeaseLock,
+            AttemptPhase::Leaving(_) if self.has_unnamed => Ask::Find,
+            AttemptPhase::Leaving(_) if !self.leases.is_empty() => {
                 Ask::Delete(self.leases.iter().rev().take(self.together).map(|lease| lease.name.clone()).collect())
             }
-            Step::Leaving(_) if self.has_turn => Ask::LeaveTurn,
-            Step::Holding | Step::Leaving(_) => return None,
+            AttemptPhase::Leaving(_) if self.has_lease_lock => Ask::LeaveLeaseLock,
+            AttemptPhase::Holding | AttemptPhase::Leaving(_) => return None,
         })
     }
 
-    fn end(&mut self, outcome: Outcome) {
-        if !matches!(self.step, Step::Leaving(_)) {
-            self.step = Step::Leaving(outcome);
+    fn end(&mut self, outcome: AttemptOutcome) {
+        if !matches!(self.phase, AttemptPhase::Leaving(_)) {
+            self.phase = AttemptPhase::Leaving(outcome);
         }
     }
 
@@ -265,38 +265,38 @@ impl Permits {
             Event::Reached => self.create(),
             Event::Listed(children, permits) => self.on_listed(&children, permits),
             Event::Changed => self.create(),
-            Event::Turn(true) => {
-                self.has_turn = true;
+            Event::LeaseLock(true) => {
+                self.has_lease_lock = true;
                 // With fewer permits than wanted, the leases would only block others. For one permit the question is not worth a
                 // request.
-                if self.wanted > 1 && !self.is_try { self.step = Step::Reaching } else { self.create() }
+                if self.wanted > 1 && !self.is_try { self.phase = AttemptPhase::Reaching } else { self.create() }
             }
-            Event::Turn(false) => self.end(Outcome::InTheWay),
+            Event::LeaseLock(false) => self.end(AttemptOutcome::InTheWay),
             Event::Created(flight) => self.on_created(flight),
             Event::ParentCreated => self.create(),
-            Event::Paused if self.has_unnamed => self.step = Step::Finding,
+            Event::Paused if self.has_unnamed => self.phase = AttemptPhase::Finding,
             Event::Paused => self.create(),
             Event::Found(found) => {
                 self.has_unnamed = false;
                 self.leases.extend(found);
                 self.create();
             }
-            Event::Proved => self.step = Step::LeavingTurn,
-            Event::TurnLeft => {
-                self.has_turn = false;
-                if self.step == Step::LeavingTurn {
-                    self.step = Step::Holding;
+            Event::Proved => self.phase = AttemptPhase::LeavingLeaseLock,
+            Event::LeaseLockLeft => {
+                self.has_lease_lock = false;
+                if self.phase == AttemptPhase::LeavingLeaseLock {
+                    self.phase = AttemptPhase::Holding;
                 }
             }
             Event::Deleted(names) => self.leases.retain(|lease| !names.contains(&lease.name)),
-            Event::Leaves => self.end(Outcome::Left),
+            Event::Leaves => self.end(AttemptOutcome::Left),
         }
     }
 
     /// Creates the missing leases. If none is missing, checks whether all of them hold.
     fn create(&mut self) {
-        if !matches!(self.step, Step::Leaving(_)) {
-            self.step = if self.leases.len() < self.wanted { Step::Creating } else { Step::Listing };
+        if !matches!(self.phase, AttemptPhase::Leaving(_)) {
+            self.phase = if self.leases.len() < self.wanted { AttemptPhase::Creating } else { AttemptPhase::Listing };
         }
     }
 
@@ -306,41 +306,46 @@ impl Permits {
         self.leases.extend(made);
         if self.leases.iter().any(|lease| !lease.is_ours) {
             // The server has just created the nodes for this session, so only a faulty proxy or server gives this answer.
-            return self.end(Outcome::NotOwned);
+            return self.end(AttemptOutcome::NotOwned);
         }
         let exhausted = self.numbers().find(|number| number.supply() == Supply::Exhausted);
         if let Some(number) = exhausted {
-            return self.end(Outcome::NumbersExhausted(number));
+            return self.end(AttemptOutcome::NumbersExhausted(number));
         }
         self.has_parent = !is_parent_missing;
         self.create();
         if is_parent_missing {
-            self.step = Step::CreatingParent;
+            self.phase = AttemptPhase::CreatingParent;
         }
         if is_to_repeat {
-            self.step = Step::Pausing;
+            self.phase = AttemptPhase::Pausing;
         }
     }
 
     fn on_listed(&mut self, children: &[String], permits: usize) {
-        let leases = Leases::from_children(children);
-        if self.step == Step::Trying {
+        let leases = LeaseListing::from_children(children);
+        if self.phase == AttemptPhase::Trying {
             let has_room = leases.have_room_for(self.wanted, permits);
-            return if has_room { self.step = Step::TakingTurn } else { self.end(Outcome::InTheWay) };
+            return if has_room {
+                self.phase = AttemptPhase::TakingLeaseLock
+            } else {
+                self.end(AttemptOutcome::InTheWay)
+            };
         }
         let own: HashSet<&str> = self.leases.iter().map(|lease| lease.name.as_str()).collect();
         match leases.verdict(&own, permits) {
-            Verdict::Granted => self.step = Step::Proving,
-            Verdict::Missing | Verdict::Full if self.is_try => self.end(Outcome::InTheWay),
-            Verdict::Missing => {
-                // Somebody deleted leases of this attempt. It still has the turn, and creates them again.
+            LeasesVerdict::Granted => self.phase = AttemptPhase::Proving,
+            LeasesVerdict::Missing | LeasesVerdict::Full if self.is_try => self.end(AttemptOutcome::InTheWay),
+            LeasesVerdict::Missing => {
+                // Somebody deleted leases of this attempt. It still has the lease lock, and creates them again.
                 let present: HashSet<&String> = children.iter().collect();
                 self.leases.retain(|lease| present.contains(&lease.name));
                 self.create();
             }
-            Verdict::Full => {
+            LeasesVerdict::Full => {
                 // The first listing sets no watch: there may be no contention, and an attempt that was woken is usually granted.
-                self.step = if self.step == Step::Watching { Step::Waiting } else { Step::Watching };
+                self.phase =
+                    if self.phase == AttemptPhase::Watching { AttemptPhase::Waiting } else { AttemptPhase::Watching };
             }
         }
     }

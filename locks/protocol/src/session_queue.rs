@@ -32,14 +32,14 @@ mod handover;
 mod joining;
 mod leaving;
 mod local_queue;
-mod node_owners;
 mod step;
+mod taken_nodes;
 mod waiting;
 
 pub use self::ask::{
-    Ask, Condition, ContenderId, Event, Failure, FirstLook, Found, Listed, Made, NewNode, NotCreated, NotDeleted,
-    Pause, Seen, Viewpoint, Warning,
+    Ask, ContenderId, DeleteCondition, Event, Failure, FirstLook, Found, Made, NewNode, NotCreated, NotDeleted, Pause,
+    QueueListing, Seen, Viewpoint, Warning,
 };
-pub use self::contender::{Outcome, State, Wish, WishKind};
+pub use self::contender::{ContenderState, Outcome, Wish, WishKind};
 pub use self::local_queue::Batching;
 pub use self::step::SessionQueue;

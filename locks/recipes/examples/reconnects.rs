@@ -45,14 +45,14 @@ impl Servers {
 }
 
 /// One hold, the links of its session, and a contender that waits for the lock without them.
-struct Row {
+struct Run {
     links: Vec<Proxy>,
     _session: Session,
     held: LockGuard,
     rival: Waiter,
 }
 
-impl Row {
+impl Run {
     async fn open(
         servers: &[String],
         config: SessionConfig,
@@ -118,7 +118,7 @@ async fn main() {
                 let rows = (0..SESSIONS).map(async |row| {
                     let path = format!("/locks/{part}/{row}");
                     let phase = timeout / 5 * row / SESSIONS;
-                    let row = Row::open(&addresses, config.clone(), timeout / part, &rival, path).await;
+                    let row = Run::open(&addresses, config.clone(), timeout / part, &rival, path).await;
                     // After several proofs, and at any moment between two of them.
                     row.survives_a_cut(timeout * 3 / 2 + phase).await
                 });

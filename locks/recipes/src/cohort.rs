@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore};
-use zk_recipes_protocol::cohort::{self, Ask, MemberId, State};
+use zk_recipes_protocol::cohort::{self, Ask, MemberId, MemberState};
 
 use crate::engine::Contender;
 use crate::hold::{Claim, Hold};
@@ -101,7 +101,7 @@ impl Cohort {
 impl CohortCore {
     /// Moves what came with the turn to the member, if the member has the turn now.
     pub(super) fn bring(&mut self, id: MemberId, turn: &mut Turn) {
-        if matches!(turn, Turn::Begins) && !matches!(self.members.state(id), State::Waits | State::Closed) {
+        if matches!(turn, Turn::Begins) && !matches!(self.members.state(id), MemberState::Waits | MemberState::Closed) {
             *turn = mem::take(&mut self.passed);
         }
     }

@@ -8,7 +8,7 @@
 
 mod contender;
 mod core;
-mod reported;
+mod logged_warnings;
 mod requests;
 mod search;
 mod shared;

@@ -20,7 +20,7 @@ use crate::error::Error;
 use crate::hold::state::HoldState;
 use crate::hold::watch::{HoldEnd, HoldWatch};
 use crate::session::Session;
-use crate::session::liveness::hold_reports::{HoldName, HoldReport};
+use crate::session::liveness::hold_logs::{HoldLog, HoldName};
 use crate::session::liveness::proof::Proof;
 use crate::session::reaper::Leftover;
 use crate::session::remote::Removal;
@@ -56,7 +56,7 @@ pub(crate) struct Hold {
     token: FencingToken,
     proof: Proof,
     /// The log lines about the hold.
-    report: HoldReport,
+    log: HoldLog,
 }
 
 impl<L: Leftover> Claim<L> {
@@ -137,8 +137,8 @@ impl Hold {
 
     fn with_token<L: Leftover>(claim: Claim<L>, grant: Grant, token: FencingToken) -> Self {
         let Grant { czxid, contender, proof } = grant;
-        let report = proof.report(HoldName::new(claim.lock(), claim.path(), token));
-        Self { end: HoldEnd::default(), claim: claim.erased(), czxid, contender, token, proof, report }
+        let log = proof.log(HoldName::new(claim.lock(), claim.path(), token));
+        Self { end: HoldEnd::default(), claim: claim.erased(), czxid, contender, token, proof, log }
     }
 
     /// Returns the contender that holds.
@@ -153,13 +153,13 @@ impl Hold {
 
     /// Notes the token that the hold has after a hand-over.
     pub(crate) fn note_handover(&self, token: FencingToken) {
-        self.report.set_token(token);
+        self.log.set_token(token);
     }
 
     /// Notes that the hold lingers. A loss need not be logged then, because nothing relies on the hold. It ends with
     /// [`note_handover`](Self::note_handover).
     pub(crate) fn note_lingering(&self) {
-        self.report.set_lingering();
+        self.log.set_lingering();
     }
 
     pub(crate) fn session(&self) -> &Session {
@@ -246,11 +246,11 @@ impl Hold {
         };
         match reason {
             Some(reason) => {
-                self.report.lost(reason);
+                self.log.lost(reason);
                 Err(Error::HoldLost { path, node_path, token, reason })
             }
             None => {
-                self.report.end();
+                self.log.end();
                 Ok(())
             }
         }
@@ -258,7 +258,7 @@ impl Hold {
 
     /// Deletes the node of a hold that nothing relies on. Waits at most as long as [`withdrawal`].
     pub(crate) async fn withdraw(mut self) -> Result<(), Error> {
-        self.report.end();
+        self.log.end();
         self.claim.withdraw().await
     }
 }
@@ -269,7 +269,7 @@ impl Drop for Hold {
             HoldState::Lost(reason) => Some(reason),
             HoldState::Held | HoldState::Suspect => None,
         };
-        self.claim.dropped_hold = self.report.dropped(lost);
+        self.claim.dropped_hold = self.log.dropped(lost);
     }
 }
 

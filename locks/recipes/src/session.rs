@@ -35,11 +35,11 @@ use crate::node;
 use crate::session::acl::NodePolicy;
 use crate::session::connection::config::SessionConfig;
 use crate::session::connection::connect::Connector;
-use crate::session::connection::line::Line;
+use crate::session::connection::established::Connection;
 use crate::session::ending::Ending;
 use crate::session::id::SessionId;
 use crate::session::keeper::Keeper;
-use crate::session::liveness::hold_reports::HoldName;
+use crate::session::liveness::hold_logs::HoldName;
 use crate::session::liveness::liveness_cell::LivenessCell;
 use crate::session::liveness::states::ConnectionStates;
 use crate::session::reaper::{Abandoned, Leftover};
@@ -79,10 +79,10 @@ use crate::session::wire::Wire;
 /// ```
 #[derive(Clone)]
 pub struct Session {
-    inner: Arc<Inner>,
+    inner: Arc<SessionInner>,
 }
 
-struct Inner {
+struct SessionInner {
     remote: Remote,
     rooms: Rooms,
     abandoned: mpsc::UnboundedSender<Abandoned>,
@@ -113,18 +113,18 @@ impl Session {
     pub async fn connect(connect_string: &str, config: SessionConfig) -> Result<Self, Error> {
         config.acl_of.keys().try_for_each(|path| node::validate_path(path))?;
         let connector = Connector::new(connect_string, &config)?;
-        let line = connector.connect(&config).await?;
+        let connection = connector.connect(&config).await?;
         let SessionConfig { acl, acl_of, parents, node_bytes_max, .. } = config;
-        Ok(Self::start(connector, line, NodePolicy { acl, acl_of, parents }, node_bytes_max))
+        Ok(Self::start(connector, connection, NodePolicy { acl, acl_of, parents }, node_bytes_max))
     }
 
-    fn start(connector: Connector, line: Line, policy: NodePolicy, node_bytes_max: u32) -> Self {
-        let (session, timeout) = (line.client.session().clone(), line.client.session_timeout());
-        let (task_link, states) = (Arc::clone(&line.task_link), line.states());
+    fn start(connector: Connector, connection: Connection, policy: NodePolicy, node_bytes_max: u32) -> Self {
+        let (session, timeout) = (connection.client.session().clone(), connection.client.session_timeout());
+        let (task_link, states) = (Arc::clone(&connection.task_link), connection.states());
         let id = session.id().0;
         let unauthenticated = connector.unauthenticated();
-        let liveness = Arc::new(LivenessCell::new(connector.margins(timeout), line.connecting));
-        let wire = Arc::new(Wire::new(line, Arc::clone(&liveness), policy));
+        let liveness = Arc::new(LivenessCell::new(connector.margins(timeout), connection.connecting));
+        let wire = Arc::new(Wire::new(connection, Arc::clone(&liveness), policy));
         let (abandoned, reapable) = mpsc::unbounded_channel();
         let ending = Arc::new(Ending::default());
         tokio::spawn(Keeper::new(connector, session, &wire, &liveness, &ending).run(task_link, states));
@@ -132,7 +132,7 @@ impl Session {
         tokio::spawn(reaper::run(reapable, remote.clone()));
         info!(session = format_args!("{id:#x}"), timeout_ms = timeout.as_millis(), "session established");
         let rooms = Rooms::new(id, node_bytes_max);
-        let inner = Inner { remote, rooms, abandoned, ending, extensions: Mutex::default() };
+        let inner = SessionInner { remote, rooms, abandoned, ending, extensions: Mutex::default() };
         Self { inner: Arc::new(inner) }
     }
 
@@ -218,9 +218,9 @@ impl Session {
         // Before the server can grant the locks to another session.
         self.remote().liveness_cell().end(LostReason::Closed);
         self.inner.ending.tell();
-        self.wire().stages().close();
+        self.wire().phases().close();
         let within = self.timeout();
-        Deadline::after(within).bound(self.wire().stages().ended()).await.ok_or(Error::NoAnswer { within })
+        Deadline::after(within).bound(self.wire().phases().ended()).await.ok_or(Error::NoAnswer { within })
     }
 
     pub(crate) fn remote(&self) -> &Remote {

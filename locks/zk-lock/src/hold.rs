@@ -25,7 +25,7 @@ pub(crate) struct Ended {
 }
 
 /// The watch over a hold.
-pub(crate) struct Watch<'a> {
+pub(crate) struct HoldWatcher<'a> {
     pub(crate) settings: &'a RunSettings,
     pub(crate) session: &'a Session,
     pub(crate) held: &'a LockGuard,
@@ -34,7 +34,7 @@ pub(crate) struct Watch<'a> {
     pub(crate) notices: &'a Notices,
 }
 
-impl Watch<'_> {
+impl HoldWatcher<'_> {
     /// Runs COMMAND until it has ended, by itself or because the hold was lost. Then keeps the lock as long as `--at-least` says.
     pub(crate) async fn over_command(&self, signals: &mut Signals) -> Result<Ended, Error> {
         if job::needs_job_control() {

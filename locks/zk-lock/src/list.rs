@@ -13,7 +13,7 @@ use crate::signals::Signals;
 
 /// One contender, as it is shown.
 #[derive(Debug, Serialize, PartialEq, Eq)]
-struct Row {
+struct ListRow {
     /// From 1 on, in the order of the queue.
     position: usize,
     state: &'static str,
@@ -45,7 +45,7 @@ pub(crate) async fn list(settings: &ListSettings, mut signals: Signals) -> Resul
         found = asking => found?,
         signal = signals.next_ending() => return Ok(Finish::Signal(signal)),
     };
-    let rows: Vec<Row> = found.iter().enumerate().map(|(index, participant)| row(index + 1, participant)).collect();
+    let rows: Vec<ListRow> = found.iter().enumerate().map(|(index, participant)| row(index + 1, participant)).collect();
     let text = match (settings.json, rows.as_slice()) {
         (true, _) => json(&rows),
         (false, []) if settings.is_revoked => format!("nobody holds {path}\n"),
@@ -86,9 +86,9 @@ fn of_semaphore(turns: Vec<Participant>, leases: Vec<Participant>) -> Vec<Partic
     found
 }
 
-fn row(position: usize, participant: &Participant) -> Row {
+fn row(position: usize, participant: &Participant) -> ListRow {
     let name = participant.path.rsplit('/').next().unwrap_or_default();
-    Row {
+    ListRow {
         position,
         state: if participant.is_holder { "holder" } else { "waiting" },
         kind: match participant.kind {
@@ -123,8 +123,8 @@ fn printable(bytes: &[u8]) -> String {
 }
 
 /// Writes one line per row, in columns.
-fn table(rows: &[Row]) -> String {
-    let width = |column: fn(&Row) -> usize| rows.iter().map(column).max().unwrap_or_default();
+fn table(rows: &[ListRow]) -> String {
+    let width = |column: fn(&ListRow) -> usize| rows.iter().map(column).max().unwrap_or_default();
     let position = width(|row| row.position.to_string().len());
     let session = width(|row| row.session.len());
     let token = width(|row| row.token.to_string().len());
@@ -141,7 +141,7 @@ fn table(rows: &[Row]) -> String {
     text
 }
 
-fn json(rows: &[Row]) -> String {
+fn json(rows: &[ListRow]) -> String {
     let text = serde_json::to_string_pretty(rows).expect("BUG: rows are plain text and numbers");
     text + "\n"
 }
@@ -150,9 +150,9 @@ fn json(rows: &[Row]) -> String {
 mod tests {
     use super::*;
 
-    fn row(position: usize, state: &'static str, session: &str, token: i64, data: &str) -> Row {
+    fn row(position: usize, state: &'static str, session: &str, token: i64, data: &str) -> ListRow {
         let node = format!("lock-{position:010}");
-        Row { position, state, kind: "exclusive", session: session.to_owned(), token, node, data: data.to_owned() }
+        ListRow { position, state, kind: "exclusive", session: session.to_owned(), token, node, data: data.to_owned() }
     }
 
     #[test]

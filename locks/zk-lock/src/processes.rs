@@ -17,7 +17,7 @@ use nix::unistd::Pid;
 
 /// A process, as `/proc/PID/stat` describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Process {
+pub(crate) struct ChildProcess {
     pub(crate) pid: i32,
     pub(crate) parent: i32,
     pub(crate) group: i32,
@@ -32,7 +32,7 @@ pub(crate) struct Family {
     /// leaves it such children.
     has_strangers: bool,
     /// The descendants before COMMAND. `None` if they could not be listed.
-    strangers: Option<Vec<Process>>,
+    strangers: Option<Vec<ChildProcess>>,
 }
 
 impl Family {
@@ -46,7 +46,7 @@ impl Family {
     }
 
     /// Returns the processes that `/proc` shows. `None` if it does not list processes.
-    pub(crate) fn listed(&self) -> Option<Vec<Process>> {
+    pub(crate) fn listed(&self) -> Option<Vec<ChildProcess>> {
         descendants(self.strangers.as_deref()?)
     }
 
@@ -87,9 +87,9 @@ fn has_children() -> bool {
 }
 
 /// Returns the descendants of this process, without `strangers` and their descendants. `None` if `/proc` does not list them.
-fn descendants(strangers: &[Process]) -> Option<Vec<Process>> {
+fn descendants(strangers: &[ChildProcess]) -> Option<Vec<ChildProcess>> {
     let mut all = all_in(Path::new("/proc"))?;
-    let is_stranger = |process: &Process| {
+    let is_stranger = |process: &ChildProcess| {
         strangers.iter().any(|stranger| (stranger.pid, stranger.started) == (process.pid, process.started))
     };
     all.retain(|process| !is_stranger(process));
@@ -98,7 +98,7 @@ fn descendants(strangers: &[Process]) -> Option<Vec<Process>> {
 
 /// Returns all processes that a `/proc` lists. `None` if it does not know this process by our id, as in a namespace of
 /// process ids without a `/proc` of its own: then the other ids are not ours either.
-fn all_in(proc: &Path) -> Option<Vec<Process>> {
+fn all_in(proc: &Path) -> Option<Vec<ChildProcess>> {
     let this = fs::read_link(proc.join("self")).ok()?;
     if this.to_str()?.parse() != Ok(Pid::this().as_raw()) {
         return None;
@@ -112,11 +112,11 @@ fn all_in(proc: &Path) -> Option<Vec<Process>> {
 }
 
 /// Reads `PID (NAME) STATE PARENT GROUP … STARTED …`; the name may contain anything, parentheses and spaces included.
-fn parse(stat: &str) -> Option<Process> {
+fn parse(stat: &str) -> Option<ChildProcess> {
     let (pid, rest) = stat.split_once(" (")?;
     let (_, rest) = rest.rsplit_once(") ")?;
     let mut fields = rest.split(' ').skip(1);
-    Some(Process {
+    Some(ChildProcess {
         pid: pid.parse().ok()?,
         parent: fields.next()?.parse().ok()?,
         group: fields.next()?.parse().ok()?,
@@ -125,8 +125,8 @@ fn parse(stat: &str) -> Option<Process> {
     })
 }
 
-fn descendants_of(ancestor: i32, all: &[Process]) -> Vec<Process> {
-    let mut found: Vec<Process> = Vec::new();
+fn descendants_of(ancestor: i32, all: &[ChildProcess]) -> Vec<ChildProcess> {
+    let mut found: Vec<ChildProcess> = Vec::new();
     let mut parents = vec![ancestor];
     while let Some(parent) = parents.pop() {
         for child in all.iter().filter(|process| process.parent == parent) {
@@ -147,14 +147,14 @@ mod tests {
 
     use super::*;
 
-    fn process(pid: i32, parent: i32) -> Process {
-        Process { pid, parent, group: pid, started: 9 }
+    fn process(pid: i32, parent: i32) -> ChildProcess {
+        ChildProcess { pid, parent, group: pid, started: 9 }
     }
 
     #[test]
     fn the_name_of_a_process_may_contain_anything() {
         let rest = "5 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 99 100";
-        let expected = Process { pid: 7, parent: 3, group: 5, started: 99 };
+        let expected = ChildProcess { pid: 7, parent: 3, group: 5, started: 99 };
         for name in ["sh", "a b", "a) Z 1 (b", "((", ") "] {
             assert_eq!(parse(&format!("7 ({name}) S 3 5 {rest}")), Some(expected), "{name}");
         }
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn a_proc_of_other_processes_lists_nothing() {
         let this = Pid::this().as_raw();
-        let is_this = |process: &Process| process.pid == this;
+        let is_this = |process: &ChildProcess| process.pid == this;
         assert!(all_in(Path::new("/proc")).unwrap().iter().any(is_this));
         let proc = tempfile::tempdir().unwrap();
         assert_eq!(all_in(proc.path()), None, "nothing is mounted");

@@ -10,7 +10,7 @@ use zk_recipes::{ConnectionState, Error as LockError, LockGuard, LostReason, Ses
 
 use crate::cli::RunSettings;
 use crate::error::{EXIT_LOST, Error};
-use crate::hold::{Watch, is_later_than_the_last_look};
+use crate::hold::{HoldWatcher, is_later_than_the_last_look};
 use crate::notices::{Notices, rounded};
 use crate::permits::{Comparison, node_data};
 use crate::signals::{Signals, status_of};
@@ -69,7 +69,8 @@ pub(crate) async fn run(settings: &RunSettings, mut signals: Signals, notices: &
         held.token(),
         held.node_path()
     ));
-    let ended = Watch { settings, session: &session, held: &held, granted, notices }.over_command(&mut signals).await;
+    let ended =
+        HoldWatcher { settings, session: &session, held: &held, granted, notices }.over_command(&mut signals).await;
     let lost = ended.as_ref().ok().and_then(|ended| ended.lost);
     let lost = give_back(held, lost, &session, notices).await;
     notices.detail(format_args!("held {} for {}", settings.path, rounded(granted.elapsed())));

@@ -31,7 +31,7 @@ const fn change(file: &'static str, right: &'static str, wrong: &'static str) ->
 const NEAREST: &str = "nearest.filter(|nearest| own.is_barred_by(nearest))";
 
 const SEARCH: &str = "match &mut self.contender(id).phase {
-            Phase::Leaving(leaving) => leaving.stage = LeavingStage::Finding(finding),
+            Phase::Leaving(leaving) => leaving.phase = LeavingPhase::Finding(finding),
             _ => self.enter_phase(id, Phase::Finding(finding)),
         }
         self.ask(Ask::Find(id));";
@@ -149,8 +149,8 @@ const MISTAKES: &[Mistake] = &[
         name: "a hold is handed over to a contender that may have no node",
         changes: &[change(
             "session_queue/leaving.rs",
-            "Condition::Beside(successor.made.name.clone())",
-            "Condition::None",
+            "DeleteCondition::Beside(successor.made.name.clone())",
+            "DeleteCondition::None",
         )],
     },
     Mistake {
@@ -160,7 +160,7 @@ const MISTAKES: &[Mistake] = &[
     Mistake {
         name: "a search takes the node of another contender",
         changes: &[change(
-            "session_queue/node_owners.rs",
+            "session_queue/taken_nodes.rs",
             "!self.adopted.contains(&czxid) && self.owned.insert(czxid)",
             "self.owned.insert(czxid); true",
         )],
@@ -202,7 +202,7 @@ const MISTAKES: &[Mistake] = &[
     },
     Mistake {
         name: "an adopted node is freed",
-        changes: &[change("session_queue/node_owners.rs", "self.adopted.insert(czxid);", "")],
+        changes: &[change("session_queue/taken_nodes.rs", "self.adopted.insert(czxid);", "")],
     },
     Mistake {
         name: "a search does not check the node that it adopts",
@@ -251,7 +251,11 @@ const MISTAKES: &[Mistake] = &[
     },
     Mistake {
         name: "permits are taken without a turn",
-        changes: &[change("permits.rs", "if is_try { Step::Trying } else { Step::TakingTurn }", "Step::Creating")],
+        changes: &[change(
+            "permits.rs",
+            "if is_try { AttemptPhase::Trying } else { AttemptPhase::TakingLeaseLock }",
+            "AttemptPhase::Creating",
+        )],
     },
     Mistake {
         name: "a permit is granted although its lease is missing",
@@ -273,26 +277,30 @@ const MISTAKES: &[Mistake] = &[
         name: "permits are granted although their number was lowered",
         changes: &[change(
             "permits.rs",
-            "if self.leases.len() < self.wanted { Step::Creating } else { Step::Listing }",
-            "if self.step == Step::Proving { Step::LeavingTurn }
-             else if self.leases.len() < self.wanted { Step::Creating } else { Step::Listing }",
+            "if self.leases.len() < self.wanted { AttemptPhase::Creating } else { AttemptPhase::Listing }",
+            "if self.phase == AttemptPhase::Proving { AttemptPhase::LeavingLeaseLock }
+             else if self.leases.len() < self.wanted { AttemptPhase::Creating } else { AttemptPhase::Listing }",
         )],
     },
     Mistake {
         name: "leases are created again without a search",
-        changes: &[change("permits.rs", "self.step = Step::Finding", "self.has_unnamed = false; self.create()")],
+        changes: &[change(
+            "permits.rs",
+            "self.phase = AttemptPhase::Finding",
+            "self.has_unnamed = false; self.create()",
+        )],
     },
     Mistake {
         name: "an attempt that gives up deletes only the leases that it knows",
         changes: &[change(
             "permits.rs",
-            "self.end(Outcome::Left)",
-            "{ self.has_unnamed = false; self.end(Outcome::Left) }",
+            "self.end(AttemptOutcome::Left)",
+            "{ self.has_unnamed = false; self.end(AttemptOutcome::Left) }",
         )],
     },
     Mistake {
         name: "a waiter waits by the listing before its watch",
-        changes: &[change("permits.rs", "self.step == Step::Watching", "true")],
+        changes: &[change("permits.rs", "self.phase == AttemptPhase::Watching", "true")],
     },
     Mistake {
         name: "permits are granted although their creates were throttled",
@@ -306,8 +314,8 @@ const MISTAKES: &[Mistake] = &[
         name: "a naive contender whose create was throttled holds",
         changes: &[change(
             "naive.rs",
-            "self.step = Step::Pausing",
-            "self.step = if failure == Failure::Throttled { Step::Proving } else { Step::Pausing }",
+            "self.phase = NaivePhase::Pausing",
+            "self.phase = if failure == Failure::Throttled { NaivePhase::Proving } else { NaivePhase::Pausing }",
         )],
     },
     Mistake {
@@ -319,8 +327,8 @@ const MISTAKES: &[Mistake] = &[
         name: "the doubt of a lost reply ends with the next answer",
         changes: &[change(
             "naive.rs",
-            "self.step = Step::Waiting",
-            "(self.is_doubtful, self.step) = (false, Step::Waiting)",
+            "self.phase = NaivePhase::Waiting",
+            "(self.is_doubtful, self.phase) = (false, NaivePhase::Waiting)",
         )],
     },
     Mistake {
@@ -331,15 +339,15 @@ const MISTAKES: &[Mistake] = &[
         name: "a contender that gives up deletes any node at the path",
         changes: &[change(
             "naive.rs",
-            "self.claim = if is_own { Claim::Certain } else { Claim::Nothing };",
-            "self.claim = if is_own || found.is_some() { Claim::Certain } else { Claim::Nothing };",
+            "self.claim = if is_own { NaiveClaim::Certain } else { NaiveClaim::Nothing };",
+            "self.claim = if is_own || found.is_some() { NaiveClaim::Certain } else { NaiveClaim::Nothing };",
         )],
     },
     Mistake {
         name: "a deletion without an answer is repeated without a look",
         changes: &[change(
             "naive.rs",
-            "self.claim = Claim::Perhaps;
+            "self.claim = NaiveClaim::Perhaps;
                 Ask::Delete",
             "Ask::Delete",
         )],
@@ -348,8 +356,8 @@ const MISTAKES: &[Mistake] = &[
         name: "a contender that had a node looks for no other",
         changes: &[change(
             "naive.rs",
-            "if self.is_doubtful { Claim::Perhaps } else { Claim::Nothing }",
-            "Claim::Nothing",
+            "if self.is_doubtful { NaiveClaim::Perhaps } else { NaiveClaim::Nothing }",
+            "NaiveClaim::Nothing",
         )],
     },
     Mistake {

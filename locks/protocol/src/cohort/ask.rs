@@ -6,7 +6,7 @@ pub struct MemberId(pub(super) u64);
 
 /// The state of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum State {
+pub enum MemberState {
     /// It waits for the turn.
     Waits,
     /// It has nothing but the turn. It has to queue for the lock.

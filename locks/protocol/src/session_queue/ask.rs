@@ -40,7 +40,7 @@ pub enum Ask {
     /// Asks which transaction created the node of this name. Sends a `sync` first. The answer is [`Event::Identified`].
     Identify(ContenderId, String),
     /// Deletes the contender's node. The answer is [`Event::Deleted`].
-    Delete(ContenderId, Condition),
+    Delete(ContenderId, DeleteCondition),
     /// Pauses. At the end of the pause, the shell reports [`Event::Woke`].
     Pause(ContenderId, Pause),
     /// Marks the contender's hold as lost. Somebody else deleted both its node and the node that stood for it.
@@ -101,14 +101,14 @@ pub enum Seen {
     /// Nothing: there was no look, or it failed.
     Nothing,
     /// The queue.
-    Listed(Listed),
+    Listed(QueueListing),
     /// The data of the lock's node.
     Note(ParentState),
 }
 
 /// The condition of a deletion. Its check and the deletion are one transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Condition {
+pub enum DeleteCondition {
     /// None: a plain delete without a transaction.
     None,
     /// The note can be written. The transaction writes it.
@@ -195,7 +195,7 @@ pub enum NotDeleted {
 
 /// The queue in one listing, as one contender sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Listed {
+pub struct QueueListing {
     /// The transaction that created the lock's node.
     pub parent: ParentCzxid,
     /// The last transaction that created or deleted a child.
@@ -227,8 +227,8 @@ pub struct Viewpoint {
 
 impl Viewpoint {
     /// Looks at the queue in a listing, which was read under the same names. `parent`: the stat of the lock's node.
-    pub fn see<S: AsRef<str>>(&self, queue: &Queue<S>, parent: &Stat) -> Listed {
-        Listed {
+    pub fn see<S: AsRef<str>>(&self, queue: &Queue<S>, parent: &Stat) -> QueueListing {
+        QueueListing {
             parent: ParentCzxid(parent.czxid),
             changed: parent.pzxid,
             is_own_present: self.own.as_deref().is_some_and(|own| queue.has(own)),
@@ -259,7 +259,7 @@ pub enum Event {
     /// The answer to [`Ask::Find`].
     Found(ContenderId, Result<Found, Failure>),
     /// The answer to [`Ask::List`]. `None`: the lock's node is missing.
-    Listed(ContenderId, Result<Option<Listed>, Failure>),
+    Listed(ContenderId, Result<Option<QueueListing>, Failure>),
     /// The answer to [`Ask::ReadNote`] or [`Ask::ReadNoteBeside`]. `None`: a node that was asked for is missing.
     NoteRead(ContenderId, Result<Option<ParentState>, Failure>),
     /// The answer to [`Ask::CheckOwn`]: whether the node exists. Another node of its name does not count.

@@ -36,7 +36,7 @@ pub enum WishKind {
 
 /// The state of a contender, for its user.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum State {
+pub enum ContenderState {
     /// It has neither a place to report nor a hold yet.
     Contending,
     /// It has a place in the queue, and does not wait for the grant yet.
@@ -86,18 +86,18 @@ pub enum Outcome {
 
 /// What a contender may have on the server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Claim {
+pub(super) enum NodeClaim {
     /// Nothing.
     Nothing,
     /// Possibly a node, whose name is not known.
     Unnamed,
     /// This node.
-    Node(Node),
+    Node(OwnNode),
 }
 
 /// The node of a contender.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Node {
+pub(super) struct OwnNode {
     pub(super) made: Made,
     pub(super) sequence: Sequence,
     /// Whether its name may belong to another node by now.
@@ -119,7 +119,7 @@ pub(super) enum Phase {
     Throttled(Creating),
     /// The reply to its `create` was lost, or another contender adopted its node. It pauses, searches for a node, or checks
     /// the node that it adopts.
-    Finding(Finding),
+    Finding(NodeSearch),
     /// It has a place, and does not wait for the grant yet.
     Placed,
     /// It looks at the queue: by a listing, or by the note of the last holder.
@@ -163,7 +163,7 @@ pub(super) struct Creating {
 
 /// The search for a node of unknown name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Finding {
+pub(super) struct NodeSearch {
     /// Nodes that the contender may take, the next one last.
     pub(super) candidates: Vec<Made>,
     /// The number of nodes that searches had taken when this one began.
@@ -176,7 +176,7 @@ pub(super) struct Finding {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Leaving {
     pub(super) outcome: Outcome,
-    pub(super) stage: LeavingStage,
+    pub(super) phase: LeavingPhase,
     /// Whether its user was told of a failure and not of a release.
     pub(super) is_failure: bool,
     /// Whether the reply to a deletion was lost.
@@ -195,13 +195,13 @@ pub(super) struct Successor {
     pub(super) chain: ContenderId,
 }
 
-/// The stage of a contender that leaves.
+/// The phase of a contender that leaves.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum LeavingStage {
+pub(super) enum LeavingPhase {
     /// It waits for the answer to its `create`.
     AwaitingCreate,
     /// It searches for its node.
-    Finding(Finding),
+    Finding(NodeSearch),
     /// It asks whether the node of its name is still its own.
     Asking,
     /// The deletion is under way.
@@ -219,7 +219,7 @@ pub(super) enum LeavingStage {
 pub(super) struct Contender {
     pub(super) wish: Wish,
     pub(super) phase: Phase,
-    pub(super) claim: Claim,
+    pub(super) claim: NodeClaim,
     /// The contender that it watches, or watched last.
     pub(super) predecessor: Option<Predecessor>,
     /// The contender of this session that is directly ahead, if there is one.
@@ -235,7 +235,7 @@ impl Contender {
         Self {
             wish,
             phase: Phase::Trying,
-            claim: Claim::Nothing,
+            claim: NodeClaim::Nothing,
             predecessor: None,
             before: None,
             parent: None,
@@ -243,27 +243,27 @@ impl Contender {
         }
     }
 
-    pub(super) fn state(&self) -> State {
+    pub(super) fn state(&self) -> ContenderState {
         match (&self.phase, &self.claim) {
-            (Phase::Placed, _) => State::Placed,
-            (Phase::Holding { proof, .. }, Claim::Node(node)) => {
-                State::Holding { node: node.made.clone(), handed_over_by: proof.handed_over_by() }
+            (Phase::Placed, _) => ContenderState::Placed,
+            (Phase::Holding { proof, .. }, NodeClaim::Node(node)) => {
+                ContenderState::Holding { node: node.made.clone(), handed_over_by: proof.handed_over_by() }
             }
-            (Phase::Leaving(Leaving { stage: LeavingStage::Kept, .. }), _) => State::Kept,
+            (Phase::Leaving(Leaving { phase: LeavingPhase::Kept, .. }), _) => ContenderState::Kept,
             (Phase::Leaving(leaving), _) if leaving.is_failure => {
-                State::Failed { outcome: leaving.outcome, is_refused: leaving.is_refused }
+                ContenderState::Failed { outcome: leaving.outcome, is_refused: leaving.is_refused }
             }
-            (Phase::Leaving(leaving), _) => State::Leaving { is_refused: leaving.is_refused },
-            (Phase::Over(outcome), _) => State::Over(*outcome),
-            _ => State::Contending,
+            (Phase::Leaving(leaving), _) => ContenderState::Leaving { is_refused: leaving.is_refused },
+            (Phase::Over(outcome), _) => ContenderState::Over(*outcome),
+            _ => ContenderState::Contending,
         }
     }
 
     /// Returns its node. Only for a contender that has one.
-    pub(super) fn node(&mut self) -> &mut Node {
+    pub(super) fn node(&mut self) -> &mut OwnNode {
         match &mut self.claim {
-            Claim::Node(node) => node,
-            Claim::Nothing | Claim::Unnamed => unreachable!("BUG: a contender without a node is in the queue"),
+            NodeClaim::Node(node) => node,
+            NodeClaim::Nothing | NodeClaim::Unnamed => unreachable!("BUG: a contender without a node is in the queue"),
         }
     }
 

@@ -4,7 +4,7 @@
 //! ways to make one. They check what they are given. That the answers of the server were read in the right order, and at the right
 //! time, is the part of the callers.
 
-use super::ask::{ContenderId, Listed};
+use super::ask::{ContenderId, QueueListing};
 use crate::names::Sequence;
 use crate::number_proof::Expected;
 use crate::queue::Predecessor;
@@ -23,7 +23,7 @@ impl GrantProof {
 
     /// Returns the proof of a listing, or the contender that it shows ahead. `None` if the own node is missing. `own`: the
     /// transaction that created it. If the lock's node is younger than the own node, the node of the own name is another one.
-    pub(super) fn by_listing(listed: &Listed, own: i64) -> Option<Result<Self, Predecessor>> {
+    pub(super) fn by_listing(listed: &QueueListing, own: i64) -> Option<Result<Self, Predecessor>> {
         let has_own = listed.is_own_present && listed.parent.0 < own;
         has_own.then(|| listed.predecessor.clone().map_or(Ok(Self::BY_SERVER), Err))
     }
@@ -52,7 +52,7 @@ impl GrantProof {
 
     /// Returns the proof of a contender that shares this hold of `by`. The listing must show the nodes of both, and no contender
     /// ahead.
-    pub(super) fn shared(&self, by: ContenderId, listed: &Listed, own: i64) -> Option<Self> {
+    pub(super) fn shared(&self, by: ContenderId, listed: &QueueListing, own: i64) -> Option<Self> {
         let is_proved = listed.has_beside && matches!(Self::by_listing(listed, own), Some(Ok(_)));
         is_proved.then_some(Self { handed_over_by: Some(by) })
     }
@@ -71,8 +71,8 @@ mod tests {
     const WRITER: ContenderId = ContenderId(3);
 
     /// A listing with the own node and the node of the writer, and without a contender ahead.
-    fn listed() -> Listed {
-        Listed {
+    fn listed() -> QueueListing {
+        QueueListing {
             parent: ParentCzxid(1),
             changed: OWN,
             is_own_present: true,
@@ -90,15 +90,15 @@ mod tests {
     #[test]
     fn a_listing_with_a_contender_ahead_is_no_proof() {
         assert_eq!(GrantProof::by_listing(&listed(), OWN), Some(Ok(GrantProof::BY_SERVER)));
-        let behind = Listed { predecessor: Some(ahead()), ..listed() };
+        let behind = QueueListing { predecessor: Some(ahead()), ..listed() };
         assert_eq!(GrantProof::by_listing(&behind, OWN), Some(Err(ahead())));
     }
 
     #[test]
     fn a_listing_without_the_own_node_is_no_proof() {
-        let missing = Listed { is_own_present: false, ..listed() };
+        let missing = QueueListing { is_own_present: false, ..listed() };
         assert_eq!(GrantProof::by_listing(&missing, OWN), None);
-        let anew = Listed { parent: ParentCzxid(OWN + 1), ..listed() };
+        let anew = QueueListing { parent: ParentCzxid(OWN + 1), ..listed() };
         assert_eq!(GrantProof::by_listing(&anew, OWN), None, "the lock's node was created again");
     }
 
@@ -108,9 +108,9 @@ mod tests {
         let shared = held.shared(WRITER, &listed(), OWN).unwrap();
         assert_eq!(shared.handed_over_by(), Some(WRITER));
         for lacking in [
-            Listed { has_beside: false, ..listed() },
-            Listed { is_own_present: false, ..listed() },
-            Listed { predecessor: Some(ahead()), ..listed() },
+            QueueListing { has_beside: false, ..listed() },
+            QueueListing { is_own_present: false, ..listed() },
+            QueueListing { predecessor: Some(ahead()), ..listed() },
         ] {
             assert_eq!(held.shared(WRITER, &lacking, OWN), None, "{lacking:?}");
         }

@@ -10,11 +10,11 @@
 
 use super::ask::{Ask, ContenderId, Failure};
 use super::chain::Chain;
-use super::contender::{LeavingStage, Outcome, Phase, Successor};
-use super::step::Step;
+use super::contender::{LeavingPhase, Outcome, Phase, Successor};
+use super::step::QueueStep;
 use crate::names::Naming;
 
-impl Step<'_> {
+impl QueueStep<'_> {
     /// Hands the hold over. Returns `false` if the contender has no hold, or no successor in this session.
     pub(super) fn hand_over(&mut self, id: ContenderId) -> bool {
         let Phase::Holding { proof, chain } = self.contender(id).phase.clone() else { return false };
@@ -69,14 +69,14 @@ impl Step<'_> {
         };
         links.kept.push(id);
         self.contender(id).node().note = None;
-        self.leaving(id).stage = LeavingStage::Kept;
+        self.leaving(id).phase = LeavingPhase::Kept;
         self.remove_member(id);
         self.ask(Ask::Tell(id));
     }
 
     /// Asks whether the successor's node exists, because the own node is missing.
     pub(super) fn ask_for_successor(&mut self, id: ContenderId, name: String) {
-        self.leaving(id).stage = LeavingStage::AskingForSuccessor;
+        self.leaving(id).phase = LeavingPhase::AskingForSuccessor;
         self.ask(Ask::Identify(id, name));
     }
 

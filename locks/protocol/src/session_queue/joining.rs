@@ -1,14 +1,14 @@
 //! Joining the queue: a contender creates its node, and finds it again if the reply was lost.
 
 use super::ask::{Ask, ContenderId, Failure, FirstLook, Found, Made, NewNode, NotCreated, Pause, Seen, Warning};
-use super::contender::{Claim, Creating, Finding, LeavingStage, Node, Outcome, Phase, Wish, WishKind};
+use super::contender::{Creating, LeavingPhase, NodeClaim, NodeSearch, Outcome, OwnNode, Phase, Wish, WishKind};
 use super::local_queue::LocalQueue;
-use super::step::Step;
+use super::step::QueueStep;
 use crate::names::{Naming, Sequence, Supply};
 use crate::number_proof::FirstRequests;
 use crate::queue::Predecessor;
 
-impl Step<'_> {
+impl QueueStep<'_> {
     /// Starts a new contender.
     pub(super) fn begin(&mut self, id: ContenderId) {
         match self.contender(id).wish.kind {
@@ -65,7 +65,7 @@ impl Step<'_> {
         };
         let contender = self.contender(id);
         // From here on the node may exist, even if the reply is lost.
-        contender.claim = Claim::Unnamed;
+        contender.claim = NodeClaim::Unnamed;
         self.enter_phase(id, Phase::Creating(creating));
         self.ask(Ask::Create(id, new_node, look));
     }
@@ -84,12 +84,12 @@ impl Step<'_> {
                 self.fail_to_create(id, !creating.is_repeated, Outcome::NumbersExhausted(Sequence::LAST));
             }
             Err(NotCreated::Failed(Failure::ReplyLost)) => {
-                self.enter_phase(id, Phase::Finding(Finding::default()));
+                self.enter_phase(id, Phase::Finding(NodeSearch::default()));
                 self.ask(Ask::Pause(id, Pause::ReplyLost));
             }
             Err(NotCreated::Failed(Failure::Throttled)) => {
                 if !creating.is_repeated {
-                    self.contender(id).claim = Claim::Nothing;
+                    self.contender(id).claim = NodeClaim::Nothing;
                 }
                 self.enter_phase(id, Phase::Throttled(creating));
                 self.ask(Ask::Pause(id, Pause::Throttled));
@@ -120,7 +120,7 @@ impl Step<'_> {
 
     fn fail_to_create(&mut self, id: ContenderId, is_nothing_there: bool, outcome: Outcome) {
         if is_nothing_there {
-            self.contender(id).claim = Claim::Nothing;
+            self.contender(id).claim = NodeClaim::Nothing;
         }
         self.fail(id, outcome);
     }
@@ -128,9 +128,9 @@ impl Step<'_> {
     /// Searches for the contender's node, because the reply to `create` was lost or another contender has adopted the node.
     pub(super) fn find(&mut self, id: ContenderId) {
         let adoptions = self.queue.owners.adoptions();
-        let finding = Finding { adoptions, ..Finding::default() };
+        let finding = NodeSearch { adoptions, ..NodeSearch::default() };
         match &mut self.contender(id).phase {
-            Phase::Leaving(leaving) => leaving.stage = LeavingStage::Finding(finding),
+            Phase::Leaving(leaving) => leaving.phase = LeavingPhase::Finding(finding),
             _ => self.enter_phase(id, Phase::Finding(finding)),
         }
         self.ask(Ask::Find(id));
@@ -151,7 +151,7 @@ impl Step<'_> {
     }
 
     /// Takes the next node with overwritten data, and checks whether it still exists. After it was read, another contender may
-    /// have deleted it and freed it in `NodeOwners`.
+    /// have deleted it and freed it in `TakenNodes`.
     fn take_next(&mut self, id: ContenderId) {
         while let Some(made) = self.finding(id).and_then(|finding| finding.candidates.pop()) {
             if self.queue.owners.take_overwritten(made.czxid) {
@@ -198,7 +198,7 @@ impl Step<'_> {
             }
             None if is_outdated && self.contender(id).wish.naming == Naming::Numbered => self.find(id),
             None if matches!(self.contender(id).phase, Phase::Leaving(_)) => {
-                self.contender(id).claim = Claim::Nothing;
+                self.contender(id).claim = NodeClaim::Nothing;
                 self.end(id, Outcome::NothingThere);
             }
             // A first look does not count for a later node. The contender looks after this `create`.
@@ -220,11 +220,11 @@ impl Step<'_> {
         }
     }
 
-    pub(super) fn finding(&mut self, id: ContenderId) -> Option<&mut Finding> {
+    pub(super) fn finding(&mut self, id: ContenderId) -> Option<&mut NodeSearch> {
         match &mut self.contender(id).phase {
             Phase::Finding(finding) => Some(finding),
-            Phase::Leaving(leaving) => match &mut leaving.stage {
-                LeavingStage::Finding(finding) => Some(finding),
+            Phase::Leaving(leaving) => match &mut leaving.phase {
+                LeavingPhase::Finding(finding) => Some(finding),
                 _ => None,
             },
             _ => None,
@@ -235,7 +235,7 @@ impl Step<'_> {
     pub(super) fn name(&mut self, id: ContenderId, made: Made) -> Sequence {
         let names = self.contender(id).wish.names;
         let (_, sequence) = names.parse(&made.name).expect("BUG: a node of ours is no contender");
-        self.contender(id).claim = Claim::Node(Node { made, sequence, is_doubtful: true, note: None });
+        self.contender(id).claim = NodeClaim::Node(OwnNode { made, sequence, is_doubtful: true, note: None });
         sequence
     }
 
@@ -293,7 +293,7 @@ impl Step<'_> {
     }
 
     fn is_awaiting_create(&mut self, id: ContenderId) -> bool {
-        matches!(&self.contender(id).phase, Phase::Leaving(leaving) if leaving.stage == LeavingStage::AwaitingCreate)
+        matches!(&self.contender(id).phase, Phase::Leaving(leaving) if leaving.phase == LeavingPhase::AwaitingCreate)
     }
 
     /// Goes on after a pause.

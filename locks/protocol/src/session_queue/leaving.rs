@@ -1,18 +1,18 @@
 //! Leaving the queue: a contender deletes its node, however often replies are lost.
 
-use super::ask::{Ask, Condition, ContenderId, Failure, NotDeleted, Pause};
-use super::contender::{Claim, Leaving, LeavingStage, Node, Outcome, Phase, Successor};
-use super::step::Step;
+use super::ask::{Ask, ContenderId, DeleteCondition, Failure, NotDeleted, Pause};
+use super::contender::{Leaving, LeavingPhase, NodeClaim, Outcome, OwnNode, Phase, Successor};
+use super::step::QueueStep;
 use crate::names::Naming;
 
-impl Step<'_> {
+impl QueueStep<'_> {
     /// Lets the contender give up or release. `hands_over`: its hold may be handed over to the successor, if that belongs to the
     /// session. `is_node_gone`: its node no longer exists.
     pub(super) fn leave(&mut self, id: ContenderId, hands_over: bool, is_node_gone: bool) {
         if matches!(self.contender(id).phase, Phase::Leaving(_) | Phase::Over(_)) {
             return;
         }
-        if let (Claim::Node(node), true) = (&mut self.contender(id).claim, is_node_gone) {
+        if let (NodeClaim::Node(node), true) = (&mut self.contender(id).claim, is_node_gone) {
             node.is_doubtful = true;
         }
         if !(hands_over && self.hand_over(id)) {
@@ -40,22 +40,22 @@ impl Step<'_> {
         successor: Option<Box<Successor>>,
     ) {
         let was = self.contender(id).phase.clone();
-        let mut stage = LeavingStage::Deleting;
+        let mut phase = LeavingPhase::Deleting;
         match &was {
             Phase::Batching => self.local(id).batch.remove(id),
-            Phase::Creating(_) if !is_failure => stage = LeavingStage::AwaitingCreate,
+            Phase::Creating(_) if !is_failure => phase = LeavingPhase::AwaitingCreate,
             Phase::Holding { proof, .. } if proof.handed_over_by().is_none() => {
                 let (parent, sequence) = (self.contender(id).parent, self.contender(id).node().sequence);
                 if let Some(parent) = parent {
                     self.local(id).released(parent, sequence);
                 }
             }
-            Phase::Finding(finding) if !is_failure => stage = LeavingStage::Finding(finding.clone()),
+            Phase::Finding(finding) if !is_failure => phase = LeavingPhase::Finding(finding.clone()),
             _ => {}
         }
         let hands_over = successor.is_some();
-        let leaving = Leaving { outcome, stage, is_failure, is_reply_lost: false, is_refused: false, successor };
-        let is_under_way = leaving.stage != LeavingStage::Deleting;
+        let leaving = Leaving { outcome, phase, is_failure, is_reply_lost: false, is_refused: false, successor };
+        let is_under_way = leaving.phase != LeavingPhase::Deleting;
         self.enter_phase(id, Phase::Leaving(leaving));
         if !is_under_way {
             self.clean_up(id);
@@ -77,9 +77,9 @@ impl Step<'_> {
     /// Sends the next request to delete what the contender may have on the server.
     pub(super) fn clean_up(&mut self, id: ContenderId) {
         match self.contender(id).claim {
-            Claim::Nothing => self.end_as(id, Outcome::NothingThere),
-            Claim::Unnamed => self.find(id),
-            Claim::Node(_) => self.delete(id),
+            NodeClaim::Nothing => self.end_as(id, Outcome::NothingThere),
+            NodeClaim::Unnamed => self.find(id),
+            NodeClaim::Node(_) => self.delete(id),
         }
     }
 
@@ -90,22 +90,22 @@ impl Step<'_> {
         // A numbered name may belong to another node by now. Directly after the grant it does not.
         if naming == Naming::Numbered && node.is_doubtful {
             let name = node.made.name.clone();
-            self.leaving(id).stage = LeavingStage::Asking;
+            self.leaving(id).phase = LeavingPhase::Asking;
             return self.ask(Ask::Identify(id, name));
         }
         self.send_delete(id);
     }
 
     pub(super) fn send_delete(&mut self, id: ContenderId) {
-        let Node { note, is_doubtful, .. } = self.contender(id).node();
+        let OwnNode { note, is_doubtful, .. } = self.contender(id).node();
         *is_doubtful = true;
         let note = *note;
         let leaving = self.leaving(id);
-        leaving.stage = LeavingStage::Deleting;
+        leaving.phase = LeavingPhase::Deleting;
         let condition = match (&leaving.successor, note) {
-            (Some(successor), _) => Condition::Beside(successor.made.name.clone()),
-            (None, Some(note)) => Condition::Noted(note),
-            (None, None) => Condition::None,
+            (Some(successor), _) => DeleteCondition::Beside(successor.made.name.clone()),
+            (None, Some(note)) => DeleteCondition::Noted(note),
+            (None, None) => DeleteCondition::None,
         };
         self.ask(Ask::Delete(id, condition));
     }
@@ -114,14 +114,14 @@ impl Step<'_> {
         if self.finding(id).is_some() {
             return self.on_candidate(id, czxid);
         }
-        let Phase::Leaving(Leaving { stage, .. }) = self.contender(id).phase.clone() else { return };
-        match (stage, czxid) {
-            (LeavingStage::Asking, Ok(czxid)) => {
+        let Phase::Leaving(Leaving { phase, .. }) = self.contender(id).phase.clone() else { return };
+        match (phase, czxid) {
+            (LeavingPhase::Asking, Ok(czxid)) => {
                 let is_ours = czxid == Some(self.contender(id).node().made.czxid);
                 if is_ours { self.send_delete(id) } else { self.node_is_gone(id) }
             }
-            (LeavingStage::Asking, Err(_)) => self.pause_refused(id),
-            (LeavingStage::AskingForSuccessor, czxid) => {
+            (LeavingPhase::Asking, Err(_)) => self.pause_refused(id),
+            (LeavingPhase::AskingForSuccessor, czxid) => {
                 self.check_successor(id, czxid);
                 self.end_as_gone(id);
             }
@@ -131,7 +131,7 @@ impl Step<'_> {
 
     pub(super) fn on_deleted(&mut self, id: ContenderId, deleted: Result<(), NotDeleted>) {
         let Phase::Leaving(leaving) = &mut self.contender(id).phase else { return };
-        if leaving.stage != LeavingStage::Deleting {
+        if leaving.phase != LeavingPhase::Deleting {
             return;
         }
         match deleted {
@@ -180,14 +180,14 @@ impl Step<'_> {
     }
 
     fn pause(&mut self, id: ContenderId, pause: Pause) {
-        self.leaving(id).stage = LeavingStage::Pausing(pause);
+        self.leaving(id).phase = LeavingPhase::Pausing(pause);
         self.ask(Ask::Pause(id, pause));
     }
 
     /// Ends the contender: nothing is left to do.
     pub(super) fn end(&mut self, id: ContenderId, outcome: Outcome) {
         self.remove_member(id);
-        if let Claim::Node(node) = &self.contender(id).claim {
+        if let NodeClaim::Node(node) = &self.contender(id).claim {
             let czxid = node.made.czxid;
             self.queue.owners.release(czxid);
         }
@@ -196,7 +196,7 @@ impl Step<'_> {
     }
 
     pub(super) fn remove_member(&mut self, id: ContenderId) {
-        if let Claim::Node(node) = &self.contender(id).claim {
+        if let NodeClaim::Node(node) = &self.contender(id).claim {
             let sequence = node.sequence;
             self.local(id).remove_member(sequence, id);
         }
@@ -205,9 +205,9 @@ impl Step<'_> {
     /// Goes on after a pause of a contender that leaves.
     pub(super) fn on_leaving_woke(&mut self, id: ContenderId, pause: Pause) {
         let leaving = self.leaving(id);
-        match leaving.stage {
-            LeavingStage::Finding(_) if pause == Pause::ReplyLost => self.find(id),
-            LeavingStage::Pausing(reason) if reason == pause => {
+        match leaving.phase {
+            LeavingPhase::Finding(_) if pause == Pause::ReplyLost => self.find(id),
+            LeavingPhase::Pausing(reason) if reason == pause => {
                 leaving.is_refused = false;
                 self.clean_up(id);
             }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use super::ask::{Ask, ContenderId, Event, Made, Viewpoint};
 use super::chain::Chain;
-use super::contender::{Claim, Contender, Phase, State, Wish, WishKind};
+use super::contender::{Contender, ContenderState, NodeClaim, Phase, Wish, WishKind};
 use super::local_queue::{Batching, LocalQueue};
-use super::node_owners::NodeOwners;
+use super::taken_nodes::TakenNodes;
 use crate::names::Names;
 
 /// The contenders of one session for the lock at one path.
@@ -137,13 +137,13 @@ pub struct SessionQueue {
     /// What the contenders under the same names know together.
     pub(super) local: BTreeMap<Names, Box<LocalQueue>>,
     /// Which nodes are taken, for nodes that are named by a number alone.
-    pub(super) owners: NodeOwners,
+    pub(super) owners: TakenNodes,
     /// The chains of local hand-overs, each under the contender that started it.
     pub(super) chains: BTreeMap<ContenderId, Chain>,
 }
 
 /// One step of a queue: the queue, and the asks so far.
-pub(super) struct Step<'a> {
+pub(super) struct QueueStep<'a> {
     pub(super) queue: &'a mut SessionQueue,
     pub(super) asks: &'a mut Vec<Ask>,
 }
@@ -160,13 +160,13 @@ impl SessionQueue {
         self.next_id += 1;
         self.local.entry(wish.names).or_default();
         self.contenders.insert(id, Box::new(Contender::new(wish)));
-        Step { queue: self, asks }.begin(id);
+        QueueStep { queue: self, asks }.begin(id);
         id
     }
 
     /// Handles an event. Ignores events of contenders that were forgotten.
     pub fn on(&mut self, event: Event, asks: &mut Vec<Ask>) {
-        let mut step = Step { queue: self, asks };
+        let mut step = QueueStep { queue: self, asks };
         match event {
             Event::ParentWatchSet(names, parent) => step.local_of(names).keep_watch(parent),
             Event::ParentChanged(names) => step.local_of(names).lose_watch(),
@@ -195,7 +195,7 @@ impl SessionQueue {
     ///
     /// # Panics
     /// If the contender was forgotten.
-    pub fn state(&self, id: ContenderId) -> State {
+    pub fn state(&self, id: ContenderId) -> ContenderState {
         self.contenders[&id].state()
     }
 
@@ -227,8 +227,8 @@ impl SessionQueue {
     /// If the contender was forgotten.
     pub fn node(&self, id: ContenderId) -> Option<&Made> {
         match &self.contenders[&id].claim {
-            Claim::Node(node) => Some(&node.made),
-            Claim::Nothing | Claim::Unnamed => None,
+            NodeClaim::Node(node) => Some(&node.made),
+            NodeClaim::Nothing | NodeClaim::Unnamed => None,
         }
     }
 
@@ -247,7 +247,7 @@ impl SessionQueue {
             local.batch.remove(id);
             local.creating -= usize::from(contender.is_creating());
             local.waiting -= usize::from(contender.is_waiting());
-            if let Claim::Node(node) = &contender.claim {
+            if let NodeClaim::Node(node) = &contender.claim {
                 local.remove_member(node.sequence, id);
             }
         }
@@ -265,7 +265,7 @@ impl SessionQueue {
     }
 }
 
-impl Step<'_> {
+impl QueueStep<'_> {
     pub(super) fn has(&self, id: ContenderId) -> bool {
         self.queue.has(id)
     }

@@ -1,17 +1,17 @@
 //! Waiting in the queue: a contender looks at the queue, watches its predecessor, and looks again, until a proof shows that no
 //! contender is ahead.
 
-use super::ask::{Ask, ContenderId, Failure, Listed, Warning};
-use super::contender::{Claim, Contender, Outcome, Phase, WishKind};
+use super::ask::{Ask, ContenderId, Failure, QueueListing, Warning};
+use super::contender::{Contender, NodeClaim, Outcome, Phase, WishKind};
 use super::grant_proof::GrantProof;
-use super::step::Step;
+use super::step::QueueStep;
 use crate::names::{Mode, Naming, Sequence};
 use crate::number_proof::Expected;
 use crate::queue::Predecessor;
 use crate::release_note::{Note, ParentState};
 use crate::stat::ParentCzxid;
 
-impl Step<'_> {
+impl QueueStep<'_> {
     /// Lets a contender that has a place wait for the grant.
     pub(super) fn on_waits(&mut self, id: ContenderId) {
         if self.contender(id).phase == Phase::Placed {
@@ -43,7 +43,7 @@ impl Step<'_> {
         self.ask(Ask::List(id));
     }
 
-    pub(super) fn on_listed(&mut self, id: ContenderId, answer: Result<Option<Listed>, Failure>) {
+    pub(super) fn on_listed(&mut self, id: ContenderId, answer: Result<Option<QueueListing>, Failure>) {
         match (self.contender(id).phase.clone(), answer) {
             (Phase::Trying | Phase::Looking, Err(_)) => self.fail(id, Outcome::Refused),
             (Phase::Trying, Ok(listed)) => {
@@ -60,14 +60,14 @@ impl Step<'_> {
         }
     }
 
-    fn report_foreign(&mut self, listed: Option<&Listed>) {
+    fn report_foreign(&mut self, listed: Option<&QueueListing>) {
         if let Some(child) = listed.and_then(|listed| listed.foreign.clone()) {
             self.ask(Ask::Warn(Warning::ForeignChild(child)));
         }
     }
 
     /// Handles a listing that was made after the node was created.
-    pub(super) fn see_listed(&mut self, id: ContenderId, listed: Option<Listed>) {
+    pub(super) fn see_listed(&mut self, id: ContenderId, listed: Option<QueueListing>) {
         self.report_foreign(listed.as_ref());
         let own = self.contender(id).node().made.czxid;
         let proof = listed.as_ref().and_then(|listed| GrantProof::by_listing(listed, own));
@@ -191,7 +191,7 @@ impl Step<'_> {
         let node_of =
             |before: ContenderId| self.queue.contenders.get(&before).map(|before| (&before.claim, before.parent));
         let behind = before.and_then(|before| match node_of(before)? {
-            (Claim::Node(node), parent) if node.made.czxid == czxid => Some((before, parent)),
+            (NodeClaim::Node(node), parent) if node.made.czxid == czxid => Some((before, parent)),
             _ => None,
         });
         if let Some((_, Some(parent))) = behind {
@@ -269,7 +269,7 @@ impl Step<'_> {
     /// Returns the number of a contender, if it holds.
     pub(super) fn holder_number(&self, id: ContenderId) -> Option<Sequence> {
         match &**self.queue.contenders.get(&id)? {
-            Contender { phase: Phase::Holding { .. }, claim: Claim::Node(node), .. } => Some(node.sequence),
+            Contender { phase: Phase::Holding { .. }, claim: NodeClaim::Node(node), .. } => Some(node.sequence),
             _ => None,
         }
     }

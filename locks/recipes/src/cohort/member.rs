@@ -11,7 +11,7 @@ use std::task::{Poll, Waker};
 
 use futures_util::future::join;
 use tokio::sync::Notify;
-use zk_recipes_protocol::cohort::{Ask, Bounds, Event, MemberId, Others, Reliance, State};
+use zk_recipes_protocol::cohort::{Ask, Bounds, Event, MemberId, MemberState, Others, Reliance};
 
 use crate::cohort::{Cohort, CohortCore, Turn, linger};
 use crate::engine::Contender;
@@ -30,7 +30,7 @@ pub(crate) struct Member {
     cohort: Arc<Cohort>,
     id: MemberId,
     /// Its state after its last event. While it is `Waits`, the turn may have come since.
-    state: State,
+    state: MemberState,
     turn: Turn,
     end: HoldEnd,
 }
@@ -51,7 +51,7 @@ impl Member {
         let mut core = cohort.core.lock();
         let Some(id) = core.members.enter_at_once(bounds) else { return Ok(None) };
         match core.members.state(id) {
-            State::Closed => Err(CohortClosed),
+            MemberState::Closed => Err(CohortClosed),
             _ => Ok(Some(Self::new(cohort, &mut core, id))),
         }
     }
@@ -64,12 +64,12 @@ impl Member {
     }
 
     /// Waits for the turn. Returns the state, which says what the member has to do with the turn.
-    pub(crate) async fn state(&mut self) -> State {
+    pub(crate) async fn state(&mut self) -> MemberState {
         poll_fn(|context| {
-            if self.state == State::Waits {
+            if self.state == MemberState::Waits {
                 let mut core = self.cohort.core.lock();
                 self.state = core.members.state(self.id);
-                if self.state == State::Waits {
+                if self.state == MemberState::Waits {
                     core.wakers.insert(self.id, context.waker().clone());
                     return Poll::Pending;
                 }
@@ -109,7 +109,7 @@ impl Member {
         if self.tell(Event::Looked(self.reliance())).contains(&Ask::GiveUp) {
             self.turn = Turn::Begins;
         }
-        if let State::Holds { .. } = self.state {
+        if let MemberState::Holds { .. } = self.state {
             self.hold().note_handover(self.token());
         }
         // A task that takes a lingering hold again and again never waits. It must let the connection and the watch go on.
@@ -125,7 +125,7 @@ impl Member {
 
     /// Returns the fencing token of the holder.
     pub(crate) fn token(&self) -> FencingToken {
-        let State::Holds { handovers } = self.state else { unreachable!("BUG: a token of no holder") };
+        let MemberState::Holds { handovers } = self.state else { unreachable!("BUG: a token of no holder") };
         self.hold().token().after_handovers(handovers)
     }
 
@@ -229,7 +229,7 @@ impl Member {
     fn tell(&mut self, event: Event) -> Vec<Ask> {
         let mut core = self.cohort.core.lock();
         core.bring(self.id, &mut self.turn);
-        if self.state == State::Waits {
+        if self.state == MemberState::Waits {
             core.wakers.remove(&self.id);
         }
         let CohortCore { members, wakers, passed, kept, next_check, asks } = &mut *core;
@@ -257,7 +257,7 @@ impl Member {
 impl Drop for Member {
     fn drop(&mut self) {
         // A member that has passed the turn on has nothing to tell.
-        if self.state != State::Closed {
+        if self.state != MemberState::Closed {
             self.tell_of_the_end();
         }
     }

@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use parking_lot::Mutex;
-use zk_recipes_protocol::session_queue::{ContenderId, Event, Made, Outcome, State, Wish};
+use zk_recipes_protocol::session_queue::{ContenderId, ContenderState, Event, Made, Outcome, Wish};
 
 use super::core::{Engine, Request, Sending};
 use super::requests::Answer;
@@ -65,8 +65,8 @@ impl Contender {
     /// Waits until the contender has a place in the queue. Returns its node.
     pub(crate) async fn placed(&mut self) -> Result<Made, Error> {
         let placed = self.until(Sending::Now, |state| match state {
-            State::Placed => Some(Ok(())),
-            State::Failed { outcome, .. } | State::Over(outcome) => Some(Err(outcome)),
+            ContenderState::Placed => Some(Ok(())),
+            ContenderState::Failed { outcome, .. } | ContenderState::Over(outcome) => Some(Err(outcome)),
             _ => None,
         });
         placed.await?.map_err(|outcome| self.error(outcome))?;
@@ -83,10 +83,10 @@ impl Contender {
     /// contender keeps its place.
     pub(crate) async fn granted(&mut self) -> Result<Option<Grant>, Error> {
         let granted = self.until(Sending::Now, |state| match state {
-            State::Holding { node, .. } => Some(Ok(Some(node))),
-            State::Leaving { .. } | State::Over(Outcome::InTheWay) => Some(Ok(None)),
-            State::Failed { outcome, .. } | State::Over(outcome) => Some(Err(outcome)),
-            State::Contending | State::Placed | State::Kept => None,
+            ContenderState::Holding { node, .. } => Some(Ok(Some(node))),
+            ContenderState::Leaving { .. } | ContenderState::Over(Outcome::InTheWay) => Some(Ok(None)),
+            ContenderState::Failed { outcome, .. } | ContenderState::Over(outcome) => Some(Err(outcome)),
+            ContenderState::Contending | ContenderState::Placed | ContenderState::Kept => None,
         });
         let node = granted.await?.map_err(|outcome| self.error(outcome))?;
         if let Some(watch) = self.polled.get_mut().watch.take() {
@@ -110,10 +110,10 @@ impl Contender {
         let engine = Arc::clone(&self.engine);
         let id = self.id;
         let removal = self.until(Sending::Now, |state| match state {
-            State::Over(Outcome::Gone | Outcome::InTheWay) => Some(Ok(Removal::Deleted)),
-            State::Over(_) => Some(Ok(Removal::NothingThere)),
-            State::Kept => Some(Ok(Removal::Kept)),
-            State::Leaving { is_refused: true } | State::Failed { is_refused: true, .. } => {
+            ContenderState::Over(Outcome::Gone | Outcome::InTheWay) => Some(Ok(Removal::Deleted)),
+            ContenderState::Over(_) => Some(Ok(Removal::NothingThere)),
+            ContenderState::Kept => Some(Ok(Removal::Kept)),
+            ContenderState::Leaving { is_refused: true } | ContenderState::Failed { is_refused: true, .. } => {
                 engine.take_refusal(id).map(Err)
             }
             _ => None,
@@ -133,7 +133,9 @@ impl Contender {
         let engine = Arc::clone(&self.engine);
         let id = self.id;
         let named = self.until(Sending::Later, |state| match state {
-            State::Leaving { is_refused: false } | State::Failed { is_refused: false, .. } => engine.node(id).map(drop),
+            ContenderState::Leaving { is_refused: false } | ContenderState::Failed { is_refused: false, .. } => {
+                engine.node(id).map(drop)
+            }
             _ => Some(()),
         });
         named.await
@@ -147,7 +149,11 @@ impl Contender {
     }
 
     /// Polls the contender's requests, and the requests that follow from their answers, until `done` returns a value for its state.
-    async fn until<T>(&mut self, sending: Sending, mut done: impl FnMut(State) -> Option<T>) -> Result<T, Error> {
+    async fn until<T>(
+        &mut self,
+        sending: Sending,
+        mut done: impl FnMut(ContenderState) -> Option<T>,
+    ) -> Result<T, Error> {
         poll_fn(|cx| {
             loop {
                 if let Some(done) = done(self.engine.attend(self.id, cx.waker(), &self.polled.get_mut().requests)) {
@@ -259,7 +265,9 @@ impl Leftover for Contender {
     fn idle<'a>(&'a mut self, _: &'a mut Backoff) -> BoxFuture<'a, Result<(), Error>> {
         // The queue paces its requests.
         Box::pin(self.until(Sending::Now, |state| match state {
-            State::Kept | State::Leaving { is_refused: true } | State::Failed { is_refused: true, .. } => None,
+            ContenderState::Kept
+            | ContenderState::Leaving { is_refused: true }
+            | ContenderState::Failed { is_refused: true, .. } => None,
             _ => Some(()),
         }))
     }

@@ -10,11 +10,11 @@ use std::task::{Context, Poll, Waker};
 use futures_util::stream::FuturesUnordered;
 use parking_lot::Mutex;
 use zk_recipes_protocol::names::Names;
-use zk_recipes_protocol::session_queue::{Ask, ContenderId, Event, Made, Pause, SessionQueue, State, Wish};
+use zk_recipes_protocol::session_queue::{Ask, ContenderId, ContenderState, Event, Made, Pause, SessionQueue, Wish};
 use zk_recipes_protocol::stat::ParentCzxid;
 use zookeeper_client::Error as ClientError;
 
-use super::reported::Reported;
+use super::logged_warnings::LoggedWarnings;
 use super::requests::{self, Answer, Requests};
 use super::shared::{ParentWatches, Reads};
 use crate::error::Error;
@@ -32,22 +32,22 @@ pub(crate) struct Engine {
     remote: Remote,
     path: String,
     reads: Reads,
-    core: Mutex<Core>,
+    core: Mutex<EngineCore>,
 }
 
 /// A request under way, or a pause. Its output is the answer.
 pub(super) type Request = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
 #[derive(Default)]
-struct Core {
+struct EngineCore {
     queue: SessionQueue,
-    contenders: HashMap<ContenderId, Entry>,
+    contenders: HashMap<ContenderId, ContenderIo>,
     parent_watches: ParentWatches,
-    reported: Reported,
+    reported: LoggedWarnings,
 }
 
 /// The engine's part of a contender.
-struct Entry {
+struct ContenderIo {
     mark: Mark,
     node_data: Arc<[u8]>,
     /// The proof of its hold.
@@ -83,7 +83,7 @@ impl Engine {
             remote: session.remote().clone(),
             path: path.to_owned(),
             reads: Reads::new(session.remote().runtime()),
-            core: Mutex::new(Core { parent_watches: ParentWatches::at(path), ..Core::default() }),
+            core: Mutex::new(EngineCore { parent_watches: ParentWatches::at(path), ..EngineCore::default() }),
         })
     }
 
@@ -93,7 +93,7 @@ impl Engine {
 
     /// Adds a contender and sends its first requests.
     pub(super) fn enter(&self, wish: Wish, node_data: &Arc<[u8]>) -> ContenderId {
-        let entry = Entry::new(Mark::new(&wish), Arc::clone(node_data));
+        let entry = ContenderIo::new(Mark::new(&wish), Arc::clone(node_data));
         let mut core = self.core.lock();
         core.hear_of_parents();
         let mut asks = Vec::new();
@@ -130,7 +130,7 @@ impl Engine {
     }
 
     /// Carries out the asks of a step. Returns the wakers of the other contenders that must be woken.
-    fn carry_out(&self, core: &mut Core, by: ContenderId, asks: Vec<Ask>, sending: Sending) -> Vec<Waker> {
+    fn carry_out(&self, core: &mut EngineCore, by: ContenderId, asks: Vec<Ask>, sending: Sending) -> Vec<Waker> {
         let mut woken = Vec::new();
         for ask in asks {
             if ask.contender().is_some_and(|id| !core.contenders.contains_key(&id)) {
@@ -171,7 +171,7 @@ impl Engine {
     }
 
     /// Returns the request or the pause of an ask. Nothing is sent before its first poll.
-    fn request(&self, core: &mut Core, ask: Ask) -> (ContenderId, Request) {
+    fn request(&self, core: &mut EngineCore, ask: Ask) -> (ContenderId, Request) {
         let requests = Requests::new(&self.remote, &self.path);
         match ask {
             Ask::Create(id, new_node, look) => {
@@ -217,7 +217,12 @@ impl Engine {
 
     /// Returns the state of a contender, for the task that polls it. Moves the contender's new requests to `requests`. `waker` is
     /// woken if another contender's step adds requests for it or changes its state.
-    pub(super) fn attend(&self, id: ContenderId, waker: &Waker, requests: &FuturesUnordered<Request>) -> State {
+    pub(super) fn attend(
+        &self,
+        id: ContenderId,
+        waker: &Waker,
+        requests: &FuturesUnordered<Request>,
+    ) -> ContenderState {
         let mut core = self.core.lock();
         let entry = core.entry(id);
         entry.sent.drain(..).for_each(|request| requests.push(request));
@@ -226,7 +231,7 @@ impl Engine {
         // the unfinished request would keep a closing session open. The answer follows right behind the answer to the `create`.
         let is_setting_parent_watch = entry.is_setting_parent_watch;
         match core.queue.state(id) {
-            State::Holding { .. } if is_setting_parent_watch => State::Contending,
+            ContenderState::Holding { .. } if is_setting_parent_watch => ContenderState::Contending,
             state => state,
         }
     }
@@ -253,7 +258,7 @@ impl Engine {
 
     /// Tells whether nothing is left to do for a contender.
     pub(super) fn is_over(&self, id: ContenderId) -> bool {
-        matches!(self.core.lock().queue.state(id), State::Over(_))
+        matches!(self.core.lock().queue.state(id), ContenderState::Over(_))
     }
 
     /// Returns the proof that the session of a contender lives that was granted the lock.
@@ -312,8 +317,8 @@ impl Engine {
     }
 }
 
-impl Core {
-    fn entry(&mut self, id: ContenderId) -> &mut Entry {
+impl EngineCore {
+    fn entry(&mut self, id: ContenderId) -> &mut ContenderIo {
         self.contenders.get_mut(&id).expect("BUG: a contender that was forgotten asks for something")
     }
 
@@ -335,14 +340,14 @@ impl Core {
 
     /// Gives the contender the proof of the contender that handed over the hold or shares it.
     fn inherit_proof(&mut self, id: ContenderId) {
-        if let State::Holding { handed_over_by: Some(from), .. } = self.queue.state(id) {
+        if let ContenderState::Holding { handed_over_by: Some(from), .. } = self.queue.state(id) {
             let proof = self.contenders.get(&from).and_then(|from| from.proof.clone());
             self.entry(id).proof = proof;
         }
     }
 }
 
-impl Entry {
+impl ContenderIo {
     fn new(mark: Mark, node_data: Arc<[u8]>) -> Self {
         Self {
             mark,

@@ -9,8 +9,8 @@ use zk_recipes_protocol::names::Names;
 use zk_recipes_protocol::queue::Queue;
 use zk_recipes_protocol::release_note::ParentState;
 use zk_recipes_protocol::session_queue::{
-    Condition, ContenderId, Event, Failure, FirstLook, Listed, Made, NewNode, NotCreated, NotDeleted, Pause, Seen,
-    Viewpoint,
+    ContenderId, DeleteCondition, Event, Failure, FirstLook, Made, NewNode, NotCreated, NotDeleted, Pause,
+    QueueListing, Seen, Viewpoint,
 };
 use zk_recipes_protocol::stat::ParentCzxid;
 use zookeeper_client::{CreateMode, Error as ClientError, Stat};
@@ -134,7 +134,7 @@ impl Requests {
             Err(ClientError::NoNode) => Ok(None),
             listed => listed.map(|listed| Some(viewpoint.see(&listed.queue, &listed.parent))),
         };
-        self.answer("list", &self.parent, listed, |listed: Result<Option<Listed>, _>| Event::Listed(id, listed))
+        self.answer("list", &self.parent, listed, |listed: Result<Option<QueueListing>, _>| Event::Listed(id, listed))
     }
 
     pub(super) async fn read_note(self, id: ContenderId) -> Answer {
@@ -156,9 +156,9 @@ impl Requests {
         let wire = self.remote.wire();
         let path = node::child(&self.parent, &own.name);
         let read = retry_lost_reply(async || {
-            let line = wire.line().await?;
-            let note = || wire.data_over(&line, &self.parent);
-            let own = || wire.stat_over(&line, &path);
+            let connection = wire.connection().await?;
+            let note = || wire.data_over(&connection, &self.parent);
+            let own = || wire.stat_over(&connection, &path);
             match try_join(note(), own()).await {
                 Err(ClientError::Throttled) => Ok((retry_throttled(note).await?, retry_throttled(own).await?)),
                 read => read,
@@ -219,19 +219,19 @@ impl Requests {
         self.answer("read", &path, czxid, |czxid| Event::Identified(id, czxid))
     }
 
-    pub(super) async fn delete(self, id: ContenderId, name: String, condition: Condition) -> Answer {
+    pub(super) async fn delete(self, id: ContenderId, name: String, condition: DeleteCondition) -> Answer {
         let wire = self.remote.wire();
         let path = node::child(&self.parent, &name);
         let (refused, at) = match &condition {
-            Condition::Beside(other) => ("check", node::child(&self.parent, other)),
-            Condition::None | Condition::Noted(_) => ("set", self.parent.clone()),
+            DeleteCondition::Beside(other) => ("check", node::child(&self.parent, other)),
+            DeleteCondition::None | DeleteCondition::Noted(_) => ("set", self.parent.clone()),
         };
         let deleted = match condition {
-            Condition::None => wire.delete(&path).await.map_err(TransactionError::Delete),
-            Condition::Noted(note) => wire.delete_with(&path, wire::Condition::Noted(&note)).await,
-            Condition::Beside(other) => {
+            DeleteCondition::None => wire.delete(&path).await.map_err(TransactionError::Delete),
+            DeleteCondition::Noted(note) => wire.delete_with(&path, wire::WireCondition::Noted(&note)).await,
+            DeleteCondition::Beside(other) => {
                 let other = node::child(&self.parent, &other);
-                wire.delete_with(&path, wire::Condition::Beside(&other)).await
+                wire.delete_with(&path, wire::WireCondition::Beside(&other)).await
             }
         };
         let answered = |deleted| Answer::Event(Event::Deleted(id, deleted));

@@ -161,9 +161,9 @@ impl<T: Send + Sync + 'static> SharedReads<T> {
                     let _ = previous.wait_for(Option::is_some).await;
                 }
                 // While the connection is away, more contenders come.
-                let line = remote.wire().line().await;
+                let connection = remote.wire().connection().await;
                 has_begun.store(true, Ordering::SeqCst);
-                drop(line?);
+                drop(connection?);
                 requests.await.map(Arc::new)
             };
             tokio::select! {

@@ -40,19 +40,19 @@ use crate::session::remote::Remote;
 /// ```
 #[derive(Clone)]
 pub struct HoldWatch {
-    holds: Arc<[Watched]>,
+    holds: Arc<[WatchedHold]>,
 }
 
 /// One hold of a watch.
 #[derive(Debug)]
-struct Watched {
+struct WatchedHold {
     view: ProofView,
-    end: watch::Receiver<Option<End>>,
+    end: watch::Receiver<Option<HoldEnding>>,
 }
 
 /// The end of a hold.
 #[derive(Clone, Copy, Debug)]
-struct End {
+struct HoldEnding {
     /// Why the hold was lost before, if it was.
     lost: Option<LostReason>,
 }
@@ -60,7 +60,8 @@ struct End {
 impl HoldWatch {
     /// Returns one watch of all the holds of several watches.
     pub(crate) fn of_all(watches: impl IntoIterator<Item = Self>) -> Self {
-        let holds = watches.into_iter().flat_map(|watch| watch.holds.iter().map(Watched::again).collect::<Vec<_>>());
+        let holds =
+            watches.into_iter().flat_map(|watch| watch.holds.iter().map(WatchedHold::again).collect::<Vec<_>>());
         Self { holds: holds.collect() }
     }
 
@@ -123,7 +124,7 @@ impl HoldWatch {
 
     /// Notes that somebody else deleted the node of the hold. Does nothing if the hold has ended.
     pub(crate) fn note_gone(&self, node: &str) {
-        for Watched { view, end } in &*self.holds {
+        for WatchedHold { view, end } in &*self.holds {
             // The hold cannot end while `end` is borrowed. After its end, the next holder of a chain has the view.
             let end = end.borrow();
             if end.is_none() {
@@ -139,7 +140,7 @@ impl fmt::Debug for HoldWatch {
     }
 }
 
-impl Watched {
+impl WatchedHold {
     fn again(&self) -> Self {
         Self { view: self.view.clone(), end: self.end.clone() }
     }
@@ -148,7 +149,7 @@ impl Watched {
         // The state is read before the end. If the hold has not ended after that, it was a hold at this moment.
         let seen = HoldState::of(self.view.state());
         match *self.end.borrow() {
-            Some(End { lost }) => lost.map(HoldState::Lost),
+            Some(HoldEnding { lost }) => lost.map(HoldState::Lost),
             None => Some(seen),
         }
     }
@@ -176,14 +177,14 @@ pub(crate) struct HoldEnd {
 #[derive(Debug)]
 struct Teller {
     view: ProofView,
-    end: watch::Sender<Option<End>>,
+    end: watch::Sender<Option<HoldEnding>>,
 }
 
 impl HoldEnd {
     /// Returns a watch of the hold with this proof.
     pub(crate) fn watch(&self, proof: &Proof) -> HoldWatch {
         let teller = self.told.get_or_init(|| Teller { view: proof.view().clone(), end: watch::channel(None).0 });
-        HoldWatch { holds: Arc::new([Watched { view: teller.view.clone(), end: teller.end.subscribe() }]) }
+        HoldWatch { holds: Arc::new([WatchedHold { view: teller.view.clone(), end: teller.end.subscribe() }]) }
     }
 
     /// Returns a cancellation token of the hold with this proof.
@@ -196,7 +197,7 @@ impl HoldEnd {
         let Some(Teller { view, end }) = self.told.get() else { return };
         end.send_if_modified(|told| {
             let is_first = told.is_none();
-            told.get_or_insert_with(|| End { lost: view.state().err().flatten() });
+            told.get_or_insert_with(|| HoldEnding { lost: view.state().err().flatten() });
             is_first
         });
         if let Some(cancellation) = self.cancellation.get() {

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
-use zk_recipes_protocol::cohort::{Bounds, State};
+use zk_recipes_protocol::cohort::{Bounds, MemberState};
 use zk_recipes_protocol::names::{Mode, Names, Naming};
 use zk_recipes_protocol::session_queue::WishKind;
 
@@ -258,11 +258,11 @@ impl CohortMutex {
         let acquire = async {
             let member = Member::enter_at_once(&self.cohort, self.bounds).map_err(|CohortClosed| self.ended())?;
             let Some(mut member) = member else { return Ok(None) };
-            if member.state().await == State::Takes {
+            if member.state().await == MemberState::Takes {
                 let within = self.queue.answer_within();
                 Deadline::after(within).bound(member.take()).await.ok_or(Error::NoAnswer { within })?;
             }
-            if member.state().await == State::Begins {
+            if member.state().await == MemberState::Begins {
                 let Some(hold) = self.queue.try_acquire_hold(Mode::Exclusive).await? else { return Ok(None) };
                 member.hold_by(hold);
             }
@@ -341,7 +341,7 @@ impl CohortMutex {
         let mut room = None;
         loop {
             match member.state().await {
-                State::Begins => {
+                MemberState::Begins => {
                     if room.is_none() {
                         room = self.queue.try_room(Mode::Exclusive).await?;
                     }
@@ -354,11 +354,13 @@ impl CohortMutex {
                     room = Some(self.queue.room(Mode::Exclusive, false).await?);
                     *member = Member::enter(&self.cohort, self.bounds);
                 }
-                State::Queues => member.wait_for_grant().await?,
-                State::Takes => member.take().await,
-                State::Holds { .. } => return Ok(()),
-                State::Closed => return Err(self.ended()),
-                state @ (State::Waits | State::LetsGo) => unreachable!("BUG: a turn that has come is at {state:?}"),
+                MemberState::Queues => member.wait_for_grant().await?,
+                MemberState::Takes => member.take().await,
+                MemberState::Holds { .. } => return Ok(()),
+                MemberState::Closed => return Err(self.ended()),
+                state @ (MemberState::Waits | MemberState::LetsGo) => {
+                    unreachable!("BUG: a turn that has come is at {state:?}")
+                }
             }
         }
     }

@@ -32,10 +32,10 @@ use crate::session::Session;
 /// ```
 #[derive(Clone)]
 pub struct NaiveLock {
-    inner: Arc<Inner>,
+    inner: Arc<NaiveInner>,
 }
 
-struct Inner {
+struct NaiveInner {
     session: Session,
     path: String,
 }
@@ -47,7 +47,7 @@ impl NaiveLock {
     /// [`Error::InvalidPath`]. Nothing is sent.
     pub fn new(session: &Session, path: &str) -> Result<Self, Error> {
         node::validate_path(path)?;
-        Ok(Self { inner: Arc::new(Inner { session: session.clone(), path: path.to_owned() }) })
+        Ok(Self { inner: Arc::new(NaiveInner { session: session.clone(), path: path.to_owned() }) })
     }
 
     /// Waits for the lock, without a deadline.

@@ -136,7 +136,7 @@ pub(crate) async fn until_gone(session: &Session, contender: &Participant) -> Re
     }
 }
 
-async fn list_queue(session: &Session, parent: &str, names: Names) -> Result<Vec<Listed>, Error> {
+async fn list_queue(session: &Session, parent: &str, names: Names) -> Result<Vec<ListedContender>, Error> {
     let children = list(session, parent).await?;
     let order = Queue::from_children(children, names).into_order();
     let listed = order.into_iter().map(|(contender, is_holder)| {
@@ -144,7 +144,7 @@ async fn list_queue(session: &Session, parent: &str, names: Names) -> Result<Vec
             Mode::Exclusive => ParticipantKind::Exclusive,
             Mode::Shared => ParticipantKind::Shared,
         };
-        Listed { path: node::child(parent, &contender.name), kind, is_holder }
+        ListedContender { path: node::child(parent, &contender.name), kind, is_holder }
     });
     Ok(listed.collect())
 }
@@ -155,7 +155,7 @@ pub(crate) async fn of_semaphore(session: &Session, path: &str, permits: usize) 
     if leases.iter().any(|lease| !lease.is_holder) {
         // The other leases belong to a waiter, or to holders, because a lowered count evicts no holder. The turn is read after the
         // leases. Otherwise a holder that has just given its turn back would count as a waiter.
-        let turn = turn(session, &node::child(path, leases::TURNS)).await?;
+        let turn = turn(session, &node::child(path, leases::LEASE_LOCK)).await?;
         let waiting = turn.and_then(|turn| turn.prefix_of_its(&leases)).map(str::to_owned);
         for lease in leases.iter_mut().filter(|lease| !lease.is_holder) {
             lease.is_holder = !waiting.as_ref().is_some_and(|prefix| lease.path.starts_with(prefix));
@@ -170,18 +170,18 @@ async fn of_leases(session: &Session, parent: &str, permits: usize) -> Result<Ve
     let order = Queue::from_children(children, Names::LEASES).into_order();
     let order = order.into_iter().enumerate().map(|(i, (lease, _))| {
         let path = node::child(parent, &lease.name);
-        Listed { path, kind: ParticipantKind::Lease, is_holder: i < permits }
+        ListedContender { path, kind: ParticipantKind::Lease, is_holder: i < permits }
     });
     read(session, order.collect()).await
 }
 
 /// The node of the contender that has the turn to add leases.
-struct Turn {
+struct LeaseLockHolder {
     session: SessionId,
     token: FencingToken,
 }
 
-impl Turn {
+impl LeaseLockHolder {
     /// Returns the beginning of the names of the leases that were created in this turn. These leases wait for free permits,
     /// because a holder has given its turn back.
     ///
@@ -194,31 +194,32 @@ impl Turn {
 }
 
 /// Returns the turn at the head of the queue below `parent`.
-async fn turn(session: &Session, parent: &str) -> Result<Option<Turn>, Error> {
+async fn turn(session: &Session, parent: &str) -> Result<Option<LeaseLockHolder>, Error> {
     let children = list(session, parent).await?;
     let Some((first, _)) = Queue::from_children(children, Names::MUTEX).into_order().into_iter().next() else {
         return Ok(None);
     };
     let path = node::child(parent, &first.name);
     match retry_lost_reply(|| session.wire().data(&path)).await {
-        Ok((_, stat)) => {
-            Ok(Some(Turn { session: SessionId::new(stat.ephemeral_owner), token: FencingToken::new(stat.czxid) }))
-        }
+        Ok((_, stat)) => Ok(Some(LeaseLockHolder {
+            session: SessionId::new(stat.ephemeral_owner),
+            token: FencingToken::new(stat.czxid),
+        })),
         Err(ClientError::NoNode) => Ok(None),
         Err(error) => Err(session.remote().explain("read", &path, error)),
     }
 }
 
 /// A contender, as the listing shows it.
-struct Listed {
+struct ListedContender {
     path: String,
     kind: ParticipantKind,
     is_holder: bool,
 }
 
 /// Reads the nodes. The reads own their paths, because otherwise the compiler cannot tell that this future is `Send`.
-async fn read(session: &Session, listed: Vec<Listed>) -> Result<Vec<Participant>, Error> {
-    let reads = listed.into_iter().map(|Listed { path, kind, is_holder }| async move {
+async fn read(session: &Session, listed: Vec<ListedContender>) -> Result<Vec<Participant>, Error> {
+    let reads = listed.into_iter().map(|ListedContender { path, kind, is_holder }| async move {
         match retry_lost_reply(|| session.wire().data(&path)).await {
             Ok((data, stat)) => Ok(Some(Participant::new(path, kind, is_holder, data, &stat))),
             Err(ClientError::NoNode) => Ok(None),
@@ -264,7 +265,7 @@ mod tests {
         };
         let leases = [lease("one", 1, 9), lease("two", 2, 12), lease("three", 1, 13), lease("three", 1, 14)];
         let waiting = |session, token| {
-            let turn = Turn { session: SessionId::new(session), token: FencingToken::new(token) };
+            let turn = LeaseLockHolder { session: SessionId::new(session), token: FencingToken::new(token) };
             turn.prefix_of_its(&leases)
         };
         assert_eq!(waiting(1, 8), Some("/a/leases/three-"), "the one was made in an earlier turn");

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures_util::future::try_join;
 use tracing::warn;
-use zk_recipes_protocol::leases::{LEASES, Leases, TURNS};
+use zk_recipes_protocol::leases::{LEASE_LOCK, LEASES, LeaseListing};
 use zk_recipes_protocol::names::{Mode, Names};
 use zookeeper_client::Error as ClientError;
 
@@ -33,9 +33,9 @@ use crate::session::wire::Watch;
 /// wants more permits than are free keeps the contenders behind it waiting, so it does not starve.
 ///
 /// Nodes and rules are the same as in Apache Curator's `InterProcessSemaphoreV2`, so the clients of both share the permits. The path
-/// has two child nodes. In `locks`, contenders queue for their turn, as the contenders of a [`Mutex`](crate::Mutex) do. In
-/// `leases`, there is one node for each permit that is held. Only the contender that has the turn may add leases, and it keeps
-/// the turn until they are granted. It takes all the permits of one [`acquire_many`](Self::acquire_many) in one turn. So two
+/// has two child nodes. In `locks`, contenders queue for the lease lock, as the contenders of a [`Mutex`](crate::Mutex) do. In
+/// `leases`, there is one node for each permit that is held. Only the contender that has the lease lock may add leases, and it keeps
+/// the lease lock until they are granted. It takes all the permits of one [`acquire_many`](Self::acquire_many) under one lease lock. So two
 /// contenders that each have a part of their permits never wait for each other.
 ///
 /// The number of permits is a convention between the clients, and nothing checks it. Give the same number everywhere, or use a
@@ -53,7 +53,7 @@ use crate::session::wire::Watch;
 /// one session on, an acquire is 4 requests. Each further permit of `acquire_many` adds one request to the acquire and one to the
 /// release. These are sent together, up to 128 at a time in an acquire.
 ///
-/// The waiter that has the turn watches `leases`, and all others watch their predecessor in `locks`, so a release wakes one
+/// The waiter that has the lease lock watches `leases`, and all others watch their predecessor in `locks`, so a release wakes one
 /// waiter. A [`SharedCount`] adds a read to each listing of the leases. It adds a request and a round trip to each acquire: when the
 /// permits are free, a quorum commits that the count has not been set since it was read. If it has been set, the acquire looks
 /// again. A `try_acquire` that finds no free permit sends no such request. The count adds one more read to an `acquire_many` of
@@ -80,11 +80,11 @@ use crate::session::wire::Watch;
 pub struct Semaphore {
     /// The name of the recipe in the log.
     recipe: &'static str,
-    inner: Arc<Inner>,
+    inner: Arc<SemaphoreInner>,
     node_data: Arc<[u8]>,
 }
 
-struct Inner {
+struct SemaphoreInner {
     path: String,
     /// The queue for the lock under which leases are added.
     lease_lock: LockQueue,
@@ -108,7 +108,7 @@ impl Semaphore {
     }
 
     /// Returns the semaphore at `path`, with the number of permits that `count` has at the time. A negative count means no
-    /// permits. The contender that has the turn is notified of every change. The count may have its own session, which must live
+    /// permits. The contender that has the lease lock is notified of every change. The count may have its own session, which must live
     /// as long as the semaphore is in use. If the node of the count is deleted, every acquire fails until somebody sets the count: see
     /// [`SharedCount`].
     ///
@@ -120,9 +120,9 @@ impl Semaphore {
 
     fn with_permits(session: &Session, path: &str, permits: PermitLimit) -> Result<Self, Error> {
         node::validate_path(path)?;
-        let inner = Inner {
+        let inner = SemaphoreInner {
             path: path.to_owned(),
-            lease_lock: LockQueue::new(session, &node::child(path, TURNS), Names::MUTEX)?,
+            lease_lock: LockQueue::new(session, &node::child(path, LEASE_LOCK), Names::MUTEX)?,
             leases: node::child(path, LEASES),
             parent_seen: AtomicBool::new(false),
             permits,
@@ -156,7 +156,7 @@ impl Semaphore {
     ///   own session, which has ended. The session of the semaphore and its holds live on.
     ///
     /// # Cancel safety
-    /// If the future is dropped, it loses its place in the queue. The session's reaper deletes the nodes, leases before the turn,
+    /// If the future is dropped, it loses its place in the queue. The session's reaper deletes the nodes, leases before the lease lock,
     /// even if the reply to a `create` has not arrived yet.
     pub async fn acquire(&self) -> Result<LockGuard, Error> {
         self.take(1, Deadline::never()).await.map(|guards| only(granted(guards)))
@@ -225,10 +225,10 @@ impl Semaphore {
         self.take(permits, Deadline::after(wait)).await.map(|guards| guards.map(MultiGuard::new))
     }
 
-    /// Returns the leases, in the order of their creation. A lease holds a permit, or belongs to the contender that has the turn
+    /// Returns the leases, in the order of their creation. A lease holds a permit, or belongs to the contender that has the lease lock
     /// and waits for free permits.
     ///
-    /// Two kinds of contenders have no lease. The first kind queues for the turn. The second has the turn, and wants more permits
+    /// Two kinds of contenders have no lease. The first kind queues for the lease lock. The second has the lease lock, and wants more permits
     /// than a [`SharedCount`] has. To see both, call [`participants`](crate::participants()) with the node `locks` below the
     /// path.
     ///
@@ -322,7 +322,7 @@ impl FreePermits {
     }
 }
 
-impl Inner {
+impl SemaphoreInner {
     fn session(&self) -> &Session {
         self.lease_lock.session()
     }
@@ -374,7 +374,7 @@ impl Inner {
     }
 
     fn report_foreign(&self, children: &[String]) {
-        if let Some(child) = Leases::from_children(children).foreign()
+        if let Some(child) = LeaseListing::from_children(children).foreign()
             && !self.foreign_reported.swap(true, Ordering::Relaxed)
         {
             let lock = &self.path;

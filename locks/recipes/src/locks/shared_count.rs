@@ -53,10 +53,10 @@ use crate::session::wire::Watch;
 #[doc(alias = "SharedValue")]
 #[derive(Clone)]
 pub struct SharedCount {
-    inner: Arc<Inner>,
+    inner: Arc<CountInner>,
 }
 
-struct Inner {
+struct CountInner {
     session: Session,
     path: String,
     seed: i32,
@@ -89,7 +89,7 @@ impl SharedCount {
     pub fn new(session: &Session, path: &str, seed: i32) -> Result<Self, Error> {
         node::validate_path(path)?;
         let (session, path) = (session.clone(), path.to_owned());
-        let inner = Inner { session, path, seed, is_known: AtomicBool::new(false) };
+        let inner = CountInner { session, path, seed, is_known: AtomicBool::new(false) };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -132,7 +132,7 @@ impl SharedCount {
     /// If the future is dropped, it is unknown whether the count was set.
     #[doc(alias = "setCount")]
     pub async fn set(&self, value: i32) -> Result<VersionedCount, Error> {
-        let Inner { session, path, .. } = &*self.inner;
+        let CountInner { session, path, .. } = &*self.inner;
         let data = value.to_be_bytes();
         loop {
             match retry_lost_reply(|| session.wire().set_data(path, &data, None)).await {
@@ -168,7 +168,7 @@ impl SharedCount {
     #[doc(alias = "trySetCount")]
     #[doc(alias = "compare_exchange")]
     pub async fn try_set(&self, previous: VersionedCount, value: i32) -> Result<Option<VersionedCount>, Error> {
-        let Inner { session, path, .. } = &*self.inner;
+        let CountInner { session, path, .. } = &*self.inner;
         let mut is_reply_lost = false;
         let mut backoff = Backoff::to_repeat();
         loop {
@@ -232,7 +232,7 @@ impl SharedCount {
     ///
     /// A node that was deleted and created again may have the same version: see [`try_set`](Self::try_set).
     pub(crate) async fn is_current(&self, seen: VersionedCount) -> Result<bool, Error> {
-        let Inner { session, path, .. } = &*self.inner;
+        let CountInner { session, path, .. } = &*self.inner;
         let is_current = retry_lost_reply(|| session.wire().has_version(path, seen.version)).await;
         is_current.map_err(|error| session.remote().explain("check", path, error))
     }
@@ -242,7 +242,7 @@ impl SharedCount {
     where
         F: Future<Output = Result<T, ClientError>>,
     {
-        let Inner { session, path, seed, is_known } = &*self.inner;
+        let CountInner { session, path, seed, is_known } = &*self.inner;
         loop {
             match retry_lost_reply(&mut request).await {
                 Ok(answer) => {

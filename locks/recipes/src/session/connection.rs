@@ -3,9 +3,9 @@
 pub(crate) mod asks;
 pub(crate) mod config;
 pub(crate) mod connect;
-pub(crate) mod line;
+pub(crate) mod established;
 pub(crate) mod servers;
-pub(crate) mod stages;
+pub(crate) mod session_phase;
 pub(crate) mod symptoms;
 pub(crate) mod task_link;
 #[cfg(feature = "tls")]

@@ -1,7 +1,7 @@
 //! Keeps a session alive: shows the servers that it lives, and connects again after the connection was lost.
 //!
 //! The client library could reconnect alone. But it does not report the session timeout that the next server granted. So each
-//! connection is a separate [`Line`], and the keeper makes the next one. The session's requests wait for it.
+//! connection is a separate [`Connection`], and the keeper makes the next one. The session's requests wait for it.
 
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
@@ -13,9 +13,9 @@ use zk_recipes_protocol::liveness::{Event, LostReason, Sign};
 use zookeeper_client::{Error as ClientError, SessionInfo, SessionState};
 
 use crate::session::backoff::Backoff;
-use crate::session::connection::asks::{Asked, Asks, Candidate, Granted};
+use crate::session::connection::asks::{Asked, Asks, Candidate, GrantedTimeout};
 use crate::session::connection::connect::Connector;
-use crate::session::connection::line::Line;
+use crate::session::connection::established::Connection;
 use crate::session::connection::task_link::TaskLink;
 use crate::session::ending::Ending;
 use crate::session::liveness::liveness_cell::LivenessCell;
@@ -30,13 +30,13 @@ pub(crate) struct Keeper {
 }
 
 /// A server of the connect string.
-struct Server {
+struct TriedServer {
     name: String,
     /// The addresses that were found last. Only the name until the first are found.
     addresses: Vec<String>,
 }
 
-impl Server {
+impl TriedServer {
     fn named(name: String) -> Self {
         Self { addresses: vec![name.clone()], name }
     }
@@ -55,7 +55,7 @@ impl Drop for EndsWithTheRuntime {
         self.liveness.end(LostReason::RuntimeEnded);
         self.ending.tell();
         if let Some(wire) = self.wire.upgrade() {
-            wire.stages().close();
+            wire.phases().close();
         }
     }
 }
@@ -84,7 +84,7 @@ impl Keeper {
 
     /// Serves the session from its first connection until it has ended.
     pub(crate) async fn run(self, mut task_link: Arc<TaskLink>, mut states: zookeeper_client::StateWatcher) {
-        let mut servers: Vec<Server> = self.connector.servers().into_iter().map(Server::named).collect();
+        let mut servers: Vec<TriedServer> = self.connector.servers().into_iter().map(TriedServer::named).collect();
         // Spreads the sessions over the servers after a loss of the connection.
         let first = self.session.id().0.unsigned_abs() % servers.len() as u64;
         servers.rotate_left(usize::try_from(first).unwrap_or_default());
@@ -94,34 +94,34 @@ impl Keeper {
             let state = states.state();
             info!(session = format_args!("{:#x}", self.id()), %state, "the connection has ended");
             let is_used = self.wire.strong_count() > 0;
-            let line = match ended_by(state, is_used, self.connector.unauthenticated()) {
+            let connection = match ended_by(state, is_used, self.connector.unauthenticated()) {
                 Some(reason) => Err(reason),
                 None => {
                     self.liveness().event(Event::Disconnected);
                     if let Some(wire) = self.wire.upgrade() {
-                        wire.stages().disconnect();
+                        wire.phases().disconnect();
                     }
                     tokio::select! {
-                        line = self.connect_anew(&mut servers) => line,
+                        connection = self.connect_anew(&mut servers) => connection,
                         () = self.watch_the_clock() => unreachable!("BUG: the clock has stopped"),
                     }
                 }
             };
-            match line {
-                Ok(line) => {
+            match connection {
+                Ok(connection) => {
                     info!(session = format_args!("{:#x}", self.id()), server = servers[0].name, "connected again");
-                    (task_link, states) = (Arc::clone(&line.task_link), line.states());
-                    // If the session is unused or is being closed, the line is dropped, which closes the session.
+                    (task_link, states) = (Arc::clone(&connection.task_link), connection.states());
+                    // If the session is unused or is being closed, the connection is dropped, which closes the session.
                     match self.wire.upgrade() {
-                        Some(wire) => wire.stages().connect(line),
-                        None => drop(line),
+                        Some(wire) => wire.phases().connect(connection),
+                        None => drop(connection),
                     }
                 }
                 Err(reason) => {
                     info!(session = format_args!("{:#x}", self.id()), ?reason, "the session has ended");
                     self.liveness().event(Event::Ended(reason));
                     if let Some(wire) = self.wire.upgrade() {
-                        wire.stages().end();
+                        wire.phases().end();
                     }
                     return;
                 }
@@ -133,7 +133,7 @@ impl Keeper {
     /// [`look_after`](Self::look_after) apart, but a sign that the server throttles is repeated earlier. Then the sign is sent that is
     /// due by that time: a proof does not wait until a read is answered.
     async fn serve(&self, task_link: &TaskLink) {
-        let mut sign: Option<Answer> = None;
+        let mut sign: Option<PendingSign> = None;
         let mut not_before = Instant::now() + self.look_after();
         let mut to_repeat = Backoff::to_repeat();
         loop {
@@ -159,7 +159,7 @@ impl Keeper {
                 && let Some((due, Duration::ZERO)) = self.liveness().due()
             {
                 not_before = Instant::now() + look_after;
-                sign = self.wire.upgrade().map(|wire| Box::pin(send(wire, due)) as Answer);
+                sign = self.wire.upgrade().map(|wire| Box::pin(send(wire, due)) as PendingSign);
             }
         }
     }
@@ -181,14 +181,14 @@ impl Keeper {
     ///
     /// A session that was closed, or that nothing uses any more, is tried for two more session timeouts, and until the round that is
     /// under way then has ended. [`Session::close`](crate::Session::close) waits for one of them. Its end is left to the servers then.
-    async fn connect_anew(&self, servers: &mut [Server]) -> Result<Line, LostReason> {
+    async fn connect_anew(&self, servers: &mut [TriedServer]) -> Result<Connection, LostReason> {
         let session_timeout = self.liveness().read().margins().session_timeout();
         let mut backoff = Backoff::to_connect(session_timeout);
         let mut unused_since = None;
         let mut failed = Vec::new();
         loop {
-            if let Some(line) = self.try_all(servers, &mut failed).await? {
-                return Ok(line);
+            if let Some(connection) = self.try_all(servers, &mut failed).await? {
+                return Ok(connection);
             }
             if self.wire.strong_count() == 0 || self.liveness().read().ended().is_some() {
                 let unused_since = unused_since.get_or_insert_with(Instant::now);
@@ -206,7 +206,11 @@ impl Keeper {
     ///
     /// `failed`: the addresses that have answered and then failed, the last at the end. They are asked after all others, so a server
     /// that always fails does not keep slower ones from answering.
-    async fn try_all(&self, servers: &mut [Server], failed: &mut Vec<String>) -> Result<Option<Line>, LostReason> {
+    async fn try_all(
+        &self,
+        servers: &mut [TriedServer],
+        failed: &mut Vec<String>,
+    ) -> Result<Option<Connection>, LostReason> {
         let timeout = self.liveness().read().margins().session_timeout();
         let failed_as = |address: &String| failed.iter().position(|failed| failed == address);
         let places = (1..servers.len()).chain([0]);
@@ -227,9 +231,9 @@ impl Keeper {
             };
             let attached = self.attach(&address, timeout, granted).await;
             return match attached {
-                Ok(line) => {
+                Ok(connection) => {
                     servers.rotate_left(place);
-                    Ok(Some(line))
+                    Ok(Some(connection))
                 }
                 Err(ClientError::SessionExpired) => Err(LostReason::Expired),
                 Err(ClientError::AuthFailed) => Err(self.connector.unauthenticated()),
@@ -246,7 +250,7 @@ impl Keeper {
     }
 
     /// Resolves the names of all servers. A server that is not resolved within 1/12 of the session timeout keeps its addresses.
-    async fn resolve(&self, servers: &mut [Server]) {
+    async fn resolve(&self, servers: &mut [TriedServer]) {
         let within = self.liveness().read().margins().session_timeout() / 12;
         join_all(servers.iter_mut().map(async |server| {
             if let Some(addresses) = self.connector.addresses(&server.name, within).await {
@@ -256,8 +260,13 @@ impl Keeper {
         .await;
     }
 
-    /// Connects the session to one server. Returns the line only after the server has answered a request on it.
-    async fn attach(&self, server: &str, timeout: Duration, granted: Granted) -> Result<Line, ClientError> {
+    /// Connects the session to one server. Returns the connection only after the server has answered a request on it.
+    async fn attach(
+        &self,
+        server: &str,
+        timeout: Duration,
+        granted: GrantedTimeout,
+    ) -> Result<Connection, ClientError> {
         match self.attach_once(server, timeout, granted.timeout).await {
             // Servers may limit the connections of one host, and the session that asked still had one.
             Err(ClientError::NoHosts) if !granted.by.has_parted() => {
@@ -268,29 +277,29 @@ impl Keeper {
         }
     }
 
-    async fn attach_once(&self, server: &str, timeout: Duration, granted: Duration) -> Result<Line, ClientError> {
+    async fn attach_once(&self, server: &str, timeout: Duration, granted: Duration) -> Result<Connection, ClientError> {
         self.liveness().event(Event::Attaching(granted));
-        let line = self.connector.attach(server, timeout, self.session.clone()).await?;
-        if line.client.session_id() != self.session.id() {
+        let connection = self.connector.attach(server, timeout, self.session.clone()).await?;
+        if connection.client.session_id() != self.session.id() {
             // A server that does not know the session should say so. Some open another one instead.
             self.liveness().end(LostReason::Expired);
-            line.close().await;
+            connection.close().await;
             return Err(ClientError::SessionExpired);
         }
-        let attached = line.client.session_timeout();
+        let attached = connection.client.session_timeout();
         self.liveness().event(Event::Attached(attached));
         if attached < timeout {
             warn!(server, timeout_ms = attached.as_millis(), "the server has shortened the session timeout");
         }
         // The server may lag behind the previous one.
-        match line.catch_up(self.liveness().is_held(), self.liveness()).await {
+        match connection.catch_up(self.liveness().is_held(), self.liveness()).await {
             Ok(()) => {
                 self.liveness().event(Event::Connected);
-                Ok(line)
+                Ok(connection)
             }
             Err(error) => {
-                // A line that is dropped while it is connected closes the session.
-                line.task_link.cut().await;
+                // A connection that is dropped while it is connected closes the session.
+                connection.task_link.cut().await;
                 Err(error)
             }
         }
@@ -311,7 +320,7 @@ fn ended_by(state: SessionState, is_used: bool, unauthenticated: LostReason) -> 
     }
 }
 
-type Answer = Pin<Box<dyn Future<Output = Result<(), ClientError>> + Send>>;
+type PendingSign = Pin<Box<dyn Future<Output = Result<(), ClientError>> + Send>>;
 
 async fn send(wire: Arc<Wire>, sign: Sign) -> Result<(), ClientError> {
     match sign {
@@ -321,7 +330,7 @@ async fn send(wire: Arc<Wire>, sign: Sign) -> Result<(), ClientError> {
 }
 
 /// Waits for the answer to a sign. Returns whether the server throttled the sign.
-async fn answered(sign: &mut Option<Answer>) -> bool {
+async fn answered(sign: &mut Option<PendingSign>) -> bool {
     let Some(sign) = sign else { return std::future::pending().await };
     let answer = sign.await;
     if let Err(error) = &answer {

@@ -18,7 +18,7 @@ use super::backoff::Backoff;
 use super::remote::{Remote, Removal};
 use super::wire::REQUESTS_MAX;
 use crate::error::Error;
-use crate::session::liveness::hold_reports::HoldName;
+use crate::session::liveness::hold_logs::HoldName;
 
 /// Something left on the server, and how it is deleted.
 pub(crate) trait Leftover: Boxed + fmt::Debug + Send + Sync + 'static {
@@ -107,7 +107,7 @@ pub(super) async fn run(mut abandoned: mpsc::UnboundedReceiver<Abandoned>, remot
     let mut reaping = FuturesUnordered::new();
     loop {
         tokio::select! {
-            () = remote.wire().stages().ended() => return,
+            () = remote.wire().phases().ended() => return,
             received = abandoned.recv() => match received {
                 Some(abandoned) => reaping.push(reap(abandoned, &remote, &places, is_dropped.clone())),
                 None => break,
@@ -121,7 +121,7 @@ pub(super) async fn run(mut abandoned: mpsc::UnboundedReceiver<Abandoned>, remot
     }
     dropped.send_replace(true);
     tokio::select! {
-        () = remote.wire().stages().ended() => {}
+        () = remote.wire().phases().ended() => {}
         () = async { while let Some(ControlFlow::Continue(())) = reaping.next().await {} } => {}
         () = tokio::time::sleep(remote.timeout()) => {}
     }

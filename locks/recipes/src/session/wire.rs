@@ -12,10 +12,10 @@ use zookeeper_client::{Acl, Acls, CreateMode, Error as ClientError, EventType, M
 use crate::node;
 use crate::session::acl::{NodePolicy, Parents};
 use crate::session::backoff::Backoff;
-use crate::session::connection::line::Line;
-use crate::session::connection::stages::Stages;
+use crate::session::connection::established::Connection;
+use crate::session::connection::session_phase::SessionPhases;
 use crate::session::connection::task_link::TaskLink;
-use crate::session::connection::watched::{Claim, Kind};
+use crate::session::connection::watched::WatchKind;
 use crate::session::liveness::liveness_cell::LivenessCell;
 use crate::session::replies::is_refusal;
 use crate::session::traffic::Counters;
@@ -30,7 +30,7 @@ const ANY_VERSION: i32 = -1;
 /// The requests of one session, over one connection after another.
 #[derive(Debug)]
 pub(crate) struct Wire {
-    stages: Stages,
+    phases: SessionPhases,
     chroot_len: usize,
     counters: Arc<Counters>,
     liveness: Arc<LivenessCell>,
@@ -39,7 +39,7 @@ pub(crate) struct Wire {
 
 /// The condition of a deletion. Its check and the deletion are one transaction.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Condition<'a> {
+pub(crate) enum WireCondition<'a> {
     /// The note can be written to the parent. The transaction writes it.
     Noted(&'a Note),
     /// The node at this path exists.
@@ -71,7 +71,7 @@ pub(crate) struct Watch {
     watcher: OneshotWatcher,
     path_len: usize,
     /// Behind the watcher, because fields are dropped in order.
-    claim: Claim,
+    kind: Arc<WatchKind>,
 }
 
 /// Returns the part of a node's stat that the protocol uses.
@@ -101,7 +101,7 @@ pub(crate) enum Fired {
 impl Watch {
     /// Waits until the watched node changes or is deleted, or the connection ends.
     pub(crate) async fn fired(self) -> Fired {
-        let Self { task_link, counters, watcher, path_len, claim: _claim } = self;
+        let Self { task_link, counters, watcher, path_len, kind: _kind } = self;
         let event = task_link.receive(watcher.changed()).await.map(|event| event.event_type);
         if event.is_some_and(|event| event != EventType::Session) {
             counters.notified(path_len);
@@ -111,20 +111,20 @@ impl Watch {
 }
 
 impl Wire {
-    pub(crate) fn new(line: Line, liveness: Arc<LivenessCell>, policy: NodePolicy) -> Self {
+    pub(crate) fn new(connection: Connection, liveness: Arc<LivenessCell>, policy: NodePolicy) -> Self {
         // The chroot is sent with every path. Without a chroot, the client library reports `/`, but sends nothing for it.
-        let chroot_len = if line.client.path() == "/" { 0 } else { line.client.path().len() };
-        let stages = Stages::new(Arc::new(line));
-        Self { stages, chroot_len, counters: Arc::default(), liveness, policy }
+        let chroot_len = if connection.client.path() == "/" { 0 } else { connection.client.path().len() };
+        let phases = SessionPhases::new(Arc::new(connection));
+        Self { phases, chroot_len, counters: Arc::default(), liveness, policy }
     }
 
-    pub(crate) fn stages(&self) -> &Stages {
-        &self.stages
+    pub(crate) fn phases(&self) -> &SessionPhases {
+        &self.phases
     }
 
-    /// Waits for the connection: see [`Stages::line`].
-    pub(crate) async fn line(&self) -> Result<Arc<Line>, ClientError> {
-        self.stages.line().await
+    /// Waits for the connection: see [`SessionPhases::connection`].
+    pub(crate) async fn connection(&self) -> Result<Arc<Connection>, ClientError> {
+        self.phases.connection().await
     }
 
     pub(crate) fn counters(&self) -> &Counters {
@@ -148,11 +148,11 @@ impl Wire {
         data: &[u8],
         mode: CreateMode,
     ) -> Result<(String, Stat), ClientError> {
-        let (line, sent) = self.line_now().await?;
+        let (connection, sent) = self.connection_now().await?;
         let acl = self.policy.acl(path).entries();
         self.counters.sent(wire_size::create(self.path_len(path), data.len(), acl_size(acl)));
         let options = mode.with_acls(Acls::new(acl));
-        let created = line.answer(line.client.create(path, data, &options).await);
+        let created = connection.reply(connection.client.create(path, data, &options).await);
         let created = created.map(|(stat, sequence)| match mode {
             CreateMode::EphemeralSequential => (format!("{path}{sequence}"), stat),
             _ => (path.to_owned(), stat),
@@ -162,26 +162,26 @@ impl Wire {
     }
 
     pub(crate) async fn delete(&self, path: &str) -> Result<(), ClientError> {
-        let (line, sent) = self.line_now().await?;
+        let (connection, sent) = self.connection_now().await?;
         self.counters.sent(wire_size::delete(self.path_len(path)));
-        let deleted = line.answer(line.client.delete(path, None).await);
+        let deleted = connection.reply(connection.client.delete(path, None).await);
         self.replied(sent, &deleted, |()| 0);
         deleted
     }
 
     /// Deletes a node on a condition.
-    pub(crate) async fn delete_with(&self, path: &str, condition: Condition<'_>) -> Result<(), TransactionError> {
-        let (line, sent) = self.line_now().await?;
-        let mut transaction = line.client.new_multi_writer();
+    pub(crate) async fn delete_with(&self, path: &str, condition: WireCondition<'_>) -> Result<(), TransactionError> {
+        let (connection, sent) = self.connection_now().await?;
+        let mut transaction = connection.client.new_multi_writer();
         transaction.add_delete(path, None)?;
         let (condition_len, reply_len) = match condition {
-            Condition::Noted(note) => {
+            WireCondition::Noted(note) => {
                 let parent = node::parent(path).unwrap_or("/");
                 let data = note.data();
                 transaction.add_set_data(parent, &data, Some(note.version))?;
                 (wire_size::set_data(self.path_len(parent), data.len()), wire_size::STAT)
             }
-            Condition::Beside(path) => {
+            WireCondition::Beside(path) => {
                 transaction.add_check_version(path, ANY_VERSION)?;
                 (wire_size::check(self.path_len(path)), 0)
             }
@@ -193,7 +193,7 @@ impl Wire {
             Err(MultiWriteError::OperationFailed { index, source }) => (Err(source), Some(index)),
             Err(MultiWriteError::RequestFailed { source }) => (Err(source), None),
         };
-        let done = line.answer(done);
+        let done = connection.reply(done);
         self.replied(sent, &done, |()| wire_size::transaction(0, reply_len));
         let is_condition = refused.is_some_and(|index| index > 0);
         done.map_err(|error| match error {
@@ -205,52 +205,52 @@ impl Wire {
 
     /// Returns the stat of a node. `None` if the node is missing.
     pub(crate) async fn stat(&self, path: &str) -> Result<Option<Stat>, ClientError> {
-        self.stat_over(&*self.line().await?, path).await
+        self.stat_over(&*self.connection().await?, path).await
     }
 
     /// Does the same as [`stat`](Self::stat), over this connection.
-    pub(crate) async fn stat_over(&self, line: &Line, path: &str) -> Result<Option<Stat>, ClientError> {
+    pub(crate) async fn stat_over(&self, connection: &Connection, path: &str) -> Result<Option<Stat>, ClientError> {
         self.counters.sent(wire_size::read(self.path_len(path)));
-        let stat = line.answer(line.client.check_stat(path).await);
+        let stat = connection.reply(connection.client.check_stat(path).await);
         self.was_answered(&stat, |stat| stat.map_or(0, |_| wire_size::STAT));
         stat
     }
 
     /// Returns the paths of this session's ephemeral nodes that begin with `path`.
     pub(crate) async fn ephemerals(&self, path: &str) -> Result<Vec<String>, ClientError> {
-        let line = self.line().await?;
+        let connection = self.connection().await?;
         self.counters.sent(wire_size::string(self.path_len(path)));
-        let paths = line.answer(line.client.list_ephemerals(path).await);
+        let paths = connection.reply(connection.client.list_ephemerals(path).await);
         self.was_answered(&paths, |paths| wire_size::children(paths) + paths.len() * self.chroot_len);
         paths
     }
 
     /// Lists the children of a node. Returns the node's stat, too.
     pub(crate) async fn children_and_stat(&self, path: &str) -> Result<(Vec<String>, Stat), ClientError> {
-        let line = self.line().await?;
+        let connection = self.connection().await?;
         self.counters.sent(wire_size::read(self.path_len(path)));
-        let children = line.answer(line.client.get_children(path).await);
+        let children = connection.reply(connection.client.get_children(path).await);
         self.was_answered(&children, |(names, _)| wire_size::children(names) + wire_size::STAT);
         children
     }
 
     pub(crate) async fn children(&self, path: &str) -> Result<Vec<String>, ClientError> {
-        let line = self.line().await?;
+        let connection = self.connection().await?;
         self.counters.sent(wire_size::read(self.path_len(path)));
-        let children = line.answer(line.client.list_children(path).await);
+        let children = connection.reply(connection.client.list_children(path).await);
         self.was_answered(&children, |names| wire_size::children(names));
         children
     }
 
     /// Returns the data of a node and its stat.
     pub(crate) async fn data(&self, path: &str) -> Result<(Vec<u8>, Stat), ClientError> {
-        self.data_over(&*self.line().await?, path).await
+        self.data_over(&*self.connection().await?, path).await
     }
 
     /// Does the same as [`data`](Self::data), over this connection.
-    pub(crate) async fn data_over(&self, line: &Line, path: &str) -> Result<(Vec<u8>, Stat), ClientError> {
+    pub(crate) async fn data_over(&self, connection: &Connection, path: &str) -> Result<(Vec<u8>, Stat), ClientError> {
         self.counters.sent(wire_size::read(self.path_len(path)));
-        let data = line.answer(line.client.get_data(path).await);
+        let data = connection.reply(connection.client.get_data(path).await);
         self.was_answered(&data, |(data, _)| wire_size::data(data.len()));
         data
     }
@@ -258,39 +258,39 @@ impl Wire {
     /// Reads a node and watches it. Uses `getData`, because `exists` would leave a watch on a missing node. Fails if the session
     /// watches the children of the node: see [`watched`](crate::session::connection::watched).
     pub(crate) async fn watch(&self, path: &str) -> Result<(Vec<u8>, Stat, Watch), ClientError> {
-        let line = self.line().await?;
-        let asking = line.watched.ask(path, Kind::Node)?;
+        let connection = self.connection().await?;
+        let asking = connection.watched.ask(path, WatchKind::Node)?;
         self.counters.sent(wire_size::read(self.path_len(path)));
-        let watched = line.answer(line.client.get_and_watch_data(path).await);
-        let claim = asking.answered();
+        let watched = connection.reply(connection.client.get_and_watch_data(path).await);
+        let kind = asking.answered();
         self.was_answered(&watched, |(data, ..)| wire_size::data(data.len()));
         let (data, stat, watcher) = watched?;
-        Ok((data, stat, self.watch_of(&line, watcher, path, claim)))
+        Ok((data, stat, self.watch_of(&connection, watcher, path, kind)))
     }
 
     /// Lists the children of a node, and watches for a child that is created or deleted. Fails if the session watches the node
     /// itself: see [`watched`](crate::session::connection::watched).
     pub(crate) async fn watch_children(&self, path: &str) -> Result<(Vec<String>, Watch), ClientError> {
-        let line = self.line().await?;
-        let asking = line.watched.ask(path, Kind::Children)?;
+        let connection = self.connection().await?;
+        let asking = connection.watched.ask(path, WatchKind::Children)?;
         self.counters.sent(wire_size::read(self.path_len(path)));
-        let watched = line.answer(line.client.list_and_watch_children(path).await);
-        let claim = asking.answered();
+        let watched = connection.reply(connection.client.list_and_watch_children(path).await);
+        let kind = asking.answered();
         self.was_answered(&watched, |(names, _)| wire_size::children(names));
         let (names, watcher) = watched?;
-        Ok((names, self.watch_of(&line, watcher, path, claim)))
+        Ok((names, self.watch_of(&connection, watcher, path, kind)))
     }
 
-    fn watch_of(&self, line: &Line, watcher: OneshotWatcher, path: &str, claim: Claim) -> Watch {
-        let (task_link, counters) = (Arc::clone(&line.task_link), Arc::clone(&self.counters));
-        Watch { task_link, counters, watcher, path_len: self.path_len(path), claim }
+    fn watch_of(&self, connection: &Connection, watcher: OneshotWatcher, path: &str, kind: Arc<WatchKind>) -> Watch {
+        let (task_link, counters) = (Arc::clone(&connection.task_link), Arc::clone(&self.counters));
+        Watch { task_link, counters, watcher, path_len: self.path_len(path), kind }
     }
 
     /// Sets the data of a node. If a `version` is given, the node must still have it.
     pub(crate) async fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Result<Stat, ClientError> {
-        let (line, sent) = self.line_now().await?;
+        let (connection, sent) = self.connection_now().await?;
         self.counters.sent(wire_size::set_data(self.path_len(path), data.len()));
-        let set = line.answer(line.client.set_data(path, data, version).await);
+        let set = connection.reply(connection.client.set_data(path, data, version).await);
         self.replied(sent, &set, |_| wire_size::STAT);
         set
     }
@@ -298,9 +298,9 @@ impl Wire {
     /// Asks the leader whether a node exists and has this version. A quorum commits the question, so the answer is not one from the
     /// past, however far our server lags. It also proves that the session lives.
     pub(crate) async fn has_version(&self, path: &str, version: i32) -> Result<bool, ClientError> {
-        let line = self.line().await?;
+        let connection = self.connection().await?;
         self.counters.sent(wire_size::lone(wire_size::check(self.path_len(path))));
-        let checked = line.check(path, version, &self.liveness).await?;
+        let checked = connection.check(path, version, &self.liveness).await?;
         self.was_answered(&checked, |()| wire_size::lone(0));
         match checked {
             Ok(()) => Ok(true),
@@ -311,9 +311,9 @@ impl Wire {
 
     /// Lets our server catch up with the leader, so that the next read sees earlier writes.
     pub(crate) async fn sync(&self, path: &str) -> Result<(), ClientError> {
-        let line = self.line().await?;
+        let connection = self.connection().await?;
         self.counters.sent(wire_size::string(self.path_len(path)));
-        let synced = line.answer(line.client.sync(path).await);
+        let synced = connection.reply(connection.client.sync(path).await);
         self.was_answered(&synced, |()| wire_size::string(self.path_len(path)));
         synced
     }
@@ -347,21 +347,21 @@ impl Wire {
     /// Lets a quorum commit a request that changes nothing. The commit proves that the session lives. The request is not counted,
     /// like the client library's pings.
     pub(crate) async fn prove(&self) -> Result<(), ClientError> {
-        self.line().await?.prove(&self.liveness).await
+        self.connection().await?.prove(&self.liveness).await
     }
 
     /// Sends a read, so that the server hears from the session. The request is not counted, like the client library's pings.
     pub(crate) async fn speak(&self) -> Result<(), ClientError> {
-        let (line, sent) = self.line_now().await?;
-        line.answer(line.client.check_stat("/").await)?;
+        let (connection, sent) = self.connection_now().await?;
+        connection.reply(connection.client.check_stat("/").await)?;
         self.liveness.answered(sent);
         Ok(())
     }
 
     /// Waits for the connection, and notes that a message is about to be sent.
-    async fn line_now(&self) -> Result<(Arc<Line>, Sent), ClientError> {
-        let line = self.line().await?;
-        Ok((line, self.liveness.sending()))
+    async fn connection_now(&self) -> Result<(Arc<Connection>, Sent), ClientError> {
+        let connection = self.connection().await?;
+        Ok((connection, self.liveness.sending()))
     }
 
     /// Notes the reply to a write. A quorum has committed a write that succeeded.

@@ -17,10 +17,10 @@ const PATH: &str = "/locks/adopted";
 
 type Granted = Result<LockGuard, Error>;
 /// An acquire that moves on only when the test polls it.
-type Acquiring = Pin<Box<dyn Future<Output = Granted> + Send>>;
+type PendingAcquire = Pin<Box<dyn Future<Output = Granted> + Send>>;
 
 /// A session behind a proxy, and another one that no fault of it concerns.
-struct Lab {
+struct TwoSessions {
     raw: Client,
     proxy: Proxy,
     session: Session,
@@ -28,7 +28,7 @@ struct Lab {
     _server: ZooKeeper,
 }
 
-impl Lab {
+impl TwoSessions {
     async fn open() -> Self {
         let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
         let proxy = Proxy::start(&server.connect_string()).await.unwrap();
@@ -43,7 +43,7 @@ impl Lab {
         HandoffMutex::new(&self.session, PATH).unwrap()
     }
 
-    fn acquiring(&self) -> Acquiring {
+    fn acquiring(&self) -> PendingAcquire {
         let lock = self.lock();
         Box::pin(async move { lock.acquire().await })
     }
@@ -72,7 +72,7 @@ impl Lab {
     }
 
     /// An acquire whose first requests are answered, which knows nothing of that, and whose node is revoked by then.
-    async fn unaware(&self) -> Acquiring {
+    async fn unaware(&self) -> PendingAcquire {
         let mut unaware = self.acquiring();
         assert!(poll!(&mut unaware).is_pending());
         self.until_children(1).await;
@@ -82,7 +82,7 @@ impl Lab {
     }
 
     /// An acquire that sends its `create` into a black hole, where the request is lost.
-    async fn lost(&self, acquiring: &mut Acquiring) {
+    async fn lost(&self, acquiring: &mut PendingAcquire) {
         self.proxy.blackhole();
         let before = self.session.traffic().requests;
         assert!(poll!(acquiring).is_pending());
@@ -96,7 +96,7 @@ impl Lab {
 // L26
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_another_adopted_and_released_grants_nobody() {
-    let lab = Lab::open().await;
+    let lab = TwoSessions::open().await;
     lab.lock().acquire().await.unwrap().release().await.unwrap();
     let mut unaware = lab.unaware().await;
     let mut adopter = lab.acquiring();
@@ -117,7 +117,7 @@ async fn a_node_that_another_adopted_and_released_grants_nobody() {
 // L25
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_create_is_not_judged_by_the_look_of_the_first() {
-    let lab = Lab::open().await;
+    let lab = TwoSessions::open().await;
     for _ in 0..5 {
         lab.lock().acquire().await.unwrap().release().await.unwrap();
     }
@@ -149,7 +149,7 @@ async fn a_second_create_is_not_judged_by_the_look_of_the_first() {
 // L26
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_its_owner_deletes_during_a_search_is_not_adopted() {
-    let lab = Lab::open().await;
+    let lab = TwoSessions::open().await;
     let held = lab.lock().acquire().await.unwrap();
     lab.revoke(&lab.children().await[0]).await;
     let mut looking = lab.acquiring();
@@ -171,7 +171,7 @@ async fn a_node_that_its_owner_deletes_during_a_search_is_not_adopted() {
 async fn contenders_that_lose_replies_together_have_one_node_each() {
     // Each searches the nodes of all.
     const CONTENDERS: usize = 90;
-    let lab = Lab::open().await;
+    let lab = TwoSessions::open().await;
     lab.lock().acquire().await.unwrap().release().await.unwrap();
     let held = soon("the other session", lab.other()).await.unwrap().unwrap();
     lab.proxy.swallow_replies();
@@ -199,7 +199,7 @@ async fn contenders_that_lose_replies_together_have_one_node_each() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repeated_deletion_spares_the_next_node_of_that_name() {
     const DEADLINE: Duration = Duration::from_millis(200);
-    let lab = Lab::open().await;
+    let lab = TwoSessions::open().await;
     lab.raw.mkdir(PATH, &CreateMode::Persistent.with_acls(Acls::anyone_all())).await.unwrap();
     lab.proxy.swallow_replies();
     let lock = lab.lock();

@@ -17,7 +17,7 @@ const IDLE: Duration = Duration::from_millis(300);
 
 /// What became of a future that was to be dropped.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum DropOutcome {
     /// It was done before it had been polled that often.
     Finished,
     /// It was dropped after that many polls.
@@ -26,21 +26,21 @@ pub(crate) enum Outcome {
     Idle,
 }
 
-pub(crate) async fn drop_after(polls: usize, future: impl Future) -> Outcome {
+pub(crate) async fn drop_after(polls: usize, future: impl Future) -> DropOutcome {
     let mut future = pin!(future);
     let mut polled = 0;
     let dropped = poll_fn(|cx| {
         if polled == polls {
-            return Poll::Ready(Outcome::Dropped);
+            return Poll::Ready(DropOutcome::Dropped);
         }
         polled += 1;
         match future.as_mut().poll(cx) {
-            Poll::Ready(_) => Poll::Ready(Outcome::Finished),
-            Poll::Pending if polled == polls => Poll::Ready(Outcome::Dropped),
+            Poll::Ready(_) => Poll::Ready(DropOutcome::Finished),
+            Poll::Pending if polled == polls => Poll::Ready(DropOutcome::Dropped),
             Poll::Pending => Poll::Pending,
         }
     });
-    tokio::time::timeout(IDLE, dropped).await.unwrap_or(Outcome::Idle)
+    tokio::time::timeout(IDLE, dropped).await.unwrap_or(DropOutcome::Idle)
 }
 
 /// Waits until the session has nothing left to ask of its own accord: its reaper is done. The server answers in order, so
@@ -139,7 +139,7 @@ async fn drop_at_every_poll(lab: &Lab, recipe: Recipe, form: Form, session: &Ses
     for polls in 1.. {
         let outcome = drop_after(polls, attempt(&recipe.lock(session, recipe.path()), form)).await;
         lab.until_children(recipe.parent(), nodes_before).await;
-        if outcome != Outcome::Dropped {
+        if outcome != DropOutcome::Dropped {
             return polls - 1;
         }
     }
@@ -187,7 +187,7 @@ async fn a_release_may_be_dropped_at_any_poll() {
             let next_held = soon("the next holder", recipe.barrier(&next, recipe.path()).acquire()).await.unwrap();
             until_idle(&session).await;
             next_held.release().await.expect("the hold of the next holder was left alone");
-            if outcome != Outcome::Dropped {
+            if outcome != DropOutcome::Dropped {
                 assert!(polls > 1, "{recipe:?}: the release was never dropped in flight");
                 break;
             }
@@ -208,7 +208,7 @@ async fn a_downgrade_may_be_dropped_at_any_poll() {
         assert!(queued.try_acquire().await.unwrap().is_none(), "the write hold goes on");
         writing.release().await.unwrap();
         soon("the next reader", queued.acquire()).await.unwrap().release().await.unwrap();
-        if reading != Outcome::Dropped {
+        if reading != DropOutcome::Dropped {
             assert!(polls > 2, "the downgrade was never dropped in flight");
             break;
         }

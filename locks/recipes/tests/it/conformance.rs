@@ -93,14 +93,14 @@ async fn a_chroot_holds_all_nodes_of_a_lock() {
 
 /// How many hold at the moment, how many ever did, and how often a holder did something.
 #[derive(Default)]
-struct Ledger {
+struct HolderCounts {
     holders: AtomicI64,
     grants: AtomicU64,
     operations: AtomicU64,
 }
 
 /// Acquires again and again, and works while the hold is certain. Opens another session when one has ended.
-async fn contend(servers: String, lock: impl Fn(&Session) -> zk_recipes::AnyLock, ledger: Arc<Ledger>) {
+async fn contend(servers: String, lock: impl Fn(&Session) -> zk_recipes::AnyLock, ledger: Arc<HolderCounts>) {
     let config =
         || SessionConfig::default().with_timeout(Duration::from_secs(4)).with_connect_within(Duration::from_secs(60));
     loop {
@@ -130,7 +130,7 @@ async fn contend(servers: String, lock: impl Fn(&Session) -> zk_recipes::AnyLock
 async fn nobody_works_without_the_ensemble_and_all_do_after_it() {
     let config = EnsembleConfig { tick_time: Duration::from_millis(500), ..EnsembleConfig::default() };
     let mut ensemble = Ensemble::start(config).await.unwrap();
-    let ledgers = [Arc::new(Ledger::default()), Arc::new(Ledger::default())];
+    let ledgers = [Arc::new(HolderCounts::default()), Arc::new(HolderCounts::default())];
     let mut contenders = tokio::task::JoinSet::new();
     for _ in 0..10 {
         let mutex = |session: &Session| Mutex::new(session, "/locks/mutex").unwrap().into();

@@ -5,13 +5,12 @@ use std::pin::pin;
 use std::task::{Context, Waker};
 
 use testbed::{Proxy, ZooKeeper, ZooKeeperConfig};
-use tokio::task::JoinHandle;
 use zk_recipes::{
     AnyLock, Error, HandoffMutex, HoldState, LockGuard, LostReason, Mutex, Session, SessionConfig, participants, revoke,
 };
 use zookeeper_client::{Acls, Client, CreateMode};
 
-use crate::support::{Lab, soon, until};
+use crate::support::{Lab, Waiting, soon, until};
 
 const PATH: &str = "/locks/handoff";
 
@@ -22,8 +21,6 @@ fn handoff(session: &Session) -> HandoffMutex {
 async fn note(lab: &Lab) -> String {
     String::from_utf8(lab.raw.get_data(PATH).await.unwrap().0).unwrap()
 }
-
-type Waiting = JoinHandle<Result<LockGuard, Error>>;
 
 /// Contenders that queue in this order.
 async fn queue(lab: &Lab, locks: impl IntoIterator<Item = AnyLock>) -> Vec<Waiting> {

@@ -23,9 +23,9 @@ pub(crate) const FIRST: u64 = 3;
 pub(crate) const LATER: u64 = 2;
 
 /// Makes a lock that is handed over within a session.
-type Kind = fn(&Session) -> AnyLock;
+type QueueKind = fn(&Session) -> AnyLock;
 
-const KINDS: [Kind; 2] =
+const KINDS: [QueueKind; 2] =
     [|session| Mutex::new(session, PATH).unwrap().into(), |session| HandoffMutex::new(session, PATH).unwrap().into()];
 
 fn poll_once<T>(future: Pin<&mut impl Future<Output = T>>) -> Poll<T> {

@@ -9,13 +9,13 @@ use zookeeper_client::Client;
 use crate::support::{RECIPES, Recipe, soon, until};
 
 /// A server whose replies can be lost for one session, and a client that sees all.
-struct Line {
+struct LossyServer {
     server: ZooKeeper,
     proxy: Proxy,
     raw: Client,
 }
 
-impl Line {
+impl LossyServer {
     async fn open() -> Self {
         let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
         let proxy = Proxy::start(&server.connect_string()).await.unwrap();
@@ -56,18 +56,18 @@ impl Line {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_create_whose_reply_is_lost_makes_no_second_node() {
     for recipe in RECIPES {
-        let line = Line::open().await;
-        let session = line.session().await;
-        let acquiring = line.unanswered_acquire(recipe, &session).await;
-        line.proxy.cut();
+        let server = LossyServer::open().await;
+        let session = server.session().await;
+        let acquiring = server.unanswered_acquire(recipe, &session).await;
+        server.proxy.cut();
         let held = soon("the grant", acquiring).await.unwrap().unwrap();
         assert_eq!(held.state(), HoldState::Held);
-        line.until_children(recipe.parent(), 1).await;
-        let next = recipe.barrier(&line.direct().await, recipe.path());
+        server.until_children(recipe.parent(), 1).await;
+        let next = recipe.barrier(&server.direct().await, recipe.path());
         assert!(next.try_acquire().await.unwrap().is_none(), "{recipe:?}");
         held.release().await.unwrap();
         soon("the next holder", next.acquire()).await.unwrap().release().await.unwrap();
-        line.until_children(recipe.parent(), 0).await;
+        server.until_children(recipe.parent(), 0).await;
     }
 }
 
@@ -75,14 +75,14 @@ async fn a_create_whose_reply_is_lost_makes_no_second_node() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_acquire_cancelled_while_its_reply_is_lost_leaves_no_node() {
     for recipe in RECIPES {
-        let line = Line::open().await;
-        let session = line.session().await;
-        let acquiring = line.unanswered_acquire(recipe, &session).await;
+        let server = LossyServer::open().await;
+        let session = server.session().await;
+        let acquiring = server.unanswered_acquire(recipe, &session).await;
         acquiring.abort();
         assert!(acquiring.await.unwrap_err().is_cancelled());
-        line.proxy.cut();
-        line.until_children(recipe.queue(), 0).await;
-        let next = recipe.barrier(&line.direct().await, recipe.path());
+        server.proxy.cut();
+        server.until_children(recipe.queue(), 0).await;
+        let next = recipe.barrier(&server.direct().await, recipe.path());
         soon("the next holder", next.acquire()).await.unwrap().release().await.unwrap();
     }
 }
@@ -91,16 +91,16 @@ async fn an_acquire_cancelled_while_its_reply_is_lost_leaves_no_node() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_whose_reply_is_lost_is_confirmed() {
     for recipe in RECIPES {
-        let line = Line::open().await;
-        let session = line.session().await;
+        let server = LossyServer::open().await;
+        let session = server.session().await;
         let held = recipe.lock(&session, recipe.path()).acquire().await.unwrap();
-        line.proxy.swallow_replies();
+        server.proxy.swallow_replies();
         let releasing = tokio::spawn(held.release());
-        line.until_children(recipe.parent(), 0).await;
+        server.until_children(recipe.parent(), 0).await;
         // The next holder is in before the release is sent again, and must not be thrown out by it.
-        let next = recipe.barrier(&line.direct().await, recipe.path());
+        let next = recipe.barrier(&server.direct().await, recipe.path());
         let next_held = soon("the next holder", next.acquire()).await.unwrap();
-        line.proxy.cut();
+        server.proxy.cut();
         soon("the release", releasing).await.unwrap().unwrap();
         next_held.release().await.unwrap();
     }
@@ -109,17 +109,17 @@ async fn a_release_whose_reply_is_lost_is_confirmed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_survives_a_cut_connection_and_keeps_its_turn() {
     for recipe in RECIPES {
-        let line = Line::open().await;
-        let (session, direct) = (line.session().await, line.direct().await);
+        let server = LossyServer::open().await;
+        let (session, direct) = (server.session().await, server.direct().await);
         let held = recipe.barrier(&direct, recipe.path()).acquire().await.unwrap();
         let waiting = tokio::spawn({
             let lock = recipe.lock(&session, recipe.path());
             async move { lock.acquire().await }
         });
-        let watches = async || line.server.metric("zk_watch_count").await.unwrap();
+        let watches = async || server.server.metric("zk_watch_count").await.unwrap();
         let expected = recipe.watches_of_holder() + 1;
         until("the waiter watches", async || watches().await == expected).await;
-        line.proxy.cut();
+        server.proxy.cut();
         held.release().await.unwrap();
         soon("the grant", waiting).await.unwrap().unwrap().release().await.unwrap();
     }

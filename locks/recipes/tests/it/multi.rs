@@ -79,19 +79,19 @@ async fn until_no_nodes_but(lab: &Lab, held: Option<&str>) {
 
 /// A way to get a lock.
 #[derive(Clone, Copy, Debug)]
-enum Form {
+enum Way {
     Acquire,
     TryAcquire,
     AcquireWithin,
 }
 
-const FORMS: [Form; 3] = [Form::Acquire, Form::TryAcquire, Form::AcquireWithin];
+const FORMS: [Way; 3] = [Way::Acquire, Way::TryAcquire, Way::AcquireWithin];
 
-async fn attempt(lock: &MultiLock, form: Form) -> Result<Option<MultiGuard>, Error> {
+async fn attempt(lock: &MultiLock, form: Way) -> Result<Option<MultiGuard>, Error> {
     match form {
-        Form::Acquire => lock.acquire().await.map(Some),
-        Form::TryAcquire => lock.try_acquire().await,
-        Form::AcquireWithin => lock.acquire_within(Duration::from_secs(60)).await,
+        Way::Acquire => lock.acquire().await.map(Some),
+        Way::TryAcquire => lock.try_acquire().await,
+        Way::AcquireWithin => lock.acquire_within(Duration::from_secs(60)).await,
     }
 }
 

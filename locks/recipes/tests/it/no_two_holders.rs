@@ -3,26 +3,23 @@
 use std::time::Duration;
 
 use testbed::{Proxy, ZooKeeper, ZooKeeperConfig};
-use tokio::task::JoinHandle;
 use zk_recipes::{
     AnyLock, CohortMutex, Error, HandoffMutex, HoldState, LockGuard, Mutex, Session, SessionConfig, revoke,
 };
 use zookeeper_client::{Acls, Client, CreateMode, CreateOptions};
 
-use crate::support::{Lab, soon, until};
+use crate::support::{Lab, Waiting, soon, until};
 
 const PATH: &str = "/locks/shared";
 const PERSISTENT: CreateOptions<'static> = CreateMode::Persistent.with_acls(Acls::anyone_all());
 
 /// Makes a lock that queues at [`PATH`].
-type Kind = fn(&Session) -> AnyLock;
+type LockAtPath = fn(&Session) -> AnyLock;
 
-const HANDOFF: Kind = |session| HandoffMutex::new(session, PATH).unwrap().into();
-const HANDOFF_WITH_KAZOO: Kind = |session| HandoffMutex::new(session, PATH).unwrap().with_kazoo().into();
-const MUTEX: Kind = |session| Mutex::new(session, PATH).unwrap().into();
-const COHORT: Kind = |session| CohortMutex::new(session, PATH).unwrap().into();
-
-type Waiting = JoinHandle<Result<LockGuard, Error>>;
+const HANDOFF: LockAtPath = |session| HandoffMutex::new(session, PATH).unwrap().into();
+const HANDOFF_WITH_KAZOO: LockAtPath = |session| HandoffMutex::new(session, PATH).unwrap().with_kazoo().into();
+const MUTEX: LockAtPath = |session| Mutex::new(session, PATH).unwrap().into();
+const COHORT: LockAtPath = |session| CohortMutex::new(session, PATH).unwrap().into();
 
 fn acquire(lock: AnyLock) -> Waiting {
     tokio::spawn(async move { lock.acquire().await })
@@ -64,7 +61,7 @@ struct RevokedHolder {
 }
 
 impl RevokedHolder {
-    async fn new(holder: Kind, contender: Kind) -> Self {
+    async fn new(holder: LockAtPath, contender: LockAtPath) -> Self {
         let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
         let proxy = Proxy::start(&server.connect_string()).await.unwrap();
         let raw = Client::connect(&server.connect_string()).await.unwrap();

@@ -12,9 +12,9 @@ use crate::support::{soon, until};
 const REFUSED_FROM: i32 = 2_100_000_000;
 
 /// Makes a lock at a path.
-type Kind = fn(&Session, &str) -> AnyLock;
+type LockMaker = fn(&Session, &str) -> AnyLock;
 
-const KINDS: [(&str, Kind); 6] = [
+const KINDS: [(&str, LockMaker); 6] = [
     ("/locks/mutex", |session, path| Mutex::new(session, path).unwrap().into()),
     ("/locks/handoff", |session, path| HandoffMutex::new(session, path).unwrap().into()),
     ("/locks/cohort", |session, path| CohortMutex::new(session, path).unwrap().into()),
@@ -36,7 +36,7 @@ async fn session(server: &ZooKeeper) -> Session {
 }
 
 /// A server on which every lock was used, and then so often that the next number is this one.
-async fn server_at(number: i32, locks: &[(&'static str, Kind)]) -> ZooKeeper {
+async fn server_at(number: i32, locks: &[(&'static str, LockMaker)]) -> ZooKeeper {
     let mut server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let once = session(&server).await;
     for (path, kind) in locks {

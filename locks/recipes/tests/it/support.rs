@@ -4,11 +4,15 @@ use std::future::Future;
 use std::time::Duration;
 
 use testbed::TestChroot;
+use tokio::task::JoinHandle;
 use zk_recipes::{
-    AnyLock, CohortMutex, HandoffMutex, LeaderLatch, Mutex, NaiveLock, RwLock, Semaphore, SemaphoreMutex, Session,
-    SessionConfig,
+    AnyLock, CohortMutex, Error, HandoffMutex, LeaderLatch, LockGuard, Mutex, NaiveLock, RwLock, Semaphore,
+    SemaphoreMutex, Session, SessionConfig,
 };
 use zookeeper_client::Client;
+
+/// An acquire that waits in a task of its own.
+pub(crate) type Waiting = JoinHandle<Result<LockGuard, Error>>;
 
 /// How long anything that must happen may take on a busy machine. Never waited for unless the test fails.
 pub(crate) const SOON: Duration = Duration::from_secs(120);

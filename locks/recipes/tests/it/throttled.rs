@@ -46,11 +46,11 @@ async fn until_throttled(server: &ZooKeeper, mut round: impl AsyncFnMut()) {
 }
 
 /// Clients that keep a server busy until they are dropped. It throttles nearly every request meanwhile.
-struct Crowd {
+struct BusyClients {
     _requests: JoinSet<()>,
 }
 
-impl Crowd {
+impl BusyClients {
     async fn at(server: &ZooKeeper) -> Self {
         let mut requests = JoinSet::new();
         // While one of them reads its answers, the requests of the others wait.
@@ -151,7 +151,7 @@ async fn a_session_leaves_a_server_that_goes_on_throttling() {
         (other, throttling, session, held)
     });
     let moves = join_all(moves).await;
-    let crowd = Crowd::at(&server).await;
+    let crowd = BusyClients::at(&server).await;
     for (other, throttling, ..) in &moves {
         throttling.accept();
         other.refuse();
@@ -203,7 +203,7 @@ async fn a_throttled_sign_of_life_is_repeated_soon() {
     let server = throttling_server().await;
     let proxy = Proxy::start(&server.connect_string()).await.unwrap();
     let session = session(&proxy.connect_string(), TIMEOUT).await;
-    let _crowd = Crowd::at(&server).await;
+    let _crowd = BusyClients::at(&server).await;
     Said::from_now_on(&proxy).until_bytes(SIGN_BYTES).await;
     let took = Said::from_now_on(&proxy).until_bytes(8 * SIGN_BYTES).await;
     // Other signs are a twentieth of the timeout apart.
@@ -221,7 +221,7 @@ async fn a_release_does_not_pause_as_its_acquire_did() {
     let session = session(&proxy.connect_string(), 6 * TIMEOUT).await;
     let lock = Mutex::new(&session, "/locks/a").unwrap();
     lock.acquire().await.unwrap().release().await.unwrap();
-    let crowd = Crowd::at(&server).await;
+    let crowd = BusyClients::at(&server).await;
     let said = Said::from_now_on(&proxy);
     let mut acquiring = tokio::spawn(async move { lock.acquire().await });
     let held = tokio::select! {
@@ -236,7 +236,7 @@ async fn a_release_does_not_pause_as_its_acquire_did() {
         None => soon("the grant", acquiring).await,
     };
     let held = held.unwrap().unwrap();
-    let crowd = Crowd::at(&server).await;
+    let crowd = BusyClients::at(&server).await;
     let said = Said::from_now_on(&proxy);
     let mut releasing = tokio::spawn(held.release());
     tokio::select! {

@@ -57,11 +57,11 @@ pub(crate) enum Rule {
 
 /// A hold as far as it is certain.
 #[derive(Clone, Debug)]
-pub(crate) struct Hold {
+pub(crate) struct CertainHold {
     pub(crate) lock: &'static str,
     pub(crate) who: String,
-    /// The session slot of the holder; `None` for a foreign contender.
-    pub(crate) slot: Option<usize>,
+    /// The number of the holder's session; `None` for a foreign contender.
+    pub(crate) session_number: Option<usize>,
     pub(crate) node: String,
     /// The transaction that created the node, and the number of the hand-over.
     pub(crate) token: (i64, i64),
@@ -71,7 +71,7 @@ pub(crate) struct Hold {
     pub(crate) last: Time,
 }
 
-impl fmt::Display for Hold {
+impl fmt::Display for CertainHold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { lock, who, node, token: (czxid, handover), first, last, .. } = self;
         write!(f, "{who} held {lock} by {node} with token {czxid}.{handover} from {first:?} to {last:?}")
@@ -81,13 +81,13 @@ impl fmt::Display for Hold {
 /// What must not happen, and the holds that it happened to.
 #[derive(Clone, Debug)]
 pub(crate) struct Violation {
-    pub(crate) what: Finding,
-    pub(crate) holds: Vec<Hold>,
+    pub(crate) what: Breach,
+    pub(crate) holds: Vec<CertainHold>,
 }
 
 /// What must not happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Finding {
+pub(crate) enum Breach {
     Overlap,
     TokenRegression,
     GrantWithoutNode,
@@ -105,8 +105,8 @@ struct Deletion {
 #[derive(Debug)]
 pub(crate) struct History {
     rules: BTreeMap<&'static str, Rule>,
-    open: HashMap<u64, Hold>,
-    closed: HashMap<&'static str, Vec<Hold>>,
+    open: HashMap<u64, CertainHold>,
+    closed: HashMap<&'static str, Vec<CertainHold>>,
     next_id: u64,
     deletions: HashMap<i64, Deletion>,
     deleted_paths: HashSet<String>,
@@ -125,7 +125,7 @@ impl History {
     }
 
     /// Notes a hold that was seen. Returns its number, which `extend` and `close` take.
-    pub(crate) fn open(&mut self, hold: Hold) -> u64 {
+    pub(crate) fn open(&mut self, hold: CertainHold) -> u64 {
         self.next_id += 1;
         self.open.insert(self.next_id, hold);
         self.next_id
@@ -168,16 +168,16 @@ impl History {
         self.deleted_paths.contains(path)
     }
 
-    fn judge(&self, hold: &Hold) -> Vec<Violation> {
+    fn judge(&self, hold: &CertainHold) -> Vec<Violation> {
         let rule = self.rules[hold.lock];
-        let violation = |what, others: &[&Hold]| {
+        let violation = |what, others: &[&CertainHold]| {
             let holds = others.iter().copied().chain([hold]).cloned().collect();
             Violation { what, holds }
         };
         let mut found = Vec::new();
         let Some((first, last)) = self.definite(hold) else {
             if let Some(other) = self.is_granted_without_node(rule, hold) {
-                found.push(violation(Finding::GrantWithoutNode, &[other]));
+                found.push(violation(Breach::GrantWithoutNode, &[other]));
             }
             return found;
         };
@@ -187,9 +187,9 @@ impl History {
             let together: Vec<_> = together.filter(|(_, (from, to))| *from < last && first < *to).collect();
             for at in together.iter().map(|(_, (from, _))| first.max(*from)) {
                 let others = together.iter().filter(|(_, (from, to))| *from <= at && at < *to);
-                let others: Vec<&Hold> = others.map(|(other, _)| *other).collect();
+                let others: Vec<&CertainHold> = others.map(|(other, _)| *other).collect();
                 if others.len() + 1 > permits {
-                    found.push(violation(Finding::Overlap, &others));
+                    found.push(violation(Breach::Overlap, &others));
                     break;
                 }
             }
@@ -198,16 +198,16 @@ impl History {
         for other in closed().filter(|other| excludes(rule, hold, other)) {
             let Some((from, to)) = self.definite(other) else { continue };
             if from < last && first < to {
-                found.push(violation(Finding::Overlap, &[other]));
+                found.push(violation(Breach::Overlap, &[other]));
             } else if (to < first && other.token >= hold.token) || (last < from && hold.token >= other.token) {
-                found.push(violation(Finding::TokenRegression, &[other]));
+                found.push(violation(Breach::TokenRegression, &[other]));
             }
         }
         found
     }
 
     /// The interval in which a hold was certain, if there is one.
-    fn definite(&self, hold: &Hold) -> Option<(Time, Time)> {
+    fn definite(&self, hold: &CertainHold) -> Option<(Time, Time)> {
         match self.deletions.get(&hold.token.0) {
             None => Some((hold.first, hold.last)),
             Some(deletion) if deletion.sent <= hold.first => None,
@@ -216,7 +216,7 @@ impl History {
     }
 
     /// The contender behind which this one still waited when its node was gone, if all of that is certain.
-    fn is_granted_without_node(&self, rule: Rule, hold: &Hold) -> Option<&Hold> {
+    fn is_granted_without_node(&self, rule: Rule, hold: &CertainHold) -> Option<&CertainHold> {
         let deletion = self.deletions.get(&hold.token.0)?;
         let answered = deletion.answered.filter(|answered| *answered < hold.first && !deletion.may_be_passed_on)?;
         let others = self.closed.get(hold.lock).into_iter().flatten().chain(self.open.values());
@@ -228,7 +228,7 @@ impl History {
 }
 
 /// Whether two holds of one lock must not meet.
-fn excludes(rule: Rule, one: &Hold, other: &Hold) -> bool {
+fn excludes(rule: Rule, one: &CertainHold, other: &CertainHold) -> bool {
     match rule {
         Rule::Exclusive => true,
         Rule::ReadersShare => !(one.is_reader && other.is_reader),

@@ -18,41 +18,41 @@ pub(crate) enum Contended {
 
 /// What a contender was granted.
 #[derive(Debug)]
-pub(crate) enum Granted {
+pub(crate) enum GrantedHold {
     One(LockGuard),
     Several(MultiGuard),
 }
 
 impl Contended {
-    pub(crate) async fn acquire(&self) -> Result<Granted, Error> {
+    pub(crate) async fn acquire(&self) -> Result<GrantedHold, Error> {
         match self {
-            Self::One(lock) => lock.acquire().await.map(Granted::One),
-            Self::Several(locks) => locks.acquire().await.map(Granted::Several),
-            Self::Permits(semaphore, permits) => semaphore.acquire_many(*permits).await.map(Granted::Several),
+            Self::One(lock) => lock.acquire().await.map(GrantedHold::One),
+            Self::Several(locks) => locks.acquire().await.map(GrantedHold::Several),
+            Self::Permits(semaphore, permits) => semaphore.acquire_many(*permits).await.map(GrantedHold::Several),
         }
     }
 
-    pub(crate) async fn acquire_within(&self, wait: Duration) -> Result<Option<Granted>, Error> {
+    pub(crate) async fn acquire_within(&self, wait: Duration) -> Result<Option<GrantedHold>, Error> {
         Ok(match self {
-            Self::One(lock) => lock.acquire_within(wait).await?.map(Granted::One),
-            Self::Several(locks) => locks.acquire_within(wait).await?.map(Granted::Several),
+            Self::One(lock) => lock.acquire_within(wait).await?.map(GrantedHold::One),
+            Self::Several(locks) => locks.acquire_within(wait).await?.map(GrantedHold::Several),
             Self::Permits(semaphore, permits) => {
-                semaphore.acquire_many_within(*permits, wait).await?.map(Granted::Several)
+                semaphore.acquire_many_within(*permits, wait).await?.map(GrantedHold::Several)
             }
         })
     }
 
-    pub(crate) async fn try_acquire(&self) -> Result<Option<Granted>, Error> {
+    pub(crate) async fn try_acquire(&self) -> Result<Option<GrantedHold>, Error> {
         Ok(match self {
-            Self::One(lock) => lock.try_acquire().await?.map(Granted::One),
-            Self::Several(locks) => locks.try_acquire().await?.map(Granted::Several),
-            Self::Permits(semaphore, permits) => semaphore.try_acquire_many(*permits).await?.map(Granted::Several),
+            Self::One(lock) => lock.try_acquire().await?.map(GrantedHold::One),
+            Self::Several(locks) => locks.try_acquire().await?.map(GrantedHold::Several),
+            Self::Permits(semaphore, permits) => semaphore.try_acquire_many(*permits).await?.map(GrantedHold::Several),
         })
     }
 
     /// Takes a place in the queue, and waits for the grant after `pause`. Other locks than those with an `enqueue` are
     /// acquired.
-    pub(crate) async fn enqueue(&self, pause: Duration) -> Result<Granted, Error> {
+    pub(crate) async fn enqueue(&self, pause: Duration) -> Result<GrantedHold, Error> {
         let waiter = match self {
             Self::One(AnyLock::Mutex(lock)) => lock.enqueue().await?,
             Self::One(AnyLock::Handoff(lock)) => lock.enqueue().await?,
@@ -62,11 +62,11 @@ impl Contended {
             _ => return self.acquire().await,
         };
         tokio::time::sleep(pause).await;
-        waiter.granted().await.map(Granted::One)
+        waiter.granted().await.map(GrantedHold::One)
     }
 }
 
-impl Granted {
+impl GrantedHold {
     pub(crate) fn guards(&self) -> &[LockGuard] {
         match self {
             Self::One(guard) => std::slice::from_ref(guard),

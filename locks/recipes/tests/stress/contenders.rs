@@ -7,91 +7,96 @@ use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
 use zk_recipes::{Error, HoldState, LostReason, Session};
 
-use crate::checker::Hold;
-use crate::contended::{Contended, Granted, within_polls};
-use crate::lab::Lab;
-use crate::places::{self, Kind, Place};
-use crate::record::{Subject, Watched};
+use crate::checker::CertainHold;
+use crate::contended::{Contended, GrantedHold, within_polls};
+use crate::contended_paths::{self, ContendedPath, ContenderKind};
+use crate::record::{JudgedHold, Subject};
+use crate::stress_run::StressRun;
 
 /// The polls after which a future is dropped, at most.
 const POLLS_MAX: u32 = 12;
 
 /// A task that contends for one lock after the other.
 #[derive(Debug)]
-pub(crate) struct Contender {
-    lab: Arc<Lab>,
-    slot: usize,
+pub(crate) struct ContenderTask {
+    run: Arc<StressRun>,
+    session_number: usize,
     name: String,
     rng: ChaCha8Rng,
 }
 
 /// What became of an acquire.
-enum Outcome {
-    Granted(Granted),
+enum AcquireOutcome {
+    Granted(GrantedHold),
     NotHad,
     Cancelled,
 }
 
-impl Contender {
-    pub(crate) fn new(lab: &Arc<Lab>, slot: usize, number: usize) -> Self {
-        let part = 1000 * (slot as u64 + 1) + number as u64;
-        Self { lab: Arc::clone(lab), slot, name: format!("contender {slot}.{number}"), rng: lab.rng(part) }
+impl ContenderTask {
+    pub(crate) fn new(run: &Arc<StressRun>, session_number: usize, number: usize) -> Self {
+        let part = 1000 * (session_number as u64 + 1) + number as u64;
+        Self {
+            run: Arc::clone(run),
+            session_number,
+            name: format!("contender {session_number}.{number}"),
+            rng: run.rng(part),
+        }
     }
 
     /// Contends until the run is to end.
     pub(crate) async fn run(mut self) {
-        while self.lab.record.is_running() {
-            let session = self.lab.slots[self.slot].session();
+        while self.run.record.is_running() {
+            let session = self.run.sessions[self.session_number].session();
             if session.is_ended() {
-                self.lab.record.pause(Duration::from_millis(20)).await;
+                self.run.record.pause(Duration::from_millis(20)).await;
                 continue;
             }
-            let place = places::choose(&mut self.rng);
-            let kind = place.kinds[self.rng.random_range(0..place.kinds.len())];
-            self.round(&session, place, kind).await;
+            let contended = contended_paths::choose(&mut self.rng);
+            let kind = contended.kinds[self.rng.random_range(0..contended.kinds.len())];
+            self.round(&session, contended, kind).await;
             let pause = self.rng.random_range(0..15);
-            self.lab.record.pause(Duration::from_millis(pause)).await;
+            self.run.record.pause(Duration::from_millis(pause)).await;
         }
     }
 
     /// Contends once, in a random form.
-    pub(crate) async fn round(&mut self, session: &Session, place: &'static Place, kind: Kind) {
-        let lock = places::lock(kind, session, place.path, &mut self.rng).unwrap();
+    pub(crate) async fn round(&mut self, session: &Session, contended: &'static ContendedPath, kind: ContenderKind) {
+        let lock = contended_paths::lock(kind, session, contended.path, &mut self.rng).unwrap();
         let outcome = self.acquire(&lock).await;
-        let record = Arc::clone(&self.lab.record);
+        let record = Arc::clone(&self.run.record);
         match outcome {
-            Ok(Outcome::Granted(granted)) => self.hold(place, kind, session, granted).await,
-            Ok(Outcome::NotHad) => record.count("not had in time"),
-            Ok(Outcome::Cancelled) => record.count("acquires cancelled"),
-            Err(error) => self.failed("acquire", place, &error),
+            Ok(AcquireOutcome::Granted(granted)) => self.hold(contended, kind, session, granted).await,
+            Ok(AcquireOutcome::NotHad) => record.count("not had in time"),
+            Ok(AcquireOutcome::Cancelled) => record.count("acquires cancelled"),
+            Err(error) => self.failed("acquire", contended, &error),
         }
     }
 
     /// Acquires until it was granted, each time in the session of the moment: what every contender can do after the faults.
-    pub(crate) async fn acquire_at_last(&mut self, place: &'static Place, kind: Kind) {
-        let lab = Arc::clone(&self.lab);
+    pub(crate) async fn acquire_at_last(&mut self, contended: &'static ContendedPath, kind: ContenderKind) {
+        let run = Arc::clone(&self.run);
         loop {
-            let session = lab.slots[self.slot].live_session().await;
-            let lock = places::lock(kind, &session, place.path, &mut self.rng).unwrap();
+            let session = run.sessions[self.session_number].live_session().await;
+            let lock = contended_paths::lock(kind, &session, contended.path, &mut self.rng).unwrap();
             match lock.acquire().await {
-                Ok(granted) => return self.hold(place, kind, &session, granted).await,
-                Err(error) => self.failed("acquire after the faults", place, &error),
+                Ok(granted) => return self.hold(contended, kind, &session, granted).await,
+                Err(error) => self.failed("acquire after the faults", contended, &error),
             }
         }
     }
 
-    async fn acquire(&mut self, lock: &Contended) -> Result<Outcome, Error> {
+    async fn acquire(&mut self, lock: &Contended) -> Result<AcquireOutcome, Error> {
         let rng = &mut self.rng;
-        let or_not_had = |granted: Option<Granted>| granted.map_or(Outcome::NotHad, Outcome::Granted);
-        let or_cancelled = |granted: Option<Result<Granted, Error>>| match granted {
-            Some(granted) => granted.map(Outcome::Granted),
-            None => Ok(Outcome::Cancelled),
+        let or_not_had = |granted: Option<GrantedHold>| granted.map_or(AcquireOutcome::NotHad, AcquireOutcome::Granted);
+        let or_cancelled = |granted: Option<Result<GrantedHold, Error>>| match granted {
+            Some(granted) => granted.map(AcquireOutcome::Granted),
+            None => Ok(AcquireOutcome::Cancelled),
         };
         match rng.random_range(0..100) {
-            0..45 => lock.acquire().await.map(Outcome::Granted),
+            0..45 => lock.acquire().await.map(AcquireOutcome::Granted),
             45..58 => lock.acquire_within(Duration::from_millis(rng.random_range(1..1000))).await.map(or_not_had),
             58..66 => lock.try_acquire().await.map(or_not_had),
-            66..76 => lock.enqueue(Duration::from_millis(rng.random_range(0..20))).await.map(Outcome::Granted),
+            66..76 => lock.enqueue(Duration::from_millis(rng.random_range(0..20))).await.map(AcquireOutcome::Granted),
             76..90 => or_cancelled(within_polls(rng.random_range(1..=POLLS_MAX), lock.acquire()).await),
             _ => {
                 let delay = Duration::from_millis(rng.random_range(0..400));
@@ -101,19 +106,25 @@ impl Contender {
     }
 
     /// Holds for a random time, and lets go in a random form.
-    async fn hold(&mut self, place: &'static Place, kind: Kind, session: &Session, granted: Granted) {
-        let (lab, record) = (Arc::clone(&self.lab), Arc::clone(&self.lab.record));
+    async fn hold(
+        &mut self,
+        contended: &'static ContendedPath,
+        kind: ContenderKind,
+        session: &Session,
+        granted: GrantedHold,
+    ) {
+        let (run, record) = (Arc::clone(&self.run), Arc::clone(&self.run.record));
         let time = match self.rng.random_range(0..400) {
             0..160 => 0,
             160..399 => self.rng.random_range(0..25),
             _ => self.rng.random_range(500..3500),
         };
-        // Most sessions expire only while their slot is silent.
+        // Most sessions expire only while their session is silent.
         let outlasts_silence = self.rng.random_bool(0.7);
         let until = record.now() + Duration::from_millis(time);
-        let mut watched: Vec<Option<Watched>> = granted.guards().iter().map(|_| None).collect();
+        let mut watched: Vec<Option<JudgedHold>> = granted.guards().iter().map(|_| None).collect();
         record.count(&format!("grants of {kind:?}"));
-        let holder = outlasts_silence.then(|| lab.slots[self.slot].note_holder());
+        let holder = outlasts_silence.then(|| run.sessions[self.session_number].note_holder());
         loop {
             for (guard, watched) in granted.guards().iter().zip(&mut watched) {
                 // Before the guard is asked; see `checker`.
@@ -123,16 +134,17 @@ impl Contender {
                     (HoldState::Held | HoldState::Suspect, Some(watched)) => watched.extend(at),
                     (HoldState::Held | HoldState::Suspect, None) => {
                         let token = (guard.token().czxid(), guard.token().handover());
-                        let (lock, node) = (places::lock_of(guard.node_path()), guard.node_path().to_owned());
+                        let (lock, node) = (contended_paths::lock_of(guard.node_path()), guard.node_path().to_owned());
                         let who = format!("{} as {kind:?} of session {:#x}", self.name, session.id());
                         record.note(Subject::Lock(lock), format!("{who} holds {node} with token {token:?}"));
-                        let (slot, is_reader) = (Some(self.slot), kind == Kind::Read);
-                        let hold = Hold { lock, who, slot, node, token, is_reader, first: at, last: at };
+                        let (session_number, is_reader) = (Some(self.session_number), kind == ContenderKind::Read);
+                        let hold =
+                            CertainHold { lock, who, session_number, node, token, is_reader, first: at, last: at };
                         *watched = Some(record.watch(hold));
                     }
                 }
             }
-            let is_over = record.now() >= until && !(outlasts_silence && lab.slots[self.slot].is_silent());
+            let is_over = record.now() >= until && !(outlasts_silence && run.sessions[self.session_number].is_silent());
             if is_over || granted.is_lost() || !record.is_running() {
                 break;
             }
@@ -141,16 +153,16 @@ impl Contender {
         }
         if granted.is_lost() {
             record.count("holds lost");
-            record.note(Subject::Lock(place.path), format!("{} as {kind:?} has lost its hold", self.name));
+            record.note(Subject::Lock(contended.path), format!("{} as {kind:?} has lost its hold", self.name));
         }
-        record.note(Subject::Lock(place.path), format!("{} as {kind:?} lets go", self.name));
+        record.note(Subject::Lock(contended.path), format!("{} as {kind:?} lets go", self.name));
         // What is certain of the hold ends here.
         drop(watched);
         drop(holder);
         match self.rng.random_range(0..100) {
             0..80 => {
                 if let Err(error) = granted.release().await {
-                    self.failed("release", place, &error);
+                    self.failed("release", contended, &error);
                 }
             }
             80..90 => {
@@ -167,14 +179,14 @@ impl Contender {
     }
 
     /// Counts an error, and fails the run if it is none that the faults may cause.
-    fn failed(&self, what: &str, place: &'static Place, error: &Error) {
-        let record = &self.lab.record;
-        record.note(Subject::Lock(place.path), format!("{} failed to {what}: {error}", self.name));
-        record.count(&format!("errors of {what}: {}", self.kind_of(place, error)));
+    fn failed(&self, what: &str, contended: &'static ContendedPath, error: &Error) {
+        let record = &self.run.record;
+        record.note(Subject::Lock(contended.path), format!("{} failed to {what}: {error}", self.name));
+        record.count(&format!("errors of {what}: {}", self.kind_of(contended, error)));
     }
 
-    fn kind_of(&self, place: &'static Place, error: &Error) -> &'static str {
-        let record = &self.lab.record;
+    fn kind_of(&self, contended: &'static ContendedPath, error: &Error) -> &'static str {
+        let record = &self.run.record;
         match error {
             Error::SessionEnded { .. } => "session ended",
             Error::NoAnswer { .. } => "no answer",
@@ -190,12 +202,13 @@ impl Contender {
             }
             error @ Error::Several { .. } => {
                 for error in error.errors() {
-                    self.kind_of(place, error);
+                    self.kind_of(contended, error);
                 }
                 "several"
             }
             error => {
-                record.fail(format!("{} got an error that no fault explains at {}: {error}", self.name, place.path));
+                record
+                    .fail(format!("{} got an error that no fault explains at {}: {error}", self.name, contended.path));
                 "unexpected"
             }
         }
@@ -203,9 +216,10 @@ impl Contender {
 
     /// Fails the run if nobody has deleted the node by hand.
     fn expect_deleted(&self, path: &str) {
-        let record = &self.lab.record;
+        let record = &self.run.record;
         if !record.history(|history| history.was_deleted(path)) {
-            let concerned = [Subject::Lock(places::lock_of(path)), Subject::Slot(self.slot), Subject::Server];
+            let concerned =
+                [Subject::Lock(contended_paths::lock_of(path)), Subject::Session(self.session_number), Subject::Server];
             let trace = record.trace(|_, subject| concerned.contains(subject));
             record.fail(format!("{} was told that {path} was deleted, and nobody did:\n{trace}", self.name));
         }

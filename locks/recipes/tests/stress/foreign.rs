@@ -8,10 +8,10 @@ use rand::rngs::ChaCha8Rng;
 use uuid::Uuid;
 use zookeeper_client::{Acls, Client, CreateMode, Error};
 
-use crate::checker::{Hold, Time};
-use crate::lab::{Lab, expect_lasting};
-use crate::places::{self, BRIEF, BUSY};
+use crate::checker::{CertainHold, Time};
+use crate::contended_paths::{self, BRIEF, BUSY};
 use crate::record::{Record, Subject};
+use crate::stress_run::{StressRun, expect_lasting};
 
 /// The pause between two looks at the queue, and between two attempts after a lost connection.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -25,16 +25,16 @@ pub(crate) struct Foreign {
 }
 
 /// A node in the queue.
-struct Node {
+struct ForeignNode {
     lock: &'static str,
     name: String,
     czxid: i64,
 }
 
 impl Foreign {
-    pub(crate) async fn new(lab: &Lab, number: u64) -> Self {
-        let (record, client) = (Arc::clone(&lab.record), lab.raw().await);
-        Self { record, client, name: format!("foreign contender {number}"), rng: lab.rng(100 + number) }
+    pub(crate) async fn new(run: &StressRun, number: u64) -> Self {
+        let (record, client) = (Arc::clone(&run.record), run.raw().await);
+        Self { record, client, name: format!("foreign contender {number}"), rng: run.rng(100 + number) }
     }
 
     /// Contends until the run is to end.
@@ -51,11 +51,13 @@ impl Foreign {
     }
 
     /// Creates a node, also if replies are lost. `None` when there is none.
-    async fn queue(&mut self, lock: &'static str) -> Option<Node> {
+    async fn queue(&mut self, lock: &'static str) -> Option<ForeignNode> {
         let prefix = format!("_c_{}-lock-", Uuid::from_u128(self.rng.random()));
         let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
         match self.client.create(&format!("{lock}/{prefix}"), b"192.0.2.1", &options).await {
-            Ok((stat, sequence)) => return Some(Node { lock, name: format!("{prefix}{sequence}"), czxid: stat.czxid }),
+            Ok((stat, sequence)) => {
+                return Some(ForeignNode { lock, name: format!("{prefix}{sequence}"), czxid: stat.czxid });
+            }
             Err(Error::NoNode) => {
                 let _ = self.client.mkdir(lock, &CreateMode::Container.with_acls(Acls::anyone_all())).await;
                 return None;
@@ -67,18 +69,18 @@ impl Foreign {
         let path = format!("{lock}/{name}");
         loop {
             match self.client.check_stat(&path).await {
-                Ok(stat) => return stat.map(|stat| Node { lock, name, czxid: stat.czxid }),
+                Ok(stat) => return stat.map(|stat| ForeignNode { lock, name, czxid: stat.czxid }),
                 Err(error) => self.lost(&error).await,
             }
         }
     }
 
     /// Waits until the node is the first one, and holds for a moment.
-    async fn contend(&mut self, node: &Node) {
+    async fn contend(&mut self, node: &ForeignNode) {
         let patience = self.record.now() + Duration::from_millis(self.rng.random_range(0..3000));
         while self.record.now() < patience {
             let Some(children) = self.children(node.lock).await else { return };
-            let queue = places::contenders(children);
+            let queue = contended_paths::contenders(children);
             match queue.iter().position(|(_, name)| *name == node.name) {
                 Some(0) => return self.hold(node).await,
                 Some(_) => tokio::time::sleep(PAUSE).await,
@@ -89,15 +91,15 @@ impl Foreign {
         self.record.count("foreign contenders that gave up");
     }
 
-    async fn hold(&mut self, node: &Node) {
+    async fn hold(&mut self, node: &ForeignNode) {
         let first: Time = self.record.now();
-        let Node { lock, name, czxid } = node;
+        let ForeignNode { lock, name, czxid } = node;
         self.record.count("grants of foreign contenders");
         self.record.note(Subject::Lock(lock), format!("{} holds {name} with token {czxid}", self.name));
-        let hold = Hold {
+        let hold = CertainHold {
             lock,
             who: self.name.clone(),
-            slot: None,
+            session_number: None,
             node: format!("{lock}/{name}"),
             token: (*czxid, 0),
             is_reader: false,
@@ -111,7 +113,7 @@ impl Foreign {
         self.record.note(Subject::Lock(lock), format!("{} lets go", self.name));
     }
 
-    async fn delete(&self, node: &Node) {
+    async fn delete(&self, node: &ForeignNode) {
         let path = format!("{}/{}", node.lock, node.name);
         loop {
             match self.client.delete(&path, None).await {

@@ -9,13 +9,13 @@
 
 mod checker;
 mod contended;
+mod contended_paths;
 mod contenders;
 mod crowd;
 mod foreign;
-mod lab;
 mod nemesis;
-mod places;
 mod record;
+mod stress_run;
 
 use std::env;
 use std::fmt::Write;
@@ -27,11 +27,11 @@ use futures_util::future::{join, join_all};
 use tokio::time::timeout;
 use zookeeper_client::Client;
 
-use crate::contenders::Contender;
+use crate::contended_paths::CONTENDED_PATHS;
+use crate::contenders::ContenderTask;
 use crate::foreign::Foreign;
-use crate::lab::Lab;
-use crate::places::PLACES;
 use crate::record::{Record, Subject};
+use crate::stress_run::StressRun;
 
 /// Contenders of each session.
 const CONTENDERS: usize = 5;
@@ -48,45 +48,48 @@ async fn no_two_hold_together_and_no_queue_stands_still() {
     let seed = setting("STRESS_SEED").unwrap_or_else(rand::random);
     let seconds = setting("STRESS_SECONDS").unwrap_or(SECONDS);
     println!("STRESS_SEED={seed} STRESS_SECONDS={seconds}");
-    let (lab, server) = Lab::start(seed).await;
-    let record = Arc::clone(&lab.record);
-    let supervisors: Vec<_> = (0..lab.slots.len()).map(|slot| tokio::spawn(Arc::clone(&lab).supervise(slot))).collect();
+    let (run, server) = StressRun::start(seed).await;
+    let record = Arc::clone(&run.record);
+    let supervisors: Vec<_> = (0..run.sessions.len())
+        .map(|session_number| tokio::spawn(Arc::clone(&run).supervise(session_number)))
+        .collect();
 
-    let mut faults: Vec<_> =
-        (0..lab.slots.len()).map(|slot| tokio::spawn(nemesis::disturb(Arc::clone(&lab), slot))).collect();
-    faults.push(tokio::spawn(nemesis::nodes::meddle(Arc::clone(&lab))));
-    let mut load = vec![tokio::spawn(crowd::gather(Arc::clone(&lab)))];
+    let mut faults: Vec<_> = (0..run.sessions.len())
+        .map(|session_number| tokio::spawn(nemesis::disturb(Arc::clone(&run), session_number)))
+        .collect();
+    faults.push(tokio::spawn(nemesis::nodes::meddle(Arc::clone(&run))));
+    let mut load = vec![tokio::spawn(crowd::gather(Arc::clone(&run)))];
     for number in 0..FOREIGN {
-        load.push(tokio::spawn(Foreign::new(&lab, number).await.run()));
+        load.push(tokio::spawn(Foreign::new(&run, number).await.run()));
     }
-    for slot in 0..lab.slots.len() {
-        load.extend((0..CONTENDERS).map(|number| tokio::spawn(Contender::new(&lab, slot, number).run())));
+    for session_number in 0..run.sessions.len() {
+        load.extend((0..CONTENDERS).map(|number| tokio::spawn(ContenderTask::new(&run, session_number, number).run())));
     }
 
     let time = async {
         record.pause(Duration::from_secs(seconds)).await;
         record.stop();
     };
-    let (server, ()) = join(nemesis::restart(&lab, server), time).await;
+    let (server, ()) = join(nemesis::restart(&run, server), time).await;
     let healed = timeout(SOON, join_all(faults)).await.expect("the faults end");
     healed.into_iter().for_each(|fault| fault.unwrap());
     let phase = |what: &str| println!("{:>9.1}  {what}", record.now().as_secs_f64());
     phase("seconds: the faults are over");
     record.note(Subject::Server, "everything is healed");
-    let raw = lab.raw().await;
+    let raw = run.raw().await;
     match timeout(SOON, join_all(load)).await {
         Ok(ended) => ended.into_iter().for_each(|ended| ended.unwrap()),
         Err(_) => record.fail(format!("contenders still wait {SOON:?} after the faults\n{}", queues(&raw).await)),
     }
     phase("seconds: all contenders have ended");
     if record.failures().is_empty() {
-        every_lock_is_had_again(&lab, &raw).await;
+        every_lock_is_had_again(&run, &raw).await;
         phase("seconds: every lock was had again");
         every_queue_empties(&record, &raw, "its contenders have let go").await;
         phase("seconds: every queue is empty");
         supervisors.into_iter().for_each(|supervisor| supervisor.abort());
-        for slot in &lab.slots {
-            let _ = slot.session().close().await;
+        for session in &run.sessions {
+            let _ = session.session().close().await;
         }
         every_queue_empties(&record, &raw, "its sessions have ended").await;
     }
@@ -96,7 +99,7 @@ async fn no_two_hold_together_and_no_queue_stands_still() {
     println!("{}", record.totals());
     let failures = record.failures().join("\n");
     assert!(failures.is_empty(), "with STRESS_SEED={seed} and STRESS_SECONDS={seconds}:\n{failures}");
-    for kind in PLACES.iter().flat_map(|place| place.kinds) {
+    for kind in CONTENDED_PATHS.iter().flat_map(|contended| contended.kinds) {
         assert!(record.total(&format!("grants of {kind:?}")) > 0, "{kind:?} was never granted");
     }
 }
@@ -107,18 +110,20 @@ fn setting<T: FromStr>(name: &str) -> Option<T> {
 }
 
 /// Acquires a lock of each kind at each path from each session.
-async fn every_lock_is_had_again(lab: &Arc<Lab>, raw: &Client) {
+async fn every_lock_is_had_again(run: &Arc<StressRun>, raw: &Client) {
     let mut contenders = Vec::new();
-    for slot in 0..lab.slots.len() {
-        for (number, (place, kind)) in
-            PLACES.iter().flat_map(|place| place.kinds.iter().map(move |kind| (place, *kind))).enumerate()
+    for session_number in 0..run.sessions.len() {
+        for (number, (contended, kind)) in CONTENDED_PATHS
+            .iter()
+            .flat_map(|contended| contended.kinds.iter().map(move |kind| (contended, *kind)))
+            .enumerate()
         {
-            let mut contender = Contender::new(lab, slot, 500 + number);
-            contenders.push(async move { contender.acquire_at_last(place, kind).await });
+            let mut contender = ContenderTask::new(run, session_number, 500 + number);
+            contenders.push(async move { contender.acquire_at_last(contended, kind).await });
         }
     }
     if timeout(SOON, join_all(contenders)).await.is_err() {
-        lab.record.fail(format!("locks are not had within {SOON:?} after the faults\n{}", queues(raw).await));
+        run.record.fail(format!("locks are not had within {SOON:?} after the faults\n{}", queues(raw).await));
     }
 }
 
@@ -140,10 +145,10 @@ async fn every_queue_empties(record: &Record, raw: &Client, when: &str) {
 /// The contenders' nodes below all paths, one a line.
 async fn queues(raw: &Client) -> String {
     let mut text = String::new();
-    for place in &PLACES {
-        for path in [place.path, place.queue, &format!("{}/locks", place.path)] {
+    for contended in &CONTENDED_PATHS {
+        for path in [contended.path, contended.queue, &format!("{}/locks", contended.path)] {
             let children = raw.list_children(path).await.unwrap_or_default();
-            for (_, name) in places::contenders(children) {
+            for (_, name) in contended_paths::contenders(children) {
                 let _ = writeln!(text, "  {path}/{name}");
             }
         }

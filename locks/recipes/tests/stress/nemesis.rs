@@ -10,14 +10,16 @@ use nix::unistd::Pid;
 use rand::RngExt;
 use testbed::ZooKeeper;
 
-use crate::lab::Lab;
 use crate::record::Subject;
+use crate::stress_run::StressRun;
 
-/// Disturbs the network of one slot until the run is to end, and heals it then.
-pub(crate) async fn disturb(lab: Arc<Lab>, slot: usize) {
-    let mut rng = lab.rng(200 + slot as u64);
-    let (record, slot) = (&lab.record, &lab.slots[slot]);
-    let (proxy, subject) = (&slot.proxy, Subject::Slot(slot.index));
+/// Disturbs the network of one session until the run is to end, and heals it then.
+pub(crate) async fn disturb(run: Arc<StressRun>, session_number: usize) {
+    let mut rng = run.rng(200 + session_number as u64);
+    let record = &run.record;
+    let session = &run.sessions[session_number];
+    let proxy = &session.proxy;
+    let subject = Subject::Session(session.index);
     while record.pause(Duration::from_millis(rng.random_range(300..6000))).await {
         match rng.random_range(0..100) {
             0..35 => {
@@ -27,16 +29,16 @@ pub(crate) async fn disturb(lab: Arc<Lab>, slot: usize) {
             35..65 => {
                 // From a short delay to far more than the session timeout.
                 let times = if rng.random_bool(0.4) { 0.0..0.5 } else { 0.5..2.5 };
-                let time = slot.timeout.mul_f64(rng.random_range(times));
+                let time = session.timeout.mul_f64(rng.random_range(times));
                 let patience = if rng.random_bool(0.8) { Duration::from_secs(3) } else { Duration::ZERO };
-                slot.silence(patience).await;
+                session.silence(patience).await;
                 record.fault(subject, "blackholes");
                 record.pause(time).await;
                 if rng.random_bool(0.4) {
                     // What was held back is lost.
                     proxy.cut();
                 }
-                slot.deliver();
+                session.deliver();
                 record.note(subject, format!("delivers again after {time:?}"));
             }
             65..82 => {
@@ -51,13 +53,13 @@ pub(crate) async fn disturb(lab: Arc<Lab>, slot: usize) {
                 record.fault(subject, "refusals of connections");
                 proxy.refuse();
                 proxy.cut();
-                record.pause(slot.timeout.mul_f64(rng.random())).await;
+                record.pause(session.timeout.mul_f64(rng.random())).await;
                 proxy.accept();
                 record.note(subject, "accepts again");
             }
             _ => {
                 record.fault(subject, "sessions closed");
-                let _ = slot.session().close().await;
+                let _ = session.session().close().await;
             }
         }
     }
@@ -67,9 +69,9 @@ pub(crate) async fn disturb(lab: Arc<Lab>, slot: usize) {
 }
 
 /// Restarts, kills and freezes the server until the run is to end. Returns the server, which runs.
-pub(crate) async fn restart(lab: &Lab, mut server: ZooKeeper) -> ZooKeeper {
-    let mut rng = lab.rng(300);
-    let record = &lab.record;
+pub(crate) async fn restart(run: &StressRun, mut server: ZooKeeper) -> ZooKeeper {
+    let mut rng = run.rng(300);
+    let record = &run.record;
     while record.pause(Duration::from_millis(rng.random_range(3000..14000))).await {
         match rng.random_range(0..10) {
             0..3 => {

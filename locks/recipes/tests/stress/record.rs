@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::checker::{Finding, History, Hold, Time, Violation};
-use crate::places;
+use crate::checker::{Breach, CertainHold, History, Time, Violation};
+use crate::contended_paths;
 
 /// Events that are kept.
 const EVENTS: usize = 30_000;
@@ -24,7 +24,7 @@ const FAILURES_SHOWN: usize = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
     Lock(&'static str),
-    Slot(usize),
+    Session(usize),
     Server,
 }
 
@@ -47,7 +47,9 @@ impl Record {
             events: Mutex::default(),
             totals: Mutex::default(),
             failures: Mutex::default(),
-            history: Mutex::new(History::new(places::PLACES.iter().map(|place| (place.path, place.rule)))),
+            history: Mutex::new(History::new(
+                contended_paths::CONTENDED_PATHS.iter().map(|contended| (contended.path, contended.rule)),
+            )),
             running: watch::Sender::new(true),
         })
     }
@@ -125,15 +127,15 @@ impl Record {
     }
 
     /// Lets the judge know of a hold that is certain at `hold.first`.
-    pub(crate) fn watch(self: &Arc<Self>, hold: Hold) -> Watched {
-        Watched { record: Arc::clone(self), id: self.history(|history| history.open(hold)) }
+    pub(crate) fn watch(self: &Arc<Self>, hold: CertainHold) -> JudgedHold {
+        JudgedHold { record: Arc::clone(self), id: self.history(|history| history.open(hold)) }
     }
 
     fn report(&self, violation: &Violation) {
         let what = match violation.what {
-            Finding::Overlap => "holds that exclude each other overlap",
-            Finding::TokenRegression => "a token did not grow",
-            Finding::GrantWithoutNode => "a waiter was granted after its node was deleted",
+            Breach::Overlap => "holds that exclude each other overlap",
+            Breach::TokenRegression => "a token did not grow",
+            Breach::GrantWithoutNode => "a waiter was granted after its node was deleted",
         };
         self.count(&format!("finding: {what}"));
         if self.failures.lock().len() >= FAILURES_SHOWN {
@@ -149,7 +151,7 @@ impl Record {
             let mut holds = violation.holds.iter();
             match *subject {
                 Subject::Server => true,
-                Subject::Slot(slot) => holds.any(|hold| hold.slot == Some(slot)),
+                Subject::Session(session_number) => holds.any(|hold| hold.session_number == Some(session_number)),
                 Subject::Lock(lock) => holds.any(|hold| hold.lock == lock),
             }
         };
@@ -171,19 +173,19 @@ impl Record {
 
 /// A hold that the judge knows of. Dropped, it is compared with the others.
 #[derive(Debug)]
-pub(crate) struct Watched {
+pub(crate) struct JudgedHold {
     record: Arc<Record>,
     id: u64,
 }
 
-impl Watched {
+impl JudgedHold {
     /// Notes that the hold was certain at `at`.
     pub(crate) fn extend(&self, at: Time) {
         self.record.history(|history| history.extend(self.id, at));
     }
 }
 
-impl Drop for Watched {
+impl Drop for JudgedHold {
     fn drop(&mut self) {
         let violations = self.record.history(|history| history.close(self.id));
         violations.iter().for_each(|violation| self.record.report(violation));

@@ -198,9 +198,11 @@ fn every_recipe_is_under_the_suites_and_has_a_name_in_zk_lock() {
     let variants = variants.split("\n}").next().unwrap().lines().filter(|line| !line.trim().starts_with("//"));
     let recipes: Vec<&str> = variants.filter_map(|line| Some(line.trim().split_once('(')?.0)).collect();
     assert!(recipes.len() > 8, "{recipes:?}");
-    for file in
-        ["locks/recipes/tests/it/support.rs", "locks/recipes/tests/stress/places.rs", "locks/zk-lock/src/recipe.rs"]
-    {
+    for file in [
+        "locks/recipes/tests/it/support.rs",
+        "locks/recipes/tests/stress/contended_paths.rs",
+        "locks/zk-lock/src/recipe.rs",
+    ] {
         let text = read(file);
         let names: Vec<&str> = text.split(|letter: char| !letter.is_alphanumeric()).collect();
         for recipe in &recipes {

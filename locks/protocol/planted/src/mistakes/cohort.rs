@@ -8,14 +8,14 @@ const FIRED: &str = "self.watched_by = None;
 pub(super) const MISTAKES: &[Mistake] = &[
     Mistake {
         name: "a member that leaves keeps the turn",
-        changes: &[change("cohort.rs", "self.pass(stage, asks)", "self.turn = None")],
+        changes: &[change("cohort.rs", "self.pass(phase, asks)", "self.turn = None")],
     },
     Mistake {
         name: "a useless place is given up together with the turn",
         changes: &[change(
             "cohort.rs",
             "asks.push(Ask::GiveUp);
-        self.pass(Stage::Begins, asks);",
+        self.pass(TurnPhase::Begins, asks);",
             "asks.push(Ask::GiveUp);",
         )],
     },
@@ -24,8 +24,8 @@ pub(super) const MISTAKES: &[Mistake] = &[
         changes: &[change(
             "cohort.rs",
             "asks.push(Ask::GiveUp);
-        self.pass(Stage::Begins, asks);",
-            "let kept = self.turn.map_or(Stage::Begins, |turn| turn.stage);
+        self.pass(TurnPhase::Begins, asks);",
+            "let kept = self.turn.map_or(TurnPhase::Begins, |turn| turn.phase);
         self.pass(kept, asks);",
         )],
     },
@@ -99,13 +99,13 @@ pub(super) const MISTAKES: &[Mistake] = &[
         changes: &[change(
             "cohort.rs",
             "self.watched_by = None;
-                self.go_on(Stage::Holds(Tenure { handovers: 0, handovers_unasked: 0, unasked_since: now }));",
-            "self.go_on(Stage::Holds(Tenure { handovers: 0, handovers_unasked: 0, unasked_since: now }));",
+                self.go_on(TurnPhase::Holds(Tenure { handovers: 0, handovers_unasked: 0, unasked_since: now }));",
+            "self.go_on(TurnPhase::Holds(Tenure { handovers: 0, handovers_unasked: 0, unasked_since: now }));",
         )],
     },
     Mistake {
         name: "a hold that lingers is taken without a look",
-        changes: &[change("cohort.rs", "Stage::Takes(lingering.tenure)", "Stage::Holds(lingering.tenure)")],
+        changes: &[change("cohort.rs", "TurnPhase::Takes(lingering.tenure)", "TurnPhase::Holds(lingering.tenure)")],
     },
     Mistake {
         name: "a watch replaces the bound of hand-overs",

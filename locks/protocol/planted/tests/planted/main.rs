@@ -21,12 +21,12 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 
-use model::naive::Program::Lock as Contend;
-use model::naive::{self, Faults as Mishaps, Lab as Naive};
-use model::permits::lab::Program::Take;
-use model::permits::lab::{self as permits, Faults as Ills, Lab as Semaphore};
-use model::world::lab::Program::{self, Handoff, Lock, Read, Write};
-use model::world::lab::{AWAKE, CAUSED, CLEAN, EXCLUSION, Faults, GRANTED_IN_TURN, Lab, SERVED};
+use model::naive::users::Program::Lock as Contend;
+use model::naive::users::{self as naive, Faults as Mishaps, NaiveModel as Naive};
+use model::permits::users::Program::Take;
+use model::permits::users::{self as permits, Faults as Ills, PermitsModel as Semaphore};
+use model::world::users::Program::{self, Handoff, Lock, Read, Write};
+use model::world::users::{AWAKE, CAUSED, CLEAN, EXCLUSION, Faults, GRANTED_IN_TURN, QueueModel, SERVED};
 use stateright::{Checker, HasDiscoveries, Model};
 
 const NONE: Faults = Faults::NONE;
@@ -53,8 +53,8 @@ where
     lab.clone().checker().threads(2).spawn_bfs().join().assert_no_discovery(property);
 }
 
-fn lab(users: &[(Program, usize)], faults: Faults) -> Lab {
-    Lab::new(users, faults)
+fn lab(users: &[(Program, usize)], faults: Faults) -> QueueModel {
+    QueueModel::new(users, faults)
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_create_that_is_repeated_without_a_search_is_found() {
 fn a_waiter_that_reads_the_note_and_not_its_own_node_is_found() {
     let three = lab(&[(Handoff, 0), (Handoff, 1), (Handoff, 2)], DELETED);
     expect_to_find("a waiter reads the note and not its own node", &three, EXCLUSION);
-    let beside_foreign = Lab { has_foreign: true, ..lab(&[(Handoff, 0), (Handoff, 1)], DELETED) };
+    let beside_foreign = QueueModel { has_foreign: true, ..lab(&[(Handoff, 0), (Handoff, 1)], DELETED) };
     expect_to_find("a waiter reads the note and not its own node", &beside_foreign, GRANTED_IN_TURN);
 }
 
@@ -126,19 +126,19 @@ fn a_note_of_a_contender_that_never_held_is_found() {
 #[test]
 fn a_number_that_counts_after_numbers_began_anew_is_found() {
     let two = lab(&[(Lock, 0), (Lock, 1)], Faults { new_parents: 1, ..NONE });
-    let again = Lab { holds_before: 3, first_number_anew: 2, ..two };
+    let again = QueueModel { holds_before: 3, first_number_anew: 2, ..two };
     expect_to_find("a number counts although the numbers have begun anew", &again, EXCLUSION);
 }
 
 #[test]
 fn a_predecessor_that_counts_as_gone_while_it_holds_is_found() {
-    let again = Lab { holds_before: 3, ..lab(&[(Lock, 0), (Lock, 0)], NONE) };
+    let again = QueueModel { holds_before: 3, ..lab(&[(Lock, 0), (Lock, 0)], NONE) };
     expect_to_find("a predecessor counts as gone while it holds", &again, EXCLUSION);
 }
 
 #[test]
 fn a_predecessor_that_is_checked_after_the_creation_is_found() {
-    let again = Lab { holds_before: 3, ..lab(&[(Lock, 0), (Lock, 0), (Lock, 1)], DELETED) };
+    let again = QueueModel { holds_before: 3, ..lab(&[(Lock, 0), (Lock, 0), (Lock, 1)], DELETED) };
     expect_to_find("a contender checks after its creation whether its predecessor has released", &again, EXCLUSION);
 }
 
@@ -163,14 +163,14 @@ fn a_search_that_takes_the_node_of_another_contender_is_found() {
 #[test]
 fn contenders_that_accept_the_last_number_are_found() {
     let three = lab(&[(Handoff, 0), (Lock, 0), (Lock, 1)], Faults::DROP);
-    let last = Lab { first_number: 2_099_999_999, ..three };
+    let last = QueueModel { first_number: 2_099_999_999, ..three };
     expect_to_find("a contender accepts the last number", &last, EXCLUSION);
 }
 
 #[test]
 fn a_note_of_another_lock_s_node_that_counts_is_found() {
     let three = lab(&[(Handoff, 0), (Handoff, 0), (Handoff, 1)], Faults::DROP);
-    let copied = Lab { note: Some((1, 99)), ..three };
+    let copied = QueueModel { note: Some((1, 99)), ..three };
     expect_to_find("a note of another lock's node counts", &copied, EXCLUSION);
 }
 
@@ -227,7 +227,7 @@ fn a_waiter_that_deletes_another_contender_s_node_is_found() {
 // L14
 #[test]
 fn a_contender_that_waits_for_a_number_of_its_own_is_found() {
-    let two = Lab { first_number: i32::MAX, ..lab(&[(Handoff, 0), (Handoff, 1)], NONE) };
+    let two = QueueModel { first_number: i32::MAX, ..lab(&[(Handoff, 0), (Handoff, 1)], NONE) };
     expect_to_find("a contender goes on waiting although the last number was given twice", &two, SERVED);
 }
 

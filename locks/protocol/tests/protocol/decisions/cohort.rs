@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use zk_recipes_protocol::cohort::{Ask, Bounds, Cohort, Event, MemberId, Others, Reliance, State};
+use zk_recipes_protocol::cohort::{Ask, Bounds, Cohort, Event, MemberId, MemberState, Others, Reliance};
 
 const BOUNDS: Bounds = Bounds { max_handovers: 3, max_tenure: Duration::from_millis(100), linger: Duration::ZERO };
 const LETS_GO: Event = Event::LetsGo(Reliance::Sure);
@@ -23,7 +23,7 @@ fn tell(cohort: &mut Cohort, id: MemberId, event: Event, at_ms: u64) -> Vec<Ask>
 /// Lets the holder hand over to the next member, which takes the hold.
 fn hand_over(cohort: &mut Cohort, from: MemberId, to: MemberId, at_ms: u64) {
     assert_eq!(tell(cohort, from, LETS_GO, at_ms), [Ask::Wake(to)]);
-    assert_eq!(cohort.state(to), State::Takes);
+    assert_eq!(cohort.state(to), MemberState::Takes);
     assert_eq!(tell(cohort, to, Event::Looked(Reliance::Sure), at_ms), []);
 }
 
@@ -31,12 +31,12 @@ fn hand_over(cohort: &mut Cohort, from: MemberId, to: MemberId, at_ms: u64) {
 fn a_holder_looks_for_others_at_both_of_its_bounds() {
     let (mut cohort, members) = cohort(6, BOUNDS);
     (0..3).for_each(|i| hand_over(&mut cohort, members[i], members[i + 1], 99));
-    assert_eq!(cohort.state(members[3]), State::Holds { handovers: 3 });
+    assert_eq!(cohort.state(members[3]), MemberState::Holds { handovers: 3 });
     assert_eq!(tell(&mut cohort, members[3], LETS_GO, 99), [Ask::LookForOthers]);
     let alone = Event::SawOthers(Others::Children(1), Reliance::Sure);
     assert_eq!(tell(&mut cohort, members[3], alone, 100), [Ask::Wake(members[4])], "the count begins anew");
     tell(&mut cohort, members[4], Event::Looked(Reliance::Sure), 100);
-    assert_eq!(cohort.state(members[4]), State::Holds { handovers: 4 }, "tokens go on growing");
+    assert_eq!(cohort.state(members[4]), MemberState::Holds { handovers: 4 }, "tokens go on growing");
     assert_eq!(tell(&mut cohort, members[4], LETS_GO, 200), [Ask::LookForOthers], "it took too long");
 }
 
@@ -46,9 +46,9 @@ fn a_holder_that_may_not_be_alone_lets_the_next_begin_anew() {
         let (mut cohort, members) = cohort(2, Bounds { max_handovers: 0, ..BOUNDS });
         assert_eq!(tell(&mut cohort, members[0], LETS_GO, 0), [Ask::LookForOthers]);
         assert_eq!(tell(&mut cohort, members[0], Event::SawOthers(others, Reliance::Sure), 0), [Ask::Release]);
-        assert_eq!(cohort.state(members[1]), State::Waits, "the turn is kept until the node is gone");
+        assert_eq!(cohort.state(members[1]), MemberState::Waits, "the turn is kept until the node is gone");
         assert_eq!(tell(&mut cohort, members[0], Event::Released, 0), [Ask::Wake(members[1])]);
-        assert_eq!(cohort.state(members[1]), State::Begins);
+        assert_eq!(cohort.state(members[1]), MemberState::Begins);
     }
 }
 
@@ -58,7 +58,7 @@ fn a_holder_whose_node_is_gone_is_told_and_passes_the_turn_on() {
     assert_eq!(tell(&mut cohort, members[0], LETS_GO, 0), [Ask::LookForOthers]);
     let gone = Event::SawOthers(Others::OwnNodeGone, Reliance::Sure);
     assert_eq!(tell(&mut cohort, members[0], gone, 0), [Ask::Lose, Ask::Release, Ask::Wake(members[1])]);
-    assert_eq!(cohort.state(members[1]), State::Begins);
+    assert_eq!(cohort.state(members[1]), MemberState::Begins);
     assert_eq!(tell(&mut cohort, members[0], Event::Released, 0), [], "another member has the turn");
 }
 
@@ -69,20 +69,20 @@ fn a_lost_hold_is_neither_handed_over_nor_taken() {
     assert_eq!(tell(&mut cohort.clone(), members[0], lets_go, 0), [Ask::Release, Ask::Wake(members[1])]);
     assert_eq!(tell(&mut cohort, members[0], Event::LetsGo(Reliance::Suspect), 0), [Ask::Wake(members[1])]);
     assert_eq!(tell(&mut cohort, members[1], Event::Looked(Reliance::Suspect), 0), []);
-    assert_eq!(cohort.state(members[1]), State::Takes);
+    assert_eq!(cohort.state(members[1]), MemberState::Takes);
     assert_eq!(tell(&mut cohort, members[1], Event::Looked(Reliance::Lost), 0), [Ask::GiveUp]);
-    assert_eq!(cohort.state(members[1]), State::Begins);
+    assert_eq!(cohort.state(members[1]), MemberState::Begins);
 }
 
 #[test]
 fn the_place_of_a_leaving_member_goes_to_the_next() {
-    for (event, state) in [(None, State::Begins), (Some(Event::Queues), State::Queues)] {
+    for (event, state) in [(None, MemberState::Begins), (Some(Event::Queues), MemberState::Queues)] {
         let mut cohort = Cohort::default();
         let [first, next] = [cohort.enter(BOUNDS), cohort.enter(BOUNDS)];
         event.into_iter().for_each(|event| assert_eq!(tell(&mut cohort, first, event, 0), []));
         assert_eq!(tell(&mut cohort, first, Event::Leaves(Reliance::Sure), 0), [Ask::Wake(next)]);
         assert_eq!(cohort.state(next), state);
-        let given_up: &[Ask] = if state == State::Queues { &[Ask::GiveUp] } else { &[] };
+        let given_up: &[Ask] = if state == MemberState::Queues { &[Ask::GiveUp] } else { &[] };
         assert_eq!(tell(&mut cohort, next, Event::Leaves(Reliance::Sure), 0), given_up);
         assert!(cohort.enter_at_once(BOUNDS).is_some(), "the turn is free");
     }
@@ -96,7 +96,7 @@ fn a_member_that_does_not_wait_gets_only_a_free_turn() {
     assert_eq!(cohort.enter_at_once(BOUNDS), None, "the node is being deleted");
     assert_eq!(tell(&mut cohort, members[0], Event::Released, 0), []);
     let id = cohort.enter_at_once(BOUNDS).unwrap();
-    assert_eq!(cohort.state(id), State::Begins);
+    assert_eq!(cohort.state(id), MemberState::Begins);
 }
 
 #[test]
@@ -105,11 +105,11 @@ fn a_closed_cohort_wakes_its_waiting_members_and_gives_no_turn() {
     let mut asks = Vec::new();
     cohort.close(&mut asks);
     assert_eq!(asks, [Ask::Wake(members[1]), Ask::Wake(members[2])]);
-    assert_eq!(cohort.state(members[1]), State::Closed);
+    assert_eq!(cohort.state(members[1]), MemberState::Closed);
     assert_eq!(tell(&mut cohort, members[0], LETS_GO, 0), [Ask::Release]);
     assert_eq!(tell(&mut cohort, members[0], Event::Released, 0), []);
     let late = [Some(cohort.enter(BOUNDS)), cohort.enter_at_once(BOUNDS)];
-    assert_eq!(late.map(|id| cohort.state(id.unwrap())), [State::Closed; 2]);
+    assert_eq!(late.map(|id| cohort.state(id.unwrap())), [MemberState::Closed; 2]);
 }
 
 const LINGERING: Bounds = Bounds { linger: Duration::from_secs(1), ..BOUNDS };
@@ -126,7 +126,7 @@ fn lingering(at_ms: u64) -> (Cohort, MemberId) {
 /// Lets a new member take the hold that lingers, and release it. Returns the asks of the release.
 fn take_again(cohort: &mut Cohort, bounds: Bounds, at_ms: u64) -> Vec<Ask> {
     let id = cohort.enter_at_once(bounds).unwrap();
-    assert_eq!(cohort.state(id), State::Takes);
+    assert_eq!(cohort.state(id), MemberState::Takes);
     assert_eq!(tell(cohort, id, Event::Looked(Reliance::Sure), at_ms), []);
     tell(cohort, id, LETS_GO, at_ms)
 }
@@ -158,7 +158,7 @@ fn a_hold_lingers_until_its_time_its_watch_or_its_session_ends() {
         end(&mut cohort, watched_by, &mut asks);
         assert_eq!(asks, [Ask::GiveUp]);
         let id = cohort.enter(BOUNDS);
-        assert!(matches!(cohort.state(id), State::Begins | State::Closed));
+        assert!(matches!(cohort.state(id), MemberState::Begins | MemberState::Closed));
     }
 }
 
@@ -202,7 +202,7 @@ fn a_hold_lost_while_it_lingers_is_given_up_by_the_next_member() {
     let (mut cohort, _) = lingering(0);
     let id = cohort.enter(LINGERING);
     assert_eq!(tell(&mut cohort, id, Event::Looked(Reliance::Lost), 0), [Ask::GiveUp]);
-    assert_eq!(cohort.state(id), State::Begins);
+    assert_eq!(cohort.state(id), MemberState::Begins);
 }
 
 proptest! {
@@ -225,7 +225,7 @@ proptest! {
                     prop_assert_eq!(tell(&mut cohort, holder, Event::Leaves(Reliance::Sure), 0), [Ask::Wake(next)]);
                     holder = next;
                     tell(&mut cohort, holder, Event::Fails, 0);
-                    prop_assert_eq!(there.first().map(|next| cohort.state(*next)), there.first().map(|_| State::Begins));
+                    prop_assert_eq!(there.first().map(|next| cohort.state(*next)), there.first().map(|_| MemberState::Begins));
                     holder = match there.is_empty() {
                         true => cohort.enter(BOUNDS),
                         false => there.remove(0),
@@ -234,7 +234,7 @@ proptest! {
                 _ => {}
             }
         }
-        prop_assert!(there.iter().all(|id| cohort.state(*id) == State::Waits));
-        prop_assert!(cohort.state(holder) != State::Closed);
+        prop_assert!(there.iter().all(|id| cohort.state(*id) == MemberState::Waits));
+        prop_assert!(cohort.state(holder) != MemberState::Closed);
     }
 }

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 use proptest::sample::Index;
-use zk_recipes_protocol::leases::{Leases, Verdict};
+use zk_recipes_protocol::leases::{LeaseListing, LeasesVerdict};
 
 fn name(number: i32) -> String {
     format!("_c_x{number}-lease-{number:010}")
@@ -10,19 +10,19 @@ fn names(numbers: impl IntoIterator<Item = i32>) -> Vec<String> {
     numbers.into_iter().map(name).collect()
 }
 
-fn verdict(children: &[String], own: &[String], permits: usize) -> Verdict {
+fn verdict(children: &[String], own: &[String], permits: usize) -> LeasesVerdict {
     let own = own.iter().map(String::as_str).collect();
-    Leases::from_children(children).verdict(&own, permits)
+    LeaseListing::from_children(children).verdict(&own, permits)
 }
 
 #[test]
 fn the_newest_lease_holds_while_leases_do_not_exceed_permits() {
     for (leases, permits, expected) in [
-        (1, 1, Verdict::Granted),
-        (2, 1, Verdict::Full),
-        (3, 3, Verdict::Granted),
-        (4, 3, Verdict::Full),
-        (1, 0, Verdict::Full),
+        (1, 1, LeasesVerdict::Granted),
+        (2, 1, LeasesVerdict::Full),
+        (3, 3, LeasesVerdict::Granted),
+        (4, 3, LeasesVerdict::Full),
+        (1, 0, LeasesVerdict::Full),
     ] {
         let children = names(0..leases);
         assert_eq!(verdict(&children, &names([leases - 1]), permits), expected, "{leases} of {permits}");
@@ -32,32 +32,32 @@ fn the_newest_lease_holds_while_leases_do_not_exceed_permits() {
 #[test]
 fn several_permits_are_granted_together_or_not_at_all() {
     let children = names([3, 4, 5]);
-    assert_eq!(verdict(&children, &names([4, 5]), 2), Verdict::Full);
-    assert_eq!(verdict(&children, &names([4, 5]), 3), Verdict::Granted);
-    assert_eq!(verdict(&children[1..], &names([4, 5]), 2), Verdict::Granted);
+    assert_eq!(verdict(&children, &names([4, 5]), 2), LeasesVerdict::Full);
+    assert_eq!(verdict(&children, &names([4, 5]), 3), LeasesVerdict::Granted);
+    assert_eq!(verdict(&children[1..], &names([4, 5]), 2), LeasesVerdict::Granted);
 }
 
 #[test]
 fn a_missing_lease_is_never_a_grant() {
     let children = names([1, 2]);
-    assert_eq!(verdict(&children, &names([9]), 5), Verdict::Missing);
-    assert_eq!(verdict(&children, &names([2, 9]), 5), Verdict::Missing);
-    assert_eq!(verdict(&[], &names([9]), 5), Verdict::Missing);
+    assert_eq!(verdict(&children, &names([9]), 5), LeasesVerdict::Missing);
+    assert_eq!(verdict(&children, &names([2, 9]), 5), LeasesVerdict::Missing);
+    assert_eq!(verdict(&[], &names([9]), 5), LeasesVerdict::Missing);
 }
 
 #[test]
 fn children_that_are_no_leases_take_no_permit() {
     let children = [name(1), "0".to_owned(), "_c_x-lock-0000000000".to_owned()];
-    assert_eq!(verdict(&children, &names([1]), 1), Verdict::Granted);
-    assert!(Leases::from_children(&children).foreign().is_some());
-    assert!(Leases::from_children(&children).have_room_for(1, 2));
-    assert_eq!(Leases::from_children(&children[..1]).foreign(), None);
+    assert_eq!(verdict(&children, &names([1]), 1), LeasesVerdict::Granted);
+    assert!(LeaseListing::from_children(&children).foreign().is_some());
+    assert!(LeaseListing::from_children(&children).have_room_for(1, 2));
+    assert_eq!(LeaseListing::from_children(&children[..1]).foreign(), None);
 }
 
 #[test]
 fn there_is_room_for_as_many_leases_as_permits_are_free() {
     let children = names([1, 2]);
-    let leases = Leases::from_children(&children);
+    let leases = LeaseListing::from_children(&children);
     assert!(leases.have_room_for(1, 3));
     assert!(!leases.have_room_for(2, 3));
     assert!(!leases.have_room_for(1, 1), "a lowered count");
@@ -67,21 +67,21 @@ fn there_is_room_for_as_many_leases_as_permits_are_free() {
 #[test]
 fn of_two_leases_that_wait_together_the_elder_holds_first() {
     let children = names([1, 2, 3]);
-    assert_eq!(verdict(&children[1..], &names([2]), 1), Verdict::Granted);
-    assert_eq!(verdict(&children[1..], &names([3]), 1), Verdict::Full);
-    assert_eq!(verdict(&children, &names([2]), 1), Verdict::Full);
+    assert_eq!(verdict(&children[1..], &names([2]), 1), LeasesVerdict::Granted);
+    assert_eq!(verdict(&children[1..], &names([3]), 1), LeasesVerdict::Full);
+    assert_eq!(verdict(&children, &names([2]), 1), LeasesVerdict::Full);
 }
 
 #[test]
 fn the_order_goes_on_over_the_wrap_of_the_numbers() {
     let children = names([i32::MIN, i32::MAX]);
-    assert_eq!(verdict(&children, &names([i32::MAX]), 1), Verdict::Granted);
-    assert_eq!(verdict(&children, &names([i32::MIN]), 1), Verdict::Full);
+    assert_eq!(verdict(&children, &names([i32::MAX]), 1), LeasesVerdict::Granted);
+    assert_eq!(verdict(&children, &names([i32::MIN]), 1), LeasesVerdict::Full);
 }
 
 /// One step of a semaphore whose clients ignore the turns.
 #[derive(Clone, Debug)]
-enum Step {
+enum LeaseStep {
     /// A client creates this number of leases.
     Come(usize),
     /// A client lists the leases and decides, by Curator's rule or by ours.
@@ -90,11 +90,11 @@ enum Step {
     Go(Index),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = LeaseStep> {
     prop_oneof![
-        2 => (1..4_usize).prop_map(Step::Come),
-        4 => (any::<Index>(), any::<bool>()).prop_map(|(client, as_curator)| Step::Look { client, as_curator }),
-        2 => any::<Index>().prop_map(Step::Go),
+        2 => (1..4_usize).prop_map(LeaseStep::Come),
+        4 => (any::<Index>(), any::<bool>()).prop_map(|(client, as_curator)| LeaseStep::Look { client, as_curator }),
+        2 => any::<Index>().prop_map(LeaseStep::Go),
     ]
 }
 
@@ -107,22 +107,22 @@ proptest! {
         let mut clients: Vec<(Vec<String>, bool)> = Vec::new();
         for step in steps {
             match step {
-                Step::Come(wanted) => {
+                LeaseStep::Come(wanted) => {
                     let own = (0..wanted).map(|_| { next = next.wrapping_add(1); name(next) }).collect();
                     clients.push((own, false));
                 }
-                Step::Look { client, as_curator } if !clients.is_empty() => {
+                LeaseStep::Look { client, as_curator } if !clients.is_empty() => {
                     let children: Vec<String> = clients.iter().flat_map(|(own, _)| own.clone()).collect();
                     let (own, holds) = client.get_mut(&mut clients);
                     *holds |= if as_curator { children.len() <= permits } else {
-                        verdict(&children, own, permits) == Verdict::Granted
+                        verdict(&children, own, permits) == LeasesVerdict::Granted
                     };
                 }
-                Step::Go(client) if !clients.is_empty() => {
+                LeaseStep::Go(client) if !clients.is_empty() => {
                     let client = client.index(clients.len());
                     clients.swap_remove(client);
                 }
-                Step::Look { .. } | Step::Go(_) => {}
+                LeaseStep::Look { .. } | LeaseStep::Go(_) => {}
             }
             let held: usize = clients.iter().filter(|(_, holds)| *holds).map(|(own, _)| own.len()).sum();
             prop_assert!(held <= permits, "{held} of {permits}: {clients:?}");
@@ -135,7 +135,7 @@ proptest! {
     ) {
         let own = names(others..others + own);
         let mut children = [names(0..others), own.clone()].concat();
-        let expected = if children.len() <= permits { Verdict::Granted } else { Verdict::Full };
+        let expected = if children.len() <= permits { LeasesVerdict::Granted } else { LeasesVerdict::Full };
         let len = children.len();
         children.rotate_left(rotation % len);
         prop_assert_eq!(verdict(&children, &own, permits), expected);
@@ -147,8 +147,8 @@ proptest! {
     ) {
         let own = names(others..others + wanted);
         let before = names(0..others);
-        let room = Leases::from_children(&before).have_room_for(own.len(), permits);
+        let room = LeaseListing::from_children(&before).have_room_for(own.len(), permits);
         let after = [before.clone(), own.clone()].concat();
-        prop_assert_eq!(room, verdict(&after, &own, permits) == Verdict::Granted);
+        prop_assert_eq!(room, verdict(&after, &own, permits) == LeasesVerdict::Granted);
     }
 }

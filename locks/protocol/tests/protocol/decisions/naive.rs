@@ -1,4 +1,4 @@
-use zk_recipes_protocol::naive::{Ask, CreateError, Event, Naive, NodeAtPath, Outcome, State, Taken};
+use zk_recipes_protocol::naive::{Ask, CreateError, Event, Naive, NaiveOutcome, NaiveState, NodeAtPath, Taken};
 use zk_recipes_protocol::session_queue::Failure;
 
 const LOST: Event = Event::Created(Err(CreateError::Failed(Failure::ReplyLost)));
@@ -38,11 +38,11 @@ fn a_try_reads_before_it_writes_and_leaves_a_taken_lock() {
     let others = NodeAtPath { is_ours: false, ..found(7, false) };
     let mut late = entered(true);
     assert_eq!(tell(&mut late, &mut taken, &[Event::Read(Some(others))]), None);
-    assert_eq!(late.state(), State::Leaving(Outcome::InTheWay));
+    assert_eq!(late.state(), NaiveState::Leaving(NaiveOutcome::InTheWay));
     let mut overtaken = entered(true);
     assert_eq!(tell(&mut overtaken, &mut taken, &[Event::Read(None)]), Some(Ask::Create));
     assert_eq!(tell(&mut overtaken, &mut taken, &[EXISTS]), None);
-    assert_eq!(overtaken.state(), State::Leaving(Outcome::InTheWay));
+    assert_eq!(overtaken.state(), NaiveState::Leaving(NaiveOutcome::InTheWay));
 }
 
 #[test]
@@ -51,10 +51,10 @@ fn a_holder_deletes_its_node_by_one_request() {
     let mut holder = entered(false);
     let granted = [Event::Created(Ok(found(7, true))), Event::Proved];
     assert_eq!(tell(&mut holder, &mut taken, &granted), None);
-    assert_eq!((holder.state(), holder.czxid()), (State::Holding, Some(7)));
+    assert_eq!((holder.state(), holder.czxid()), (NaiveState::Holding, Some(7)));
     assert_eq!(tell(&mut holder, &mut taken, &[Event::Leaves]), Some(Ask::Delete));
     assert_eq!(tell(&mut holder, &mut taken, &[Event::Deleted]), None);
-    assert_eq!(holder.state(), State::Leaving(Outcome::Left));
+    assert_eq!(holder.state(), NaiveState::Leaving(NaiveOutcome::Left));
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn an_unanswered_deletion_is_repeated_only_for_its_own_node() {
         let there = there.map(|czxid| found(czxid, true));
         assert_eq!(tell(&mut holder, &mut taken, &[Event::Leaves]), Some(Ask::ReadLatest));
         assert_eq!(tell(&mut holder, &mut taken, &[Event::Read(there)]), next);
-        assert_eq!(holder.state(), State::Leaving(Outcome::Left));
+        assert_eq!(holder.state(), NaiveState::Leaving(NaiveOutcome::Left));
     }
 }
 
@@ -79,7 +79,7 @@ fn a_refused_contender_looks_for_a_node_only_after_a_lost_reply() {
     for events in [&[refused][..], &no_parents] {
         let mut contender = entered(false);
         assert_eq!(tell(&mut contender, &mut taken, events), None);
-        assert_eq!(contender.state(), State::Leaving(Outcome::Refused));
+        assert_eq!(contender.state(), NaiveState::Leaving(NaiveOutcome::Refused));
     }
     assert_eq!(tell(&mut doubtful(&mut taken), &mut taken, &[refused]), Some(Ask::ReadLatest));
 }

@@ -6,18 +6,18 @@ use zk_recipes_protocol::queue::Queue;
 
 /// What a listing says to one contender.
 #[derive(Debug, PartialEq, Eq)]
-enum Verdict {
+enum QueueVerdict {
     Granted,
     /// The node to watch.
     Behind(String),
     Missing,
 }
 
-fn verdict<S: AsRef<str>>(queue: &Queue<S>, own: &str) -> Verdict {
+fn verdict<S: AsRef<str>>(queue: &Queue<S>, own: &str) -> QueueVerdict {
     match queue.predecessor_of(own) {
-        Some(predecessor) => Verdict::Behind(predecessor.name),
-        None if queue.has(own) => Verdict::Granted,
-        None => Verdict::Missing,
+        Some(predecessor) => QueueVerdict::Behind(predecessor.name),
+        None if queue.has(own) => QueueVerdict::Granted,
+        None => QueueVerdict::Missing,
     }
 }
 
@@ -29,17 +29,20 @@ fn names(numbers: impl IntoIterator<Item = i32>) -> Vec<String> {
 fn the_lowest_number_holds_in_any_order_of_the_listing() {
     let children = names([7, 3, 5]);
     let queue = Queue::from_children(&children, Names::MUTEX);
-    assert_eq!(verdict(&queue, &children[1]), Verdict::Granted);
-    assert_eq!(verdict(&queue, &children[2]), Verdict::Behind(children[1].to_string()));
-    assert_eq!(verdict(&queue, &children[0]), Verdict::Behind(children[2].to_string()));
+    assert_eq!(verdict(&queue, &children[1]), QueueVerdict::Granted);
+    assert_eq!(verdict(&queue, &children[2]), QueueVerdict::Behind(children[1].to_string()));
+    assert_eq!(verdict(&queue, &children[0]), QueueVerdict::Behind(children[2].to_string()));
 }
 
 // L24
 #[test]
 fn a_missing_own_node_is_never_a_grant() {
     let children = names([1, 2]);
-    assert_eq!(verdict(&Queue::from_children(&children, Names::MUTEX), "_c_x9-lock-0000000000"), Verdict::Missing);
-    assert_eq!(verdict(&Queue::<&str>::from_children([], Names::MUTEX), "_c_x9-lock-0000000000"), Verdict::Missing);
+    assert_eq!(verdict(&Queue::from_children(&children, Names::MUTEX), "_c_x9-lock-0000000000"), QueueVerdict::Missing);
+    assert_eq!(
+        verdict(&Queue::<&str>::from_children([], Names::MUTEX), "_c_x9-lock-0000000000"),
+        QueueVerdict::Missing
+    );
 }
 
 #[test]
@@ -47,7 +50,7 @@ fn a_foreign_child_that_sorts_first_does_not_block_the_queue() {
     let mut children = names([4]);
     children.push("0".to_owned());
     let queue = Queue::from_children(&children, Names::MUTEX);
-    assert_eq!(verdict(&queue, &children[0]), Verdict::Granted);
+    assert_eq!(verdict(&queue, &children[0]), QueueVerdict::Granted);
     assert_eq!(queue.foreign(), Some(&&children[1]));
 }
 
@@ -55,9 +58,9 @@ fn a_foreign_child_that_sorts_first_does_not_block_the_queue() {
 fn the_holder_before_the_wrap_keeps_the_lock_after_it() {
     let children = names([i32::MAX, i32::MIN, i32::MIN + 1]);
     let queue = Queue::from_children(&children, Names::MUTEX);
-    assert_eq!(verdict(&queue, &children[0]), Verdict::Granted);
-    assert_eq!(verdict(&queue, &children[1]), Verdict::Behind(children[0].to_string()));
-    assert_eq!(verdict(&queue, &children[2]), Verdict::Behind(children[1].to_string()));
+    assert_eq!(verdict(&queue, &children[0]), QueueVerdict::Granted);
+    assert_eq!(verdict(&queue, &children[1]), QueueVerdict::Behind(children[0].to_string()));
+    assert_eq!(verdict(&queue, &children[2]), QueueVerdict::Behind(children[1].to_string()));
     assert!(queue.into_order().iter().map(|(contender, _)| contender.name).eq(&children));
 }
 
@@ -71,9 +74,9 @@ fn readers_and_writers(kinds: &str) -> Vec<String> {
 fn readers_share_and_wait_for_the_nearest_writer_ahead() {
     let children = readers_and_writers("rrwrwr");
     let queue = Queue::from_children(&children, Names::READ_WRITE);
-    let verdicts: Vec<Verdict> = children.iter().map(|own| verdict(&queue, own)).collect();
-    let behind = |i: usize| Verdict::Behind(children[i].clone());
-    assert_eq!(verdicts, [Verdict::Granted, Verdict::Granted, behind(1), behind(2), behind(3), behind(4)]);
+    let verdicts: Vec<QueueVerdict> = children.iter().map(|own| verdict(&queue, own)).collect();
+    let behind = |i: usize| QueueVerdict::Behind(children[i].clone());
+    assert_eq!(verdicts, [QueueVerdict::Granted, QueueVerdict::Granted, behind(1), behind(2), behind(3), behind(4)]);
     assert!(!queue.admits(Mode::Shared) && !queue.admits(Mode::Exclusive));
     let held: Vec<bool> = queue.into_order().into_iter().map(|(_, holds)| holds).collect();
     assert_eq!(held, [true, true, false, false, false, false]);
@@ -92,12 +95,12 @@ fn a_newcomer_shares_with_readers_or_wants_an_empty_queue() {
 fn a_downgraded_reader_stands_where_its_writer_stands() {
     let children = ["_c_a-__WRIT__0000000003", "_c_b-__READ__0000000003", "_c_c-__WRIT__0000000004"];
     let queue = Queue::from_children(&children, Names::READ_WRITE);
-    assert_eq!(verdict(&queue, children[0]), Verdict::Granted);
-    assert_eq!(verdict(&queue, children[1]), Verdict::Granted);
-    assert!(matches!(verdict(&queue, children[2]), Verdict::Behind(_)));
+    assert_eq!(verdict(&queue, children[0]), QueueVerdict::Granted);
+    assert_eq!(verdict(&queue, children[1]), QueueVerdict::Granted);
+    assert!(matches!(verdict(&queue, children[2]), QueueVerdict::Behind(_)));
     assert!(queue.has(children[0]));
     let queue = Queue::from_children(&children[1..], Names::READ_WRITE);
-    assert_eq!(verdict(&queue, children[2]), Verdict::Behind(children[1].to_string()));
+    assert_eq!(verdict(&queue, children[2]), QueueVerdict::Behind(children[1].to_string()));
     assert!(!queue.has(children[0]), "no contender shares the place of a missing hold");
 }
 
@@ -107,7 +110,7 @@ proptest! {
         let children = readers_and_writers(&kinds);
         for (contender, holds) in Queue::from_children(&children, Names::READ_WRITE).into_order() {
             let alone = verdict(&Queue::from_children(&children, Names::READ_WRITE), contender.name);
-            prop_assert_eq!(holds, alone == Verdict::Granted);
+            prop_assert_eq!(holds, alone == QueueVerdict::Granted);
         }
     }
 
@@ -124,7 +127,7 @@ proptest! {
             let ahead = all.clone().filter(|&other| number(other).queue_cmp(number(own)).is_lt());
             let bars = ahead.filter(|other| [own, *other].iter().any(|i| i.is_multiple_of(3)));
             let nearest = bars.max_by(|one, other| number(*one).queue_cmp(number(*other)));
-            let expected = nearest.map_or(Verdict::Granted, |nearest| Verdict::Behind(children[nearest].clone()));
+            let expected = nearest.map_or(QueueVerdict::Granted, |nearest| QueueVerdict::Behind(children[nearest].clone()));
             prop_assert_eq!(verdict(&queue, &children[own]), expected);
             verdicts.insert(&children[own], nearest.is_none());
         }
@@ -138,7 +141,7 @@ proptest! {
         let after = readers_and_writers(&format!("{kinds}{newcomer}"));
         let mode = if newcomer == "r" { Mode::Shared } else { Mode::Exclusive };
         let granted = verdict(&Queue::from_children(&after, Names::READ_WRITE), &after[kinds.len()]);
-        prop_assert_eq!(Queue::from_children(&before, Names::READ_WRITE).admits(mode), granted == Verdict::Granted);
+        prop_assert_eq!(Queue::from_children(&before, Names::READ_WRITE).admits(mode), granted == QueueVerdict::Granted);
     }
 }
 
@@ -155,9 +158,9 @@ fn in_every_order_of_departure_the_first_in_the_queue_is_awake() {
             let decide = |present: &BTreeSet<usize>, own: usize| {
                 let listing: Vec<&String> = present.iter().map(|&i| &children[i]).collect();
                 match verdict(&Queue::from_children(&listing, Names::MUTEX), &children[own]) {
-                    Verdict::Granted => None,
-                    Verdict::Behind(predecessor) => children.iter().position(|name| *name == predecessor),
-                    Verdict::Missing => panic!("a present contender was not found"),
+                    QueueVerdict::Granted => None,
+                    QueueVerdict::Behind(predecessor) => children.iter().position(|name| *name == predecessor),
+                    QueueVerdict::Missing => panic!("a present contender was not found"),
                 }
             };
             let mut watching: Vec<Option<usize>> = (0..children.len()).map(|i| decide(&present, i)).collect();

@@ -4,7 +4,7 @@ use zk_recipes_protocol::names::{Mode, Names, Naming};
 use zk_recipes_protocol::queue::Queue;
 use zk_recipes_protocol::release_note::ParentState;
 use zk_recipes_protocol::session_queue::{
-    Ask, ContenderId, Event, Failure, FirstLook, Made, NewNode, NotCreated, Pause, Seen, SessionQueue, State,
+    Ask, ContenderId, ContenderState, Event, Failure, FirstLook, Made, NewNode, NotCreated, Pause, Seen, SessionQueue,
     Viewpoint, Wish, WishKind,
 };
 use zk_recipes_protocol::stat::Stat;
@@ -70,7 +70,7 @@ fn a_contender_that_is_discarded_leaves_the_others_as_they_are() {
     assert!(!queue.has(gone));
     assert_eq!(created(&mut queue, stays, 7, 70), [Ask::List(stays)]);
     assert_eq!(asks_of(&mut queue, Event::Leaves { id: gone, hands_over: false, is_node_gone: false }), []);
-    assert_eq!(queue.state(stays), State::Contending);
+    assert_eq!(queue.state(stays), ContenderState::Contending);
 }
 
 #[test]

@@ -5,107 +5,108 @@
 use zk_recipes_protocol::session_queue::Batching;
 
 use super::check::Check;
-use super::cohort::{Faults as Troubles, Lab as Process, Program as Member};
+use super::cohort::{CohortModel as Process, Faults as Troubles, Program as Member};
 use super::endless::find_endless_run;
-use super::naive::{Faults as Mishaps, Lab as Naive, Program as Contender};
-use super::permits::lab::Program::{Take, Try};
-use super::permits::lab::{Faults as Ills, Lab as Semaphore};
-use super::world::lab::Program::{Downgrade, Handoff, Lead, Lock, Place, Read, TryHandoff, TryLock, Write};
-use super::world::lab::{Faults, Lab, Program};
+use super::naive::users::{Faults as Mishaps, NaiveModel as Naive, Program as Contender};
+use super::permits::users::Program::{Take, Try};
+use super::permits::users::{Faults as Ills, PermitsModel as Semaphore};
+use super::world::users::Program::{Downgrade, Handoff, Lead, Lock, Place, Read, TryHandoff, TryLock, Write};
+use super::world::users::{Faults, Program, QueueModel};
 
 #[test]
 fn two_contenders_withstand_faults_of_several_kinds_together() {
-    Lab::new(&[(Lock, 0), (Lock, 1)], Faults::ALL).check(321_747);
-    Lab::new(&[(Lock, 0), (Handoff, 0)], Faults::MOST).check(610_330);
-    Lab::new(&[(Handoff, 0), (Handoff, 0)], Faults::MOST).check(775_644);
-    Lab::new(&[(Handoff, 0), (Handoff, 1)], Faults::MOST).check(335_175);
-    Lab::new(&[(Lock, 0), (TryLock, 1)], Faults::ALL).check(270_220);
-    Lab::new(&[(Handoff, 0), (TryHandoff, 1)], Faults::MOST).check(232_619);
-    Lab::new(&[(Write, 0), (Read, 1)], Faults::ALL).check(300_297);
+    QueueModel::new(&[(Lock, 0), (Lock, 1)], Faults::ALL).check(321_747);
+    QueueModel::new(&[(Lock, 0), (Handoff, 0)], Faults::MOST).check(610_330);
+    QueueModel::new(&[(Handoff, 0), (Handoff, 0)], Faults::MOST).check(775_644);
+    QueueModel::new(&[(Handoff, 0), (Handoff, 1)], Faults::MOST).check(335_175);
+    QueueModel::new(&[(Lock, 0), (TryLock, 1)], Faults::ALL).check(270_220);
+    QueueModel::new(&[(Handoff, 0), (TryHandoff, 1)], Faults::MOST).check(232_619);
+    QueueModel::new(&[(Write, 0), (Read, 1)], Faults::ALL).check(300_297);
 }
 
 /// The machine asks its names only for markers, modes and numbers. So each program has as many states as with the names of a mutex.
 // L79
 #[test]
 fn the_participants_of_an_election_are_a_queue() {
-    Lab::new(&[(Lead, 0), (Lead, 1)], Faults::ALL).check(321_747);
-    Lab::new(&[(Lead, 0), (Lead, 0), (Lead, 1)], Faults::DELETED).check(128_229);
+    QueueModel::new(&[(Lead, 0), (Lead, 1)], Faults::ALL).check(321_747);
+    QueueModel::new(&[(Lead, 0), (Lead, 0), (Lead, 1)], Faults::DELETED).check(128_229);
 }
 
 #[test]
 fn three_contenders_withstand_the_end_of_a_connection() {
-    Lab::new(&[(Lock, 0), (Lock, 1), (Lock, 2)], Faults::CUT).check(74_750);
-    Lab::new(&[(Handoff, 0), (Handoff, 0), (Handoff, 1)], Faults::CUT).check(283_480);
-    Lab::new(&[(Write, 0), (Read, 1), (Read, 1)], Faults::CUT).check(143_314);
+    QueueModel::new(&[(Lock, 0), (Lock, 1), (Lock, 2)], Faults::CUT).check(74_750);
+    QueueModel::new(&[(Handoff, 0), (Handoff, 0), (Handoff, 1)], Faults::CUT).check(283_480);
+    QueueModel::new(&[(Write, 0), (Read, 1), (Read, 1)], Faults::CUT).check(143_314);
 }
 
 // L12
 #[test]
 fn readers_of_one_session_share_reads_and_wait_for_the_writer() {
     let readers = [(Write, 1), (Read, 0), (Read, 0)];
-    Lab::new(&readers, Faults::DROP).check(65_698);
-    Lab::new(&readers, Faults { cuts: 1, expiries: 1, ..Faults::NONE }).check(174_395);
+    QueueModel::new(&readers, Faults::DROP).check(65_698);
+    QueueModel::new(&readers, Faults { cuts: 1, expiries: 1, ..Faults::NONE }).check(174_395);
 }
 
 #[test]
 fn three_contenders_withstand_a_contender_that_gives_up() {
-    Lab::new(&[(Lock, 0), (Lock, 1), (Lock, 2)], Faults::DROP).check(57_944);
-    Lab::new(&[(Lock, 0), (Lock, 0), (Lock, 1)], Faults::DROP).check(77_428);
-    Lab::new(&[(Handoff, 0), (Handoff, 0), (Handoff, 1)], Faults::DROP).check(163_373);
-    Lab::new(&[(Handoff, 0), (Lock, 0), (Handoff, 1)], Faults::DROP).check(211_928);
-    Lab::new(&[(Lock, 0), (Lock, 0), (TryLock, 1)], Faults::DROP).check(77_196);
-    Lab::new(&[(Write, 0), (Write, 1), (Read, 1)], Faults::DROP).check(74_820);
+    QueueModel::new(&[(Lock, 0), (Lock, 1), (Lock, 2)], Faults::DROP).check(57_944);
+    QueueModel::new(&[(Lock, 0), (Lock, 0), (Lock, 1)], Faults::DROP).check(77_428);
+    QueueModel::new(&[(Handoff, 0), (Handoff, 0), (Handoff, 1)], Faults::DROP).check(163_373);
+    QueueModel::new(&[(Handoff, 0), (Lock, 0), (Handoff, 1)], Faults::DROP).check(211_928);
+    QueueModel::new(&[(Lock, 0), (Lock, 0), (TryLock, 1)], Faults::DROP).check(77_196);
+    QueueModel::new(&[(Write, 0), (Write, 1), (Read, 1)], Faults::DROP).check(74_820);
 }
 
 #[test]
 fn three_contenders_withstand_nodes_that_are_deleted_by_hand() {
-    Lab::new(&[(Lock, 0), (Lock, 0), (Lock, 1)], Faults::DELETED).check(128_229);
-    Lab::new(&[(Lock, 0), (Lock, 0), (Lock, 0)], Faults::DELETED).check(206_849);
-    Lab::new(&[(Handoff, 0), (Handoff, 0), (Handoff, 1)], Faults::DELETED).check(373_931);
-    Lab::new(&[(Write, 0), (Read, 1), (Read, 1)], Faults::DELETED).check(108_636);
+    QueueModel::new(&[(Lock, 0), (Lock, 0), (Lock, 1)], Faults::DELETED).check(128_229);
+    QueueModel::new(&[(Lock, 0), (Lock, 0), (Lock, 0)], Faults::DELETED).check(206_849);
+    QueueModel::new(&[(Handoff, 0), (Handoff, 0), (Handoff, 1)], Faults::DELETED).check(373_931);
+    QueueModel::new(&[(Write, 0), (Read, 1), (Read, 1)], Faults::DELETED).check(108_636);
 }
 
 #[test]
 fn a_contender_with_a_place_may_wait_for_the_grant_later() {
     let faults = Faults { cuts: 1, drops: 1, deletions: 1, ..Faults::NONE };
-    Lab::new(&[(Place, 0), (Lock, 1)], faults).check(52_589);
-    Lab::new(&[(Place, 0), (Lock, 0)], faults).check(172_486);
+    QueueModel::new(&[(Place, 0), (Lock, 1)], faults).check(52_589);
+    QueueModel::new(&[(Place, 0), (Lock, 0)], faults).check(172_486);
 }
 
 #[test]
 fn a_writer_that_goes_on_to_read_lets_no_other_writer_in() {
-    Lab::new(&[(Write, 0), (Downgrade, 0), (Write, 1)], Faults::CUT).check(37_041);
-    Lab::new(&[(Write, 0), (Downgrade, 0), (Write, 1)], Faults::DROP).check(13_650);
-    Lab::new(&[(Write, 0), (Downgrade, 0), (Write, 1)], Faults::DELETED).check(21_021);
-    Lab::new(&[(Write, 0), (Downgrade, 0), (Read, 1)], Faults::DROP).check(12_496);
+    QueueModel::new(&[(Write, 0), (Downgrade, 0), (Write, 1)], Faults::CUT).check(37_041);
+    QueueModel::new(&[(Write, 0), (Downgrade, 0), (Write, 1)], Faults::DROP).check(13_650);
+    QueueModel::new(&[(Write, 0), (Downgrade, 0), (Write, 1)], Faults::DELETED).check(21_021);
+    QueueModel::new(&[(Write, 0), (Downgrade, 0), (Read, 1)], Faults::DROP).check(12_496);
 }
 
 #[test]
 fn neither_a_foreign_child_nor_a_foreign_note_grants() {
     let faults = Faults { deletions: 1, drops: 1, ..Faults::NONE };
-    let handoffs = Lab::new(&[(Handoff, 0), (Handoff, 1)], faults);
-    Lab { has_foreign: true, ..handoffs.clone() }.check(13_311);
-    Lab { note: Some((1, 99)), ..handoffs.clone() }.check(10_273);
-    let three = Lab::new(&[(Handoff, 0), (Handoff, 0), (Handoff, 1)], Faults::DROP);
-    Lab { note: Some((1, 99)), ..three }.check(163_373);
-    Lab { has_foreign: true, ..Lab::new(&[(Lock, 0), (Lock, 1)], faults) }.check(3_309);
+    let handoffs = QueueModel::new(&[(Handoff, 0), (Handoff, 1)], faults);
+    QueueModel { has_foreign: true, ..handoffs.clone() }.check(13_311);
+    QueueModel { note: Some((1, 99)), ..handoffs.clone() }.check(10_273);
+    let three = QueueModel::new(&[(Handoff, 0), (Handoff, 0), (Handoff, 1)], Faults::DROP);
+    QueueModel { note: Some((1, 99)), ..three }.check(163_373);
+    QueueModel { has_foreign: true, ..QueueModel::new(&[(Lock, 0), (Lock, 1)], faults) }.check(3_309);
 }
 
 // L23
 #[test]
 fn a_contender_of_curator_excludes_ours_and_is_served() {
-    let beside = |users: &[(Program, usize)], faults| Lab { has_curator: true, ..Lab::new(users, faults) };
+    let beside =
+        |users: &[(Program, usize)], faults| QueueModel { has_curator: true, ..QueueModel::new(users, faults) };
     beside(&[(Lock, 0), (Handoff, 1)], Faults::CUT).check(32_167);
     beside(&[(Lock, 0), (Handoff, 1)], Faults::DROP).check(28_614);
     let again = beside(&[(Lock, 0), (Lock, 0)], Faults { drops: 1, ..Faults::DELETED });
-    Lab { holds_before: 3, ..again }.check(432_540);
+    QueueModel { holds_before: 3, ..again }.check(432_540);
 }
 
 // L32
 #[test]
 fn contenders_that_join_in_batches_are_all_served() {
     let batching = Batching { waiters_per_contender: 1 };
-    let batched = |users: &[(Program, usize)], faults| Lab { batching, ..Lab::new(users, faults) };
+    let batched = |users: &[(Program, usize)], faults| QueueModel { batching, ..QueueModel::new(users, faults) };
     batched(&[(Lock, 0), (Lock, 0), (Lock, 0)], Faults::DROP).check(196_087);
     batched(&[(Handoff, 0), (Lock, 0), (Handoff, 0)], Faults::DROP).check(449_796);
     batched(&[(Handoff, 0), (Handoff, 0), (Handoff, 0), (Handoff, 0)], Faults::NONE).check(1_085_548);
@@ -114,14 +115,14 @@ fn contenders_that_join_in_batches_are_all_served() {
 // L47
 #[test]
 fn contenders_that_a_server_throttles_are_all_served() {
-    Lab::new(&[(Lock, 0), (Lock, 1), (Lock, 2)], Faults::THROTTLED).check(44_825);
-    Lab::new(&[(Handoff, 0), (Handoff, 0), (Handoff, 1)], Faults::THROTTLED).check(158_867);
-    Lab::new(&[(Write, 0), (Downgrade, 0), (Read, 1)], Faults::THROTTLED).check(11_948);
+    QueueModel::new(&[(Lock, 0), (Lock, 1), (Lock, 2)], Faults::THROTTLED).check(44_825);
+    QueueModel::new(&[(Handoff, 0), (Handoff, 0), (Handoff, 1)], Faults::THROTTLED).check(158_867);
+    QueueModel::new(&[(Write, 0), (Downgrade, 0), (Read, 1)], Faults::THROTTLED).check(11_948);
     let faults = Faults { cuts: 1, drops: 1, ..Faults::THROTTLED };
-    Lab::new(&[(Lock, 0), (TryLock, 1)], faults).check(77_476);
-    Lab::new(&[(Handoff, 0), (Lock, 0)], faults).check(525_711);
-    let again = Lab::new(&[(Lock, 0), (Lock, 1)], faults);
-    Lab { holds_before: 3, ..again }.check(76_487);
+    QueueModel::new(&[(Lock, 0), (TryLock, 1)], faults).check(77_476);
+    QueueModel::new(&[(Handoff, 0), (Lock, 0)], faults).check(525_711);
+    let again = QueueModel::new(&[(Lock, 0), (Lock, 1)], faults);
+    QueueModel { holds_before: 3, ..again }.check(76_487);
 }
 
 #[test]
@@ -135,22 +136,22 @@ fn permits_and_naive_holds_are_had_from_a_server_that_throttles() {
 
 #[test]
 fn contenders_with_the_last_numbers_are_refused() {
-    let last = Lab::new(&[(Handoff, 0), (Lock, 0), (Lock, 1)], Faults::CUT);
-    Lab { first_number: 2_099_999_999, ..last }.check(109_856);
-    let without_prefix = Lab::new(&[(Handoff, 0), (Handoff, 0), (Handoff, 1)], Faults::DROP);
-    Lab { first_number: 2_099_999_999, ..without_prefix }.check(21_684);
+    let last = QueueModel::new(&[(Handoff, 0), (Lock, 0), (Lock, 1)], Faults::CUT);
+    QueueModel { first_number: 2_099_999_999, ..last }.check(109_856);
+    let without_prefix = QueueModel::new(&[(Handoff, 0), (Handoff, 0), (Handoff, 1)], Faults::DROP);
+    QueueModel { first_number: 2_099_999_999, ..without_prefix }.check(21_684);
 }
 
 #[test]
 fn a_contender_that_relies_on_its_number_holds_alone() {
-    let again = |users: &[(Program, usize)], faults| Lab { holds_before: 3, ..Lab::new(users, faults) };
+    let again = |users: &[(Program, usize)], faults| QueueModel { holds_before: 3, ..QueueModel::new(users, faults) };
     again(&[(Lock, 0), (Lock, 1)], Faults::MOST).check(118_501);
     again(&[(Lock, 0), (Lock, 0)], Faults::MOST).check(298_816);
     let faults = Faults { cuts: 1, ..Faults::DELETED };
     again(&[(Lock, 0), (Handoff, 0)], faults).check(65_770);
     again(&[(Lock, 0), (Lock, 0), (Lock, 1)], Faults::DROP).check(104_223);
     let anew = again(&[(Lock, 0), (Lock, 0), (Lock, 1)], Faults::DELETED);
-    Lab { first_number_anew: 2, ..anew }.check(206_222);
+    QueueModel { first_number_anew: 2, ..anew }.check(206_222);
 }
 
 #[test]
@@ -159,7 +160,7 @@ fn no_contender_is_busy_for_ever_after_the_last_fault() {
     for users in
         [[(Handoff, 0), (Handoff, 0)], [(Handoff, 0), (Lock, 0)], [(Lock, 0), (TryLock, 1)], [(Write, 0), (Read, 1)]]
     {
-        let lab = Lab::new(&users, faults);
+        let lab = QueueModel::new(&users, faults);
         assert_eq!(find_endless_run(&lab, |state, actions| state.progress(actions)), None, "{users:?}");
     }
     let lab = Naive::new(&[(Contender::Lock, 0), (Contender::Lock, 0)], Mishaps { expiries: 0, ..Mishaps::ALL });
@@ -171,7 +172,7 @@ fn attempts_hold_no_more_permits_than_exist() {
     Semaphore::new(&[Take(1), Take(1)], 1, Ills::ALL).check(62_860);
     Semaphore::new(&[Take(1), Take(1), Take(1)], 1, Ills { leases: 1, ..Ills::FEW }).check(326_378);
     Semaphore::new(&[Take(1), Take(1), Take(1)], 2, Ills { leases: 1, ..Ills::FEW }).check(334_571);
-    Semaphore::new(&[Take(1), Take(1), Take(1)], 2, Ills { turns: 1, expiries: 1, ..Ills::NONE }).check(46_706);
+    Semaphore::new(&[Take(1), Take(1), Take(1)], 2, Ills { lease_locks: 1, expiries: 1, ..Ills::NONE }).check(46_706);
 }
 
 // L60
@@ -185,7 +186,7 @@ fn a_lowered_number_grants_nothing_beyond_it() {
 
 #[test]
 fn attempts_for_several_permits_do_not_deadlock() {
-    let ills = Ills { turns: 0, ..Ills::ALL };
+    let ills = Ills { lease_locks: 0, ..Ills::ALL };
     Semaphore::new(&[Take(1), Take(2)], 2, ills).check(20_395);
     Semaphore::new(&[Take(2), Take(2)], 3, ills).check(32_590);
     Semaphore::new(&[Take(1), Take(2), Take(2)], 2, Ills::FEW).check(126_780);
@@ -195,7 +196,7 @@ fn attempts_for_several_permits_do_not_deadlock() {
 fn a_try_for_a_permit_disturbs_no_waiting_attempt() {
     Semaphore::new(&[Take(1), Try(1)], 1, Ills::ALL).check(45_632);
     Semaphore::new(&[Take(1), Take(1), Try(1)], 1, Ills::FEW).check(83_904);
-    Semaphore::new(&[Take(2), Try(2)], 2, Ills { turns: 0, ..Ills::ALL }).check(25_131);
+    Semaphore::new(&[Take(2), Try(2)], 2, Ills { lease_locks: 0, ..Ills::ALL }).check(25_131);
 }
 
 // L67

@@ -34,7 +34,7 @@ struct Message {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct State {
+struct ClockState {
     now: u32,
     live: Liveness,
     /// The session timeout at the leader, and when the leader heard the session last.
@@ -122,7 +122,7 @@ fn time(time: u32) -> Duration {
     Duration::from_secs(time.into())
 }
 
-impl State {
+impl ClockState {
     fn is_expired(&self) -> bool {
         self.now - self.heard >= self.timeout
     }
@@ -160,14 +160,14 @@ impl Clocks {
 }
 
 impl Model for Clocks {
-    type State = State;
+    type State = ClockState;
     type Action = Action;
 
-    fn init_states(&self) -> Vec<State> {
+    fn init_states(&self) -> Vec<ClockState> {
         let timeout = if self.attaches { LONG_TIMEOUT } else { TIMEOUT };
         let margins = Margins::new(time(timeout), self.tick.map(time));
         // The time from the creation of the session to the first ping varies.
-        let created_at = |created: u32| State {
+        let created_at = |created: u32| ClockState {
             now: created,
             live: Liveness::new(margins, time(created)),
             timeout,
@@ -187,8 +187,8 @@ impl Model for Clocks {
         (0..self.ping_after).step_by(STEP as usize).map(created_at).collect()
     }
 
-    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
-        let State { now, is_still, is_deposed, read, proof, handshake, .. } = *state;
+    fn actions(&self, state: &ClockState, actions: &mut Vec<Action>) {
+        let ClockState { now, is_still, is_deposed, read, proof, handshake, .. } = *state;
         let is_ping_due = !is_still && now + STEP > state.pinged + self.ping_after;
         if state.is_expired() {
             // A hold that is lost by now stays lost. Only an answer under way could grant another.
@@ -233,7 +233,7 @@ impl Model for Clocks {
         }
     }
 
-    fn next_state(&self, last: &State, action: Action) -> Option<State> {
+    fn next_state(&self, last: &ClockState, action: Action) -> Option<ClockState> {
         let mut next = last.clone();
         let now = time(last.now);
         match action {
@@ -296,10 +296,10 @@ impl Model for Clocks {
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
-            Property::always(LOST, |_, state: &State| {
+            Property::always(LOST, |_, state: &ClockState| {
                 !state.is_expired() || state.hold.is_none_or(|granted| state.is_lost(granted))
             }),
-            Property::sometimes("a hold outlives a timeout", |_, state: &State| {
+            Property::sometimes("a hold outlives a timeout", |_, state: &ClockState| {
                 state.now > state.timeout && state.hold.is_some_and(|granted| !state.is_lost(granted))
             }),
         ]

@@ -22,9 +22,9 @@ mod process;
 use std::time::Duration;
 
 use stateright::{Model, Property};
-use zk_recipes_protocol::cohort::{Bounds, State};
+use zk_recipes_protocol::cohort::{Bounds, MemberState};
 
-use self::process::{Had, Owner, Phase, Process};
+use self::process::{NodeMaker, Passed, Phase, Process};
 
 pub(crate) const ALONE: &str = "a contender with a hold that is not lost has the lock alone";
 pub(crate) const ONE_TURN: &str = "at most one contender has the turn";
@@ -75,7 +75,7 @@ pub(crate) struct Faults {
 
 /// Contenders, their bound, and their faults.
 #[derive(Clone, Debug)]
-pub(crate) struct Lab {
+pub(crate) struct CohortModel {
     pub(crate) programs: Vec<Program>,
     pub(crate) max_handovers: u32,
     pub(crate) faults: Faults,
@@ -120,7 +120,7 @@ impl Faults {
     pub(crate) const DROPS: Self = Self { drops: true, ..Self::NONE };
 }
 
-impl Lab {
+impl CohortModel {
     pub(crate) fn new(programs: &[Program], faults: Faults) -> Self {
         Self { programs: programs.to_vec(), max_handovers: 1, faults, lingers: false, forgets_age: false }
     }
@@ -164,9 +164,9 @@ impl Lab {
             }
         }
         if !state.is_other_done {
-            let is_there = state.nodes.iter().any(|(_, owner)| *owner == Owner::Other);
+            let is_there = state.nodes.iter().any(|(_, owner)| *owner == NodeMaker::Other);
             match state.nodes.first() {
-                Some((_, Owner::Other)) => actions.push(Action::OtherReleases),
+                Some((_, NodeMaker::Other)) => actions.push(Action::OtherReleases),
                 _ if !is_there => actions.push(Action::OtherComes),
                 _ => {}
             }
@@ -189,11 +189,11 @@ impl Lab {
             actions.extend((state.losses < LOSSES_MAX).then_some(Action::LoseHolds));
             actions.extend((!state.is_suspect).then_some(Action::Disconnect));
             // A hold is lost before the server can expire its session. The model of the clocks shows that.
-            let is_lost = |had: &Had| !matches!(had, Had::Hold { .. }) || state.is_lost(*had);
+            let is_lost = |had: &Passed| !matches!(had, Passed::Hold { .. }) || state.is_lost(*had);
             let are_lost = state.had().all(|had| is_lost(&had));
             actions.extend((!state.is_expired && are_lost).then_some(Action::Expire));
         }
-        let of_cohort = state.nodes.iter().filter(|(_, owner)| *owner == Owner::Cohort).map(|(node, _)| *node);
+        let of_cohort = state.nodes.iter().filter(|(_, owner)| *owner == NodeMaker::Cohort).map(|(node, _)| *node);
         if state.left.deletions > 0 {
             actions.extend(of_cohort.clone().map(Action::Delete));
         }
@@ -203,7 +203,7 @@ impl Lab {
     }
 }
 
-impl Model for Lab {
+impl Model for CohortModel {
     type State = Process;
     type Action = Action;
 
@@ -227,7 +227,7 @@ impl Model for Lab {
             Action::Drop(i) => next.leave(i),
             Action::Reap(node) => next.delete(node),
             Action::OtherComes => {
-                next.create(Owner::Other);
+                next.create(NodeMaker::Other);
             }
             Action::OtherReleases => {
                 let (node, _) = next.nodes[0];
@@ -247,7 +247,7 @@ impl Model for Lab {
             Action::LoseHolds => next.losses += 1,
             Action::Expire => {
                 next.is_expired = true;
-                next.nodes.retain(|(_, owner)| *owner == Owner::Other);
+                next.nodes.retain(|(_, owner)| *owner == NodeMaker::Other);
                 next.abandoned.clear();
             }
             Action::End => next.end(),
@@ -268,7 +268,7 @@ impl Model for Lab {
         vec![
             Property::always(ALONE, holders_have_the_lock_alone),
             Property::always(ONE_TURN, |_, state: &Process| {
-                (0..state.members.len()).filter(|i| state.has_turn(*i)).count() <= 1
+                (0..state.members.len()).filter(|i| state.has_lease_lock(*i)).count() <= 1
             }),
             Property::always(ORDER, |_, state: &Process| !state.mistakes.overtaken),
             Property::always(TOKENS, |_, state: &Process| !state.mistakes.token_shrank),
@@ -296,10 +296,10 @@ impl Model for Lab {
                 !is_over || state.nodes.is_empty() && state.cohort.clone().enter_at_once(lab.bounds()).is_some()
             }),
             Property::sometimes("a hold is handed over", |_, state: &Process| {
-                (0..state.members.len()).any(|i| matches!(state.state(i), Some(State::Holds { handovers: 1.. })))
+                (0..state.members.len()).any(|i| matches!(state.state(i), Some(MemberState::Holds { handovers: 1.. })))
             }),
             Property::sometimes("a place in the queue goes to the next contender", |_, state: &Process| {
-                matches!(state.passed, Had::Place { .. })
+                matches!(state.passed, Passed::Place { .. })
             }),
             Property::sometimes("a hold lingers, if it may", |lab: &Self, state: &Process| {
                 state.lingers() || !lab.lingers
@@ -310,11 +310,11 @@ impl Model for Lab {
 
 /// Tells whether at most one contender holds, by the first node of the queue. Lost holds do not count, and neither do holds whose
 /// node somebody deleted.
-fn holders_have_the_lock_alone(_: &Lab, state: &Process) -> bool {
+fn holders_have_the_lock_alone(_: &CohortModel, state: &Process) -> bool {
     let held = (0..state.members.len()).filter(|i| state.holds(*i)).filter_map(|i| match state.members[i].had {
-        had @ Had::Hold { node, .. } if !state.is_lost(had) && !state.deleted.contains(&node) => Some(node),
+        had @ Passed::Hold { node, .. } if !state.is_lost(had) && !state.deleted.contains(&node) => Some(node),
         _ => None,
     });
     let held: Vec<u8> = held.collect();
-    held.len() <= 1 && held.iter().all(|node| state.nodes.first() == Some(&(*node, Owner::Cohort)))
+    held.len() <= 1 && held.iter().all(|node| state.nodes.first() == Some(&(*node, NodeMaker::Cohort)))
 }

@@ -13,7 +13,7 @@ where
 {
     /// The mark of a state in the depth-first search.
     #[derive(PartialEq)]
-    enum Mark {
+    enum Visit {
         OnPath,
         Left,
     }
@@ -31,17 +31,17 @@ where
             if let Some(state) = visit.take()
                 && !marks.contains_key(&state)
             {
-                marks.insert(state.clone(), Mark::OnPath);
+                marks.insert(state.clone(), Visit::OnPath);
                 let ahead = steps(&state);
                 path.push((state, ahead));
             }
             let Some((state, ahead)) = path.last_mut() else { break };
             match ahead.pop() {
-                Some(next) if marks.get(&next) == Some(&Mark::OnPath) => return Some(next),
+                Some(next) if marks.get(&next) == Some(&Visit::OnPath) => return Some(next),
                 Some(next) => visit = Some(next),
                 None => {
                     starts.extend(model.next_states(state).into_iter().filter(|next| !marks.contains_key(next)));
-                    marks.insert(state.clone(), Mark::Left);
+                    marks.insert(state.clone(), Visit::Left);
                     path.pop();
                 }
             }

@@ -14,41 +14,12 @@
 //!
 //! Before the server answers a `sync` of a user, or creates a node for it, it applies a late `create` of that user.
 
-use stateright::{Model, Property};
-use zk_recipes_protocol::naive::{Ask, CreateError, Event, Naive, NodeAtPath, State, Taken};
+pub(crate) mod users;
+
+use zk_recipes_protocol::naive::{Ask, CreateError, Event, Naive, NaiveState, NodeAtPath, Taken};
 use zk_recipes_protocol::session_queue::Failure;
 
-pub(crate) const EXCLUSION: &str = "at most one user holds";
-pub(crate) const HELD: &str = "a holder has its node";
-pub(crate) const SERVED: &str = "every user is served";
-pub(crate) const CLEAN: &str = "finished users leave nothing behind";
-
-/// What a user does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Program {
-    /// It waits for the lock.
-    Lock,
-    /// It takes the lock if no other contender is in the way.
-    Try,
-}
-
-/// Upper bounds of the faults.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Faults {
-    pub(crate) replies: u8,
-    pub(crate) throttles: u8,
-    pub(crate) expiries: u8,
-    pub(crate) drops: u8,
-    pub(crate) overwrites: u8,
-    pub(crate) deletions: u8,
-}
-
-/// Users with their sessions, and their faults.
-#[derive(Clone, Debug)]
-pub(crate) struct Lab {
-    pub(crate) users: Vec<(Program, usize)>,
-    pub(crate) faults: Faults,
-}
+use self::users::{Action, Fate, Faults, Program};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Phase {
@@ -77,7 +48,7 @@ struct User {
 
 /// The node at the lock's path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Node {
+struct NodeAtModel {
     maker: usize,
     czxid: i64,
     is_overwritten: bool,
@@ -86,40 +57,15 @@ struct Node {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct World {
     users: Vec<User>,
-    node: Option<Node>,
+    node: Option<NodeAtModel>,
     created: i64,
     /// What the contenders of each session share.
     taken: Vec<Taken>,
     left: Faults,
 }
 
-/// The fate of a request whose reply is lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
-    Applied,
-    NotApplied,
-    Late,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
-    Come(usize),
-    /// The server carries out what the user's contender asks for.
-    Apply(usize),
-    Lose(usize, Fate),
-    Throttle(usize),
-    /// A `create` arrives late. Its reply was lost before.
-    ArriveLate(usize),
-    Deliver(usize),
-    Release(usize),
-    Drop(usize),
-    Expire(usize),
-    Overwrite,
-    Delete,
-}
-
 impl User {
-    fn state(&self) -> Option<State> {
+    fn state(&self) -> Option<NaiveState> {
         self.contender.as_ref().map(Naive::state)
     }
 
@@ -178,7 +124,7 @@ impl World {
             return Err(CreateError::Exists);
         }
         self.created += 1;
-        self.node = Some(Node { maker: i, czxid: self.created, is_overwritten: false });
+        self.node = Some(NodeAtModel { maker: i, czxid: self.created, is_overwritten: false });
         Ok(NodeAtPath { czxid: self.created, is_ours: true, may_be_own: true })
     }
 
@@ -274,7 +220,7 @@ impl World {
             if left.throttles > 0 && self.can_apply(i) && user.ask == Some(Ask::Create) {
                 actions.push(Action::Throttle(i));
             }
-            if left.drops > 0 && is_inside && !matches!(user.state(), Some(State::Leaving(_))) {
+            if left.drops > 0 && is_inside && !matches!(user.state(), Some(NaiveState::Leaving(_))) {
                 actions.push(Action::Drop(i));
             }
             if left.expiries > 0 && matches!(user.phase, Phase::Inside | Phase::Holding) {
@@ -304,122 +250,5 @@ impl World {
         if self.node.as_ref().is_some_and(|node| self.users[node.maker].session == session) {
             self.delete();
         }
-    }
-}
-
-impl Model for Lab {
-    type State = World;
-    type Action = Action;
-
-    fn init_states(&self) -> Vec<World> {
-        let user = |&(program, session): &(Program, usize)| User {
-            program,
-            session,
-            phase: Phase::Outside,
-            contender: None,
-            ask: None,
-            answer: None,
-            is_watching: false,
-            is_late: false,
-        };
-        let users: Vec<User> = self.users.iter().map(user).collect();
-        let taken = vec![Taken::default(); users.len()];
-        vec![World { users, node: None, created: 0, taken, left: self.faults }]
-    }
-
-    fn actions(&self, state: &World, actions: &mut Vec<Action>) {
-        state.progress(actions);
-        state.faults(actions);
-    }
-
-    fn next_state(&self, last: &World, action: Action) -> Option<World> {
-        let mut next = last.clone();
-        match action {
-            Action::Come(i) => next.come(i),
-            Action::Apply(i) => next.apply(i),
-            Action::Lose(i, fate) => {
-                next.left.replies -= 1;
-                next.lose(i, fate);
-            }
-            Action::Throttle(i) => {
-                next.left.throttles -= 1;
-                next.users[i].answer = Some(Event::Created(Err(CreateError::Failed(Failure::Throttled))));
-            }
-            Action::ArriveLate(i) => {
-                next.users[i].is_late = false;
-                // No user waits for the answer.
-                let _ = next.create(i);
-            }
-            Action::Deliver(i) => {
-                let answer = next.users[i].answer.take()?;
-                next.tell(i, answer);
-            }
-            Action::Release(i) => {
-                next.users[i].phase = Phase::Inside;
-                next.tell(i, Event::Leaves);
-            }
-            Action::Drop(i) => {
-                next.left.drops -= 1;
-                next.tell(i, Event::Leaves);
-                let user = &mut next.users[i];
-                user.answer = None;
-                user.is_watching = false;
-            }
-            Action::Expire(session) => {
-                next.left.expiries -= 1;
-                next.expire(session);
-            }
-            Action::Overwrite => {
-                next.left.overwrites -= 1;
-                next.node.as_mut()?.is_overwritten = true;
-                next.changed();
-            }
-            Action::Delete => {
-                next.left.deletions -= 1;
-                next.delete();
-            }
-        }
-        for user in &mut next.users {
-            match user.state() {
-                Some(State::Holding) if user.phase == Phase::Inside => user.phase = Phase::Holding,
-                Some(State::Leaving(_)) if user.ask.is_none() => user.phase = Phase::Done,
-                _ => {}
-            }
-        }
-        Some(next)
-    }
-
-    fn properties(&self) -> Vec<Property<Self>> {
-        vec![
-            Property::always(EXCLUSION, |_, state: &World| state.holders().count() <= 1),
-            Property::always(HELD, |_, state: &World| {
-                let node = state.node.as_ref().map(|node| node.czxid);
-                state.holders().all(|holder| holder.czxid() == node)
-            }),
-            Property::always(SERVED, |_, state: &World| {
-                let mut actions = Vec::new();
-                state.progress(&mut actions);
-                !actions.is_empty() || state.users.iter().all(|user| user.phase == Phase::Done)
-            }),
-            Property::always(CLEAN, |_, state: &World| {
-                let is_done = state.users.iter().all(|user| user.phase == Phase::Done && !user.is_late);
-                !is_done || state.node.is_none()
-            }),
-            Property::sometimes("a user waits while another one holds", |_, state: &World| {
-                state.holders().next().is_some() && state.users.iter().any(|user| user.is_watching)
-            }),
-        ]
-    }
-}
-
-impl Faults {
-    pub(crate) const NONE: Self = Self { replies: 0, throttles: 0, expiries: 0, drops: 0, overwrites: 0, deletions: 0 };
-    /// All faults except a server that throttles.
-    pub(crate) const ALL: Self = Self { replies: 1, expiries: 1, drops: 1, overwrites: 1, deletions: 1, ..Self::NONE };
-}
-
-impl Lab {
-    pub(crate) fn new(users: &[(Program, usize)], faults: Faults) -> Self {
-        Self { users: users.to_vec(), faults }
     }
 }

@@ -1,8 +1,8 @@
 //! A model of a semaphore as the library runs it: attempts to take permits ([`Permits`]) and one server. It covers every order of
 //! requests, answers, faults and users.
 //!
-//! Each attempt has a session of its own. The queue for the turn has only the properties that [`world`](super::world) shows of it.
-//! The first to come is the first to be served, and an attempt has the turn until its node is deleted.
+//! Each attempt has a session of its own. The queue for the lease lock has only the properties that [`world`](super::world) shows of it.
+//! The first to come is the first to be served, and an attempt has the lease lock until its node is deleted.
 //!
 //! # Faults
 //!
@@ -13,17 +13,17 @@
 //! * A session expires. Its client knows that before.
 //! * A user gives up.
 //! * Somebody deletes a lease of a waiter.
-//! * Somebody deletes the place of a waiter in the queue for the turn.
+//! * Somebody deletes the place of a waiter in the queue for the lease lock.
 //! * Somebody lowers the number of permits, perhaps behind the back of an attempt that has just read it.
 
-pub(crate) mod lab;
+pub(crate) mod users;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use zk_recipes_protocol::permits::{Ask, Event, Flight, Permits, State};
+use zk_recipes_protocol::permits::{Ask, AttemptState, Event, Flight, Permits};
 use zk_recipes_protocol::session_queue::Made;
 
-use self::lab::{Action, Faults, Program};
+use self::users::{Action, Faults, Program};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Phase {
@@ -63,8 +63,8 @@ pub(crate) struct World {
     created: i32,
     /// The users whose watch is set.
     watches: BTreeSet<usize>,
-    /// The users that queue for the turn, in order.
-    turns: Vec<usize>,
+    /// The users that queue for the lease lock, in order.
+    lease_lock_queue: Vec<usize>,
     left: Faults,
 }
 
@@ -73,7 +73,7 @@ impl User {
         self.attempt.as_ref().map_or(&[], Permits::leases)
     }
 
-    fn state(&self) -> Option<State> {
+    fn state(&self) -> Option<AttemptState> {
         self.attempt.as_ref().map(Permits::state)
     }
 
@@ -105,8 +105,8 @@ impl World {
             return false;
         }
         match user.ask {
-            // The first in the queue has the turn.
-            Some(Ask::TakeTurn) if self.turns.contains(&i) => self.turns.first() == Some(&i),
+            // The first in the queue has the lease lock.
+            Some(Ask::TakeLeaseLock) if self.lease_lock_queue.contains(&i) => self.lease_lock_queue.first() == Some(&i),
             Some(Ask::Wait) => user.has_changed,
             Some(_) => true,
             None => false,
@@ -125,12 +125,12 @@ impl World {
                 self.listed(i)
             }
             Ask::Wait => Event::Changed,
-            Ask::TakeTurn if self.turns.contains(&i) => Event::Turn(true),
-            Ask::TakeTurn => return self.turns.push(i),
-            Ask::TryTurn if !self.turns.is_empty() => Event::Turn(false),
-            Ask::TryTurn => {
-                self.turns.push(i);
-                Event::Turn(true)
+            Ask::TakeLeaseLock if self.lease_lock_queue.contains(&i) => Event::LeaseLock(true),
+            Ask::TakeLeaseLock => return self.lease_lock_queue.push(i),
+            Ask::TryLeaseLock if !self.lease_lock_queue.is_empty() => Event::LeaseLock(false),
+            Ask::TryLeaseLock => {
+                self.lease_lock_queue.push(i);
+                Event::LeaseLock(true)
             }
             Ask::Create(count) => {
                 let name = name(self.created);
@@ -152,9 +152,9 @@ impl World {
                 self.users[i].is_beyond = self.granted() + leases > self.permits;
                 if self.users[i].is_outdated { Event::Changed } else { Event::Proved }
             }
-            Ask::LeaveTurn => {
-                self.turns.retain(|other| *other != i);
-                Event::TurnLeft
+            Ask::LeaveLeaseLock => {
+                self.lease_lock_queue.retain(|other| *other != i);
+                Event::LeaseLockLeft
             }
             Ask::Delete(names) => {
                 names.iter().for_each(|name| self.delete(name));
@@ -193,7 +193,7 @@ impl World {
         self.changed();
         for user in &mut self.users {
             // Only a number that is relied on can be outdated.
-            user.is_outdated = user.phase == Phase::Inside && !matches!(user.state(), Some(State::Leaving(_)));
+            user.is_outdated = user.phase == Phase::Inside && !matches!(user.state(), Some(AttemptState::Leaving(_)));
         }
     }
 
@@ -221,16 +221,16 @@ impl World {
         user.answer = Some(Event::Created(Flight { made, is_to_repeat: true, ..Flight::default() }));
     }
 
-    /// Lets a user give up. Its last ask is not answered. If that was for the turn, its place in the queue is deleted.
+    /// Lets a user give up. Its last ask is not answered. If that was for the lease lock, its place in the queue is deleted.
     fn give_up(&mut self, i: usize) {
         let user = &mut self.users[i];
-        let is_queued = matches!(user.ask, Some(Ask::TakeTurn | Ask::TryTurn));
+        let is_queued = matches!(user.ask, Some(Ask::TakeLeaseLock | Ask::TryLeaseLock));
         user.tell(Event::Leaves);
         user.answer = None;
         user.has_changed = false;
         user.created.clear();
         if is_queued {
-            self.turns.retain(|other| *other != i);
+            self.lease_lock_queue.retain(|other| *other != i);
         }
     }
 
@@ -240,8 +240,8 @@ impl World {
         if let Some(answer) = user.answer.take() {
             user.tell(answer);
         }
-        let is_granted = matches!(user.ask, Some(Ask::Prove | Ask::LeaveTurn));
-        user.phase == Phase::Inside && user.state() == Some(State::Contending) && !is_granted
+        let is_granted = matches!(user.ask, Some(Ask::Prove | Ask::LeaveLeaseLock));
+        user.phase == Phase::Inside && user.state() == Some(AttemptState::Contending) && !is_granted
     }
 
     fn progress(&self, actions: &mut Vec<Action>) {
@@ -270,14 +270,14 @@ impl World {
             if left.throttles > 0 && is_inside && self.can_apply(i) && matches!(user.ask, Some(Ask::Create(_))) {
                 actions.push(Action::Throttle(i));
             }
-            if left.drops > 0 && is_inside && !matches!(user.state(), Some(State::Leaving(_))) {
+            if left.drops > 0 && is_inside && !matches!(user.state(), Some(AttemptState::Leaving(_))) {
                 actions.push(Action::Drop(i));
             }
             if left.expiries > 0 && matches!(user.phase, Phase::Inside | Phase::Holding) {
                 actions.push(Action::Expire(i));
             }
-            if left.turns > 0 && self.turns.contains(&i) && self.waits(i) {
-                actions.push(Action::DeleteTurn(i));
+            if left.lease_locks > 0 && self.lease_lock_queue.contains(&i) && self.waits(i) {
+                actions.push(Action::DeleteLeaseLock(i));
             }
         }
         if left.lowered > 0 {
@@ -295,8 +295,9 @@ impl World {
             Phase::Outside | Phase::Done => false,
             Phase::Holding => true,
             Phase::Inside => {
-                let is_decided = user.ask == Some(Ask::LeaveTurn) && user.state() == Some(State::Contending);
-                user.answer == Some(Event::Proved) || is_decided || user.state() == Some(State::Holding)
+                let is_decided =
+                    user.ask == Some(Ask::LeaveLeaseLock) && user.state() == Some(AttemptState::Contending);
+                user.answer == Some(Event::Proved) || is_decided || user.state() == Some(AttemptState::Holding)
             }
         };
         self.users.iter().filter(is_granted).map(|user| user.leases().len()).sum()

@@ -32,20 +32,20 @@
 mod actions;
 mod arriving;
 mod curator;
-pub(crate) mod lab;
 mod server;
+pub(crate) mod users;
 
 use std::collections::{BTreeSet, VecDeque};
 
 use zk_recipes_protocol::session_queue::{
-    Ask, Batching, ContenderId, Event, Failure, NotCreated, NotDeleted, Outcome, Pause, SessionQueue,
-    State as Standing, WishKind,
+    Ask, Batching, ContenderId, ContenderState as Standing, Event, Failure, NotCreated, NotDeleted, Outcome, Pause,
+    SessionQueue, WishKind,
 };
 
 use self::arriving::{Arrivals, Arriving};
 use self::curator::Curator;
-use self::lab::{Faults, Program};
-use self::server::{Child, Notifications, Progress, Request, Server, SessionNo};
+use self::server::{Child, ModelRequest, ModelServer, Notifications, Progress, SessionNo};
+use self::users::{Faults, Program};
 
 /// One user.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -68,12 +68,12 @@ enum Phase {
 
 /// One session.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Session {
+struct ModelSession {
     queue: SessionQueue,
     /// Requests that the server has not applied yet.
-    requests: VecDeque<Request>,
+    requests: VecDeque<ModelRequest>,
     /// Requests that wait for a connection, or that follow from a drop. They are sent in any order.
-    delayed: Vec<Request>,
+    delayed: Vec<ModelRequest>,
     is_away: bool,
     arriving: Arrivals,
     /// The contenders that wait for a proof that the session lives.
@@ -87,8 +87,8 @@ struct Session {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct World {
-    server: Server,
-    sessions: Vec<Session>,
+    server: ModelServer,
+    sessions: Vec<ModelSession>,
     users: Vec<User>,
     curator: Option<Curator>,
     left: Faults,
@@ -98,7 +98,7 @@ pub(crate) struct World {
     is_told_deleted: bool,
 }
 
-impl Session {
+impl ModelSession {
     fn new(batching: Batching) -> Self {
         Self {
             queue: SessionQueue::new(batching),
@@ -137,7 +137,7 @@ impl World {
                     let own = id.and_then(|id| of.queue.node(id).cloned());
                     let wish = id.map(|id| of.queue.wish(id).clone());
                     let viewpoint = id.map(|id| of.queue.viewpoint(id));
-                    let request = Request { ask, own, wish, viewpoint, progress: Progress::Fresh };
+                    let request = ModelRequest { ask, own, wish, viewpoint, progress: Progress::Fresh };
                     if is_delayed || of.is_away {
                         of.delayed.push(request);
                     } else {
@@ -281,7 +281,7 @@ impl World {
                 user.phase = Phase::Done;
             }
         }
-        for Session { queue, known, pauses, proving, .. } in &mut self.sessions {
+        for ModelSession { queue, known, pauses, proving, .. } in &mut self.sessions {
             known.iter().for_each(|id| queue.forget(*id));
             known.retain(|id| queue.has(*id));
             pauses.retain(|(id, _)| queue.has(*id));
@@ -304,16 +304,16 @@ impl World {
     /// Tells whether the first two requests of a session may be one search.
     fn has_shared_search(&self, session: SessionNo) -> bool {
         let requests = &self.sessions[session].requests;
-        let next = |i: usize| requests.get(i).and_then(Request::next_of_search);
+        let next = |i: usize| requests.get(i).and_then(ModelRequest::next_of_search);
         next(0).is_some() && next(0) == next(1)
     }
 
     /// Lets the server carry out one step of a search for all first requests of a session that are about to take it.
     fn apply_together(&mut self, session: SessionNo) {
         let of = &mut self.sessions[session];
-        let next = of.requests.front().and_then(Request::next_of_search);
+        let next = of.requests.front().and_then(ModelRequest::next_of_search);
         let sharing = of.requests.iter().take_while(|request| request.next_of_search() == next).count();
-        let requests: Vec<Request> = of.requests.drain(..sharing).collect();
+        let requests: Vec<ModelRequest> = of.requests.drain(..sharing).collect();
         for mut request in requests.into_iter().rev() {
             match self.server.apply(session, &mut request).0 {
                 Some(event) => of.arriving.push(Arriving::answer(request, event)),
@@ -356,7 +356,7 @@ impl World {
                 Some(event) => events.push(event),
                 // Reads are repeated: a search continues with its next read, and the reads of other asks begin again.
                 None if matches!(request.progress, Progress::Searching { .. }) => of.delayed.push(request),
-                None => of.delayed.push(Request { progress: Progress::Fresh, ..request }),
+                None => of.delayed.push(ModelRequest { progress: Progress::Fresh, ..request }),
             }
         }
         for event in events {
@@ -372,7 +372,7 @@ impl World {
 
     fn expire(&mut self, session: SessionNo) {
         let told = self.server.expire(session);
-        self.sessions[session] = Session { is_over: true, ..Session::new(Batching::default()) };
+        self.sessions[session] = ModelSession { is_over: true, ..ModelSession::new(Batching::default()) };
         let of_session = self.users.iter_mut().filter(|user| user.session == session);
         of_session.for_each(|user| user.phase = Phase::Done);
         self.notify(told.into_iter().filter(|(other, _)| *other != session).collect());
@@ -380,7 +380,7 @@ impl World {
 
     /// Tells whether something is under way that needs no user.
     fn is_busy(&self) -> bool {
-        let is_busy = |of: &Session| {
+        let is_busy = |of: &ModelSession| {
             let is_sent = of.is_away || !of.delayed.is_empty() || !of.requests.is_empty();
             is_sent || !of.arriving.is_empty() || !of.proving.is_empty() || !of.pauses.is_empty()
         };

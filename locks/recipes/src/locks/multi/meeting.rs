@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use zk_recipes_protocol::leases::{LEASES, TURNS};
+use zk_recipes_protocol::leases::{LEASE_LOCK, LEASES};
 use zk_recipes_protocol::names::Names;
 
 use crate::error::Error;
@@ -46,7 +46,7 @@ pub(super) fn refuse(locks: &[AnyLock]) -> Result<(), Error> {
 fn queues_of(lock: &AnyLock) -> Vec<String> {
     match lock {
         AnyLock::Semaphore(_) | AnyLock::SemaphoreMutex(_) => {
-            vec![node::child(lock.path(), TURNS), node::child(lock.path(), LEASES)]
+            vec![node::child(lock.path(), LEASE_LOCK), node::child(lock.path(), LEASES)]
         }
         lock => vec![lock.path().to_owned()],
     }

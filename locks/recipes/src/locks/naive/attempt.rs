@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use uuid::Uuid;
-use zk_recipes_protocol::naive::{Ask, CreateError, Event, Naive, NodeAtPath, State, Taken};
+use zk_recipes_protocol::naive::{Ask, CreateError, Event, Naive, NaiveState, NodeAtPath, Taken};
 use zk_recipes_protocol::session_queue::Failure;
 use zookeeper_client::{CreateMode, Error as ClientError, Stat};
 
@@ -78,12 +78,12 @@ pub(super) async fn take(
 impl NaiveAttempt {
     /// Runs until the contender holds, and returns `true`. Returns `false` if another contender was in the way.
     async fn contend(&mut self, mut asks: Vec<Ask>) -> Result<bool, Error> {
-        while self.node.contender.state() == State::Contending {
+        while self.node.contender.state() == NaiveState::Contending {
             let ask = asks.pop().expect("BUG: a contender asks for nothing");
             let event = self.carry_out(ask).await?;
             self.node.tell(event, &mut asks);
         }
-        Ok(self.node.contender.state() == State::Holding)
+        Ok(self.node.contender.state() == NaiveState::Holding)
     }
 
     async fn carry_out(&mut self, ask: Ask) -> Result<Event, Error> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tracing::{Instrument, debug_span, warn};
 use zk_recipes_protocol::names::{Mode, Names, Sequence};
-use zk_recipes_protocol::permits::{Ask, Event, Flight, Outcome, Permits, State};
+use zk_recipes_protocol::permits::{Ask, AttemptOutcome, AttemptState, Event, Flight, Permits};
 use zk_recipes_protocol::session_queue::Made;
 use zookeeper_client::{CreateMode, Error as ClientError};
 
@@ -79,9 +79,9 @@ impl PermitAttempt<'_> {
     async fn run(mut self, mut asks: Vec<Ask>, deadline: Deadline) -> Result<Option<Vec<LockGuard>>, Error> {
         loop {
             match self.nodes.permits.state() {
-                State::Contending => {}
-                State::Holding => return Ok(Some(self.guards())),
-                State::Leaving(outcome) => match self.failure(outcome) {
+                AttemptState::Contending => {}
+                AttemptState::Holding => return Ok(Some(self.guards())),
+                AttemptState::Leaving(outcome) => match self.failure(outcome) {
                     Some(error) => return Err(error),
                     None => return self.nodes.withdraw().await.map(|()| None),
                 },
@@ -101,11 +101,11 @@ impl PermitAttempt<'_> {
     async fn carry_out(&mut self, ask: Ask, deadline: Deadline) -> Option<Result<Event, Error>> {
         match ask {
             // If it returns without the lease lock, it has left nothing behind.
-            Ask::TakeTurn => Some(self.take_lease_lock(deadline).await),
+            Ask::TakeLeaseLock => Some(self.take_lease_lock(deadline).await),
             // The leases hold even if the lease lock cannot be given back in time. The reaper then deletes its node.
-            Ask::LeaveTurn => {
+            Ask::LeaveLeaseLock => {
                 self.leave_lease_lock(deadline).await;
-                Some(Ok(Event::TurnLeft))
+                Some(Ok(Event::LeaseLockLeft))
             }
             ask => deadline.bound(self.request(ask)).await,
         }
@@ -136,7 +136,7 @@ impl PermitAttempt<'_> {
                 }
                 Event::Changed
             }
-            Ask::TryTurn => {
+            Ask::TryLeaseLock => {
                 let room = self.lease_lock_room();
                 let taken = inner.lease_lock.try_lease_lock(room).instrument(debug_span!("lease_lock")).await?;
                 self.keep_lease_lock(taken)
@@ -156,7 +156,7 @@ impl PermitAttempt<'_> {
                 found.map_err(|error| remote.explain("list", parent, error))?
             }
             Ask::Prove => self.prove().await?,
-            Ask::TakeTurn | Ask::LeaveTurn | Ask::Delete(_) => {
+            Ask::TakeLeaseLock | Ask::LeaveLeaseLock | Ask::Delete(_) => {
                 unreachable!("BUG: {ask:?} is no request of an acquire")
             }
         })
@@ -190,7 +190,7 @@ impl PermitAttempt<'_> {
 
     fn keep_lease_lock(&mut self, taken: Option<Claim<Contender>>) -> Event {
         self.nodes.lease_lock = taken.and_then(Claim::into_left);
-        Event::Turn(self.nodes.lease_lock.is_some())
+        Event::LeaseLock(self.nodes.lease_lock.is_some())
     }
 
     /// Gives the lease lock back. If that fails, it goes to the reaper with the attempt.
@@ -232,14 +232,14 @@ impl PermitAttempt<'_> {
     }
 
     /// Returns the error of an outcome, if it is a failure.
-    fn failure(&self, outcome: Outcome) -> Option<Error> {
+    fn failure(&self, outcome: AttemptOutcome) -> Option<Error> {
         let parent = &self.semaphore.inner.leases;
         match outcome {
-            Outcome::InTheWay => None,
+            AttemptOutcome::InTheWay => None,
             // The deadline came first.
-            Outcome::Left => self.try_within.map(|within| Error::NoAnswer { within }),
-            Outcome::NotOwned => Some(Error::NodeDeleted { path: parent.clone() }),
-            Outcome::NumbersExhausted(number) => {
+            AttemptOutcome::Left => self.try_within.map(|within| Error::NoAnswer { within }),
+            AttemptOutcome::NotOwned => Some(Error::NodeDeleted { path: parent.clone() }),
+            AttemptOutcome::NumbersExhausted(number) => {
                 Some(Error::NumbersExhausted { path: parent.clone(), number: number.get() })
             }
         }

@@ -30,11 +30,11 @@ pub(crate) struct Candidate {
 pub(crate) struct Asked {
     pub(crate) place: usize,
     pub(crate) address: String,
-    pub(crate) granted: Result<Granted, ClientError>,
+    pub(crate) granted: Result<GrantedTimeout, ClientError>,
 }
 
 /// The session timeout that a server grants.
-pub(crate) struct Granted {
+pub(crate) struct GrantedTimeout {
     pub(crate) timeout: Duration,
     /// The connection of the session that asked. That session is being closed.
     pub(crate) by: Arc<TaskLink>,
@@ -81,7 +81,7 @@ impl Drop for Asks {
 /// round trip.
 async fn ask(connector: Connector, place: usize, address: String, timeout: Duration) -> Asked {
     let granted = match connector.ask(&address, timeout).await {
-        Ok(line) => Ok(Granted { timeout: line.client.session_timeout(), by: Arc::clone(&line.task_link) }),
+        Ok(line) => Ok(GrantedTimeout { timeout: line.client.session_timeout(), by: Arc::clone(&line.task_link) }),
         // The end of that session says nothing about the one that is to be connected.
         Err(ClientError::SessionExpired) => Err(ClientError::ConnectionLoss),
         Err(error) => Err(error),

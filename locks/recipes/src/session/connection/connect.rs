@@ -13,12 +13,12 @@ use crate::error::Error;
 use crate::session::acl::Auth;
 use crate::session::backoff::Backoff;
 use crate::session::connection::config::SessionConfig;
-use crate::session::connection::line::Line;
+use crate::session::connection::established::Connection;
 use crate::session::connection::servers;
 use crate::session::connection::symptoms::Symptoms;
 use crate::session::connection::task_link::TaskLink;
 use crate::session::connection::tls::{Encryption, Tls};
-use crate::session::connection::watched::Watched;
+use crate::session::connection::watched::WatchKinds;
 
 /// The end of the time to connect in which the servers are looked at, beside the last attempts.
 const LOOK_WITHIN: Duration = Duration::from_secs(3);
@@ -80,7 +80,7 @@ impl Connector {
     }
 
     /// Opens a session. Repeats its attempts until one succeeds, an answer shows that none can, or the time is up.
-    pub(crate) async fn connect(&self, config: &SessionConfig) -> Result<Line, Error> {
+    pub(crate) async fn connect(&self, config: &SessionConfig) -> Result<Connection, Error> {
         let within = config.connect_within;
         let look_within = LOOK_WITHIN.min(within);
         let look = || Symptoms::of(&self.connect_string, config.tls_settings(), look_within);
@@ -114,7 +114,7 @@ impl Connector {
         &self,
         config: &SessionConfig,
         last_error: &mut Option<ClientError>,
-    ) -> Option<Result<Line, Error>> {
+    ) -> Option<Result<Connection, Error>> {
         let begun = Instant::now();
         let mut has_resolved = false;
         // For the client library, zero stands for its default. The protocol sends milliseconds as a signed 32-bit number.
@@ -125,13 +125,13 @@ impl Connector {
             let error = match self.open(&servers, timeout, None).await {
                 // The server granted a shorter timeout. A dead connection must then be noticed sooner, so that there is
                 // time to reconnect. So the session is opened again, with this timeout.
-                Ok(line) if line.client.session_timeout() < timeout => {
-                    timeout = line.client.session_timeout();
+                Ok(connection) if connection.client.session_timeout() < timeout => {
+                    timeout = connection.client.session_timeout();
                     continue;
                 }
-                Ok(line) => match line.has_chroot().await {
-                    Ok(true) => return Some(self.check_timeout(line)),
-                    Ok(false) => return Some(Err(self.no_chroot(&line))),
+                Ok(connection) => match connection.has_chroot().await {
+                    Ok(true) => return Some(self.check_timeout(connection)),
+                    Ok(false) => return Some(Err(self.no_chroot(&connection))),
                     Err(error) => error,
                 },
                 Err(error) => match self.hopeless(&error, config.tls_settings()).await {
@@ -150,7 +150,7 @@ impl Connector {
     }
 
     /// Opens a new session that asks one server for this timeout. The session has the timeout that the server grants.
-    pub(crate) async fn ask(&self, server: &str, timeout: Duration) -> Result<Line, ClientError> {
+    pub(crate) async fn ask(&self, server: &str, timeout: Duration) -> Result<Connection, ClientError> {
         self.open(server, timeout, None).await
     }
 
@@ -160,11 +160,16 @@ impl Connector {
         server: &str,
         timeout: Duration,
         session: SessionInfo,
-    ) -> Result<Line, ClientError> {
+    ) -> Result<Connection, ClientError> {
         self.open(server, timeout, Some(session)).await
     }
 
-    async fn open(&self, servers: &str, timeout: Duration, session: Option<SessionInfo>) -> Result<Line, ClientError> {
+    async fn open(
+        &self,
+        servers: &str,
+        timeout: Duration,
+        session: Option<SessionInfo>,
+    ) -> Result<Connection, ClientError> {
         let mut connector = Client::connector()
             .with_session_timeout(timeout)
             .with_connection_timeout(liveness::connection_timeout(timeout))
@@ -182,7 +187,7 @@ impl Connector {
             None => task_link.to_task_of(connector.connect(servers)).await?,
         };
         task_link.begin(client.state_watcher());
-        Ok(Line { client, task_link, connecting, watched: Watched::default() })
+        Ok(Connection { client, task_link, connecting, watched: WatchKinds::default() })
     }
 
     /// Returns the error for the caller if another attempt to connect cannot succeed either. `None` if it can.
@@ -199,17 +204,17 @@ impl Connector {
         }
     }
 
-    fn no_chroot(&self, line: &Line) -> Error {
-        let chroot = line.client.path().to_owned();
+    fn no_chroot(&self, connection: &Connection) -> Error {
+        let chroot = connection.client.path().to_owned();
         Error::NoChroot { connect_string: self.connect_string.clone(), chroot }
     }
 
     /// Rejects a timeout that is too short for the given tick, because holds would be lost between two proofs.
-    fn check_timeout(&self, line: Line) -> Result<Line, Error> {
-        let timeout = line.client.session_timeout();
+    fn check_timeout(&self, connection: Connection) -> Result<Connection, Error> {
+        let timeout = connection.client.session_timeout();
         match self.tick {
             Some(tick) if !self.margins(timeout).are_sufficient() => Err(Error::TimeoutTooShort { timeout, tick }),
-            _ => Ok(line),
+            _ => Ok(connection),
         }
     }
 }

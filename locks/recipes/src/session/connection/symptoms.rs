@@ -38,12 +38,12 @@ enum Symptom {
     /// It closes each connection at once.
     Closes,
     /// It accepts connections.
-    Accepts(Answer),
+    Accepts(Greeting),
 }
 
 /// What a server says that accepts connections.
 #[derive(Debug)]
-enum Answer {
+enum Greeting {
     /// It shook hands, as the session speaks TLS.
     Encrypted,
     /// The first line, without TLS.
@@ -91,10 +91,10 @@ async fn look(server: &Server<'_>, tls: Option<&Tls>, step: Duration) -> Symptom
         return Symptom::Closes;
     }
     let answer = match tls {
-        Some(tls) => timeout(step, tls.greet(server)).await.map(|greeted| greeted.map(|()| Answer::Encrypted)),
-        None => timeout(step, ask(stream)).await.map(|line| line.map(Answer::Line)),
+        Some(tls) => timeout(step, tls.greet(server)).await.map(|greeted| greeted.map(|()| Greeting::Encrypted)),
+        None => timeout(step, ask(stream)).await.map(|line| line.map(Greeting::Line)),
     };
-    Symptom::Accepts(answer.map_or(Answer::Nothing, |answer| answer.unwrap_or_else(Answer::Failed)))
+    Symptom::Accepts(answer.map_or(Greeting::Nothing, |answer| answer.unwrap_or_else(Greeting::Failed)))
 }
 
 /// Returns the first line of the answer to [`COMMAND`].
@@ -137,7 +137,7 @@ impl fmt::Display for Symptom {
     }
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for Greeting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Line(line) if line.contains("not currently serving requests") => {

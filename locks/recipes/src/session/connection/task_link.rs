@@ -100,7 +100,7 @@ impl Spawn for Spawner {
         let Task { future, .. } = task;
         let (sender, begin) = oneshot::channel();
         *self.task_link.begin.lock() = Some(sender);
-        let end = End(Arc::clone(&self.task_link));
+        let end = PartOnDrop(Arc::clone(&self.task_link));
         let task = LinkedTask { _end: end, begin: Some(begin), states: None, task: Box::into_pin(future) };
         *self.task_link.task.lock() = Some(tokio::spawn(task).abort_handle());
     }
@@ -108,15 +108,15 @@ impl Spawn for Spawner {
 
 /// A task with its link. The first field is dropped first, so the link parts before the task is dropped.
 struct LinkedTask {
-    _end: End,
+    _end: PartOnDrop,
     begin: Option<oneshot::Receiver<StateWatcher>>,
     states: Option<StateWatcher>,
     task: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
-struct End(Arc<TaskLink>);
+struct PartOnDrop(Arc<TaskLink>);
 
-impl Drop for End {
+impl Drop for PartOnDrop {
     fn drop(&mut self) {
         self.0.part();
     }

@@ -17,58 +17,55 @@ use crate::session::weak_map::WeakMap;
 
 /// What a watch tells of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum WatchKind {
     /// The node is changed or deleted.
     Node,
     /// A child is created or deleted.
     Children,
 }
 
-/// The kinds of the watches of one connection, by path.
+/// The kinds of the watches of one connection, by path. A watch has the kind of its path, and drops it last.
 #[derive(Debug, Default)]
-pub(crate) struct Watched {
-    kinds: WeakMap<String, Kind>,
-    /// The claims of requests that were dropped before their answers. The server may still set these watches.
-    unanswered: Mutex<Vec<Claim>>,
+pub(crate) struct WatchKinds {
+    kinds: WeakMap<String, WatchKind>,
+    /// The kinds of requests that were dropped before their answers. The server may still set these watches.
+    unanswered: Mutex<Vec<Arc<WatchKind>>>,
 }
-
-/// The right to have a watch of this kind on a path. It is dropped after the watch.
-pub(crate) type Claim = Arc<Kind>;
 
 /// A request for a watch.
 pub(crate) struct Asking<'a> {
-    watched: &'a Watched,
-    /// Its own claim comes last. Before it come claims of earlier requests. Answers come in the order of the requests, so the
-    /// answer to this request ends those claims, too.
-    claims: Vec<Claim>,
+    watched: &'a WatchKinds,
+    /// Its own kind comes last. Before it come those of earlier requests. Answers come in the order of the requests, so the answer to
+    /// this request ends those, too.
+    kinds: Vec<Arc<WatchKind>>,
 }
 
-impl Watched {
+impl WatchKinds {
     /// Begins a request for a watch. It must be sent at once, and [`answered`](Asking::answered) must be called with its answer.
     /// Fails if the path has a watch of the other kind.
-    pub(crate) fn ask(&self, path: &str, kind: Kind) -> Result<Asking<'_>, ClientError> {
-        let claim = self.kinds.at(path.to_owned(), || kind);
-        if *claim != kind {
+    pub(crate) fn ask(&self, path: &str, kind: WatchKind) -> Result<Asking<'_>, ClientError> {
+        let shared = self.kinds.at(path.to_owned(), || kind);
+        if *shared != kind {
             return Err(ClientError::BadArguments(&"the session watches this node in another way"));
         }
-        let mut claims = mem::take(&mut *self.unanswered.lock());
-        claims.push(claim);
-        Ok(Asking { watched: self, claims })
+        let mut kinds = mem::take(&mut *self.unanswered.lock());
+        kinds.push(shared);
+        Ok(Asking { watched: self, kinds })
     }
 }
 
 impl Asking<'_> {
-    /// Returns the claim of the watch, once the request is answered.
-    pub(crate) fn answered(mut self) -> Claim {
-        let claim = self.claims.pop().unwrap_or_else(|| unreachable!("BUG: a request without a claim"));
-        self.claims.clear();
-        claim
+    /// Returns the kind of the watch, once the request is answered.
+    pub(crate) fn answered(mut self) -> Arc<WatchKind> {
+        let kind = self.kinds.pop().unwrap_or_else(|| unreachable!("BUG: a request without a kind"));
+        self.kinds.clear();
+        kind
     }
 }
 
 impl Drop for Asking<'_> {
     fn drop(&mut self) {
-        self.watched.unanswered.lock().append(&mut self.claims);
+        self.watched.unanswered.lock().append(&mut self.kinds);
     }
 }
 
@@ -79,28 +76,32 @@ mod tests {
     // L11
     #[test]
     fn a_path_has_watches_of_one_kind() {
-        let watched = Watched::default();
+        let watched = WatchKinds::default();
         let ask = |path: &str, kind| watched.ask(path, kind).map(Asking::answered);
-        let (one, other) = (ask("/a", Kind::Node).unwrap(), ask("/a", Kind::Node).unwrap());
+        let (one, other) = (ask("/a", WatchKind::Node).unwrap(), ask("/a", WatchKind::Node).unwrap());
         drop(one);
-        assert!(ask("/a", Kind::Children).is_err(), "the other watch is still there");
-        let _of_another_path = ask("/b", Kind::Children).unwrap();
+        assert!(ask("/a", WatchKind::Children).is_err(), "the other watch is still there");
+        let _of_another_path = ask("/b", WatchKind::Children).unwrap();
         drop(other);
-        let _children = ask("/a", Kind::Children).unwrap();
-        assert!(ask("/a", Kind::Node).is_err());
+        let _children = ask("/a", WatchKind::Children).unwrap();
+        assert!(ask("/a", WatchKind::Node).is_err());
     }
 
     #[test]
     fn a_request_counts_until_it_or_a_later_one_is_answered() {
-        let watched = Watched::default();
-        let (dropped, later) = (watched.ask("/a", Kind::Node).unwrap(), watched.ask("/b", Kind::Node).unwrap());
+        let watched = WatchKinds::default();
+        let (dropped, later) =
+            (watched.ask("/a", WatchKind::Node).unwrap(), watched.ask("/b", WatchKind::Node).unwrap());
         drop(dropped);
         drop(later.answered());
-        assert!(watched.ask("/a", Kind::Children).is_err(), "an answer to a request that may have been sent before");
-        // Also if the later one takes over its claim, and is dropped as well.
-        drop(watched.ask("/b", Kind::Node).unwrap());
-        assert!(watched.ask("/a", Kind::Children).is_err());
-        drop(watched.ask("/b", Kind::Node).unwrap().answered());
-        assert!(watched.ask("/a", Kind::Children).is_ok());
+        assert!(
+            watched.ask("/a", WatchKind::Children).is_err(),
+            "an answer to a request that may have been sent before"
+        );
+        // Also if the later one takes over its kind, and is dropped as well.
+        drop(watched.ask("/b", WatchKind::Node).unwrap());
+        assert!(watched.ask("/a", WatchKind::Children).is_err());
+        drop(watched.ask("/b", WatchKind::Node).unwrap().answered());
+        assert!(watched.ask("/a", WatchKind::Children).is_ok());
     }
 }

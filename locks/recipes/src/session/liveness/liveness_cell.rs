@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use zk_recipes_protocol::liveness::{ConnectionState, Event, Liveness, LostReason, Margins, Sent, Sign};
 
-use crate::session::liveness::hold_reports::HoldReports;
+use crate::session::liveness::hold_logs::HoldLogs;
 
 /// The liveness with its clock. The clock is read only while the state is locked. So no reader or writer acts on a time before the
 /// last noted one.
@@ -19,14 +19,14 @@ pub(crate) struct LivenessCell {
     /// The number of holds. A session without holds does not ask for proofs.
     holds: AtomicUsize,
     /// The holds that are to be logged.
-    reports: Arc<HoldReports>,
+    logs: Arc<HoldLogs>,
 }
 
 impl LivenessCell {
     /// Returns the liveness of a new session. Its handshake started at `connecting` and was answered.
     pub(crate) fn new(margins: Margins, connecting: Instant) -> Self {
         let (live, _) = watch::channel(Liveness::new(margins, Duration::ZERO));
-        Self { origin: connecting, live, holds: AtomicUsize::new(0), reports: Arc::default() }
+        Self { origin: connecting, live, holds: AtomicUsize::new(0), logs: Arc::default() }
     }
 
     fn now(&self) -> Duration {
@@ -69,8 +69,8 @@ impl LivenessCell {
         self.holds.fetch_sub(1, Ordering::SeqCst);
     }
 
-    pub(super) fn reports(&self) -> &Arc<HoldReports> {
-        &self.reports
+    pub(super) fn logs(&self) -> &Arc<HoldLogs> {
+        &self.logs
     }
 
     /// Notes the answer to a message.
@@ -121,7 +121,7 @@ impl LivenessCell {
             is_earlier || [noted, seen].iter().any(|before| shown(before) != shown(live))
         });
         if is_changed {
-            self.reports.look(&self.read());
+            self.logs.look(&self.read());
         }
     }
 }

@@ -7,7 +7,7 @@ use futures_timer::Delay;
 use tokio::sync::watch;
 use zk_recipes_protocol::liveness::{Liveness, LossEpoch, LostReason};
 
-use crate::session::liveness::hold_reports::{HoldName, HoldReport};
+use crate::session::liveness::hold_logs::{HoldLog, HoldName};
 use crate::session::liveness::liveness_cell::LivenessCell;
 
 /// Proof that the session lived when a hold was granted. While any `Proof` exists, the session keeps asking for new proofs.
@@ -46,9 +46,9 @@ impl Proof {
         &self.view
     }
 
-    /// Adds a hold with this proof to the log reports. They log when it becomes suspect or is lost.
-    pub(crate) fn report(&self, hold: HoldName) -> HoldReport {
-        self.view.liveness.reports().add(hold, self.view.loss_epoch)
+    /// Adds a hold with this proof to those that are logged when they become suspect or are lost.
+    pub(crate) fn log(&self, hold: HoldName) -> HoldLog {
+        self.view.liveness.logs().add(hold, self.view.loss_epoch)
     }
 
     /// Tells whether somebody else deleted the node of the hold, as far as this process knows.
@@ -87,7 +87,7 @@ impl ProofView {
     /// As [`Proof::lose`].
     pub(crate) fn lose(&self, node: &str) {
         self.is_void.send_replace(true);
-        self.liveness.reports().lose(node);
+        self.liveness.logs().lose(node);
     }
 
     /// Returns why the hold was lost with its session. `None` if it was not.

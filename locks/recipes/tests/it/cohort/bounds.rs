@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use zk_recipes::{Error, LostReason, Mutex};
 
 use super::{Acquiring, LONG, PATH, WAYS, arrived, cohort, handed};
-use crate::cancel::{Outcome, drop_after};
+use crate::cancel::{DropOutcome, drop_after};
 use crate::support::{Lab, soon, until};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -140,7 +140,7 @@ async fn a_release_at_a_bound_may_be_dropped_at_any_poll() {
             }
             soon("the cohort", local).await.unwrap().unwrap().release().await.unwrap();
             lab.until_children(PATH, 0).await;
-            if outcome != Outcome::Dropped {
+            if outcome != DropOutcome::Dropped {
                 let awaits = if is_waited_for { 2 } else { 1 };
                 assert!(polls > awaits, "the release was dropped in flight only {} times", polls - 1);
                 break;

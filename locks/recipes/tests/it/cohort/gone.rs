@@ -9,7 +9,7 @@ use zk_recipes::{AnyLock, Error, HandoffMutex, LostReason, Mutex};
 use zookeeper_client::{Acls, CreateMode};
 
 use super::{LONG, PATH, WAYS, arrived, cohort, handed, handoff_cohort};
-use crate::cancel::{Outcome, drop_after};
+use crate::cancel::{DropOutcome, drop_after};
 use crate::support::{Lab, soon};
 
 #[tokio::test]
@@ -59,7 +59,7 @@ async fn a_cohort_s_acquire_may_be_dropped_at_any_poll() {
             }
             soon("the next of the cohort", next).await.unwrap().release().await.unwrap();
             lab.until_children(PATH, 0).await;
-            if outcome != Outcome::Dropped {
+            if outcome != DropOutcome::Dropped {
                 assert!(polls > 1, "it was never dropped in flight");
                 break;
             }

@@ -8,7 +8,7 @@ use testbed::{ZooKeeper, ZooKeeperConfig};
 use zk_recipes::{CohortMutex, HoldState, MultiLock, Mutex, Session, SessionConfig, Traffic, revoke};
 
 use super::{LONG, PATH, WAYS, arrived, cohort, handed};
-use crate::cancel::{Outcome, drop_after};
+use crate::cancel::{DropOutcome, drop_after};
 use crate::support::{Lab, SOON, soon, until};
 
 /// A lock whose hold may linger for long, and its session.
@@ -270,7 +270,7 @@ async fn a_release_that_lets_a_hold_linger_may_be_dropped_at_any_poll() {
             let outcome = drop_after(polls, held.release()).await;
             let rival = Mutex::new(&other, PATH).unwrap();
             soon("the rival", rival.acquire()).await.unwrap().release().await.unwrap();
-            if outcome == Outcome::Finished {
+            if outcome == DropOutcome::Finished {
                 break;
             }
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{B, C, FORMS, PATHS, attempt, mutex, mutexes, until_no_nodes_but};
-use crate::cancel::{Outcome, drop_after};
+use crate::cancel::{DropOutcome, drop_after};
 use crate::support::{Lab, soon};
 
 #[tokio::test]
@@ -17,7 +17,7 @@ async fn an_acquire_dropped_at_any_poll_leaves_no_node() {
             for polls in 1.. {
                 let outcome = drop_after(polls, async { drop(attempt(&lock, form).await.unwrap()) }).await;
                 until_no_nodes_but(&lab, taken).await;
-                if outcome != Outcome::Dropped {
+                if outcome != DropOutcome::Dropped {
                     assert!(polls > 4, "{form:?} was dropped in flight only {} times", polls - 1);
                     break;
                 }
@@ -37,7 +37,7 @@ async fn giving_up_and_releasing_dropped_at_any_poll_leave_no_node() {
         let held = lock.acquire().await.unwrap();
         let outcome = drop_after(polls, held.release()).await;
         until_no_nodes_but(&lab, None).await;
-        if outcome != Outcome::Dropped {
+        if outcome != DropOutcome::Dropped {
             assert!(polls > 1, "the release was never dropped in flight");
             break;
         }
@@ -48,7 +48,7 @@ async fn giving_up_and_releasing_dropped_at_any_poll_leave_no_node() {
         let outcome = drop_after(polls, lock.acquire_within(Duration::from_millis(30))).await;
         until_no_nodes_but(&lab, Some(C)).await;
         // A busy machine may not poll it for as long as one that is idle for good. It is dropped then, too.
-        if outcome == Outcome::Finished {
+        if outcome == DropOutcome::Finished {
             break;
         }
         assert!(polls < 1000, "it never finishes");

@@ -11,7 +11,7 @@ use crate::support::{Lab, soon, until};
 const PATH: &str = "/locks/naive";
 
 /// A contender on a line that loses replies, and others that see all.
-struct Line {
+struct LossyContender {
     server: ZooKeeper,
     proxy: Proxy,
     raw: Client,
@@ -19,7 +19,7 @@ struct Line {
     other: Session,
 }
 
-impl Line {
+impl LossyContender {
     async fn open() -> Self {
         let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
         let proxy = Proxy::start(&server.connect_string()).await.unwrap();
@@ -53,7 +53,7 @@ impl Line {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_that_is_asked_for_before_its_grant_is_granted() {
-    let line = Line::open().await;
+    let line = LossyContender::open().await;
     let acquiring = line.unanswered_and_asked_for().await;
     line.proxy.cut();
     let held = soon("the grant", acquiring).await.unwrap().unwrap();
@@ -67,7 +67,7 @@ async fn a_lock_that_is_asked_for_before_its_grant_is_granted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_acquire_leaves_no_overwritten_node() {
-    let line = Line::open().await;
+    let line = LossyContender::open().await;
     let acquiring = line.unanswered_and_asked_for().await;
     acquiring.abort();
     assert!(acquiring.await.unwrap_err().is_cancelled());
@@ -79,7 +79,7 @@ async fn a_cancelled_acquire_leaves_no_overwritten_node() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_overwritten_node_of_another_contender_is_not_adopted() {
-    let line = Line::open().await;
+    let line = LossyContender::open().await;
     let held = soon("the lock", line.acquiring()).await.unwrap().unwrap();
     revoke(&line.other, PATH).await.unwrap();
     line.proxy.swallow_replies();

@@ -6,7 +6,7 @@ use tokio::task::JoinSet;
 use zk_recipes::{Error, HoldState, Semaphore, SharedCount};
 
 use super::{COUNT, LEASES, LOCKS, LONG, PATH, SHORT, Usage, acquiring, semaphore};
-use crate::cancel::{Outcome, drop_after};
+use crate::cancel::{DropOutcome, drop_after};
 use crate::support::{Lab, soon, until};
 
 // L56
@@ -207,7 +207,7 @@ async fn drop_at_every_poll(lab: &Lab, semaphore: &Semaphore, is_try: bool, leas
         let outcome = drop_after(polls, attempt).await;
         lab.until_children(LEASES, leases_before).await;
         lab.until_children(LOCKS, 0).await;
-        if outcome != Outcome::Dropped {
+        if outcome != DropOutcome::Dropped {
             return polls - 1;
         }
     }

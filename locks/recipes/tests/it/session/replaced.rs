@@ -12,7 +12,7 @@ use crate::support::{soon, until};
 const PATH: &str = "/locks/a";
 
 /// A session behind a proxy. At its next reconnect the proxy asks the server for another session.
-struct Lab {
+struct ReplacedSession {
     server: ZooKeeper,
     proxy: Proxy,
     session: Session,
@@ -20,7 +20,7 @@ struct Lab {
     other: Session,
 }
 
-impl Lab {
+impl ReplacedSession {
     async fn open(timeout: Duration) -> Self {
         let tick_time = Duration::from_millis(500);
         let server = ZooKeeper::start(ZooKeeperConfig { tick_time, ..ZooKeeperConfig::default() }).await.unwrap();
@@ -43,7 +43,7 @@ impl Lab {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_is_lost_when_its_session_is_replaced() {
-    let lab = Lab::open(Duration::from_secs(2)).await;
+    let lab = ReplacedSession::open(Duration::from_secs(2)).await;
     let held = Mutex::new(&lab.session, PATH).unwrap().acquire().await.unwrap();
     let queued = Mutex::new(&lab.other, PATH).unwrap().enqueue().await.unwrap();
     lab.replace_the_session();
@@ -55,7 +55,7 @@ async fn a_hold_is_lost_when_its_session_is_replaced() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_is_replaced_has_expired() {
     // So long that nothing else ends the session in this test.
-    let lab = Lab::open(Duration::from_secs(600)).await;
+    let lab = ReplacedSession::open(Duration::from_secs(600)).await;
     let taken = Mutex::new(&lab.other, PATH).unwrap().acquire().await.unwrap();
     let held = Mutex::new(&lab.session, "/locks/b").unwrap().acquire().await.unwrap();
     let queued = Mutex::new(&lab.session, PATH).unwrap().enqueue().await.unwrap();

@@ -5,14 +5,14 @@ mod lingering;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use zk_recipes_protocol::cohort::{Ask, Bounds, Cohort, Event, MemberId, Others, Reliance, State};
+use zk_recipes_protocol::cohort::{Ask, Bounds, Cohort, Event, MemberId, MemberState, Others, Reliance};
 
-use self::lingering::Watch;
-use super::{Faults, Lab, Program};
+use self::lingering::ModelWatch;
+use super::{CohortModel, Faults, Program};
 
 /// What comes with a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Had {
+pub(crate) enum Passed {
     Nothing,
     /// A place in the lock's queue.
     Place {
@@ -33,14 +33,14 @@ pub(crate) enum Phase {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Member {
+pub(crate) struct ModelMember {
     pub(super) phase: Phase,
-    pub(super) had: Had,
+    pub(super) had: Passed,
     is_try: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Owner {
+pub(crate) enum NodeMaker {
     Cohort,
     Other,
 }
@@ -57,16 +57,16 @@ pub(crate) struct Mistakes {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Process {
     pub(super) cohort: Cohort,
-    pub(super) members: Vec<Member>,
+    pub(super) members: Vec<ModelMember>,
     /// The place or hold that is handed over, until the next contender takes it.
-    pub(super) passed: Had,
+    pub(super) passed: Passed,
     pub(super) now: Duration,
     /// The contenders in the order of their arrival.
     arrived: Vec<usize>,
     /// The nodes of the lock in the order of the queue.
-    pub(super) nodes: Vec<(u8, Owner)>,
+    pub(super) nodes: Vec<(u8, NodeMaker)>,
     created: u8,
-    pub(super) watches: Vec<Watch>,
+    pub(super) watches: Vec<ModelWatch>,
     /// The nodes that the reaper will delete.
     pub(super) abandoned: BTreeSet<u8>,
     /// The nodes that somebody deleted.
@@ -92,13 +92,16 @@ pub(crate) struct Process {
 
 impl Process {
     /// Returns the process before any contender has arrived.
-    pub(super) fn new(lab: &Lab) -> Self {
-        let member =
-            |program: &Program| Member { phase: Phase::Away, had: Had::Nothing, is_try: *program == Program::Try };
+    pub(super) fn new(lab: &CohortModel) -> Self {
+        let member = |program: &Program| ModelMember {
+            phase: Phase::Away,
+            had: Passed::Nothing,
+            is_try: *program == Program::Try,
+        };
         Self {
             cohort: Cohort::default(),
             members: lab.programs.iter().map(member).collect(),
-            passed: Had::Nothing,
+            passed: Passed::Nothing,
             now: Duration::ZERO,
             arrived: Vec::new(),
             nodes: Vec::new(),
@@ -121,19 +124,19 @@ impl Process {
         }
     }
 
-    pub(super) fn state(&self, i: usize) -> Option<State> {
+    pub(super) fn state(&self, i: usize) -> Option<MemberState> {
         match self.members[i].phase {
             Phase::In { id, .. } => Some(self.cohort.state(id)),
             Phase::Away | Phase::Done => None,
         }
     }
 
-    pub(super) fn has_turn(&self, i: usize) -> bool {
-        self.state(i).is_some_and(|state| !matches!(state, State::Waits | State::Closed))
+    pub(super) fn has_lease_lock(&self, i: usize) -> bool {
+        self.state(i).is_some_and(|state| !matches!(state, MemberState::Waits | MemberState::Closed))
     }
 
     pub(super) fn holds(&self, i: usize) -> bool {
-        matches!(self.state(i), Some(State::Holds { .. }))
+        matches!(self.state(i), Some(MemberState::Holds { .. }))
     }
 
     /// Tells whether a contender waits for its turn and was not woken.
@@ -146,18 +149,18 @@ impl Process {
     }
 
     /// Returns everything that contenders have or that is being handed over.
-    pub(super) fn had(&self) -> impl Iterator<Item = Had> {
+    pub(super) fn had(&self) -> impl Iterator<Item = Passed> {
         self.members.iter().map(|member| member.had).chain([self.passed])
     }
 
-    pub(super) fn is_lost(&self, had: Had) -> bool {
-        self.is_ended || matches!(had, Had::Hold { losses, .. } if self.losses > losses)
+    pub(super) fn is_lost(&self, had: Passed) -> bool {
+        self.is_ended || matches!(had, Passed::Hold { losses, .. } if self.losses > losses)
     }
 
-    fn reliance(&self, had: Had) -> Reliance {
+    fn reliance(&self, had: Passed) -> Reliance {
         match had {
-            Had::Hold { .. } if self.is_lost(had) => Reliance::Lost,
-            Had::Hold { .. } if self.is_suspect => Reliance::Suspect,
+            Passed::Hold { .. } if self.is_lost(had) => Reliance::Lost,
+            Passed::Hold { .. } if self.is_suspect => Reliance::Suspect,
             _ => Reliance::Sure,
         }
     }
@@ -169,13 +172,13 @@ impl Process {
     /// Tells whether a contender can take a step.
     pub(super) fn can_step(&self, i: usize) -> bool {
         let Phase::In { id, asleep, pending } = self.members[i].phase else { return false };
-        let brought = if self.members[i].had == Had::Nothing { self.passed } else { self.members[i].had };
+        let brought = if self.members[i].had == Passed::Nothing { self.passed } else { self.members[i].had };
         match (self.cohort.state(id), brought) {
             _ if pending.is_some() => true,
             _ if asleep => false,
-            (State::Queues, Had::Place { node }) => !self.is_there(node) || self.nodes[0].0 == node,
-            (State::Takes, had) => self.reliance(had) != Reliance::Suspect,
-            (state, _) => !matches!(state, State::Holds { .. } | State::LetsGo),
+            (MemberState::Queues, Passed::Place { node }) => !self.is_there(node) || self.nodes[0].0 == node,
+            (MemberState::Takes, had) => self.reliance(had) != Reliance::Suspect,
+            (state, _) => !matches!(state, MemberState::Holds { .. } | MemberState::LetsGo),
         }
     }
 
@@ -186,7 +189,7 @@ impl Process {
             Program::Try => self.cohort.enter_at_once(bounds),
         };
         self.members[i].phase = match id {
-            Some(id) => Phase::In { id, asleep: self.cohort.state(id) == State::Waits, pending: None },
+            Some(id) => Phase::In { id, asleep: self.cohort.state(id) == MemberState::Waits, pending: None },
             None => Phase::Done,
         };
         if self.holds(i) {
@@ -200,33 +203,33 @@ impl Process {
         let Phase::In { id, pending, .. } = self.members[i].phase else { return };
         self.bring(i, id);
         match (self.cohort.state(id), self.members[i].had) {
-            (_, Had::Hold { node, .. }) if pending == Some(Ask::LookForOthers) => {
+            (_, Passed::Hold { node, .. }) if pending == Some(Ask::LookForOthers) => {
                 let others = self.look(node);
                 self.see_others(i, others);
             }
-            (_, Had::Hold { node, .. }) if pending == Some(Ask::WatchQueue) => self.watch_queue(i, id, node),
-            (_, Had::Hold { node, .. }) if pending == Some(Ask::Release) => {
+            (_, Passed::Hold { node, .. }) if pending == Some(Ask::WatchQueue) => self.watch_queue(i, id, node),
+            (_, Passed::Hold { node, .. }) if pending == Some(Ask::Release) => {
                 self.delete(node);
-                self.members[i].had = Had::Nothing;
+                self.members[i].had = Passed::Nothing;
                 self.tell(i, Event::Released);
                 self.members[i].phase = Phase::Done;
             }
-            (State::Begins, _) if self.is_expired || self.is_ended => self.fail(i),
-            (State::Begins, _) if self.members[i].is_try && !self.nodes.is_empty() => self.leave(i),
-            (State::Begins, _) => {
-                let node = self.create(Owner::Cohort);
+            (MemberState::Begins, _) if self.is_expired || self.is_ended => self.fail(i),
+            (MemberState::Begins, _) if self.members[i].is_try && !self.nodes.is_empty() => self.leave(i),
+            (MemberState::Begins, _) => {
+                let node = self.create(NodeMaker::Cohort);
                 if self.members[i].is_try {
                     return self.grant(i, node);
                 }
-                self.members[i].had = Had::Place { node };
+                self.members[i].had = Passed::Place { node };
                 self.tell(i, Event::Queues);
             }
-            (State::Queues, Had::Place { node }) if !self.is_there(node) => {
+            (MemberState::Queues, Passed::Place { node }) if !self.is_there(node) => {
                 self.failures += u8::from(!self.is_expired);
                 self.fail(i);
             }
-            (State::Queues, Had::Place { node }) => self.grant(i, node),
-            (State::Takes, had) => self.take(i, had),
+            (MemberState::Queues, Passed::Place { node }) => self.grant(i, node),
+            (MemberState::Takes, had) => self.take(i, had),
             _ => self.members[i].phase = Phase::Done,
         }
     }
@@ -238,27 +241,27 @@ impl Process {
     }
 
     fn grant(&mut self, i: usize, node: u8) {
-        self.members[i].had = Had::Hold { node, losses: self.losses };
+        self.members[i].had = Passed::Hold { node, losses: self.losses };
         self.tell(i, Event::Granted);
         self.note_grant(i, node);
     }
 
-    fn take(&mut self, i: usize, had: Had) {
+    fn take(&mut self, i: usize, had: Passed) {
         let reliance = self.reliance(had);
         if self.tell(i, Event::Looked(reliance)).contains(&Ask::GiveUp) {
             self.abandon(i);
         }
-        if let (true, Had::Hold { node, losses }) = (self.holds(i), had) {
+        if let (true, Passed::Hold { node, losses }) = (self.holds(i), had) {
             self.mistakes.took_what_was_unsure |= reliance != Reliance::Sure;
-            self.passed_over += u8::from(self.nodes.iter().any(|(_, owner)| *owner == Owner::Other));
+            self.passed_over += u8::from(self.nodes.iter().any(|(_, owner)| *owner == NodeMaker::Other));
             let losses = if self.forgets_age { self.losses } else { losses };
-            self.members[i].had = Had::Hold { node, losses };
+            self.members[i].had = Passed::Hold { node, losses };
             self.note_grant(i, node);
         }
     }
 
     fn note_grant(&mut self, i: usize, node: u8) {
-        let Some(State::Holds { handovers }) = self.state(i) else { return };
+        let Some(MemberState::Holds { handovers }) = self.state(i) else { return };
         self.grant_token((node, handovers));
         let is_in_front =
             |other: &usize| matches!(self.members[*other].phase, Phase::In { .. }) && !self.lets_go(*other);
@@ -318,12 +321,12 @@ impl Process {
 
     /// Leaves what a contender has to the reaper.
     fn abandon(&mut self, i: usize) {
-        let had = std::mem::replace(&mut self.members[i].had, Had::Nothing);
+        let had = std::mem::replace(&mut self.members[i].had, Passed::Nothing);
         self.leave_to_reaper(had);
     }
 
-    fn leave_to_reaper(&mut self, had: Had) {
-        if let Had::Place { node } | Had::Hold { node, .. } = had
+    fn leave_to_reaper(&mut self, had: Passed) {
+        if let Passed::Place { node } | Passed::Hold { node, .. } = had
             && self.is_there(node)
         {
             self.abandoned.insert(node);
@@ -336,7 +339,7 @@ impl Process {
         self.tell_of_lingering(Cohort::close);
     }
 
-    pub(super) fn create(&mut self, owner: Owner) -> u8 {
+    pub(super) fn create(&mut self, owner: NodeMaker) -> u8 {
         self.created += 1;
         self.nodes.push((self.created, owner));
         self.fire_watches();
@@ -358,16 +361,16 @@ impl Process {
         self.cohort.on(id, event, self.now, &mut asks);
         let is_kept = asks.iter().any(|ask| matches!(ask, Ask::Release | Ask::GiveUp));
         if !is_kept && asks.iter().any(|ask| matches!(ask, Ask::Wake(_) | Ask::Keep)) {
-            self.passed = std::mem::replace(&mut self.members[i].had, Had::Nothing);
+            self.passed = std::mem::replace(&mut self.members[i].had, Passed::Nothing);
         }
         self.wake(&asks);
         asks
     }
 
     fn bring(&mut self, i: usize, id: MemberId) {
-        let has_turn = !matches!(self.cohort.state(id), State::Waits | State::Closed);
-        if has_turn && self.members[i].had == Had::Nothing {
-            self.members[i].had = std::mem::replace(&mut self.passed, Had::Nothing);
+        let has_lease_lock = !matches!(self.cohort.state(id), MemberState::Waits | MemberState::Closed);
+        if has_lease_lock && self.members[i].had == Passed::Nothing {
+            self.members[i].had = std::mem::replace(&mut self.passed, Passed::Nothing);
         }
     }
 

@@ -5,11 +5,11 @@ use std::vec;
 use zk_recipes_protocol::names::Names;
 use zk_recipes_protocol::session_queue::{ContenderId, Event};
 
-use super::server::Request;
+use super::server::ModelRequest;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Arriving {
-    Answer(Box<(Request, Event)>),
+    Answer(Box<(ModelRequest, Event)>),
     Notification(Event),
 }
 
@@ -31,7 +31,7 @@ enum Addressee {
 }
 
 impl Arriving {
-    pub(super) fn answer(request: Request, event: Event) -> Self {
+    pub(super) fn answer(request: ModelRequest, event: Event) -> Self {
         Self::Answer(Box::new((request, event)))
     }
 
@@ -106,7 +106,7 @@ impl Arrivals {
     }
 
     /// Returns the requests whose answers have not been delivered.
-    pub(super) fn answered(&self) -> impl Iterator<Item = &Request> {
+    pub(super) fn answered(&self) -> impl Iterator<Item = &ModelRequest> {
         self.0.iter().filter_map(|arriving| match arriving {
             Arriving::Answer(answer) => Some(&answer.0),
             Arriving::Notification(_) => None,

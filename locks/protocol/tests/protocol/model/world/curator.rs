@@ -6,7 +6,7 @@
 
 use zk_recipes_protocol::names::{Names, Sequence};
 
-use super::server::{Notifications, Server};
+use super::server::{ModelServer, Notifications};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Curator {
@@ -24,7 +24,7 @@ pub(super) enum Curator {
 
 impl Curator {
     /// Tells whether it can take its next step.
-    pub(super) fn can_go(&self, server: &Server) -> bool {
+    pub(super) fn can_go(&self, server: &ModelServer) -> bool {
         match self {
             Self::Outside | Self::Queued(_) | Self::Holding(_) => true,
             Self::Watching { ahead, .. } => !server.children.contains_key(ahead),
@@ -33,7 +33,7 @@ impl Curator {
     }
 
     /// Takes its next step.
-    pub(super) fn go(self, server: &mut Server, told: &mut Notifications) -> Self {
+    pub(super) fn go(self, server: &mut ModelServer, told: &mut Notifications) -> Self {
         match self {
             Self::Outside => Self::Queued(server.add_curators()),
             Self::Queued(own) | Self::Watching { own, .. } => Self::look(own, server),
@@ -45,7 +45,7 @@ impl Curator {
         }
     }
 
-    fn look(own: String, server: &Server) -> Self {
+    fn look(own: String, server: &ModelServer) -> Self {
         let number = |name: &String| Names::MUTEX.parse(name).map(|(_, number)| number);
         let mut queue: Vec<(Sequence, &String)> =
             server.children.keys().filter_map(|name| Some((number(name)?, name))).collect();

@@ -6,8 +6,8 @@ use zk_recipes_protocol::names::{self, EXHAUSTED_FROM, Mode, Names, Naming, Sequ
 use zk_recipes_protocol::queue::Queue;
 use zk_recipes_protocol::release_note::{ParentState, note};
 use zk_recipes_protocol::session_queue::{
-    Ask, Condition, ContenderId, Event, Failure, FirstLook, Found, Listed, Made, NewNode, NotCreated, NotDeleted, Seen,
-    Viewpoint, Wish,
+    Ask, ContenderId, DeleteCondition, Event, Failure, FirstLook, Found, Made, NewNode, NotCreated, NotDeleted,
+    QueueListing, Seen, Viewpoint, Wish,
 };
 use zk_recipes_protocol::stat::{ParentCzxid, Stat};
 
@@ -36,7 +36,7 @@ pub(super) struct Parent {
 
 /// A request on its way, with what the shell knows of its contender.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Request {
+pub(super) struct ModelRequest {
     pub(super) ask: Ask,
     pub(super) own: Option<Made>,
     pub(super) wish: Option<Wish>,
@@ -66,7 +66,7 @@ pub(super) enum SearchStep {
     Read(String),
 }
 
-impl Request {
+impl ModelRequest {
     /// Tells whether contenders of one session may share it.
     pub(super) fn is_shared(&self) -> bool {
         matches!(self.ask, Ask::List(_) | Ask::Find(_))
@@ -95,7 +95,7 @@ impl Request {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Server {
+pub(super) struct ModelServer {
     zxid: i64,
     pub(super) parent: Parent,
     pub(super) children: BTreeMap<String, Child>,
@@ -108,7 +108,7 @@ pub(super) struct Server {
 /// Notifications, each with the session that gets it.
 pub(super) type Notifications = Vec<(SessionNo, Event)>;
 
-impl Server {
+impl ModelServer {
     pub(super) fn new(first_number: i32) -> Self {
         let parent = Parent { czxid: 1, pzxid: 1, version: 0, data: Vec::new(), next_number: first_number };
         let (children, watches, parent_watches) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
@@ -117,7 +117,7 @@ impl Server {
 
     /// Carries out a request of a session. Returns its answer, unless the request takes another step, and the notifications that
     /// it causes.
-    pub(super) fn apply(&mut self, session: SessionNo, request: &mut Request) -> (Option<Event>, Notifications) {
+    pub(super) fn apply(&mut self, session: SessionNo, request: &mut ModelRequest) -> (Option<Event>, Notifications) {
         let mut told = Vec::new();
         let own = || request.own.as_ref().expect("BUG: the request is of a contender without a node");
         let event = match &request.ask {
@@ -163,12 +163,12 @@ impl Server {
         &mut self,
         session: SessionNo,
         id: ContenderId,
-        request: &mut Request,
+        request: &mut ModelRequest,
         new: &NewNode,
         look: FirstLook,
     ) -> Option<Event> {
         if let Progress::Created(made) = &request.progress {
-            let seen = self.look(look, &Request { own: Some(made.clone()), ..request.clone() });
+            let seen = self.look(look, &ModelRequest { own: Some(made.clone()), ..request.clone() });
             return Some(Event::Created(id, Ok((made.clone(), seen))));
         }
         let wish = request.wish.as_ref().expect("BUG: a create without a contender");
@@ -202,7 +202,7 @@ impl Server {
     }
 
     /// Returns what a look behind a `create` shows.
-    pub(super) fn look(&self, look: FirstLook, request: &Request) -> Seen {
+    pub(super) fn look(&self, look: FirstLook, request: &ModelRequest) -> Seen {
         match look {
             FirstLook::None => Seen::Nothing,
             FirstLook::List => Seen::Listed(self.list(request)),
@@ -211,7 +211,7 @@ impl Server {
     }
 
     /// Finds the nodes of a `create` whose reply was lost, by their names or by their data. Reads the data of one node per step.
-    fn find(&self, session: SessionNo, id: ContenderId, request: &mut Request) -> Option<Event> {
+    fn find(&self, session: SessionNo, id: ContenderId, request: &mut ModelRequest) -> Option<Event> {
         let wish = request.wish.as_ref().expect("BUG: a search without a contender");
         let prefix = prefix(session, id, wish);
         let is_marked = |name: &str| match wish.naming {
@@ -252,7 +252,7 @@ impl Server {
         self.children.iter().filter(move |(name, _)| bars(name).unwrap_or_default()).map(|(_, child)| child)
     }
 
-    fn list(&self, request: &Request) -> Listed {
+    fn list(&self, request: &ModelRequest) -> QueueListing {
         let viewpoint = request.viewpoint.as_ref().expect("BUG: a listing without a contender");
         let queue = Queue::from_children(self.children.keys(), viewpoint.names);
         let own = request.own.as_ref().map(|own| own.name.clone());
@@ -269,18 +269,23 @@ impl Server {
         Stat { czxid, pzxid, version, num_children }
     }
 
-    fn delete_if(&mut self, name: &str, condition: &Condition, told: &mut Notifications) -> Result<(), NotDeleted> {
+    fn delete_if(
+        &mut self,
+        name: &str,
+        condition: &DeleteCondition,
+        told: &mut Notifications,
+    ) -> Result<(), NotDeleted> {
         if !self.children.contains_key(name) {
             return Err(NotDeleted::NoNode);
         }
         match condition {
-            Condition::None => {}
-            Condition::Beside(other) if self.children.contains_key(other) => {}
-            Condition::Noted(left) if left.version == self.parent.version => {
+            DeleteCondition::None => {}
+            DeleteCondition::Beside(other) if self.children.contains_key(other) => {}
+            DeleteCondition::Noted(left) if left.version == self.parent.version => {
                 (self.parent.data, self.parent.version) = (left.data(), left.version + 1);
                 self.notify_of_parent(told);
             }
-            Condition::Beside(_) | Condition::Noted(_) => return Err(NotDeleted::Unmet),
+            DeleteCondition::Beside(_) | DeleteCondition::Noted(_) => return Err(NotDeleted::Unmet),
         }
         self.delete(name, told);
         Ok(())

@@ -2,11 +2,11 @@
 
 use zk_recipes_protocol::cohort::{Ask, Cohort, MemberId, Others};
 
-use super::{Had, Process};
+use super::{Passed, Process};
 
 /// A watch of the lock's children and of the hold's node, until its notification arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Watch {
+pub(crate) struct ModelWatch {
     by: MemberId,
     node: u8,
     pub(in super::super) has_fired: bool,
@@ -23,7 +23,7 @@ impl Process {
             others => others,
         };
         if others != Others::OwnNodeGone {
-            self.watches.push(Watch { by: id, node, has_fired: false });
+            self.watches.push(ModelWatch { by: id, node, has_fired: false });
         }
         self.see_others(i, others);
     }
@@ -37,13 +37,13 @@ impl Process {
 
     /// Tells whether a hold lingers that somebody has asked for, although no notification is under way.
     pub(in super::super) fn lingers_against_a_request(&self) -> bool {
-        let is_requested = matches!(self.passed, Had::Hold { node, .. } if self.requested.contains(&node));
+        let is_requested = matches!(self.passed, Passed::Hold { node, .. } if self.requested.contains(&node));
         self.lingers() && is_requested && !self.watches.iter().any(|watch| watch.has_fired)
     }
 
     /// Delivers the notification of a watch that has fired.
     pub(in super::super) fn notify(&mut self, watch: usize) {
-        let Watch { by, .. } = self.watches.remove(watch);
+        let ModelWatch { by, .. } = self.watches.remove(watch);
         self.tell_of_lingering(|cohort, asks| cohort.queue_changed(by, asks));
     }
 
@@ -56,7 +56,7 @@ impl Process {
 
     /// Drops the last object that stands for the lock. The next contender begins another cohort.
     pub(in super::super) fn forget(&mut self) {
-        let passed = std::mem::replace(&mut self.passed, Had::Nothing);
+        let passed = std::mem::replace(&mut self.passed, Passed::Nothing);
         self.leave_to_reaper(passed);
         self.cohort = Cohort::default();
         self.watches.clear();
@@ -72,7 +72,7 @@ impl Process {
         let mut asks = Vec::new();
         tell(&mut self.cohort, &mut asks);
         if asks.contains(&Ask::GiveUp) {
-            let passed = std::mem::replace(&mut self.passed, Had::Nothing);
+            let passed = std::mem::replace(&mut self.passed, Passed::Nothing);
             self.leave_to_reaper(passed);
         }
         self.wake(&asks);

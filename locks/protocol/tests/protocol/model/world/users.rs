@@ -6,8 +6,8 @@ use zk_recipes_protocol::session_queue::{Batching, ContenderId, Event, Wish, Wis
 
 use super::actions::Action;
 use super::curator::Curator;
-use super::server::{Server, SessionNo};
-use super::{Phase, Session, User, World};
+use super::server::{ModelServer, SessionNo};
+use super::{ModelSession, Phase, User, World};
 
 pub(crate) const EXCLUSION: &str = "holds exclude each other";
 pub(crate) const GRANTED_IN_TURN: &str = "a granted contender has a node, and no contender is ahead of it";
@@ -54,7 +54,7 @@ pub(crate) struct Faults {
 
 /// Users, each with its session, and the faults.
 #[derive(Clone, Debug)]
-pub(crate) struct Lab {
+pub(crate) struct QueueModel {
     pub(crate) users: Vec<(Program, SessionNo)>,
     /// How often the first session has held the lock before.
     pub(crate) holds_before: u8,
@@ -108,13 +108,13 @@ impl Program {
     }
 }
 
-impl Model for Lab {
+impl Model for QueueModel {
     type State = World;
     type Action = Action;
 
     fn init_states(&self) -> Vec<World> {
         let sessions = self.users.iter().map(|(_, session)| session + 1).max().unwrap_or_default();
-        let mut server = Server::new(self.first_number);
+        let mut server = ModelServer::new(self.first_number);
         if let Some((number, of_node)) = self.note {
             server.leave_note(number, of_node);
         }
@@ -126,7 +126,7 @@ impl Model for Lab {
             session: *session,
             phase: Phase::Outside,
         };
-        let sessions = (0..sessions).map(|_| Session::new(self.batching)).collect();
+        let sessions = (0..sessions).map(|_| ModelSession::new(self.batching)).collect();
         let mut world = World {
             server,
             sessions,
@@ -259,7 +259,7 @@ impl Model for Lab {
     }
 }
 
-impl Lab {
+impl QueueModel {
     /// Runs the world to its end. The first of all possible actions always happens.
     fn run_to_the_end(&self, mut world: World) -> World {
         loop {

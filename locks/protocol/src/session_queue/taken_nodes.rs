@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 /// The nodes that are taken, by the transactions that created them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct NodeOwners {
+pub(super) struct TakenNodes {
     /// Nodes whose contenders will still delete them.
     owned: BTreeSet<i64>,
     /// Nodes that were adopted. They stay taken.
@@ -22,7 +22,7 @@ pub(super) struct NodeOwners {
     adoptions: u32,
 }
 
-impl NodeOwners {
+impl TakenNodes {
     /// Returns how many nodes searches have taken so far. If the number changed during a search that found nothing, the search
     /// starts again. The other search may have taken this contender's node, and left one that was not listed yet.
     pub(super) fn adoptions(&self) -> u32 {
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn a_node_is_taken_once_until_it_is_freed() {
-        let mut owners = NodeOwners::default();
+        let mut owners = TakenNodes::default();
         assert!(owners.take(7));
         assert!(!owners.take(7));
         owners.release(7);
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn an_adopted_node_stays_taken() {
-        let mut owners = NodeOwners::default();
+        let mut owners = TakenNodes::default();
         assert!(owners.take_overwritten(7));
         owners.adopt(7);
         owners.release(7);

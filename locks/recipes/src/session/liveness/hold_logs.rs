@@ -15,18 +15,18 @@ use crate::token::FencingToken;
 
 /// The holds of a session that are to be logged.
 #[derive(Debug, Default)]
-pub(super) struct HoldReports {
-    listed: Mutex<Listed>,
+pub(super) struct HoldLogs {
+    listed: Mutex<ListedHolds>,
 }
 
 #[derive(Debug, Default)]
-struct Listed {
+struct ListedHolds {
     next: u64,
-    holds: HashMap<u64, Reported>,
+    holds: HashMap<u64, LoggedHold>,
 }
 
 #[derive(Debug)]
-struct Reported {
+struct LoggedHold {
     hold: HoldName,
     loss_epoch: LossEpoch,
     is_suspect: bool,
@@ -44,8 +44,8 @@ pub(crate) struct HoldName {
 
 /// One hold in the list. If this is dropped, the hold is removed from the list, and nothing more is logged about it.
 #[derive(Debug)]
-pub(crate) struct HoldReport {
-    reports: Arc<HoldReports>,
+pub(crate) struct HoldLog {
+    logs: Arc<HoldLogs>,
     number: u64,
 }
 
@@ -61,28 +61,28 @@ impl HoldName {
     }
 }
 
-impl HoldReports {
-    pub(super) fn add(self: &Arc<Self>, hold: HoldName, loss_epoch: LossEpoch) -> HoldReport {
+impl HoldLogs {
+    pub(super) fn add(self: &Arc<Self>, hold: HoldName, loss_epoch: LossEpoch) -> HoldLog {
         let mut listed = self.listed.lock();
         let number = listed.next;
         listed.next += 1;
-        listed.holds.insert(number, Reported { hold, loss_epoch, is_suspect: false, is_lingering: false });
-        HoldReport { reports: Arc::clone(self), number }
+        listed.holds.insert(number, LoggedHold { hold, loss_epoch, is_suspect: false, is_lingering: false });
+        HoldLog { logs: Arc::clone(self), number }
     }
 
     /// Logs each hold that was lost with its session, that became suspect, or that can be relied on again.
     pub(super) fn look(&self, live: &Liveness) {
-        self.listed.lock().holds.retain(|_, reported| {
-            let lost = live.lost_since(reported.loss_epoch);
-            if reported.is_lingering {
+        self.listed.lock().holds.retain(|_, logged| {
+            let lost = live.lost_since(logged.loss_epoch);
+            if logged.is_lingering {
                 return lost.is_none();
             }
             if let Some(reason) = lost {
-                reported.hold.warn_lost(reason);
+                logged.hold.warn_lost(reason);
                 return false;
             }
-            let HoldName { lock, node, token } = &reported.hold;
-            match (mem::replace(&mut reported.is_suspect, !live.is_proved()), reported.is_suspect) {
+            let HoldName { lock, node, token } = &logged.hold;
+            match (mem::replace(&mut logged.is_suspect, !live.is_proved()), logged.is_suspect) {
                 (false, true) => info!(lock, node, %token, "the hold is suspect: no server has answered lately"),
                 (true, false) => info!(lock, node, %token, "the hold can be relied on again"),
                 _ => {}
@@ -93,7 +93,7 @@ impl HoldReports {
 
     /// Logs that somebody else deleted the node of a hold.
     pub(super) fn lose(&self, node: &str) {
-        self.listed.lock().holds.retain(|_, Reported { hold, .. }| {
+        self.listed.lock().holds.retain(|_, LoggedHold { hold, .. }| {
             let is_lost = hold.node == node;
             if is_lost {
                 hold.warn_lost(LostReason::NodeDeleted);
@@ -103,18 +103,18 @@ impl HoldReports {
     }
 }
 
-impl HoldReport {
+impl HoldLog {
     /// Notes the token of the hold after a hand-over. It does not linger any more.
     pub(crate) fn set_token(&self, token: FencingToken) {
-        if let Some(reported) = self.reports.listed.lock().holds.get_mut(&self.number) {
-            (reported.hold.token, reported.is_lingering) = (token, false);
+        if let Some(logged) = self.logs.listed.lock().holds.get_mut(&self.number) {
+            (logged.hold.token, logged.is_lingering) = (token, false);
         }
     }
 
     /// Notes that the hold lingers.
     pub(crate) fn set_lingering(&self) {
-        if let Some(reported) = self.reports.listed.lock().holds.get_mut(&self.number) {
-            reported.is_lingering = true;
+        if let Some(logged) = self.logs.listed.lock().holds.get_mut(&self.number) {
+            logged.is_lingering = true;
         }
     }
 
@@ -140,12 +140,12 @@ impl HoldReport {
 
     /// Removes the hold from the list. `None` if it is no longer there, or lingers.
     pub(crate) fn end(&self) -> Option<HoldName> {
-        let reported = self.reports.listed.lock().holds.remove(&self.number);
-        reported.filter(|reported| !reported.is_lingering).map(|reported| reported.hold)
+        let logged = self.logs.listed.lock().holds.remove(&self.number);
+        logged.filter(|logged| !logged.is_lingering).map(|logged| logged.hold)
     }
 }
 
-impl Drop for HoldReport {
+impl Drop for HoldLog {
     fn drop(&mut self) {
         self.end();
     }

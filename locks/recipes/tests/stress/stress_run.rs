@@ -1,4 +1,4 @@
-//! The server, the slots of sessions behind their proxies, and the randomness of a run.
+//! The server, the sessions of sessions behind their proxies, and the randomness of a run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use zookeeper_client::{Client, Error};
 
 use crate::record::{Record, Subject};
 
-/// The session timeouts of the slots. None is shorter than two ticks, so each is granted.
+/// The session timeouts of the sessions. None is shorter than two ticks, so each is granted.
 const TIMEOUTS: [Duration; 5] = [
     Duration::from_millis(2000),
     Duration::from_millis(2000),
@@ -33,9 +33,9 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 
 /// What all parts of a run share.
 #[derive(Debug)]
-pub(crate) struct Lab {
+pub(crate) struct StressRun {
     pub(crate) record: Arc<Record>,
-    pub(crate) slots: Vec<Slot>,
+    pub(crate) sessions: Vec<StressSession>,
     /// Where the server is, without a proxy.
     pub(crate) address: String,
     seed: u64,
@@ -43,7 +43,7 @@ pub(crate) struct Lab {
 
 /// A proxy and the session behind it. An ended session is replaced.
 #[derive(Debug)]
-pub(crate) struct Slot {
+pub(crate) struct StressSession {
     pub(crate) index: usize,
     pub(crate) proxy: Proxy,
     pub(crate) timeout: Duration,
@@ -52,8 +52,8 @@ pub(crate) struct Slot {
     holders: AtomicUsize,
 }
 
-/// A contender that holds, and that holds on while its slot is silent. Dropped, it does so no more.
-pub(crate) struct Holder<'a>(&'a Slot);
+/// A contender that holds, and that holds on while its session is silent. Dropped, it does so no more.
+pub(crate) struct Holder<'a>(&'a StressSession);
 
 impl Drop for Holder<'_> {
     fn drop(&mut self) {
@@ -61,7 +61,7 @@ impl Drop for Holder<'_> {
     }
 }
 
-impl Lab {
+impl StressRun {
     /// Starts the server and opens the sessions.
     pub(crate) async fn start(seed: u64) -> (Arc<Self>, ZooKeeper) {
         let config = ZooKeeperConfig {
@@ -72,15 +72,15 @@ impl Lab {
         };
         let server = ZooKeeper::start(config).await.unwrap();
         let record = Record::new();
-        let mut slots = Vec::new();
+        let mut sessions = Vec::new();
         for (index, timeout) in TIMEOUTS.into_iter().enumerate() {
             let proxy = Proxy::start(&server.connect_string()).await.unwrap();
             let session = Mutex::new(connect(&proxy, timeout).await.unwrap());
             let (is_silent, holders) = Default::default();
-            slots.push(Slot { index, proxy, timeout, session, is_silent, holders });
+            sessions.push(StressSession { index, proxy, timeout, session, is_silent, holders });
         }
         let address = server.connect_string();
-        (Arc::new(Self { record, slots, address, seed }), server)
+        (Arc::new(Self { record, sessions, address, seed }), server)
     }
 
     /// The random choices of one part of the run. They follow from the seed; what comes of them depends on the machine, too.
@@ -96,32 +96,32 @@ impl Lab {
         connector.connect(&self.address).await.unwrap()
     }
 
-    /// Replaces the session of a slot whenever it has ended. Never returns.
-    pub(crate) async fn supervise(self: Arc<Self>, slot: usize) {
-        let (record, slot) = (&self.record, &self.slots[slot]);
+    /// Opens another session in the place of one that has ended. Never returns.
+    pub(crate) async fn supervise(self: Arc<Self>, session_number: usize) {
+        let (record, session_number) = (&self.record, &self.sessions[session_number]);
         loop {
-            let session = slot.session();
+            let session = session_number.session();
             let mut states = session.states();
             let id = session.id();
             drop(session);
             while let Some(state) = states.changed().await {
-                record.note(Subject::Slot(slot.index), format!("session {id:#x} is {state:?}"));
+                record.note(Subject::Session(session_number.index), format!("session {id:#x} is {state:?}"));
             }
-            record.note(Subject::Slot(slot.index), format!("session {id:#x} has ended"));
+            record.note(Subject::Session(session_number.index), format!("session {id:#x} has ended"));
             record.count("sessions ended");
             let session = loop {
-                match connect(&slot.proxy, slot.timeout).await {
+                match connect(&session_number.proxy, session_number.timeout).await {
                     Ok(session) => break session,
-                    Err(error) => record.note(Subject::Slot(slot.index), format!("no session: {error}")),
+                    Err(error) => record.note(Subject::Session(session_number.index), format!("no session: {error}")),
                 }
             };
-            record.note(Subject::Slot(slot.index), format!("session {:#x} is open", session.id()));
-            *slot.session.lock() = session;
+            record.note(Subject::Session(session_number.index), format!("session {:#x} is open", session.id()));
+            *session_number.session.lock() = session;
         }
     }
 }
 
-impl Slot {
+impl StressSession {
     /// The session of the moment, which may have ended.
     pub(crate) fn session(&self) -> Session {
         self.session.lock().clone()
@@ -145,7 +145,7 @@ impl Slot {
         self.is_silent.load(Ordering::Relaxed)
     }
 
-    /// Counts a contender that holds on while the slot is silent.
+    /// Counts a contender that holds on while the session is silent.
     pub(crate) fn note_holder(&self) -> Holder<'_> {
         self.holders.fetch_add(1, Ordering::Relaxed);
         Holder(self)
@@ -161,7 +161,7 @@ impl Slot {
         let _ = tokio::time::timeout(time, held).await;
     }
 
-    /// Waits until the slot has a session that lives.
+    /// Waits until there is a session that lives.
     pub(crate) async fn live_session(&self) -> Session {
         loop {
             let session = self.session();
@@ -173,7 +173,7 @@ impl Slot {
     }
 }
 
-/// Expects that the session of [`Lab::raw`] that got an error lives on.
+/// Expects that the session of [`StressRun::raw`] that got an error lives on.
 pub(crate) fn expect_lasting(error: &Error) {
     let has_ended = matches!(error, Error::SessionExpired | Error::ClientClosed | Error::AuthFailed);
     assert!(!has_ended, "a session of {LASTING:?} was to outlive every fault: {error}");

@@ -4,34 +4,34 @@ use super::margins::Margins;
 
 /// The times of a message of the session and of its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Answered {
+pub(super) struct Exchange {
     pub(super) sent: Duration,
     pub(super) received: Duration,
 }
 
 /// The answers on one connection that show when the leader has heard of the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Answers {
+pub(super) struct Exchanges {
     /// When the connection was established.
     since: Duration,
     /// When the last message was sent that the leader has heard of by now.
     pub(super) heard: Duration,
     /// Later messages, the oldest first. The follower may not have told its leader of them yet.
-    pub(super) pending: [Option<Answered>; PENDING_MAX as usize],
+    pub(super) pending: [Option<Exchange>; PENDING_MAX as usize],
 }
 
 /// Upper bound of the answers that are remembered until they are old enough. They are at least
 /// `heard_within / PENDING_MAX` apart.
 pub(super) const PENDING_MAX: u32 = 8;
 
-impl Answers {
+impl Exchanges {
     /// Returns the answers on a connection whose handshake was sent at `sent` and answered at `since`.
     pub(super) fn new(sent: Duration, since: Duration) -> Self {
         Self { since, heard: sent, pending: [None; PENDING_MAX as usize] }
     }
 
     /// Notes an answer.
-    pub(super) fn note(&mut self, answered: Answered, margins: Margins) {
+    pub(super) fn note(&mut self, answered: Exchange, margins: Margins) {
         self.ripen(answered.received, margins);
         // An answer of an earlier connection, which was read late, says nothing of this one.
         let is_of_this_one = answered.sent >= self.since;
@@ -47,8 +47,8 @@ impl Answers {
 
     /// Notes which messages the leader has heard of by `now`, if the follower pings it.
     pub(super) fn ripen(&mut self, now: Duration, margins: Margins) {
-        let is_ripe = |pending: &Option<Answered>| {
-            pending.is_some_and(|Answered { received, .. }| received + margins.heard_within() < now)
+        let is_ripe = |pending: &Option<Exchange>| {
+            pending.is_some_and(|Exchange { received, .. }| received + margins.heard_within() < now)
         };
         let ripe = self.pending.iter().filter(|pending| is_ripe(pending)).count();
         self.heard =

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use stateright::{Model, Property};
-use zk_recipes_protocol::permits::{Ask, Event, State};
+use zk_recipes_protocol::permits::{Ask, AttemptState, Event};
 
 use super::{Phase, User, World};
 
@@ -29,13 +29,13 @@ pub(crate) struct Faults {
     pub(crate) expiries: u8,
     pub(crate) drops: u8,
     pub(crate) leases: u8,
-    pub(crate) turns: u8,
+    pub(crate) lease_locks: u8,
     pub(crate) lowered: u8,
 }
 
 /// Users, the number of permits, and the faults.
 #[derive(Clone, Debug)]
-pub(crate) struct Lab {
+pub(crate) struct PermitsModel {
     pub(crate) programs: Vec<Program>,
     pub(crate) permits: usize,
     pub(crate) faults: Faults,
@@ -57,11 +57,11 @@ pub(crate) enum Action {
     Drop(usize),
     Expire(usize),
     DeleteLease(String),
-    DeleteTurn(usize),
+    DeleteLeaseLock(usize),
     Lower,
 }
 
-impl Model for Lab {
+impl Model for PermitsModel {
     type State = World;
     type Action = Action;
 
@@ -84,7 +84,7 @@ impl Model for Lab {
             leases: BTreeMap::new(),
             created: 0,
             watches: BTreeSet::new(),
-            turns: Vec::new(),
+            lease_lock_queue: Vec::new(),
             left: self.faults,
         }]
     }
@@ -130,7 +130,7 @@ impl Model for Lab {
                     has_changed: false,
                     ..user.clone()
                 };
-                next.turns.retain(|other| *other != i);
+                next.lease_lock_queue.retain(|other| *other != i);
                 next.watches.remove(&i);
                 let of_user: Vec<String> =
                     next.leases.iter().filter(|(_, user)| **user == i).map(|(name, _)| name.clone()).collect();
@@ -144,10 +144,10 @@ impl Model for Lab {
                 next.left.lowered -= 1;
                 next.lower();
             }
-            Action::DeleteTurn(i) => {
-                next.left.turns -= 1;
-                next.turns.retain(|other| *other != i);
-                if next.users[i].ask == Some(Ask::TakeTurn) {
+            Action::DeleteLeaseLock(i) => {
+                next.left.lease_locks -= 1;
+                next.lease_lock_queue.retain(|other| *other != i);
+                if next.users[i].ask == Some(Ask::TakeLeaseLock) {
                     // The user is told, and fails.
                     next.give_up(i);
                 }
@@ -155,8 +155,8 @@ impl Model for Lab {
         }
         for user in &mut next.users {
             match user.state() {
-                Some(State::Holding) if user.phase == Phase::Inside => user.phase = Phase::Holding,
-                Some(State::Leaving(_)) if user.ask.is_none() => user.phase = Phase::Done,
+                Some(AttemptState::Holding) if user.phase == Phase::Inside => user.phase = Phase::Holding,
+                Some(AttemptState::Leaving(_)) if user.ask.is_none() => user.phase = Phase::Done,
                 _ => {}
             }
         }
@@ -184,7 +184,7 @@ impl Model for Lab {
             }),
             Property::always(CLEAN, |_, state: &World| {
                 let is_done = state.users.iter().all(|user| user.phase == Phase::Done);
-                !is_done || state.leases.is_empty() && state.turns.is_empty()
+                !is_done || state.leases.is_empty() && state.lease_lock_queue.is_empty()
             }),
             Property::sometimes("a user waits while another one holds", |_, state: &World| {
                 state.holding() > 0
@@ -196,13 +196,13 @@ impl Model for Lab {
 
 impl Faults {
     pub(crate) const NONE: Self =
-        Self { replies: 0, throttles: 0, expiries: 0, drops: 0, leases: 0, turns: 0, lowered: 0 };
+        Self { replies: 0, throttles: 0, expiries: 0, drops: 0, leases: 0, lease_locks: 0, lowered: 0 };
     /// All faults except a server that throttles and a lowered number.
-    pub(crate) const ALL: Self = Self { replies: 1, expiries: 1, drops: 1, leases: 1, turns: 1, ..Self::NONE };
+    pub(crate) const ALL: Self = Self { replies: 1, expiries: 1, drops: 1, leases: 1, lease_locks: 1, ..Self::NONE };
     pub(crate) const FEW: Self = Self { replies: 1, drops: 1, ..Self::NONE };
 }
 
-impl Lab {
+impl PermitsModel {
     pub(crate) fn new(programs: &[Program], permits: usize, faults: Faults) -> Self {
         Self { programs: programs.to_vec(), permits, faults }
     }

@@ -7,7 +7,7 @@ use zk_recipes_protocol::liveness;
 use zookeeper_client::{Client, Error as ClientError, MultiWriteError, StateWatcher};
 
 use crate::session::connection::task_link::TaskLink;
-use crate::session::connection::watched::Watched;
+use crate::session::connection::watched::WatchKinds;
 use crate::session::liveness::liveness_cell::LivenessCell;
 use crate::session::replies::retry_throttled_within;
 
@@ -16,15 +16,15 @@ const ANY_VERSION: i32 = -1;
 
 /// One connection of a session.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct Connection {
     pub(crate) client: Client,
     pub(crate) task_link: Arc<TaskLink>,
     /// When its handshake started.
     pub(crate) connecting: Instant,
-    pub(crate) watched: Watched,
+    pub(crate) watched: WatchKinds,
 }
 
-impl Line {
+impl Connection {
     /// Returns a watcher of the connection's states.
     pub(crate) fn states(&self) -> StateWatcher {
         self.client.state_watcher()
@@ -55,7 +55,7 @@ impl Line {
     pub(crate) async fn catch_up(&self, proves: bool, liveness: &LivenessCell) -> Result<(), ClientError> {
         let caught_up = async || match proves {
             true => self.prove(liveness).await,
-            false => self.answer(self.client.sync("/").await),
+            false => self.reply(self.client.sync("/").await),
         };
         self.retry_throttled(caught_up).await
     }
@@ -68,7 +68,7 @@ impl Line {
     }
 
     /// Returns `ConnectionLoss` for every way in which the client library reports that no reply came.
-    pub(crate) fn answer<T>(&self, reply: Result<T, ClientError>) -> Result<T, ClientError> {
+    pub(crate) fn reply<T>(&self, reply: Result<T, ClientError>) -> Result<T, ClientError> {
         reply.map_err(|error| even_out(error, self.task_link.has_parted()))
     }
 
@@ -91,7 +91,7 @@ impl Line {
         let sent = liveness.sending();
         let mut transaction = self.client.new_multi_writer();
         transaction.add_check_version(path, version)?;
-        let checked = self.answer(committed(transaction.commit().await))?;
+        let checked = self.reply(committed(transaction.commit().await))?;
         liveness.proved(sent);
         Ok(checked)
     }

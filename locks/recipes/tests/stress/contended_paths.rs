@@ -24,7 +24,7 @@ pub(crate) const BRIEF: &str = "/stress/brief";
 
 /// A kind of contender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ContenderKind {
     Mutex,
     Handoff,
     Cohort,
@@ -41,7 +41,13 @@ pub(crate) enum Kind {
 }
 
 /// Those that share the queue of a mutex path.
-const MUTEXES: &[Kind] = &[Kind::Mutex, Kind::Handoff, Kind::Cohort, Kind::HandoffCohort, Kind::Multi];
+const MUTEXES: &[ContenderKind] = &[
+    ContenderKind::Mutex,
+    ContenderKind::Handoff,
+    ContenderKind::Cohort,
+    ContenderKind::HandoffCohort,
+    ContenderKind::Multi,
+];
 
 /// Which nodes may be deleted by hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,10 +61,10 @@ pub(crate) enum Deletable {
 
 /// A path where locks contend.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct ContendedPath {
     pub(crate) path: &'static str,
     pub(crate) rule: Rule,
-    pub(crate) kinds: &'static [Kind],
+    pub(crate) kinds: &'static [ContenderKind],
     /// The node whose children hold or wait, and may be deleted by hand.
     pub(crate) queue: &'static str,
     pub(crate) deletable: Deletable,
@@ -68,8 +74,8 @@ pub(crate) struct Place {
     pub(crate) weight: u32,
 }
 
-pub(crate) const PLACES: [Place; 7] = [
-    Place {
+pub(crate) const CONTENDED_PATHS: [ContendedPath; 7] = [
+    ContendedPath {
         path: BUSY,
         rule: Rule::Exclusive,
         kinds: MUTEXES,
@@ -78,7 +84,7 @@ pub(crate) const PLACES: [Place; 7] = [
         may_vanish: false,
         weight: 10,
     },
-    Place {
+    ContendedPath {
         path: BRIEF,
         rule: Rule::Exclusive,
         kinds: MUTEXES,
@@ -87,46 +93,46 @@ pub(crate) const PLACES: [Place; 7] = [
         may_vanish: true,
         weight: 2,
     },
-    Place {
+    ContendedPath {
         path: "/stress/read-write",
         rule: Rule::ReadersShare,
-        kinds: &[Kind::Read, Kind::Read, Kind::Write],
+        kinds: &[ContenderKind::Read, ContenderKind::Read, ContenderKind::Write],
         queue: "/stress/read-write",
         deletable: Deletable::Protected,
         may_vanish: true,
         weight: 4,
     },
-    Place {
+    ContendedPath {
         path: "/stress/semaphore",
         rule: Rule::Permits(PERMITS as usize),
-        kinds: &[Kind::Semaphore],
+        kinds: &[ContenderKind::Semaphore],
         queue: "/stress/semaphore/leases",
         deletable: Deletable::Protected,
         may_vanish: true,
         weight: 3,
     },
-    Place {
+    ContendedPath {
         path: "/stress/semaphore-mutex",
         rule: Rule::Exclusive,
-        kinds: &[Kind::SemaphoreMutex],
+        kinds: &[ContenderKind::SemaphoreMutex],
         queue: "/stress/semaphore-mutex/leases",
         deletable: Deletable::Protected,
         may_vanish: true,
         weight: 2,
     },
-    Place {
+    ContendedPath {
         path: "/stress/naive/node",
         rule: Rule::Exclusive,
-        kinds: &[Kind::Naive],
+        kinds: &[ContenderKind::Naive],
         queue: "/stress/naive",
         deletable: Deletable::Nothing,
         may_vanish: false,
         weight: 1,
     },
-    Place {
+    ContendedPath {
         path: "/stress/leader",
         rule: Rule::Exclusive,
-        kinds: &[Kind::Leader],
+        kinds: &[ContenderKind::Leader],
         queue: "/stress/leader",
         deletable: Deletable::Protected,
         may_vanish: true,
@@ -134,13 +140,13 @@ pub(crate) const PLACES: [Place; 7] = [
     },
 ];
 
-/// Chooses one of the places by their weights.
-pub(crate) fn choose(rng: &mut ChaCha8Rng) -> &'static Place {
-    let mut choice = rng.random_range(0..PLACES.iter().map(|place| place.weight).sum());
-    for place in &PLACES {
-        match choice.checked_sub(place.weight) {
+/// Chooses one of the contended paths by their weights.
+pub(crate) fn choose(rng: &mut ChaCha8Rng) -> &'static ContendedPath {
+    let mut choice = rng.random_range(0..CONTENDED_PATHS.iter().map(|contended| contended.weight).sum());
+    for contended in &CONTENDED_PATHS {
+        match choice.checked_sub(contended.weight) {
             Some(rest) => choice = rest,
-            None => return place,
+            None => return contended,
         }
     }
     unreachable!("BUG: the choice is below the sum")
@@ -148,12 +154,19 @@ pub(crate) fn choose(rng: &mut ChaCha8Rng) -> &'static Place {
 
 /// The path of the lock that a node belongs to.
 pub(crate) fn lock_of(node: &str) -> &'static str {
-    let place = PLACES.iter().find(|place| node.strip_prefix(place.path).is_some_and(|rest| !rest.starts_with('-')));
-    place.expect("every node of a hold is below a place").path
+    let contended = CONTENDED_PATHS
+        .iter()
+        .find(|contended| node.strip_prefix(contended.path).is_some_and(|rest| !rest.starts_with('-')));
+    contended.expect("every node of a hold is below a contended").path
 }
 
 /// A lock of a kind at a path, with random options.
-pub(crate) fn lock(kind: Kind, session: &Session, path: &str, rng: &mut ChaCha8Rng) -> Result<Contended, Error> {
+pub(crate) fn lock(
+    kind: ContenderKind,
+    session: &Session,
+    path: &str,
+    rng: &mut ChaCha8Rng,
+) -> Result<Contended, Error> {
     let is_kazoo = rng.random_bool(0.1);
     let mut bounded = |cohort: CohortMutex| match rng.random_range(0..4) {
         0 => cohort,
@@ -162,25 +175,25 @@ pub(crate) fn lock(kind: Kind, session: &Session, path: &str, rng: &mut ChaCha8R
         _ => cohort.with_max_handovers(3),
     };
     Ok(match kind {
-        Kind::Mutex => {
+        ContenderKind::Mutex => {
             let mutex = Mutex::new(session, path)?.with_node_data("stress")?;
             Contended::One(if is_kazoo { mutex.with_kazoo() } else { mutex }.into())
         }
-        Kind::Handoff => {
+        ContenderKind::Handoff => {
             let mutex = HandoffMutex::new(session, path)?.with_node_data("stress")?;
             Contended::One(if is_kazoo { mutex.with_kazoo() } else { mutex }.into())
         }
-        Kind::Cohort => Contended::One(bounded(CohortMutex::new(session, path)?).into()),
-        Kind::HandoffCohort => Contended::One(bounded(HandoffMutex::new(session, path)?.into()).into()),
-        Kind::Multi => Contended::Several(MultiLock::from_paths(session, [BUSY, BRIEF])?),
-        Kind::Read => Contended::One(RwLock::new(session, path)?.read_lock().into()),
-        Kind::Write => Contended::One(RwLock::new(session, path)?.write_lock().into()),
-        Kind::Semaphore => {
+        ContenderKind::Cohort => Contended::One(bounded(CohortMutex::new(session, path)?).into()),
+        ContenderKind::HandoffCohort => Contended::One(bounded(HandoffMutex::new(session, path)?.into()).into()),
+        ContenderKind::Multi => Contended::Several(MultiLock::from_paths(session, [BUSY, BRIEF])?),
+        ContenderKind::Read => Contended::One(RwLock::new(session, path)?.read_lock().into()),
+        ContenderKind::Write => Contended::One(RwLock::new(session, path)?.write_lock().into()),
+        ContenderKind::Semaphore => {
             Contended::Permits(Semaphore::new(session, path, PERMITS)?, rng.random_range(1..=PERMITS_AT_ONCE))
         }
-        Kind::SemaphoreMutex => Contended::One(SemaphoreMutex::new(session, path)?.into()),
-        Kind::Naive => Contended::One(NaiveLock::new(session, path)?.into()),
-        Kind::Leader => Contended::One(LeaderLatch::new(session, path)?.into()),
+        ContenderKind::SemaphoreMutex => Contended::One(SemaphoreMutex::new(session, path)?.into()),
+        ContenderKind::Naive => Contended::One(NaiveLock::new(session, path)?.into()),
+        ContenderKind::Leader => Contended::One(LeaderLatch::new(session, path)?.into()),
     })
 }
 

@@ -8,14 +8,14 @@ use crate::node;
 
 /// The warnings that were logged.
 #[derive(Debug, Default)]
-pub(super) struct Reported {
+pub(super) struct LoggedWarnings {
     foreign_child: bool,
     foreign_data: bool,
     low_supply: bool,
     refused_condition: bool,
 }
 
-impl Reported {
+impl LoggedWarnings {
     /// Logs a warning, once per kind.
     pub(super) fn warn(&mut self, lock: &str, warning: &Warning) {
         let is_new = |reported: &mut bool| !std::mem::replace(reported, true);

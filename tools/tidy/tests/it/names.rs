@@ -99,8 +99,8 @@ struct Row {
     meaning: String,
     /// The types that carry the word. A pattern may end with `*`.
     types: Vec<String>,
-    /// Whether each crate may have a type of its own under such a name.
-    is_one_per_crate: bool,
+    /// The unit of which each may have a type of its own under such a name: see [`unit_of`]. Empty if there is one for all.
+    one_per: String,
 }
 
 /// What the glossary says of a house.
@@ -125,12 +125,12 @@ impl Row {
         let [_, terms, _, meaning, types, one_per, _] = *line.split('|').map(str::trim).collect::<Vec<_>>() else {
             panic!("a row has the columns term, 中文, meaning, types and one per: {line}")
         };
-        assert!(["", "crate"].contains(&one_per), "{line}");
+        assert!(["", "crate", "machine", "feature"].contains(&one_per), "{line}");
         Row {
             terms: terms.split(", ").map(|term| term.to_lowercase().split(' ').map(singular).collect()).collect(),
             meaning: meaning.to_owned(),
             types: types.split('`').skip(1).step_by(2).map(str::to_owned).collect(),
-            is_one_per_crate: one_per == "crate",
+            one_per: one_per.to_owned(),
         }
     }
 
@@ -170,7 +170,14 @@ fn words(name: &str) -> Vec<String> {
 /// Returns the folder of the crate that a file belongs to: the next one with a `lib.rs` or a `main.rs`.
 fn crate_of(file: &Path) -> PathBuf {
     let is_root = |folder: &&Path| ["lib.rs", "main.rs"].iter().any(|name| root().join(folder).join(name).exists());
-    file.ancestors().skip(1).find(is_root).unwrap_or(file).to_owned()
+    let is_machine =
+        |path: &&Path| path.parent().is_some_and(|above| above.ends_with("src") || above.ends_with("model"));
+    let unit = match one_per {
+        "crate" => file.ancestors().skip(1).find(is_root),
+        "machine" => file.ancestors().find(is_machine),
+        _ => None,
+    };
+    unit.unwrap_or(file).with_extension("")
 }
 
 /// Returns the names that several types of a house have.
@@ -182,8 +189,9 @@ fn repeated(house: &str, names: &Names, glossary: &Glossary) -> Vec<String> {
     let mut found = Vec::new();
     for (name, files) in files.into_iter().filter(|(_, files)| files.len() > 1) {
         let row = glossary.rows.iter().find(|row| row.has(name));
-        let crates: BTreeSet<_> = files.iter().map(|file| crate_of(file)).collect();
-        if !row.is_some_and(|row| row.is_one_per_crate) || crates.len() < files.len() {
+        let one_per = row.map_or("", |row| &row.one_per);
+        let units: BTreeSet<_> = files.iter().map(|file| unit_of(file, one_per)).collect();
+        if one_per.is_empty() || units.len() < files.len() {
             let meaning = row.map_or("no meaning", |row| &row.meaning);
             found.push(format!("{house}: {name} is defined in {files:?}; the glossary has: {meaning}"));
         }
@@ -253,7 +261,8 @@ fn words_that_are_gone_stay_gone() {
 #[test]
 fn a_planted_name_is_found() {
     let text = "# Words\n\n## Locks\n\nNot used: desk, place.\n\n| term | 中文 | meaning | types | one per |\n|---|---|---|---|---|\n\
-                | hold | 持有 | The lock's. | `Hold`, `HoldTimes`, `Holding*` | |\n| error | 错误 | Why. | `Error` | crate |\n";
+                | hold | 持有 | The lock's. | `Hold`, `HoldTimes`, `Holding*` | |\n| error | 错误 | Why. | `Error` | crate |\n\
+                | event | 事件 | What is told. | `Event` | machine |\n";
     let glossary = Glossary::of(text, "Locks");
     let named = |sources: &[(&str, &str)]| {
         let mut names = Names::default();
@@ -261,14 +270,18 @@ fn a_planted_name_is_found() {
         let checks = [repeated, unlisted, stale, gone];
         checks.map(|check| check("Locks", &names, &glossary).len())
     };
-    let sound = "struct Hold; mod of { enum HoldTimes { A } type Holding = u8; } trait Error { type Hold; }";
+    let sound =
+        "struct Hold; mod of { enum HoldTimes { A } type Holding = u8; } trait Error { type Hold; } enum Event { }";
     assert_eq!(named(&[("tools/stats/src/a.rs", sound)]), [0; 4]);
     let errors = |second| [("tools/stats/src/a.rs", sound), (second, "fn f() { struct Error; }")];
     assert_eq!(named(&errors("tools/program/src/b.rs")), [0; 4], "a crate has one of its own");
     assert_eq!(named(&errors("tools/stats/src/b.rs")), [1, 0, 0, 0]);
+    let events = |second| [("tools/stats/src/a.rs", sound), (second, "enum Event {}")];
+    assert_eq!(named(&events("tools/stats/src/b/c.rs")), [0; 4], "a machine has one of its own");
+    assert_eq!(named(&events("tools/stats/src/a/b.rs")), [1, 0, 0, 0]);
     assert_eq!(named(&[("tools/stats/src/a.rs", sound), ("tools/program/src/b.rs", "struct Hold;")]), [1, 0, 0, 0]);
     assert_eq!(named(&[("tools/stats/src/a.rs", sound), ("tools/stats/src/b.rs", "struct HoldDesk;")]), [0, 1, 0, 1]);
     let places = "struct A { places: u8 } impl A { fn take_place() {} } mod desk {}";
     assert_eq!(named(&[("tools/stats/src/a.rs", sound), ("tools/stats/src/b.rs", places)]), [0, 0, 0, 3]);
-    assert_eq!(named(&[("tools/stats/src/a.rs", "struct Hold;")]), [0, 0, 3, 0]);
+    assert_eq!(named(&[("tools/stats/src/a.rs", "struct Hold;")]), [0, 0, 4, 0]);
 }

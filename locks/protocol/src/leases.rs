@@ -4,7 +4,7 @@
 //! hold when their own leases are among the oldest, counted up to the number of permits. As long as only the contender
 //! with the lease lock adds leases, its own lease is the newest, and both rules are the same.
 //!
-//! They differ if somebody deletes a turn by hand, because two contenders may wait with leases then. Curator's clients
+//! They differ if somebody deletes a lease lock by hand, because two contenders may wait with leases then. Curator's clients
 //! would wait for each other for ever. Of ours, with one lease each, the elder goes first. (With several leases each,
 //! created alternately, neither may have all of its leases among the oldest. Then ours wait for each other, too.) Neither
 //! rule grants more permits than there are, because every lease that existed at a grant was counted. Ours has one exception: if the

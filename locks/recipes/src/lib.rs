@@ -130,8 +130,8 @@
 //!   number 2 100 000 000 on, an acquire fails with [`Error::NumbersExhausted`]. If the lock's node is a container, the server
 //!   deletes it when it is unused, and numbers begin anew.
 //! * Clients of one semaphore can wait for each other for ever if they disagree on the number of permits. The same applies to
-//!   clients that take several permits one by one, as Curator's do. Ours take all permits of an acquire in one turn. They can
-//!   wait for each other only if somebody deletes the node of a turn by hand.
+//!   clients that take several permits one by one, as Curator's do. Ours take all permits of an acquire under one lock. They can
+//!   wait for each other only if somebody deletes the node of that lock by hand.
 //! * A session lives on the Tokio runtime in which it was connected, and ends with it.
 //!
 //! # One example for each type
@@ -195,7 +195,7 @@
 //! let permits = zk_recipes::SharedCount::new(&session, "/semaphores/imports-max", 4)?;
 //! let imports = zk_recipes::Semaphore::from_count(&session, "/semaphores/imports", &permits)?;
 //! let two = imports.acquire_many(2).await?; // both or none
-//! permits.set(8).await?; // wakes the waiter that has the turn
+//! permits.set(8).await?; // wakes the first waiter
 //! two.release().await?;
 //! # Ok(())
 //! # }

@@ -61,23 +61,23 @@ async fn queue(session: &Session, path: &str) -> Result<Vec<Participant>, LockEr
     if found.iter().any(|participant| participant.kind != ParticipantKind::Lease) {
         return Ok(found);
     }
-    // Only leases, or nothing: this may be a semaphore. Reading the turns first means that a contender that moves on in
+    // Only leases, or nothing: this may be a semaphore. Reading the lease lock first means that a contender that moves on in
     // between is seen twice rather than missed.
-    let turns = participants(session, &format!("{path}/locks")).await?;
+    let queued = participants(session, &format!("{path}/locks")).await?;
     let leases = participants(session, path).await?;
-    Ok(of_semaphore(turns, leases))
+    Ok(of_semaphore(queued, leases))
 }
 
-/// Returns the holders of a semaphore's leases, and then its waiters. The contender with the turn creates leases before
-/// there is room for them. Such leases stand for it, because they show more than the turn.
-fn of_semaphore(turns: Vec<Participant>, leases: Vec<Participant>) -> Vec<Participant> {
+/// Returns the holders of a semaphore's leases, and then its waiters. The contender with the lease lock creates leases before
+/// there is room for them. Such leases stand for it, because they show more than the lock.
+fn of_semaphore(queued: Vec<Participant>, leases: Vec<Participant>) -> Vec<Participant> {
     let (mut found, mut waiting): (Vec<_>, Vec<_>) = leases.into_iter().partition(|lease| lease.is_holder);
-    let has_leases = |turn: &Participant| {
-        let made = |lease: &Participant| lease.session == turn.session && lease.token > turn.token;
+    let has_leases = |first: &Participant| {
+        let made = |lease: &Participant| lease.session == first.session && lease.token > first.token;
         found.iter().chain(&waiting).any(made)
     };
-    let first = usize::from(turns.first().is_some_and(has_leases));
-    waiting.extend(turns.into_iter().skip(first));
+    let first = usize::from(queued.first().is_some_and(has_leases));
+    waiting.extend(queued.into_iter().skip(first));
     found.extend(waiting.into_iter().map(|mut participant| {
         participant.kind = ParticipantKind::Lease;
         participant.is_holder = false;

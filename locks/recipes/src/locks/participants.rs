@@ -67,8 +67,8 @@ impl fmt::Display for ParticipantKind {
 /// The lock may be of any recipe of this library, of Curator or of kazoo. Two recipes differ:
 ///
 /// * A [`NaiveLock`](crate::NaiveLock) has no queue: only its holder is returned.
-/// * For a semaphore, its leases are returned. They include the leases of the contender that has the turn and waits for free
-///   permits. This function does not know the number of permits, so a contender counts as waiting as long as it has the turn.
+/// * For a semaphore, its leases are returned. They include the leases of the contender that has the lease lock and waits for free
+///   permits. This function does not know the number of permits, so a contender counts as waiting as long as it has that lock.
 ///   [`Semaphore::participants`](crate::Semaphore::participants) knows the number.
 ///
 /// It lists the nodes, and then reads each of them. Nodes that are deleted in between are left out.
@@ -153,10 +153,10 @@ async fn list_queue(session: &Session, parent: &str, names: Names) -> Result<Vec
 pub(crate) async fn of_semaphore(session: &Session, path: &str, permits: usize) -> Result<Vec<Participant>, Error> {
     let mut leases = of_leases(session, &node::child(path, leases::LEASES), permits).await?;
     if leases.iter().any(|lease| !lease.is_holder) {
-        // The other leases belong to a waiter, or to holders, because a lowered count evicts no holder. The turn is read after the
-        // leases. Otherwise a holder that has just given its turn back would count as a waiter.
-        let turn = turn(session, &node::child(path, leases::LEASE_LOCK)).await?;
-        let waiting = turn.and_then(|turn| turn.prefix_of_its(&leases)).map(str::to_owned);
+        // The other leases belong to a waiter, or to holders, because a lowered count evicts no holder. The lease lock is read after the
+        // leases. Otherwise a holder that has just given it back would count as a waiter.
+        let holder = lease_lock_holder(session, &node::child(path, leases::LEASE_LOCK)).await?;
+        let waiting = holder.and_then(|holder| holder.prefix_of_its(&leases)).map(str::to_owned);
         for lease in leases.iter_mut().filter(|lease| !lease.is_holder) {
             lease.is_holder = !waiting.as_ref().is_some_and(|prefix| lease.path.starts_with(prefix));
         }
@@ -175,26 +175,26 @@ async fn of_leases(session: &Session, parent: &str, permits: usize) -> Result<Ve
     read(session, order.collect()).await
 }
 
-/// The node of the contender that has the turn to add leases.
+/// The node of the contender that has the lease lock.
 struct LeaseLockHolder {
     session: SessionId,
     token: FencingToken,
 }
 
 impl LeaseLockHolder {
-    /// Returns the beginning of the names of the leases that were created in this turn. These leases wait for free permits,
-    /// because a holder has given its turn back.
+    /// Returns the beginning of the names of the leases that were created under this lock. These leases wait for free permits,
+    /// because a holder has given its lease lock back.
     ///
-    /// They are the newest leases of its session. Other leases of the session may also be newer than the turn's node: contenders
-    /// that had earlier turns created them after this one had queued.
+    /// They are the newest leases of its session. Other leases of the session may also be newer than the lock's node: contenders
+    /// that had the lock before created them after this one had queued.
     fn prefix_of_its<'a>(&self, leases: &'a [Participant]) -> Option<&'a str> {
         let newest = leases.iter().rev().find(|lease| lease.session == self.session && lease.token > self.token)?;
         newest.path.rsplit_once(Names::LEASES.marker(Mode::Shared)).map(|(prefix, _)| prefix)
     }
 }
 
-/// Returns the turn at the head of the queue below `parent`.
-async fn turn(session: &Session, parent: &str) -> Result<Option<LeaseLockHolder>, Error> {
+/// Returns the contender at the head of the queue below `parent`.
+async fn lease_lock_holder(session: &Session, parent: &str) -> Result<Option<LeaseLockHolder>, Error> {
     let children = list(session, parent).await?;
     let Some((first, _)) = Queue::from_children(children, Names::MUTEX).into_order().into_iter().next() else {
         return Ok(None);
@@ -265,10 +265,10 @@ mod tests {
         };
         let leases = [lease("one", 1, 9), lease("two", 2, 12), lease("three", 1, 13), lease("three", 1, 14)];
         let waiting = |session, token| {
-            let turn = LeaseLockHolder { session: SessionId::new(session), token: FencingToken::new(token) };
-            turn.prefix_of_its(&leases)
+            let holder = LeaseLockHolder { session: SessionId::new(session), token: FencingToken::new(token) };
+            holder.prefix_of_its(&leases)
         };
-        assert_eq!(waiting(1, 8), Some("/a/leases/three-"), "the one was made in an earlier turn");
+        assert_eq!(waiting(1, 8), Some("/a/leases/three-"), "the one was made under an earlier lock");
         assert_eq!(waiting(2, 11), Some("/a/leases/two-"));
         assert_eq!(waiting(1, 15), None, "it has none yet");
         assert_eq!(waiting(3, 1), None);

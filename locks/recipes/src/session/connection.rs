@@ -1,9 +1,9 @@
 //! How a session connects to the servers, and one connection.
 
-pub(crate) mod asks;
 pub(crate) mod config;
 pub(crate) mod connect;
 pub(crate) mod established;
+pub(crate) mod inquiry;
 pub(crate) mod servers;
 pub(crate) mod session_phase;
 pub(crate) mod symptoms;

@@ -13,9 +13,9 @@ use zk_recipes_protocol::liveness::{Event, LostReason, Sign};
 use zookeeper_client::{Error as ClientError, SessionInfo, SessionState};
 
 use crate::session::backoff::Backoff;
-use crate::session::connection::asks::{Asked, Asks, Candidate, GrantedTimeout};
 use crate::session::connection::connect::Connector;
 use crate::session::connection::established::Connection;
+use crate::session::connection::inquiry::{Asked, Candidate, GrantedTimeout, Inquiry};
 use crate::session::connection::task_link::TaskLink;
 use crate::session::ending::Ending;
 use crate::session::liveness::liveness_cell::LivenessCell;
@@ -213,14 +213,14 @@ impl Keeper {
     ) -> Result<Option<Connection>, LostReason> {
         let timeout = self.liveness().read().margins().session_timeout();
         let failed_as = |address: &String| failed.iter().position(|failed| failed == address);
-        let places = (1..servers.len()).chain([0]);
-        let addresses = places.flat_map(|place| servers[place].addresses.iter().map(move |address| (place, address)));
+        let indexes = (1..servers.len()).chain([0]);
+        let addresses = indexes.flat_map(|index| servers[index].addresses.iter().map(move |address| (index, address)));
         let mut candidates: Vec<Candidate> = addresses
-            .map(|(place, address)| Candidate { place, address: address.clone(), failed_as: failed_as(address) })
+            .map(|(index, address)| Candidate { index, address: address.clone(), failed_as: failed_as(address) })
             .collect();
         candidates.sort_by_key(|candidate| candidate.failed_as);
-        let mut asks = Asks::new(&self.connector, candidates, timeout);
-        while let Some(Asked { place, address, granted }) = asks.next().await {
+        let mut inquiry = Inquiry::new(&self.connector, candidates, timeout);
+        while let Some(Asked { index, address, granted }) = inquiry.next().await {
             let granted = match granted {
                 Ok(granted) => granted,
                 Err(ClientError::AuthFailed) => return Err(self.connector.unauthenticated()),
@@ -232,7 +232,7 @@ impl Keeper {
             let attached = self.attach(&address, timeout, granted).await;
             return match attached {
                 Ok(connection) => {
-                    servers.rotate_left(place);
+                    servers.rotate_left(index);
                     Ok(Some(connection))
                 }
                 Err(ClientError::SessionExpired) => Err(LostReason::Expired),

@@ -101,15 +101,15 @@ pub(crate) async fn until_answered<T>(
 /// if some are unfinished. From then on nothing uses the session, and its keeper gives it up as
 /// [`connect_anew`](super::keeper::Keeper) says.
 pub(super) async fn run(mut abandoned: mpsc::UnboundedReceiver<Abandoned>, remote: Remote) {
-    // Only removals under way take a place. Pauses and searches do not.
-    let places = Semaphore::new(REQUESTS_MAX);
+    // Only removals under way take a permit. Pauses and searches do not.
+    let permits = Semaphore::new(REQUESTS_MAX);
     let (dropped, is_dropped) = watch::channel(false);
     let mut reaping = FuturesUnordered::new();
     loop {
         tokio::select! {
             () = remote.wire().phases().ended() => return,
             received = abandoned.recv() => match received {
-                Some(abandoned) => reaping.push(reap(abandoned, &remote, &places, is_dropped.clone())),
+                Some(abandoned) => reaping.push(reap(abandoned, &remote, &permits, is_dropped.clone())),
                 None => break,
             },
             Some(reaped) = reaping.next(), if !reaping.is_empty() => {
@@ -132,16 +132,16 @@ pub(super) async fn run(mut abandoned: mpsc::UnboundedReceiver<Abandoned>, remot
 async fn reap(
     Abandoned { mut leftover, hold }: Abandoned,
     remote: &Remote,
-    places: &Semaphore,
+    permits: &Semaphore,
     mut is_dropped: watch::Receiver<bool>,
 ) -> ControlFlow<()> {
     let mut backoff = Backoff::after_refusal();
     let mut is_reported = false;
-    // Without a place, so that leftovers of any number share one search.
+    // Without a permit, so that leftovers of any number share one search.
     leftover.find().await;
     loop {
         let removal = {
-            let _place = places.acquire().await;
+            let _permit = permits.acquire().await;
             leftover.remove(remote, false).await
         };
         let (lock, node) = (leftover.lock(), leftover.path());

@@ -26,7 +26,7 @@ pub(crate) struct Rooms {
     session_id: i64,
     common: Pool,
     reserve: Pool,
-    /// The lock's place in the reserve, by its path.
+    /// The seat of each lock in the reserve, by its path.
     seats: WeakMap<String, Semaphore>,
 }
 
@@ -40,7 +40,7 @@ struct Pool {
 #[derive(Debug)]
 pub(crate) struct Room {
     bytes: OwnedSemaphorePermit,
-    /// The lock's place in the reserve, if the bytes are from there.
+    /// The lock's seat in the reserve, if the bytes are from there.
     seat: Option<Arc<OwnedSemaphorePermit>>,
 }
 
@@ -104,7 +104,7 @@ impl Rooms {
     async fn take(&self, path: &str, bytes: u32) -> Room {
         let reserved = async {
             let Ok(seat) = self.seat(path).acquire_owned().await else {
-                unreachable!("BUG: nobody closes the place of a lock")
+                unreachable!("BUG: nobody closes the seat of a lock")
             };
             Room { bytes: self.reserve.take(bytes).await, seat: Some(Arc::new(seat)) }
         };
@@ -162,7 +162,7 @@ mod tests {
         let rooms = Rooms::new(1, 800);
         let crowd = rooms.take("/a", 700).await;
         let first = rooms.try_take("/a", 50).unwrap();
-        assert!(rooms.try_take("/a", 50).is_none(), "the lock has its place in the reserve");
+        assert!(rooms.try_take("/a", 50).is_none(), "the lock has its seat in the reserve");
         let other = rooms.try_take("/b", 50).unwrap();
         drop(first);
         assert!(rooms.try_take("/b", 50).is_none());

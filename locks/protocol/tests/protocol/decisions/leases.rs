@@ -79,7 +79,7 @@ fn the_order_goes_on_over_the_wrap_of_the_numbers() {
     assert_eq!(verdict(&children, &names([i32::MIN]), 1), LeasesVerdict::Full);
 }
 
-/// One step of a semaphore whose clients ignore the turns.
+/// One step of a semaphore whose clients ignore the lease lock.
 #[derive(Clone, Debug)]
 enum LeaseStep {
     /// A client creates this number of leases.
@@ -100,7 +100,7 @@ fn step() -> impl Strategy<Value = LeaseStep> {
 
 proptest! {
     #[test]
-    fn leases_hold_no_more_permits_than_exist_even_without_turns(
+    fn leases_stay_within_the_permits_if_clients_ignore_the_lock(
         permits in 0..6_usize, start in any::<i32>(), steps in prop::collection::vec(step(), 0..60),
     ) {
         let mut next = start;

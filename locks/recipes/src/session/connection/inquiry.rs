@@ -10,8 +10,8 @@ use zookeeper_client::Error as ClientError;
 use crate::session::connection::connect::Connector;
 use crate::session::connection::task_link::TaskLink;
 
-/// The answers of servers that are asked one after another, without waiting for each other.
-pub(crate) struct Asks {
+/// The inquiry at servers, which are asked one after another, without waiting for each other.
+pub(crate) struct Inquiry {
     connector: Connector,
     timeout: Duration,
     left: VecDeque<Candidate>,
@@ -20,15 +20,15 @@ pub(crate) struct Asks {
 
 /// A server that is to be asked.
 pub(crate) struct Candidate {
-    pub(crate) place: usize,
+    pub(crate) index: usize,
     pub(crate) address: String,
-    /// Its place among those that have failed before. They are asked only while no other server is being asked.
+    /// Its position among those that have failed before. They are asked only while no other server is being asked.
     pub(crate) failed_as: Option<usize>,
 }
 
 /// The answer of one server.
 pub(crate) struct Asked {
-    pub(crate) place: usize,
+    pub(crate) index: usize,
     pub(crate) address: String,
     pub(crate) granted: Result<GrantedTimeout, ClientError>,
 }
@@ -40,7 +40,7 @@ pub(crate) struct GrantedTimeout {
     pub(crate) by: Arc<TaskLink>,
 }
 
-impl Asks {
+impl Inquiry {
     /// Asks these servers for a session timeout, in this order.
     pub(crate) fn new(connector: &Connector, candidates: Vec<Candidate>, timeout: Duration) -> Self {
         Self { connector: connector.clone(), timeout, left: candidates.into(), asking: JoinSet::new() }
@@ -53,9 +53,9 @@ impl Asks {
         loop {
             let is_due = |next: &Candidate| next.failed_as.is_none() || self.asking.is_empty();
             if self.left.front().is_some_and(is_due)
-                && let Some(Candidate { place, address, .. }) = self.left.pop_front()
+                && let Some(Candidate { index, address, .. }) = self.left.pop_front()
             {
-                self.asking.spawn(ask(self.connector.clone(), place, address, self.timeout));
+                self.asking.spawn(ask(self.connector.clone(), index, address, self.timeout));
             }
             tokio::select! {
                 asked = self.asking.join_next() => match asked {
@@ -70,7 +70,7 @@ impl Asks {
     }
 }
 
-impl Drop for Asks {
+impl Drop for Inquiry {
     /// Lets the servers that are still asked answer, so that the sessions that ask are closed.
     fn drop(&mut self) {
         self.asking.detach_all();
@@ -79,12 +79,12 @@ impl Drop for Asks {
 
 /// Asks one server, by opening a second session there. That session closes without a wait for it, because the wait would take a
 /// round trip.
-async fn ask(connector: Connector, place: usize, address: String, timeout: Duration) -> Asked {
+async fn ask(connector: Connector, index: usize, address: String, timeout: Duration) -> Asked {
     let granted = match connector.ask(&address, timeout).await {
         Ok(line) => Ok(GrantedTimeout { timeout: line.client.session_timeout(), by: Arc::clone(&line.task_link) }),
         // The end of that session says nothing about the one that is to be connected.
         Err(ClientError::SessionExpired) => Err(ClientError::ConnectionLoss),
         Err(error) => Err(error),
     };
-    Asked { place, address, granted }
+    Asked { index, address, granted }
 }

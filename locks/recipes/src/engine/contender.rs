@@ -105,22 +105,6 @@ impl Contender {
         self.engine.forget_proof(self.id);
     }
 
-    async fn delete(&mut self, hands_over: bool) -> Result<Removal, Error> {
-        self.leave(hands_over, Sending::Now);
-        let engine = Arc::clone(&self.engine);
-        let id = self.id;
-        let removal = self.until(Sending::Now, |state| match state {
-            ContenderState::Over(Outcome::Gone | Outcome::InTheWay) => Some(Ok(Removal::Deleted)),
-            ContenderState::Over(_) => Some(Ok(Removal::NothingThere)),
-            ContenderState::Kept => Some(Ok(Removal::Kept)),
-            ContenderState::Leaving { is_refused: true } | ContenderState::Failed { is_refused: true, .. } => {
-                engine.take_refusal(id).map(Err)
-            }
-            _ => None,
-        });
-        removal.await?
-    }
-
     fn leave(&mut self, hands_over: bool, sending: Sending) {
         self.has_left = true;
         self.polled.get_mut().watch = None;
@@ -259,7 +243,21 @@ impl Leftover for Contender {
 
     /// If the server refuses the deletion, the queue repeats it after a pause, while this or [`idle`](Self::idle) is polled.
     fn remove<'a>(&'a mut self, _: &'a Remote, hands_over: bool) -> BoxFuture<'a, Result<Removal, Error>> {
-        Box::pin(self.delete(hands_over))
+        Box::pin(async move {
+            self.leave(hands_over, Sending::Now);
+            let engine = Arc::clone(&self.engine);
+            let id = self.id;
+            let removal = self.until(Sending::Now, |state| match state {
+                ContenderState::Over(Outcome::Gone | Outcome::InTheWay) => Some(Ok(Removal::Deleted)),
+                ContenderState::Over(_) => Some(Ok(Removal::NothingThere)),
+                ContenderState::Kept => Some(Ok(Removal::Kept)),
+                ContenderState::Leaving { is_refused: true } | ContenderState::Failed { is_refused: true, .. } => {
+                    engine.take_refusal(id).map(Err)
+                }
+                _ => None,
+            });
+            removal.await?
+        })
     }
 
     fn idle<'a>(&'a mut self, _: &'a mut Backoff) -> BoxFuture<'a, Result<(), Error>> {

@@ -141,7 +141,7 @@ impl MultiGuard {
     }
 
     /// Releases all locks unused, as [`release`](Self::release) does. Waits for each lock at most as long as
-    /// [`withdrawal`](crate::engine::withdrawal). Returns all errors.
+    /// [`withdrawal`](crate::hold::withdrawal). Returns all errors.
     pub(crate) async fn withdraw(self) -> Vec<Error> {
         let withdrawals = self.into_guards().into_iter().rev().map(LockGuard::withdraw);
         join_all(withdrawals).await.into_iter().filter_map(Result::err).collect()

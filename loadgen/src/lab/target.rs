@@ -39,7 +39,7 @@ async fn ensure_ensemble(database: &Database, servers: &Servers, target: &Target
             // Servers that do not answer cannot be counted, so it does not matter whether they are the right ones.
             _ if servers.counters().await.is_none() => return Ok(()),
             Ok(Err(error @ testbed::Error::NotAuthorized { .. })) => {
-                return Err(Error::Usage(format!("{error}; set ZOOKEEPER_AUTH to that of the service")));
+                return Err(Error::Usage(format!("{error}; set ZOOKEEPER_AUTH as for the service")));
             }
             Ok(Err(error)) => return Err(error.into()),
             Err(_) => {

@@ -94,7 +94,7 @@ fn a_target_with_a_user_of_zookeeper_needs_that_user() {
     let args = "run zk-mutex --users 12 --stock 6 --trials 1 --no-warm-up --target".split(' ').chain([url]);
     let run = |user: &str| finish(folder.loadgen(args.clone()).envs(variables).env("ZOOKEEPER_AUTH", user));
     for wrong in ["", "shop:guess", "shop"] {
-        run(wrong).assert_error(64, "belongs to another user of ZooKeeper; set ZOOKEEPER_AUTH to that of the service");
+        run(wrong).assert_error(64, "belongs to another user of ZooKeeper; set ZOOKEEPER_AUTH as for the service");
     }
     run("shop:sesame").assert_kept();
     running.signal(Signal::SIGTERM);

@@ -9,9 +9,9 @@ use syn::{Field, ItemEnum, ItemMod, ItemStruct, ItemTrait, ItemType, ItemUnion, 
 
 use crate::architecture::{root, sources};
 
-/// The houses by their headings in the glossary, each with its folders. Another house gets a row as soon as its table in
-/// the glossary has the columns `types` and `one per`, and the line "Not used:".
-const HOUSES: [(&str, &[&str]); 3] = [
+/// The houses by their headings in the glossary, each with its folders.
+const HOUSES: [(&str, &[&str]); 4] = [
+    ("Locks", &["locks"]),
     ("Shop", &["demo-service"]),
     ("Load generator", &["loadgen", "tools/stats"]),
     ("Tools", &["tools/testbed", "tools/program", "bench"]),
@@ -167,8 +167,10 @@ fn words(name: &str) -> Vec<String> {
     words.iter().filter(|word| !word.is_empty()).map(|word| singular(word)).collect()
 }
 
-/// Returns the folder of the crate that a file belongs to: the next one with a `lib.rs` or a `main.rs`.
-fn crate_of(file: &Path) -> PathBuf {
+/// Returns the unit that a file belongs to. A crate is the next folder with a `lib.rs` or a `main.rs`. A machine, or the model of
+/// one, is the file or the folder of its name below `src` or `model`. A file that is compiled with a feature or without it stands
+/// for itself.
+fn unit_of(file: &Path, one_per: &str) -> PathBuf {
     let is_root = |folder: &&Path| ["lib.rs", "main.rs"].iter().any(|name| root().join(folder).join(name).exists());
     let is_machine =
         |path: &&Path| path.parent().is_some_and(|above| above.ends_with("src") || above.ends_with("model"));

@@ -98,25 +98,26 @@ impl StressRun {
 
     /// Opens another session in the place of one that has ended. Never returns.
     pub(crate) async fn supervise(self: Arc<Self>, session_number: usize) {
-        let (record, session_number) = (&self.record, &self.sessions[session_number]);
+        let record = &self.record;
+        let supervised = &self.sessions[session_number];
         loop {
-            let session = session_number.session();
+            let session = supervised.session();
             let mut states = session.states();
             let id = session.id();
             drop(session);
             while let Some(state) = states.changed().await {
-                record.note(Subject::Session(session_number.index), format!("session {id:#x} is {state:?}"));
+                record.note(Subject::Session(supervised.index), format!("session {id:#x} is {state:?}"));
             }
-            record.note(Subject::Session(session_number.index), format!("session {id:#x} has ended"));
+            record.note(Subject::Session(supervised.index), format!("session {id:#x} has ended"));
             record.count("sessions ended");
             let session = loop {
-                match connect(&session_number.proxy, session_number.timeout).await {
+                match connect(&supervised.proxy, supervised.timeout).await {
                     Ok(session) => break session,
-                    Err(error) => record.note(Subject::Session(session_number.index), format!("no session: {error}")),
+                    Err(error) => record.note(Subject::Session(supervised.index), format!("no session: {error}")),
                 }
             };
-            record.note(Subject::Session(session_number.index), format!("session {:#x} is open", session.id()));
-            *session_number.session.lock() = session;
+            record.note(Subject::Session(supervised.index), format!("session {:#x} is open", session.id()));
+            *supervised.session.lock() = session;
         }
     }
 }

@@ -126,7 +126,7 @@ fn overtaken_in_batch(sold: &[&OrderRow]) -> Option<u64> {
 pub(crate) mod tests {
     use super::*;
 
-    /// Orders by number, transaction and units left. Each is for one unit, under a token with the number of its transaction.
+    /// Returns orders by number, transaction and units left. Each is for one unit, under a token with the number of its transaction.
     pub(crate) fn orders<const N: usize>(rows: [(i64, i64, i64); N]) -> Vec<OrderRow> {
         let order = |(order_id, transaction, left)| OrderRow {
             order_id,

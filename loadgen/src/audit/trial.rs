@@ -326,7 +326,7 @@ mod tests {
         assert!(!sold_twice.is_clean());
     }
 
-    /// Orders that each left one unit less, with this token.
+    /// Returns orders that each left one unit less, with this token.
     fn with_tokens(tokens: impl IntoIterator<Item = i64>) -> Vec<OrderRow> {
         let order = |(id, token)| OrderRow { remaining: Some(9 - id), token: Some((token, 0)), ..order(id, 1) };
         (1..).zip(tokens).map(order).collect()

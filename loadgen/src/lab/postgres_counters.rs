@@ -59,7 +59,7 @@ impl Database {
         Ok(u64::try_from(waiting).unwrap_or_default())
     }
 
-    /// Orders of a sale that one transaction wrote, on average and at most. `None` without an order.
+    /// Returns orders of a sale that one transaction wrote, on average and at most. `None` without an order.
     pub(crate) async fn batches(&self, goods_nos: &[i64], sales: &[i64]) -> Result<Option<(f64, u64)>, Error> {
         let batches = sqlx::query!(
             "select avg(orders)::float8 as mean, max(orders) as most from (

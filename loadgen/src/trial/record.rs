@@ -166,7 +166,7 @@ impl Trial {
     }
 }
 
-/// Units of the stock sold a second between the first start and the last of these sales, which are in order.
+/// Returns units of the stock sold a second between the first start and the last of these sales, which are in order.
 pub(crate) fn goodput_per_s(first_start: Option<Duration>, sold_at: &[Duration], stock: usize) -> Option<f64> {
     let units = sold_at.len().min(stock);
     let last = units.checked_sub(1).and_then(|last| sold_at.get(last))?;

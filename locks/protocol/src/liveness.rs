@@ -272,7 +272,8 @@ impl Liveness {
         if let Some(Attaching { attached: Some(attached), margins, .. }) = self.attaching
             && sent.at >= attached
         {
-            (self.margins, self.attaching) = (margins, None);
+            self.margins = margins;
+            self.attaching = None;
         }
         // An answer that was read too late proves nothing any more.
         self.lost &= now >= self.lost_at();

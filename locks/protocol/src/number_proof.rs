@@ -56,7 +56,8 @@ impl NumberProof {
     pub fn granted(&mut self, grant: GrantedNumber) {
         let follows = self.last.is_some_and(|last| last.is_followed_by(grant.sequence, Some(grant.parent)));
         self.in_a_row = if follows { self.in_a_row.saturating_add(1) } else { 1 };
-        (self.last, self.is_released) = (Some(grant), false);
+        self.last = Some(grant);
+        self.is_released = false;
     }
 
     /// Notes that the holder of a grant has released. From now on it does not hold, even if its node still exists.

@@ -133,7 +133,7 @@ async fn serve_a_term(sessions: &Sessions, stop: &CancellationToken) -> Result<(
     Ok(())
 }
 
-/// The work of the leader. When it is told to stop, it first ends what it has begun.
+/// Does the work of the leader. When it is told to stop, it first ends what it has begun.
 async fn work(term: &LockGuard, stop: &CancellationToken) {
     let over = term.cancellation_token();
     // A task goes on when this future is dropped. So it looks at the cancellation token.

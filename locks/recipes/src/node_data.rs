@@ -10,7 +10,8 @@ pub const NODE_DATA_MAX: usize = 1_000_000;
 
 /// Checks the data for the nodes of a lock.
 pub(crate) fn validate(node_data: &[u8]) -> Result<(), Error> {
-    let (length, limit) = (node_data.len(), NODE_DATA_MAX);
+    let length = node_data.len();
+    let limit = NODE_DATA_MAX;
     if length > limit {
         Err(Error::NodeDataTooLong { length, limit })
     } else if node_data == revoke::REQUEST {

@@ -119,8 +119,10 @@ impl Session {
     }
 
     fn start(connector: Connector, connection: Connection, policy: NodePolicy, node_bytes_max: u32) -> Self {
-        let (session, timeout) = (connection.client.session().clone(), connection.client.session_timeout());
-        let (task_link, states) = (Arc::clone(&connection.task_link), connection.states());
+        let session = connection.client.session().clone();
+        let timeout = connection.client.session_timeout();
+        let task_link = Arc::clone(&connection.task_link);
+        let states = connection.states();
         let id = session.id().0;
         let unauthenticated = connector.unauthenticated();
         let liveness = Arc::new(LivenessCell::new(connector.margins(timeout), connection.connecting));

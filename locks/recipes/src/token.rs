@@ -83,7 +83,8 @@ mod tests {
 
     #[test]
     fn tokens_grow_with_hand_overs_and_more_with_grants() {
-        let (first, second) = (FencingToken::new(7), FencingToken::new(8));
+        let first = FencingToken::new(7);
+        let second = FencingToken::new(8);
         let in_order = [first, first.after_handovers(1), first.after_handovers(10), second, second.after_handovers(1)];
         assert!(in_order.is_sorted_by(|earlier, later| earlier < later));
         assert!(in_order.is_sorted_by_key(|token| (token.czxid(), token.handover())));

@@ -293,7 +293,7 @@ fn times(mut holds: Vec<Hold>) -> (Option<f64>, f64) {
     (median(&handovers), as_ms(drain.saturating_sub(asking)))
 }
 
-/// Milliseconds, to the nanosecond, because a hand-over within a process takes a few microseconds. More digits would not
+/// Returns milliseconds, to the nanosecond, because a hand-over within a process takes a few microseconds. More digits would not
 /// survive a file.
 fn as_ms(time: Duration) -> f64 {
     as_f64(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)) / 1e6

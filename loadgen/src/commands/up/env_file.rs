@@ -66,7 +66,7 @@ impl Drop for EnvFile {
     }
 }
 
-/// The name of the file until it is complete.
+/// Returns the name of the file until it is complete.
 fn unfinished(path: &Path) -> PathBuf {
     path.with_added_extension(UNFINISHED)
 }

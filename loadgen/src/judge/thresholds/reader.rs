@@ -35,7 +35,7 @@ impl Comparison {
     }
 }
 
-/// Names of the figures that a rule may be about.
+/// Returns names of the figures that a rule may be about.
 pub(crate) fn metric_names(metrics: &[&Metric]) -> String {
     metrics.iter().map(|metric| metric.key).collect::<Vec<_>>().join(", ")
 }

@@ -58,7 +58,7 @@ impl Glance {
     }
 }
 
-/// Units sold and oversold in the trial that sold the most.
+/// Returns units sold and oversold in the trial that sold the most.
 fn sold_most(report: &Report, result: &StrategyResult) -> (i64, i64) {
     let subject = result.subject();
     let own = report.trials.iter().filter(|trial| trial.is_of(&subject));

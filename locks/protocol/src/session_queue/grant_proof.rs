@@ -70,7 +70,7 @@ mod tests {
     const OWN: i64 = 70;
     const WRITER: ContenderId = ContenderId(3);
 
-    /// A listing with the own node and the node of the writer, and without a contender ahead.
+    /// Returns a listing with the own node and the node of the writer, and without a contender ahead.
     fn listed() -> QueueListing {
         QueueListing {
             parent: ParentCzxid(1),

@@ -241,7 +241,8 @@ impl QueueStep<'_> {
 
     /// Continues with the contender's node, and with the result of the look behind the `create`.
     fn on_node(&mut self, id: ContenderId, made: Made, creating: Creating, seen: Seen) {
-        let (czxid, is_ours) = (made.czxid, made.is_ours);
+        let czxid = made.czxid;
+        let is_ours = made.is_ours;
         let sequence = self.name(id, made);
         self.enter_phase(id, Phase::Looking);
         if !is_ours {

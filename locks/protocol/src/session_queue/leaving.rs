@@ -45,7 +45,8 @@ impl QueueStep<'_> {
             Phase::Batching => self.local(id).batch.remove(id),
             Phase::Creating(_) if !is_failure => phase = LeavingPhase::AwaitingCreate,
             Phase::Holding { proof, .. } if proof.handed_over_by().is_none() => {
-                let (parent, sequence) = (self.contender(id).parent, self.contender(id).node().sequence);
+                let parent = self.contender(id).parent;
+                let sequence = self.contender(id).node().sequence;
                 if let Some(parent) = parent {
                     self.local(id).released(parent, sequence);
                 }

@@ -105,7 +105,8 @@ impl QueueStep<'_> {
             (Phase::ReadingNote { gone }, Ok(Some(state))) => {
                 self.note_state(id, state);
                 let node = self.contender(id).node();
-                let (own, czxid) = (node.sequence, node.made.czxid);
+                let own = node.sequence;
+                let czxid = node.made.czxid;
                 // The contender's own node was read behind the note, and exists.
                 match GrantProof::by_note(&state, gone, own, czxid) {
                     Some(proof) => self.prove(id, proof),
@@ -177,7 +178,8 @@ impl QueueStep<'_> {
             return self.predecessor_gone(id);
         };
         let node = self.contender(id).node();
-        let (own, sequence) = (node.made.czxid, node.sequence);
+        let own = node.made.czxid;
+        let sequence = node.sequence;
         if czxid > own {
             // The watched node is younger than the own node. Most likely the lock's node was deleted with the own node and created
             // again, so that numbers began anew.
@@ -251,7 +253,8 @@ impl QueueStep<'_> {
             return self.fail(id, Outcome::Refused);
         }
         let contender = self.contender(id);
-        let (parent, sequence) = (contender.parent, contender.node().sequence);
+        let parent = contender.parent;
+        let sequence = contender.node().sequence;
         if let (Some(parent), Mode::Exclusive) = (parent, contender.wish.mode) {
             self.local(id).granted(parent, sequence);
         }

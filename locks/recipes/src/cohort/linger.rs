@@ -21,7 +21,8 @@ use crate::session::wire::Watch;
 /// Looks for other contenders and for a revocation request, and watches for their arrival, by two requests in one round trip.
 /// Returns the watches if the node of the hold is there.
 pub(super) async fn watch_queue(hold: &Hold) -> (Others, Option<[Watch; 2]>) {
-    let (wire, path) = (hold.session().wire(), hold.path());
+    let wire = hold.session().wire();
+    let path = hold.path();
     let engine = Engine::at(hold.session(), hold.lock());
     let listed = engine.watch_children();
     let read = retry_lost_reply(|| wire.watch(path));

@@ -177,12 +177,14 @@ impl Engine {
             Ask::Create(id, new_node, look) => {
                 let viewpoint = core.queue.viewpoint(id);
                 let entry = core.entry(id);
-                let (mark, node_data) = (entry.mark.clone(), Arc::clone(&entry.node_data));
+                let mark = entry.mark.clone();
+                let node_data = Arc::clone(&entry.node_data);
                 (id, unbudgeted(requests.create(id, mark, node_data, new_node, look, viewpoint)))
             }
             Ask::CreateParents(id) => (id, unbudgeted(requests.create_parents(id))),
             Ask::Find(id) => {
-                let (reads, mark) = (self.reads.clone(), core.entry(id).mark.clone());
+                let reads = self.reads.clone();
+                let mark = core.entry(id).mark.clone();
                 (id, unbudgeted(requests.find(id, reads, mark)))
             }
             Ask::List(id) => (id, unbudgeted(requests.list(id, self.reads.clone(), core.queue.viewpoint(id)))),

@@ -153,7 +153,8 @@ impl<T: Send + Sync + 'static> SharedReads<T> {
         let previous = previous.map(|shared| shared.answer.clone());
         let (sender, answer) = watch::channel(None);
         let shared = Arc::new(SharedRead { has_begun: Arc::default(), answer });
-        let (has_begun, remote) = (Arc::clone(&shared.has_begun), remote.clone());
+        let has_begun = Arc::clone(&shared.has_begun);
+        let remote = remote.clone();
         self.runtime.spawn(async move {
             let answer = async {
                 if let Some(mut previous) = previous {

@@ -71,7 +71,8 @@ impl HoldWatch {
     /// For several holds, returns the worst of their states. A loss of any hold is worse than the end of another.
     #[must_use]
     pub fn state(&self) -> Option<HoldState> {
-        let (mut worst, mut has_ended) = (HoldState::Held, self.holds.is_empty());
+        let mut worst = HoldState::Held;
+        let mut has_ended = self.holds.is_empty();
         for hold in &*self.holds {
             match hold.state() {
                 lost @ Some(HoldState::Lost(_)) => return lost,
@@ -225,7 +226,8 @@ mod tests {
     fn a_watch_is_no_hold_and_remembers_how_the_hold_ended() {
         let margins = Margins::new(Duration::from_secs(10), None);
         let liveness = Arc::new(LivenessCell::new(margins, Instant::now()));
-        let (proof, end) = (Proof::of(&liveness).unwrap(), HoldEnd::default());
+        let proof = Proof::of(&liveness).unwrap();
+        let end = HoldEnd::default();
         let watches = [end.watch(&proof), end.watch(&proof)];
         assert!(watches.iter().all(|watch| watch.state() == Some(HoldState::Held)));
         drop(end);
@@ -240,7 +242,8 @@ mod tests {
     fn a_loss_before_the_end_stays_and_one_after_it_does_not_count() {
         let margins = Margins::new(Duration::from_secs(10), None);
         let liveness = Arc::new(LivenessCell::new(margins, Instant::now()));
-        let (proof, end) = (Proof::of(&liveness).unwrap(), HoldEnd::default());
+        let proof = Proof::of(&liveness).unwrap();
+        let end = HoldEnd::default();
         let watch = end.watch(&proof);
         proof.lose("/lock/node");
         end.tell();

@@ -232,7 +232,8 @@ async fn read(session: &Session, listed: Vec<ListedContender>) -> Result<Vec<Par
 
 impl Participant {
     fn new(path: String, kind: ParticipantKind, is_holder: bool, data: Vec<u8>, stat: &Stat) -> Self {
-        let (session, token) = (SessionId::new(stat.ephemeral_owner), FencingToken::new(stat.czxid));
+        let session = SessionId::new(stat.ephemeral_owner);
+        let token = FencingToken::new(stat.czxid);
         let data = node::without_mark(node::name(&path), data);
         Self { path, kind, is_holder, session, token, data }
     }

@@ -88,7 +88,8 @@ impl SharedCount {
     /// [`Error::InvalidPath`]. Nothing is sent.
     pub fn new(session: &Session, path: &str, seed: i32) -> Result<Self, Error> {
         node::validate_path(path)?;
-        let (session, path) = (session.clone(), path.to_owned());
+        let session = session.clone();
+        let path = path.to_owned();
         let inner = CountInner { session, path, seed, is_known: AtomicBool::new(false) };
         Ok(Self { inner: Arc::new(inner) })
     }

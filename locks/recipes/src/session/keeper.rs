@@ -68,7 +68,9 @@ impl Keeper {
         liveness: &Arc<LivenessCell>,
         ending: &Arc<Ending>,
     ) -> Self {
-        let (wire, liveness, ending) = (Arc::downgrade(wire), Arc::clone(liveness), Arc::clone(ending));
+        let wire = Arc::downgrade(wire);
+        let liveness = Arc::clone(liveness);
+        let ending = Arc::clone(ending);
         let ends = EndsWithTheRuntime { liveness, ending, wire: wire.clone() };
         Self { connector, session, wire, ends }
     }
@@ -110,7 +112,8 @@ impl Keeper {
             match connection {
                 Ok(connection) => {
                     info!(session = format_args!("{:#x}", self.id()), server = servers[0].name, "connected again");
-                    (task_link, states) = (Arc::clone(&connection.task_link), connection.states());
+                    task_link = Arc::clone(&connection.task_link);
+                    states = connection.states();
                     // If the session is unused or is being closed, the connection is dropped, which closes the session.
                     match self.wire.upgrade() {
                         Some(wire) => wire.phases().connect(connection),

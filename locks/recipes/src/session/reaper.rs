@@ -144,7 +144,8 @@ async fn reap(
             let _permit = permits.acquire().await;
             leftover.remove(remote, false).await
         };
-        let (lock, node) = (leftover.lock(), leftover.path());
+        let lock = leftover.lock();
+        let node = leftover.path();
         match removal {
             Ok(Removal::Kept) => {}
             Ok(removal) => {

@@ -282,7 +282,8 @@ impl Wire {
     }
 
     fn watch_of(&self, connection: &Connection, watcher: OneshotWatcher, path: &str, kind: Arc<WatchKind>) -> Watch {
-        let (task_link, counters) = (Arc::clone(&connection.task_link), Arc::clone(&self.counters));
+        let task_link = Arc::clone(&connection.task_link);
+        let counters = Arc::clone(&self.counters);
         Watch { task_link, counters, watcher, path_len: self.path_len(path), kind }
     }
 

@@ -75,7 +75,9 @@ async fn a_naive_lock_has_the_acl_of_its_path_and_not_the_session_s() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_of_one_user_is_closed_to_others() {
     let lab = Lab::open().await;
-    let (mine, same, stranger) = (connect(&lab, shop()).await, connect(&lab, shop()).await, lab.session().await);
+    let mine = connect(&lab, shop()).await;
+    let same = connect(&lab, shop()).await;
+    let stranger = lab.session().await;
     let held = Mutex::new(&mine, "/locks/mutex").unwrap().acquire().await.unwrap();
     let refused = Mutex::new(&stranger, "/locks/mutex").unwrap().try_acquire().await;
     let Err(Error::NotAuthorized { path, .. }) = refused else { panic!("{refused:?}") };
@@ -126,7 +128,7 @@ async fn a_refused_clean_up_tells_the_first_cause() {
     lab.until_children("/hidden", 0).await;
 }
 
-/// A parent that anyone may do only so much with; one user may change that.
+/// Creates a parent with which everybody has only this permission; a client of this host may change that.
 pub(crate) async fn hidden_parent(lab: &Lab, permission: Permission) {
     let acls =
         [RawAcl::new(permission, AuthId::anyone()), RawAcl::new(Permission::ADMIN, AuthId::new("ip", "127.0.0.1"))];

@@ -48,7 +48,7 @@ impl TwoSessions {
         Box::pin(async move { lock.acquire().await })
     }
 
-    /// An acquire of the session that has no faults.
+    /// Returns an acquire of the session that has no faults.
     fn other(&self) -> JoinHandle<Granted> {
         let lock = HandoffMutex::new(&self.direct, PATH).unwrap();
         tokio::spawn(async move { lock.acquire().await })
@@ -71,7 +71,7 @@ impl TwoSessions {
         revoke(&self.direct, &format!("{PATH}/{name}")).await.unwrap();
     }
 
-    /// An acquire whose first requests are answered, which knows nothing of that, and whose node is revoked by then.
+    /// Returns an acquire whose first requests are answered, which knows nothing of that, and whose node is revoked by then.
     async fn unaware(&self) -> PendingAcquire {
         let mut unaware = self.acquiring();
         assert!(poll!(&mut unaware).is_pending());
@@ -81,7 +81,7 @@ impl TwoSessions {
         unaware
     }
 
-    /// An acquire that sends its `create` into a black hole, where the request is lost.
+    /// Sends the `create` of an acquire into a black hole, where it is lost.
     async fn lost(&self, acquiring: &mut PendingAcquire) {
         self.proxy.blackhole();
         let before = self.session.traffic().requests;

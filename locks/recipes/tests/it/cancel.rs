@@ -151,7 +151,8 @@ async fn an_uncontended_acquire_may_be_dropped_at_any_poll() {
     for recipe in RECIPES {
         for form in forms(recipe) {
             let lab = Lab::open().await;
-            let (session, next) = (lab.session().await, lab.session().await);
+            let session = lab.session().await;
+            let next = lab.session().await;
             let dropped = drop_at_every_poll(&lab, recipe, form, &session, 0).await;
             assert!(dropped >= 2, "{recipe:?} {form:?} was dropped in flight only {dropped} times");
             let held = soon("the next contender", recipe.barrier(&next, recipe.path()).acquire()).await.unwrap();
@@ -165,7 +166,9 @@ async fn a_waiting_acquire_dropped_at_any_poll_leaves_the_queue() {
     for recipe in RECIPES {
         for form in forms(recipe) {
             let lab = Lab::open().await;
-            let (holder, session, next) = (lab.session().await, lab.session().await, lab.session().await);
+            let holder = lab.session().await;
+            let session = lab.session().await;
+            let next = lab.session().await;
             let held = recipe.barrier(&holder, recipe.path()).acquire().await.unwrap();
             let dropped = drop_at_every_poll(&lab, recipe, form, &session, 1).await;
             assert!(dropped >= 1, "{recipe:?} {form:?} was never dropped in flight");
@@ -180,7 +183,8 @@ async fn a_waiting_acquire_dropped_at_any_poll_leaves_the_queue() {
 async fn a_release_may_be_dropped_at_any_poll() {
     for recipe in RECIPES {
         let lab = Lab::open().await;
-        let (session, next) = (lab.session().await, lab.session().await);
+        let session = lab.session().await;
+        let next = lab.session().await;
         for polls in 1.. {
             let held = recipe.lock(&session, recipe.path()).acquire().await.unwrap();
             let outcome = drop_after(polls, held.release()).await;
@@ -198,8 +202,10 @@ async fn a_release_may_be_dropped_at_any_poll() {
 #[tokio::test]
 async fn a_downgrade_may_be_dropped_at_any_poll() {
     let lab = Lab::open().await;
-    let (session, other) = (lab.session().await, lab.session().await);
-    let (lock, owner) = (RwLock::new(&session, "/locks/rw").unwrap(), Owner::new());
+    let session = lab.session().await;
+    let other = lab.session().await;
+    let lock = RwLock::new(&session, "/locks/rw").unwrap();
+    let owner = Owner::new();
     let queued = RwLock::new(&other, "/locks/rw").unwrap().read_lock();
     for polls in 1.. {
         let writing = lock.write_lock().acquire_as(&owner).await.unwrap();

@@ -65,7 +65,8 @@ async fn a_term_whose_node_is_deleted_cancels_its_token() {
 async fn a_caller_that_cancels_its_token_cancels_no_other() {
     let lab = Lab::open().await;
     let held = Mutex::new(&lab.session().await, "/locks/a").unwrap().acquire().await.unwrap();
-    let (ours, theirs) = (held.cancellation_token(), held.cancellation_token());
+    let ours = held.cancellation_token();
+    let theirs = held.cancellation_token();
     ours.cancel();
     assert!(!theirs.is_cancelled() && !held.cancellation_token().is_cancelled());
     held.release().await.unwrap();
@@ -107,8 +108,10 @@ async fn a_hand_over_cancels_the_token_of_the_last_holder_only() {
 #[tokio::test]
 async fn the_last_guard_of_an_owner_cancels_the_token() {
     let lab = Lab::open().await;
-    let (mutex, owner) = (Mutex::new(&lab.session().await, "/locks/mutex").unwrap(), Owner::new());
-    let (outer, inner) = (mutex.acquire_as(&owner).await.unwrap(), mutex.acquire_as(&owner).await.unwrap());
+    let mutex = Mutex::new(&lab.session().await, "/locks/mutex").unwrap();
+    let owner = Owner::new();
+    let outer = mutex.acquire_as(&owner).await.unwrap();
+    let inner = mutex.acquire_as(&owner).await.unwrap();
     let tokens = [outer.cancellation_token(), inner.cancellation_token()];
     outer.release().await.unwrap();
     assert!(!tokens.iter().any(CancellationToken::is_cancelled));
@@ -119,7 +122,8 @@ async fn the_last_guard_of_an_owner_cancels_the_token() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_token_of_several_holds_is_cancelled_with_the_first() {
     let lab = Lab::open().await;
-    let (session, other) = (lab.session().await, lab.session().await);
+    let session = lab.session().await;
+    let other = lab.session().await;
     let locks = MultiLock::from_paths(&session, ["/locks/a", "/locks/b"]).unwrap();
     for is_released in [true, false] {
         let held = locks.acquire().await.unwrap();
@@ -152,7 +156,8 @@ async fn the_token_of_several_holds_is_cancelled_with_the_first() {
 #[test]
 fn the_end_of_the_session_s_runtime_cancels_the_token() {
     let runtime = || Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let (home, elsewhere) = (runtime(), runtime());
+    let home = runtime();
+    let elsewhere = runtime();
     let lab = elsewhere.block_on(Lab::open());
     let session = home.block_on(lab.session());
     let held = elsewhere.block_on(Mutex::new(&session, "/locks/a").unwrap().acquire()).unwrap();

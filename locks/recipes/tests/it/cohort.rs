@@ -28,7 +28,7 @@ fn cohort(session: &Session) -> CohortMutex {
     CohortMutex::new(session, PATH).unwrap()
 }
 
-/// A cohort that queues as a `HandoffMutex`.
+/// Returns a cohort that queues as a `HandoffMutex`.
 fn handoff_cohort(session: &Session) -> CohortMutex {
     HandoffMutex::new(session, PATH).unwrap().into()
 }
@@ -36,7 +36,7 @@ fn handoff_cohort(session: &Session) -> CohortMutex {
 /// The ways in which a cohort queues.
 const WAYS: [fn(&Session) -> CohortMutex; 2] = [cohort, handoff_cohort];
 
-/// A contender that has arrived, and has not got the lock by that.
+/// Returns a contender that has arrived, and has not got the lock by that.
 fn arrived(lock: &CohortMutex) -> Acquiring {
     let lock = lock.clone();
     let mut acquiring: Acquiring = Box::pin(async move { lock.acquire().await });
@@ -44,7 +44,7 @@ fn arrived(lock: &CohortMutex) -> Acquiring {
     acquiring
 }
 
-/// The guard of the contender that has been handed the lock just now.
+/// Returns the guard of the contender that has been handed the lock just now.
 fn handed(acquiring: Acquiring) -> LockGuard {
     // However much this task has done before.
     tokio::task::unconstrained(acquiring).now_or_never().expect("it was not handed the lock").unwrap()
@@ -75,7 +75,8 @@ async fn one_node_stands_for_a_process_and_a_hand_over_sends_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn all_locks_of_a_session_at_a_path_are_one_cohort() {
     let lab = Lab::open().await;
-    let (session, other) = (lab.session().await, lab.session().await);
+    let session = lab.session().await;
+    let other = lab.session().await;
     let held = cohort(&session).with_max_tenure(LONG).acquire().await.unwrap();
     let mut same = arrived(&cohort(&session.clone()).with_max_tenure(LONG));
     let mut another = arrived(&cohort(&other));
@@ -116,8 +117,10 @@ async fn contenders_that_queue_in_another_way_exclude_this_cohort() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cohort_and_a_plain_mutex_are_granted_in_order_of_arrival() {
     let lab = Lab::open().await;
-    let (session, other) = (lab.session().await, lab.session().await);
-    let (lock, mutex) = (cohort(&session), Mutex::new(&other, PATH).unwrap());
+    let session = lab.session().await;
+    let other = lab.session().await;
+    let lock = cohort(&session);
+    let mutex = Mutex::new(&other, PATH).unwrap();
     let held = mutex.acquire().await.unwrap();
     let waiting = tokio::spawn(arrived(&lock));
     lab.until_children(PATH, 2).await;
@@ -162,7 +165,8 @@ async fn tokens_of_a_cohort_grow_within_and_between_processes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_try_is_refused_without_a_request_while_its_cohort_holds() {
     let lab = Lab::open().await;
-    let (session, other) = (lab.session().await, lab.session().await);
+    let session = lab.session().await;
+    let other = lab.session().await;
     let lock = cohort(&session);
     let elsewhere = cohort(&other).acquire().await.unwrap();
     let waiting = tokio::spawn(arrived(&lock));

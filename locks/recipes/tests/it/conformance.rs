@@ -18,7 +18,8 @@ use crate::support::{Lab, RECIPES, soon, until};
 async fn a_guard_holds_within_its_scope_and_not_after_it() {
     for recipe in RECIPES {
         let lab = Lab::open().await;
-        let (one, other) = (lab.session().await, lab.session().await);
+        let one = lab.session().await;
+        let other = lab.session().await;
         let next = recipe.barrier(&other, recipe.path());
         {
             let held = recipe.lock(&one, recipe.path()).acquire_within(Duration::from_secs(20)).await.unwrap().unwrap();

@@ -29,7 +29,8 @@ async fn many_contenders_never_hold_together_and_all_get_their_turn() {
                 let lock =
                     if shares { recipe.lock(session, recipe.path()) } else { recipe.barrier(session, recipe.path()) };
                 let weight = if shares { 1 } else { ALONE };
-                let (inside, turns) = (Arc::clone(&inside), Arc::clone(&turns));
+                let inside = Arc::clone(&inside);
+                let turns = Arc::clone(&turns);
                 tokio::spawn(async move {
                     for _ in 0..5 {
                         let held = lock.acquire().await.unwrap();
@@ -101,7 +102,8 @@ async fn a_second_acquire_of_a_session_waits_for_the_first_hold() {
 async fn a_try_takes_a_free_lock_and_leaves_a_taken_one_unwritten() {
     for recipe in RECIPES {
         let lab = Lab::open().await;
-        let (one, other) = (lab.session().await, lab.session().await);
+        let one = lab.session().await;
+        let other = lab.session().await;
         let held = recipe.barrier(&one, recipe.path()).try_acquire().await.unwrap().expect("the lock is free");
         let before = other.traffic();
         assert!(recipe.lock(&other, recipe.path()).try_acquire().await.unwrap().is_none());
@@ -118,7 +120,8 @@ async fn a_try_takes_a_free_lock_and_leaves_a_taken_one_unwritten() {
 async fn an_acquire_whose_time_is_up_has_left_the_queue() {
     for recipe in RECIPES {
         let lab = Lab::open().await;
-        let (one, other) = (lab.session().await, lab.session().await);
+        let one = lab.session().await;
+        let other = lab.session().await;
         let held = recipe.barrier(&one, recipe.path()).acquire().await.unwrap();
         let waiter = recipe.lock(&other, recipe.path());
         assert!(waiter.acquire_within(Duration::from_millis(200)).await.unwrap().is_none());
@@ -132,7 +135,8 @@ async fn an_acquire_whose_time_is_up_has_left_the_queue() {
 async fn a_dropped_guard_frees_the_lock() {
     for recipe in RECIPES {
         let lab = Lab::open().await;
-        let (one, other) = (lab.session().await, lab.session().await);
+        let one = lab.session().await;
+        let other = lab.session().await;
         drop(recipe.barrier(&one, recipe.path()).acquire().await.unwrap());
         soon("the lock", recipe.lock(&other, recipe.path()).acquire()).await.unwrap().release().await.unwrap();
         assert_eq!(lab.children(recipe.parent()).await, Vec::<String>::new());
@@ -143,7 +147,8 @@ async fn a_dropped_guard_frees_the_lock() {
 async fn a_closed_session_frees_its_locks_and_its_holds_know_it() {
     for recipe in RECIPES {
         let lab = Lab::open().await;
-        let (one, other) = (lab.session().await, lab.session().await);
+        let one = lab.session().await;
+        let other = lab.session().await;
         let held = recipe.barrier(&one, recipe.path()).acquire().await.unwrap();
         let waiter = tokio::spawn({
             let lock = recipe.lock(&other, recipe.path());
@@ -166,7 +171,8 @@ async fn a_closed_session_frees_its_locks_and_its_holds_know_it() {
 async fn tokens_grow_in_grant_order_even_if_the_parent_was_deleted() {
     for recipe in RECIPES {
         let lab = Lab::open().await;
-        let (one, other) = (lab.session().await, lab.session().await);
+        let one = lab.session().await;
+        let other = lab.session().await;
         let mut last = None;
         for session in [&one, &other, &one] {
             let held = recipe.lock(session, recipe.path()).acquire().await.unwrap();
@@ -201,7 +207,8 @@ async fn a_node_deleted_by_hand_is_reported_at_the_release() {
 async fn a_waiter_whose_node_was_deleted_by_hand_is_told() {
     for recipe in [Recipe::Mutex, Recipe::Cohort, Recipe::Read, Recipe::Write, Recipe::Leader] {
         let lab = Lab::open().await;
-        let (one, other) = (lab.session().await, lab.session().await);
+        let one = lab.session().await;
+        let other = lab.session().await;
         let held = recipe.barrier(&one, recipe.path()).acquire().await.unwrap();
         let waiter = tokio::spawn({
             let lock = recipe.lock(&other, recipe.path());
@@ -236,10 +243,8 @@ async fn missing_parents_are_created_as_containers() {
 async fn grants_timeouts_and_cancelled_waits_leave_no_watch() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let config = SessionConfig::default();
-    let (one, other) = (
-        Session::connect(&server.connect_string(), config.clone()).await.unwrap(),
-        Session::connect(&server.connect_string(), config.clone()).await.unwrap(),
-    );
+    let one = Session::connect(&server.connect_string(), config.clone()).await.unwrap();
+    let other = Session::connect(&server.connect_string(), config.clone()).await.unwrap();
     for recipe in RECIPES {
         let held = recipe.barrier(&one, recipe.path()).acquire().await.unwrap();
         let waiter = recipe.lock(&other, recipe.path());

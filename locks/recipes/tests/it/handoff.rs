@@ -22,7 +22,7 @@ async fn note(lab: &Lab) -> String {
     String::from_utf8(lab.raw.get_data(PATH).await.unwrap().0).unwrap()
 }
 
-/// Contenders that queue in this order.
+/// Returns contenders that queue in this order.
 async fn queue(lab: &Lab, locks: impl IntoIterator<Item = AnyLock>) -> Vec<Waiting> {
     let mut waiting = Vec::new();
     for lock in locks {
@@ -58,7 +58,8 @@ async fn alone_it_is_had_in_one_flight_of_requests() {
 #[tokio::test(flavor = "multi_thread")]
 async fn it_is_one_queue_with_the_mutex_that_leaves_no_notes() {
     let lab = Lab::open().await;
-    let (one, other) = (lab.session().await, lab.session().await);
+    let one = lab.session().await;
+    let other = lab.session().await;
     let held = handoff(&one).acquire().await.unwrap();
     let numbered = |session| AnyLock::from(handoff(session));
     let protected = |session| AnyLock::from(Mutex::new(session, PATH).unwrap());
@@ -89,7 +90,8 @@ async fn it_is_one_queue_with_the_mutex_that_leaves_no_notes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_behind_one_that_leaves_waits_for_the_one_before() {
     let lab = Lab::open().await;
-    let (session, other) = (lab.session().await, lab.session().await);
+    let session = lab.session().await;
+    let other = lab.session().await;
     let held = handoff(&session).acquire().await.unwrap();
     let sessions = [&session, &other, &session, &session, &session];
     let mut waiting = queue(&lab, sessions.map(|session| handoff(session).into())).await;
@@ -115,7 +117,8 @@ async fn a_waiter_behind_one_that_leaves_waits_for_the_one_before() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_whose_node_was_deleted_is_told_and_lets_the_next_in() {
     let lab = Lab::open().await;
-    let (session, other) = (lab.session().await, lab.session().await);
+    let session = lab.session().await;
+    let other = lab.session().await;
     let held = handoff(&session).acquire().await.unwrap();
     let mut waiting = queue(&lab, [handoff(&other), handoff(&session)].map(AnyLock::from)).await;
     lab.raw.delete(&format!("{PATH}/lock-0000000001"), None).await.unwrap();
@@ -157,7 +160,8 @@ async fn foreign_data_of_the_lock_s_node_are_left_alone() {
     let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
     lab.raw.mkdir("/locks", &options).await.unwrap();
     lab.raw.create(PATH, b"{\"price\": 7}", &options).await.unwrap();
-    let (one, other) = (lab.session().await, lab.session().await);
+    let one = lab.session().await;
+    let other = lab.session().await;
     let mut held = handoff(&one).acquire().await.unwrap();
     for next in queue(&lab, [&other, &one, &other].map(|session| handoff(session).into())).await {
         held.release().await.unwrap();
@@ -177,7 +181,8 @@ async fn foreign_data_of_the_lock_s_node_are_left_alone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn numbers_that_begin_anew_are_not_taken_for_earlier_ones() {
     let lab = Lab::open().await;
-    let (one, other) = (lab.session().await, lab.session().await);
+    let one = lab.session().await;
+    let other = lab.session().await;
     for _ in 0..3 {
         handoff(&one).acquire().await.unwrap().release().await.unwrap();
     }
@@ -211,10 +216,8 @@ async fn what_a_node_says_of_its_contender_is_what_the_user_gave() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unanswered_creation_is_found_although_it_was_asked_for() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
-    let (proxy, raw) = (
-        Proxy::start(&server.connect_string()).await.unwrap(),
-        Client::connect(&server.connect_string()).await.unwrap(),
-    );
+    let proxy = Proxy::start(&server.connect_string()).await.unwrap();
+    let raw = Client::connect(&server.connect_string()).await.unwrap();
     let session = Session::connect(&proxy.connect_string(), SessionConfig::default()).await.unwrap();
     let direct = Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap();
     let children = async || raw.list_children(PATH).await.unwrap_or_default();
@@ -241,10 +244,13 @@ async fn an_unanswered_creation_is_found_although_it_was_asked_for() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_try_that_came_second_takes_nothing_and_leaves_nothing() {
     let lab = Lab::open().await;
-    let (one, other) = (lab.session().await, lab.session().await);
-    let (mut held, mut refused) = (0, 0);
+    let one = lab.session().await;
+    let other = lab.session().await;
+    let mut held = 0;
+    let mut refused = 0;
     for _ in 0..50 {
-        let (one, other) = (handoff(&one), handoff(&other));
+        let one = handoff(&one);
+        let other = handoff(&other);
         let (one, other) = tokio::join!(one.try_acquire(), other.try_acquire());
         let guards: Vec<LockGuard> = [one.unwrap(), other.unwrap()].into_iter().flatten().collect();
         assert!(guards.len() <= 1, "two hold");
@@ -287,7 +293,9 @@ async fn a_repeated_release_spares_the_next_node_of_that_number() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_does_not_take_another_node_of_its_number() {
     let lab = Lab::open().await;
-    let (one, other, third) = (lab.session().await, lab.session().await, lab.session().await);
+    let one = lab.session().await;
+    let other = lab.session().await;
+    let third = lab.session().await;
     let held = handoff(&one).acquire().await.unwrap();
     let mut waiting = queue(&lab, [AnyLock::from(handoff(&other)), handoff(&third).into()]).await;
     // All at once, so that nobody can look in between.

@@ -69,9 +69,12 @@ async fn the_next_of_a_session_holds_before_the_release_is_answered() {
     for kind in KINDS {
         let lab = Lab::open().await;
         let session = lab.session().await;
-        let (first, second, third) = (kind(&session), kind(&session), kind(&session));
+        let first = kind(&session);
+        let second = kind(&session);
+        let third = kind(&session);
         let held = first.acquire().await.unwrap();
-        let (mut second, mut third) = (pin!(second.acquire()), pin!(third.acquire()));
+        let mut second = pin!(second.acquire());
+        let mut third = pin!(third.acquire());
         until_it_follows(&session, FIRST, second.as_mut()).await;
         until_it_follows(&session, LATER, third.as_mut()).await;
         let before = session.traffic().requests;
@@ -86,7 +89,8 @@ async fn the_next_of_a_session_holds_before_the_release_is_answered() {
 #[tokio::test]
 async fn the_last_one_to_whom_the_lock_is_passed_on_leaves_the_note() {
     let lab = Lab::open().await;
-    let (session, other) = (lab.session().await, lab.session().await);
+    let session = lab.session().await;
+    let other = lab.session().await;
     let lock = HandoffMutex::new(&session, PATH).unwrap();
     let held = lock.acquire().await.unwrap();
     let mut next = pin!(lock.acquire());
@@ -107,8 +111,11 @@ async fn the_last_one_to_whom_the_lock_is_passed_on_leaves_the_note() {
 async fn a_waiter_that_gives_up_at_its_grant_lets_the_next_in() {
     for kind in KINDS {
         let lab = Lab::open().await;
-        let (session, other) = (lab.session().await, lab.session().await);
-        let (first, second, third) = (kind(&session), kind(&session), kind(&other));
+        let session = lab.session().await;
+        let other = lab.session().await;
+        let first = kind(&session);
+        let second = kind(&session);
+        let third = kind(&other);
         let held = first.acquire().await.unwrap();
         let mut behind = {
             let mut next = Box::pin(second.acquire());
@@ -134,11 +141,15 @@ async fn contenders_of_few_sessions_exclude_each_other_in_token_order() {
     for kind in KINDS {
         let lab = Lab::open().await;
         let sessions = [lab.patient_session().await, lab.patient_session().await, lab.patient_session().await];
-        let (is_held, count) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let is_held = Arc::new(AtomicBool::new(false));
+        let count = Arc::new(AtomicU64::new(0));
         let tokens = Arc::new(std::sync::Mutex::new(Vec::<FencingToken>::new()));
         let mut contenders = tokio::task::JoinSet::new();
         for (i, session) in (0..3 * CONTENDERS).zip(sessions.iter().cycle()) {
-            let (lock, is_held, count, tokens) = (kind(session), is_held.clone(), count.clone(), tokens.clone());
+            let lock = kind(session);
+            let is_held = is_held.clone();
+            let count = count.clone();
+            let tokens = tokens.clone();
             contenders.spawn(async move {
                 while count.load(Ordering::Relaxed) < HOLDS {
                     let held = if i % 5 == 0 {
@@ -172,9 +183,12 @@ async fn an_interrupted_release_takes_nothing_from_later_holders() {
     for kind in KINDS {
         let lab = Lab::open().await;
         let session = lab.session().await;
-        let (first, second, third) = (kind(&session), kind(&session), kind(&session));
+        let first = kind(&session);
+        let second = kind(&session);
+        let third = kind(&session);
         let held = first.acquire().await.unwrap();
-        let (mut second, mut third) = (pin!(second.acquire()), pin!(third.acquire()));
+        let mut second = pin!(second.acquire());
+        let mut third = pin!(third.acquire());
         until_it_follows(&session, FIRST, second.as_mut()).await;
         until_it_follows(&session, LATER, third.as_mut()).await;
         let mut releasing = Box::pin(held.release());

@@ -16,7 +16,7 @@ mod revocation;
 mod rival;
 mod semaphore;
 
-/// A session whose locks have parents that stay, as kazoo makes them once an object and fails when they are gone.
+/// Returns a session whose locks have parents that stay, as kazoo makes them once an object and fails when they are gone.
 async fn kazoo_session(lab: &Lab) -> Session {
     let config = SessionConfig::default().with_parents(Parents::Persistent);
     Session::connect(lab.connect_string(), config).await.unwrap()

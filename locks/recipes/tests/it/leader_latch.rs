@@ -46,8 +46,10 @@ async fn an_id_that_cannot_be_the_data_of_a_node_is_refused() {
 #[tokio::test]
 async fn participants_are_told_with_their_ids_and_the_leader_first() {
     let lab = Lab::open().await;
-    let (one, other) = (lab.session().await, lab.session().await);
-    let (one, other) = (latch(&one).with_id("one").unwrap(), latch(&other).with_id("other").unwrap());
+    let one = lab.session().await;
+    let other = lab.session().await;
+    let one = latch(&one).with_id("one").unwrap();
+    let other = latch(&other).with_id("other").unwrap();
     assert_eq!((one.leader().await.unwrap(), one.participants().await.unwrap()), (None, Vec::new()));
     let term = one.lead().await.unwrap();
     let waiter = other.enqueue().await.unwrap();
@@ -70,8 +72,10 @@ async fn a_participant_that_gives_up_leaves_no_node() {
     assert!(latch(&sessions[1]).try_lead().await.unwrap().is_none());
     assert!(latch(&sessions[1]).lead_within(Duration::from_millis(50)).await.unwrap().is_none());
     assert_eq!(lab.children(PATH).await.len(), 1);
-    let (gives_up, dropped) = (latch(&sessions[1]), latch(&sessions[1]));
-    let (gives_up, dropped) = (gives_up.enqueue().await.unwrap(), dropped.enqueue().await.unwrap());
+    let gives_up = latch(&sessions[1]);
+    let dropped = latch(&sessions[1]);
+    let gives_up = gives_up.enqueue().await.unwrap();
+    let dropped = dropped.enqueue().await.unwrap();
     let next = latch(&sessions[2]).enqueue().await.unwrap();
     gives_up.withdraw().await.unwrap();
     assert_eq!(lab.children(PATH).await.len(), 3);
@@ -86,7 +90,8 @@ async fn a_participant_that_gives_up_leaves_no_node() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deleted_node_ends_the_term_and_what_runs_in_it() {
     let lab = Lab::open().await;
-    let (one, other) = (lab.session().await, lab.session().await);
+    let one = lab.session().await;
+    let other = lab.session().await;
     let term = latch(&one).lead().await.unwrap();
     let next = latch(&other).enqueue().await.unwrap();
     let watch = term.watch();
@@ -106,7 +111,8 @@ async fn a_deleted_node_ends_the_term_and_what_runs_in_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_term_ends_when_the_latch_is_made_anew_and_tokens_grow() {
     let lab = Lab::open().await;
-    let (one, other) = (lab.session().await, lab.session().await);
+    let one = lab.session().await;
+    let other = lab.session().await;
     let term = latch(&one).lead().await.unwrap();
     lab.raw.delete(term.node_path(), None).await.unwrap();
     lab.raw.delete(PATH, None).await.unwrap();
@@ -199,9 +205,12 @@ async fn a_leader_is_waited_for_by_one_watch_until_it_is_gone() {
 async fn a_release_does_not_end_the_term_that_it_hands_over() {
     let lab = Lab::open().await;
     let session = lab.session().await;
-    let (first, second, third) = (latch(&session), latch(&session), latch(&session));
+    let first = latch(&session);
+    let second = latch(&session);
+    let third = latch(&session);
     let mut term = first.lead().await.unwrap();
-    let (mut second, mut third) = (pin!(second.lead()), pin!(third.lead()));
+    let mut second = pin!(second.lead());
+    let mut third = pin!(third.lead());
     until_it_follows(&session, FIRST, second.as_mut()).await;
     until_it_follows(&session, LATER, third.as_mut()).await;
     for next in [second, third] {
@@ -223,7 +232,8 @@ async fn a_release_does_not_end_the_term_that_it_hands_over() {
 async fn a_handed_over_term_whose_node_was_deleted_is_lost() {
     let lab = Lab::open().await;
     let session = lab.session().await;
-    let (first, second) = (latch(&session), latch(&session));
+    let first = latch(&session);
+    let second = latch(&session);
     let term = first.lead().await.unwrap();
     let mut next = pin!(second.lead());
     until_it_follows(&session, FIRST, next.as_mut()).await;

@@ -43,12 +43,12 @@ impl Log {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
 
-    /// The lines with all of these.
+    /// Returns the lines with all of these.
     fn lines(&self, parts: &[&str]) -> Vec<String> {
         self.text().lines().filter(|line| parts.iter().all(|part| line.contains(part))).map(str::to_owned).collect()
     }
 
-    /// Whether there is a line with all of these.
+    /// Returns whether there is a line with all of these.
     fn has(&self, parts: &[&str]) -> bool {
         !self.lines(parts).is_empty()
     }
@@ -61,7 +61,7 @@ impl Log {
         assert_eq!(self.lines(parts).len(), 1, "not one line has {parts:?}:\n{}", self.text());
     }
 
-    /// How many spans of acquires were opened.
+    /// Returns how many spans of acquires were opened.
     fn acquires(&self) -> usize {
         let opened = self.lines(&[" acquire{", "zk_recipes::acquire: new"]);
         opened.iter().filter(|line| !line.contains(":part{")).count()

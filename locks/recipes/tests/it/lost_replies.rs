@@ -32,7 +32,7 @@ impl LossyServer {
         Session::connect(&self.server.connect_string(), SessionConfig::default()).await.unwrap()
     }
 
-    /// An acquire that was sent and applied, and whose reply never comes.
+    /// Returns an acquire that was sent and applied, and whose reply never comes.
     async fn unanswered_acquire(
         &self,
         recipe: Recipe,
@@ -110,7 +110,8 @@ async fn a_release_whose_reply_is_lost_is_confirmed() {
 async fn a_waiter_survives_a_cut_connection_and_keeps_its_turn() {
     for recipe in RECIPES {
         let server = LossyServer::open().await;
-        let (session, direct) = (server.session().await, server.direct().await);
+        let session = server.session().await;
+        let direct = server.direct().await;
         let held = recipe.barrier(&direct, recipe.path()).acquire().await.unwrap();
         let waiting = tokio::spawn({
             let lock = recipe.lock(&session, recipe.path());
@@ -129,10 +130,8 @@ async fn a_waiter_survives_a_cut_connection_and_keeps_its_turn() {
 async fn an_acquire_that_expires_during_a_lost_create_leaves_nothing() {
     let quick = ZooKeeperConfig { tick_time: Duration::from_millis(500), ..ZooKeeperConfig::default() };
     let server = ZooKeeper::start(quick).await.unwrap();
-    let (proxy, raw) = (
-        Proxy::start(&server.connect_string()).await.unwrap(),
-        Client::connect(&server.connect_string()).await.unwrap(),
-    );
+    let proxy = Proxy::start(&server.connect_string()).await.unwrap();
+    let raw = Client::connect(&server.connect_string()).await.unwrap();
     // A busy machine does not stand still for as long as the session lives.
     let config = SessionConfig::default().with_timeout(Duration::from_secs(5));
     let session = Session::connect(&proxy.connect_string(), config).await.unwrap();

@@ -44,13 +44,13 @@ async fn make_lasting(lab: &Lab, path: &str) {
     lab.raw.mkdir(path, &CreateMode::Persistent.with_acls(Acls::anyone_all())).await.unwrap();
 }
 
-/// What is created and deleted below `/locks` from now on.
+/// Returns what is created and deleted below `/locks` from now on.
 async fn watch_nodes(lab: &Lab) -> PersistentWatcher {
     make_lasting(lab, "/locks").await;
     lab.raw.watch("/locks", AddWatchMode::PersistentRecursive).await.unwrap()
 }
 
-/// The locks whose nodes were deleted, in that order, up to the given number.
+/// Returns the locks whose nodes were deleted, in that order, up to the given number.
 async fn deleted_from(watcher: &mut PersistentWatcher, count: usize) -> Vec<String> {
     let mut locks = Vec::new();
     while locks.len() < count {
@@ -98,7 +98,8 @@ async fn attempt(lock: &MultiLock, form: Way) -> Result<Option<MultiGuard>, Erro
 #[tokio::test(flavor = "multi_thread")]
 async fn locks_are_acquired_in_order_and_released_in_reverse() {
     let lab = Lab::open().await;
-    let (session, other) = (lab.session().await, lab.session().await);
+    let session = lab.session().await;
+    let other = lab.session().await;
     let mut watcher = watch_nodes(&lab).await;
     let lock = mutexes(&session, [B, C, A]);
     let held = lock.acquire().await.unwrap();
@@ -121,7 +122,8 @@ async fn locks_are_acquired_in_order_and_released_in_reverse() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_guard_can_be_taken_apart() {
     let lab = Lab::open().await;
-    let (session, other) = (lab.session().await, lab.session().await);
+    let session = lab.session().await;
+    let other = lab.session().await;
     let mut guards = MultiLock::from_paths(&session, PATHS).unwrap().acquire().await.unwrap().into_guards();
     guards.remove(1).release().await.unwrap();
     mutex(&other, B).try_acquire().await.unwrap().expect("it was released").release().await.unwrap();
@@ -133,7 +135,8 @@ async fn a_guard_can_be_taken_apart() {
 #[tokio::test(flavor = "multi_thread")]
 async fn at_a_deadline_all_locks_are_given_back_in_reverse() {
     let lab = Lab::open().await;
-    let (holder, session) = (lab.session().await, lab.session().await);
+    let holder = lab.session().await;
+    let session = lab.session().await;
     let held = mutex(&holder, C).acquire().await.unwrap();
     let lock = mutexes(&session, PATHS);
     assert!(lock.acquire_within(Duration::ZERO).await.unwrap().is_none());
@@ -152,12 +155,14 @@ async fn at_a_deadline_all_locks_are_given_back_in_reverse() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_deadline_counts_over_all_locks() {
     let lab = Lab::open().await;
-    let (holder, session) = (lab.session().await, lab.session().await);
+    let holder = lab.session().await;
+    let session = lab.session().await;
     let mut blocked = Vec::new();
     for path in PATHS {
         blocked.push(mutex(&holder, path).acquire().await.unwrap());
     }
-    let (begun, wait) = (Instant::now(), Duration::from_millis(600));
+    let begun = Instant::now();
+    let wait = Duration::from_millis(600);
     let acquired = acquiring_within(&mutexes(&session, PATHS), wait);
     lab.until_children(A, 2).await;
     // Each is released well within the wait for that lock alone, but the second after the deadline of all.
@@ -172,7 +177,9 @@ async fn one_deadline_counts_over_all_locks() {
 #[tokio::test(flavor = "multi_thread")]
 async fn locks_in_opposite_orders_wait_until_a_deadline() {
     let lab = Lab::open().await;
-    let (holder, one, other) = (lab.session().await, lab.session().await, lab.session().await);
+    let holder = lab.session().await;
+    let one = lab.session().await;
+    let other = lab.session().await;
     let blocked = mutexes(&holder, [A, B]).acquire().await.unwrap();
     let giving_up = acquiring_within(&mutexes(&one, [A, B]), Duration::from_secs(3));
     let staying = acquiring(&mutexes(&other, [B, A]));
@@ -198,7 +205,9 @@ async fn locks_in_canonical_order_never_wait_for_each_other() {
     let inside = Arc::new(AtomicUsize::new(0));
     let contenders: Vec<_> = (0..8)
         .map(|i| {
-            let (session, cart, inside) = (&sessions[i % 2], carts[i / 2], Arc::clone(&inside));
+            let session = &sessions[i % 2];
+            let cart = carts[i / 2];
+            let inside = Arc::clone(&inside);
             let lock = MultiLock::from_paths(session, cart).unwrap();
             assert_eq!(lock.locks().iter().map(AnyLock::path).collect::<Vec<_>>(), PATHS);
             let sorted = mutexes(session, cart).in_canonical_order();
@@ -223,7 +232,8 @@ async fn locks_in_canonical_order_never_wait_for_each_other() {
 #[tokio::test(flavor = "multi_thread")]
 async fn locks_of_different_recipes_go_together() {
     let lab = Lab::open().await;
-    let (one, other) = (lab.session().await, lab.session().await);
+    let one = lab.session().await;
+    let other = lab.session().await;
     let shelf = |session: &Session, goods: &str, prices: AnyLock| {
         MultiLock::new([AnyLock::from(mutex(session, goods)), prices]).unwrap()
     };
@@ -243,7 +253,8 @@ async fn locks_of_different_recipes_go_together() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_recipe_can_be_one_of_the_locks() {
     let lab = Lab::open().await;
-    let (session, other) = (lab.session().await, lab.session().await);
+    let session = lab.session().await;
+    let other = lab.session().await;
     let lock = MultiLock::new(RECIPES.map(|recipe| recipe.lock(&session, recipe.path()))).unwrap();
     for in_the_way in RECIPES {
         let blocked = in_the_way.barrier(&other, in_the_way.path()).acquire().await.unwrap();

@@ -25,7 +25,7 @@ fn acquire(lock: AnyLock) -> Waiting {
     tokio::spawn(async move { lock.acquire().await })
 }
 
-/// A contender that has its node in the queue, behind `ahead` other children.
+/// Returns a contender that has its node in the queue, behind `ahead` other children.
 async fn queue(lab: &Lab, lock: AnyLock, ahead: usize) -> Waiting {
     let waiting = acquire(lock);
     lab.until_children(PATH, ahead + 1).await;

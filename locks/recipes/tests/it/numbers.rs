@@ -23,7 +23,7 @@ const KINDS: [(&str, LockMaker); 6] = [
     ("/locks/semaphore", |session, path| Semaphore::new(session, path, 2).unwrap().into()),
 ];
 
-/// The nodes whose children a lock numbers.
+/// Returns the nodes whose children a lock numbers.
 fn parents(path: &str) -> Vec<String> {
     match path {
         "/locks/semaphore" => vec![format!("{path}/locks"), format!("{path}/leases")],
@@ -35,7 +35,7 @@ async fn session(server: &ZooKeeper) -> Session {
     Session::connect(&server.connect_string(), SessionConfig::default()).await.unwrap()
 }
 
-/// A server on which every lock was used, and then so often that the next number is this one.
+/// Returns a server on which every lock was used, and then so often that the next number is this one.
 async fn server_at(number: i32, locks: &[(&'static str, LockMaker)]) -> ZooKeeper {
     let mut server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let once = session(&server).await;
@@ -54,7 +54,8 @@ async fn server_at(number: i32, locks: &[(&'static str, LockMaker)]) -> ZooKeepe
 #[tokio::test(flavor = "multi_thread")]
 async fn locks_work_up_to_the_last_number_and_then_say_what_to_do() {
     let server = server_at(REFUSED_FROM - 2, &KINDS).await;
-    let (one, other) = (session(&server).await, session(&server).await);
+    let one = session(&server).await;
+    let other = session(&server).await;
     let raw = Client::connect(&server.connect_string()).await.unwrap();
     for (path, kind) in KINDS {
         for session in [&one, &other] {

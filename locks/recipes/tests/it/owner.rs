@@ -17,7 +17,8 @@ fn mutex(session: &Session) -> Mutex {
 async fn an_owner_has_its_lock_again_without_a_request() {
     let lab = Lab::open().await;
     let session = lab.session().await;
-    let (mutex, owner) = (mutex(&session), Owner::new());
+    let mutex = mutex(&session);
+    let owner = Owner::new();
     let mut held = vec![mutex.acquire_as(&owner).await.unwrap()];
     let before = session.traffic().requests;
     held.push(mutex.try_acquire_as(&owner).await.unwrap().expect("it holds"));
@@ -37,7 +38,9 @@ async fn an_owner_has_its_lock_again_without_a_request() {
 async fn another_owner_waits_however_deep_the_hold_is() {
     let lab = Lab::open().await;
     let session = lab.session().await;
-    let (mutex, owner, other) = (mutex(&session), Owner::new(), Owner::new());
+    let mutex = mutex(&session);
+    let owner = Owner::new();
+    let other = Owner::new();
     let outer = mutex.acquire_as(&owner).await.unwrap();
     let inner = mutex.acquire_as(&owner).await.unwrap();
     assert!(mutex.acquire_within_as(&other, Duration::from_millis(200)).await.unwrap().is_none());
@@ -62,12 +65,15 @@ async fn two_locks_made_for_one_path_know_the_same_owner() {
 #[tokio::test(flavor = "multi_thread")]
 async fn two_tasks_of_one_owner_that_acquire_together_share_one_hold() {
     let lab = Lab::open().await;
-    let (session, other) = (lab.session().await, lab.session().await);
-    let (mine, owner) = (mutex(&session), Owner::new());
+    let session = lab.session().await;
+    let other = lab.session().await;
+    let mine = mutex(&session);
+    let owner = Owner::new();
     let barrier = mutex(&other).acquire().await.unwrap();
     let tasks: Vec<_> = (0..5)
         .map(|_| {
-            let (mine, owner) = (mine.clone(), owner.clone());
+            let mine = mine.clone();
+            let owner = owner.clone();
             tokio::spawn(async move { mine.acquire_as(&owner).await })
         })
         .collect();
@@ -95,8 +101,10 @@ async fn a_guard_may_be_released_by_any_task() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_owner_does_not_enter_by_a_hold_that_was_lost() {
     let lab = Lab::open().await;
-    let (session, other) = (lab.session().await, lab.session().await);
-    let (mine, owner) = (mutex(&session), Owner::new());
+    let session = lab.session().await;
+    let other = lab.session().await;
+    let mine = mutex(&session);
+    let owner = Owner::new();
     let held = mine.acquire_as(&owner).await.unwrap();
     session.close().await.unwrap();
     assert!(matches!(held.state(), HoldState::Lost(_)));
@@ -113,8 +121,10 @@ async fn an_owner_does_not_enter_by_a_hold_that_was_lost() {
 async fn every_guard_of_a_lost_hold_says_so_at_its_release() {
     let lab = Lab::open().await;
     let session = lab.session().await;
-    let (mutex, owner) = (mutex(&session), Owner::new());
-    let (outer, inner) = (mutex.acquire_as(&owner).await.unwrap(), mutex.acquire_as(&owner).await.unwrap());
+    let mutex = mutex(&session);
+    let owner = Owner::new();
+    let outer = mutex.acquire_as(&owner).await.unwrap();
+    let inner = mutex.acquire_as(&owner).await.unwrap();
     session.close().await.unwrap();
     assert!(matches!(inner.release().await, Err(Error::HoldLost { .. })));
     assert!(matches!(outer.release().await, Err(Error::HoldLost { .. })));
@@ -124,11 +134,13 @@ async fn every_guard_of_a_lost_hold_says_so_at_its_release() {
 async fn three_tasks_of_an_owner_that_holds_have_the_lock_at_once() {
     let lab = Lab::open().await;
     let session = lab.session().await;
-    let (mutex, owner) = (mutex(&session), Owner::new());
+    let mutex = mutex(&session);
+    let owner = Owner::new();
     let held = mutex.acquire_as(&owner).await.unwrap();
     let tasks: Vec<_> = (0..3)
         .map(|_| {
-            let (mutex, owner) = (mutex.clone(), owner.clone());
+            let mutex = mutex.clone();
+            let owner = owner.clone();
             tokio::spawn(async move {
                 for _ in 0..2000 {
                     mutex.try_acquire_as(&owner).await.unwrap().expect("the owner holds").release().await.unwrap();
@@ -146,11 +158,14 @@ async fn three_tasks_of_an_owner_that_holds_have_the_lock_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_hold_released_during_a_downgrade_is_gone() {
     let lab = Lab::open().await;
-    let (session, other) = (lab.session().await, lab.session().await);
-    let (lock, owner) = (RwLock::new(&session, "/locks/rw").unwrap(), Owner::new());
+    let session = lab.session().await;
+    let other = lab.session().await;
+    let lock = RwLock::new(&session, "/locks/rw").unwrap();
+    let owner = Owner::new();
     let next = RwLock::new(&other, "/locks/rw").unwrap().read_lock();
     for _ in 0..50 {
-        let (read, write) = (lock.read_lock(), lock.write_lock());
+        let read = lock.read_lock();
+        let write = lock.write_lock();
         let writing = write.acquire_as(&owner).await.unwrap();
         let (reading, released) = tokio::join!(read.acquire_as(&owner), async {
             let path = writing.node_path().to_owned();
@@ -169,12 +184,14 @@ async fn a_release_on_a_dead_line_is_not_confirmed_by_another_acquire() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let proxy = Proxy::start(&server.connect_string()).await.unwrap();
     let session = Session::connect(&proxy.connect_string(), SessionConfig::default()).await.unwrap();
-    let (mutex, owner) = (mutex(&session), Owner::new());
+    let mutex = mutex(&session);
+    let owner = Owner::new();
     let held = mutex.acquire_as(&owner).await.unwrap();
     proxy.blackhole();
     until("the hold is suspect", async || held.state() == HoldState::Suspect).await;
     let again = tokio::spawn({
-        let (mutex, owner) = (mutex.clone(), owner.clone());
+        let mutex = mutex.clone();
+        let owner = owner.clone();
         async move { mutex.acquire_as(&owner).await }
     });
     let mut releasing = std::pin::pin!(held.release());
@@ -192,7 +209,8 @@ async fn a_release_on_a_dead_line_is_not_confirmed_by_another_acquire() {
 async fn an_owner_s_hold_counts_for_its_own_recipe_only() {
     let lab = Lab::open().await;
     let session = lab.session().await;
-    let (owner, path) = (Owner::new(), "/locks/shared-by-mistake");
+    let owner = Owner::new();
+    let path = "/locks/shared-by-mistake";
     let held = Mutex::new(&session, path).unwrap().acquire_as(&owner).await.unwrap();
     let other = RwLock::new(&session, path).unwrap().write_lock().acquire_as(&owner).await.unwrap();
     assert_ne!(held.node_path(), other.node_path());
@@ -203,7 +221,8 @@ async fn an_owner_s_hold_counts_for_its_own_recipe_only() {
 async fn an_upgrade_of_a_lost_read_hold_says_that_it_was_lost() {
     let lab = Lab::open().await;
     let session = lab.session().await;
-    let (lock, owner) = (RwLock::new(&session, "/locks/rw").unwrap(), Owner::new());
+    let lock = RwLock::new(&session, "/locks/rw").unwrap();
+    let owner = Owner::new();
     let reading = lock.read_lock().acquire_as(&owner).await.unwrap();
     session.close().await.unwrap();
     assert!(matches!(lock.write_lock().acquire_as(&owner).await, Err(Error::HoldLost { .. })));
@@ -216,7 +235,8 @@ async fn an_owner_with_an_unconfirmed_hold_is_not_told_of_others() {
     let proxy = Proxy::start(&server.connect_string()).await.unwrap();
     let config = SessionConfig::default().with_timeout(Duration::from_secs(20));
     let session = Session::connect(&proxy.connect_string(), config).await.unwrap();
-    let (lock, owner) = (RwLock::new(&session, "/locks/rw").unwrap(), Owner::new());
+    let lock = RwLock::new(&session, "/locks/rw").unwrap();
+    let owner = Owner::new();
     let held = lock.write_lock().acquire_as(&owner).await.unwrap();
     // The downgrade is not answered.
     proxy.swallow_replies();
@@ -239,11 +259,14 @@ async fn an_owner_with_an_unconfirmed_hold_is_not_told_of_others() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_owner_whose_other_task_queues_is_told_of_others() {
     let lab = Lab::open().await;
-    let (session, other) = (lab.session().await, lab.session().await);
-    let (mine, owner) = (mutex(&session), Owner::new());
+    let session = lab.session().await;
+    let other = lab.session().await;
+    let mine = mutex(&session);
+    let owner = Owner::new();
     let barrier = mutex(&other).acquire().await.unwrap();
     let waiting = tokio::spawn({
-        let (mine, owner) = (mine.clone(), owner.clone());
+        let mine = mine.clone();
+        let owner = owner.clone();
         async move { mine.acquire_as(&owner).await }
     });
     lab.until_children("/locks/mutex", 2).await;

@@ -222,7 +222,8 @@ async fn a_session_with_a_hold_sends_few_requests_from_the_start() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let session = Session::connect(&server.connect_string(), session_config(timeout)).await.unwrap();
     let held = Mutex::new(&session, "/locks/a").unwrap().acquire().await.unwrap();
-    let (begun, before) = (Instant::now(), server.metric("zk_packets_received").await.unwrap());
+    let begun = Instant::now();
+    let before = server.metric("zk_packets_received").await.unwrap();
     until("a session timeout has passed", async || begun.elapsed() > timeout).await;
     let requests = server.metric("zk_packets_received").await.unwrap() - before;
     let timeouts = begun.elapsed().as_millis().div_ceil(timeout.as_millis());
@@ -239,7 +240,8 @@ async fn a_session_without_holds_avoids_a_deposed_leader() {
     let servers = ensemble.connect_strings();
     let old = ensemble.leader().await.unwrap();
     let follower = (old + 1) % 3;
-    let (near, far) = (Proxy::start(&servers[follower]).await.unwrap(), Proxy::start(&servers[old]).await.unwrap());
+    let near = Proxy::start(&servers[follower]).await.unwrap();
+    let far = Proxy::start(&servers[old]).await.unwrap();
     far.refuse();
     let cluster = [near.connect_string(), far.connect_string()].join(",");
     let session = Session::connect(&cluster, session_config(TIMEOUT * 20)).await.unwrap();

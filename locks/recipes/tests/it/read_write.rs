@@ -19,7 +19,8 @@ fn lock(session: &zk_recipes::Session) -> RwLock {
 async fn readers_hold_together_and_a_writer_excludes_all() {
     let lab = Lab::open().await;
     let sessions = [lab.session().await, lab.session().await];
-    let (one, other) = (lock(&sessions[0]), lock(&sessions[1]));
+    let one = lock(&sessions[0]);
+    let other = lock(&sessions[1]);
     let first = one.read_lock().acquire().await.unwrap();
     let second = soon("a second reader", other.read_lock().acquire()).await.unwrap();
     assert!(other.write_lock().try_acquire().await.unwrap().is_none());
@@ -46,8 +47,8 @@ async fn twenty_readers_hold_together_and_are_listed_apart() {
     for _ in 0..8 {
         writers.push(lock.write_lock().enqueue().await.unwrap());
     }
-    let (readers_listed, writers_listed) =
-        (lock.read_lock().participants().await.unwrap(), lock.write_lock().participants().await.unwrap());
+    let readers_listed = lock.read_lock().participants().await.unwrap();
+    let writers_listed = lock.write_lock().participants().await.unwrap();
     assert_eq!((readers_listed.len(), writers_listed.len()), (20, 8));
     assert!(readers_listed.iter().all(|one| one.is_holder && one.kind == ParticipantKind::Shared));
     assert!(writers_listed.iter().all(|one| !one.is_holder && one.kind == ParticipantKind::Exclusive));
@@ -85,7 +86,8 @@ async fn a_reader_behind_a_queued_writer_waits_for_it() {
 async fn an_upgrade_is_refused_at_once_and_the_read_hold_goes_on() {
     let lab = Lab::open().await;
     let session = lab.session().await;
-    let (lock, owner) = (lock(&session), Owner::new());
+    let lock = lock(&session);
+    let owner = Owner::new();
     let reading = lock.read_lock().acquire_as(&owner).await.unwrap();
     let before = session.traffic().requests;
     for refused in [
@@ -115,7 +117,8 @@ async fn a_reader_without_an_owner_that_wants_to_write_times_out() {
 async fn a_writer_becomes_a_reader_with_the_writer_s_number_and_token() {
     let lab = Lab::open().await;
     let session = lab.session().await;
-    let (lock, owner) = (lock(&session), Owner::new());
+    let lock = lock(&session);
+    let owner = Owner::new();
     let writing = lock.write_lock().acquire_as(&owner).await.unwrap();
     let reading =
         lock.read_lock().acquire_within_as(&owner, Duration::from_secs(20)).await.unwrap().expect("a downgrade");
@@ -135,8 +138,10 @@ async fn a_writer_becomes_a_reader_with_the_writer_s_number_and_token() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_queued_writer_stays_out_while_a_writer_becomes_a_reader() {
     let lab = Lab::open().await;
-    let (session, other) = (lab.session().await, lab.session().await);
-    let (mine, owner) = (lock(&session), Owner::new());
+    let session = lab.session().await;
+    let other = lab.session().await;
+    let mine = lock(&session);
+    let owner = Owner::new();
     let writing = mine.write_lock().acquire_as(&owner).await.unwrap();
     let queued = lock(&other).write_lock().enqueue().await.unwrap();
     let queued_token = queued.token();
@@ -153,7 +158,9 @@ async fn a_queued_writer_stays_out_while_a_writer_becomes_a_reader() {
 async fn a_downgrade_is_the_owner_s_alone() {
     let lab = Lab::open().await;
     let session = lab.session().await;
-    let (lock, owner, other) = (lock(&session), Owner::new(), Owner::new());
+    let lock = lock(&session);
+    let owner = Owner::new();
+    let other = Owner::new();
     let writing = lock.write_lock().acquire_as(&owner).await.unwrap();
     assert!(lock.read_lock().acquire_within_as(&other, NOT_HAD).await.unwrap().is_none());
     assert!(lock.read_lock().try_acquire().await.unwrap().is_none());
@@ -163,8 +170,10 @@ async fn a_downgrade_is_the_owner_s_alone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_writer_whose_node_was_deleted_does_not_become_a_reader() {
     let lab = Lab::open().await;
-    let (session, other) = (lab.session().await, lab.session().await);
-    let (mine, owner) = (lock(&session), Owner::new());
+    let session = lab.session().await;
+    let other = lab.session().await;
+    let mine = lock(&session);
+    let owner = Owner::new();
     let writing = mine.write_lock().acquire_as(&owner).await.unwrap();
     lab.raw.delete(writing.node_path(), None).await.unwrap();
     let next = soon("the next writer", lock(&other).write_lock().acquire()).await.unwrap();
@@ -178,7 +187,8 @@ async fn a_writer_whose_node_was_deleted_does_not_become_a_reader() {
 async fn a_reader_reads_again_behind_a_queued_writer() {
     let lab = Lab::open().await;
     let session = lab.session().await;
-    let (lock, owner) = (lock(&session), Owner::new());
+    let lock = lock(&session);
+    let owner = Owner::new();
     let reading = lock.read_lock().acquire_as(&owner).await.unwrap();
     let writer = lock.write_lock().enqueue().await.unwrap();
     let before = session.traffic().requests;
@@ -199,7 +209,8 @@ async fn eight_clients_that_mostly_read_never_meet_a_writer() {
     for client in 0..8 {
         let session = lab.session().await;
         let lock = lock(&session);
-        let (inside, most_inside) = (Arc::clone(&inside), Arc::clone(&most_inside));
+        let inside = Arc::clone(&inside);
+        let most_inside = Arc::clone(&most_inside);
         clients.push(tokio::spawn(async move {
             for round in 0..30 {
                 let writes = (round + client) % 10 == 0;
@@ -241,7 +252,8 @@ async fn the_node_data_is_written_to_both_kinds_of_nodes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_next_reader_comes_in_when_the_holder_s_session_ends() {
     let lab = Lab::open().await;
-    let (session, other) = (lab.session().await, lab.session().await);
+    let session = lab.session().await;
+    let other = lab.session().await;
     let writing = lock(&session).write_lock().acquire().await.unwrap();
     let path = writing.node_path().to_owned();
     session.close().await.unwrap();

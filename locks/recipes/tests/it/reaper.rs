@@ -8,7 +8,7 @@ use zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
 
 use crate::support::{Lab, RECIPES, soon, until};
 
-/// A parent that anyone may do only so much with; one user may change that.
+/// Creates a parent with which everybody has only this permission; a client of this host may change that.
 async fn closed_parent(raw: &Client, path: &str, permission: Permission) {
     let acls = [Acl::new(permission, AuthId::anyone()), Acl::new(Permission::ADMIN, AuthId::new("ip", "127.0.0.1"))];
     raw.create(path, &[], &CreateMode::Persistent.with_acls(Acls::new(&acls))).await.unwrap();

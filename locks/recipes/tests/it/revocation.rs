@@ -14,7 +14,8 @@ use crate::support::{Lab, RECIPES, Recipe, soon};
 async fn a_holder_of_any_recipe_is_asked_and_yields_to_the_next() {
     for recipe in RECIPES {
         let lab = Lab::open().await;
-        let (one, other) = (lab.session().await, lab.session().await);
+        let one = lab.session().await;
+        let other = lab.session().await;
         let held = recipe.lock(&one, recipe.path()).acquire().await.unwrap();
         let path = held.node_path().to_owned();
         let yielding = tokio::spawn(async move {
@@ -46,7 +47,8 @@ async fn a_waiter_is_asked_too_and_yields_its_place() {
     let mutex = zk_recipes::Mutex::new(&session, "/locks/mutex").unwrap();
     let held = mutex.acquire().await.unwrap();
     let waiter = mutex.enqueue().await.unwrap();
-    let (path, revocation) = (waiter.node_path().to_owned(), waiter.revocation());
+    let path = waiter.node_path().to_owned();
+    let revocation = waiter.revocation();
     let waiting = tokio::spawn(async move {
         tokio::select! {
             held = waiter.granted() => Some(held),
@@ -104,10 +106,12 @@ async fn revoking_a_node_that_is_gone_is_no_error_and_a_bad_path_is() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_revocation_tells_of_its_own_node_only() {
     let lab = Lab::open().await;
-    let (one, other) = (lab.session().await, lab.session().await);
+    let one = lab.session().await;
+    let other = lab.session().await;
     let lock = |session| zk_recipes::HandoffMutex::new(session, "/locks/handoff").unwrap();
     let held = lock(&one).acquire().await.unwrap();
-    let (path, revocation) = (held.node_path().to_owned(), held.revocation());
+    let path = held.node_path().to_owned();
+    let revocation = held.revocation();
     held.release().await.unwrap();
     lab.raw.delete("/locks/handoff", None).await.unwrap();
     let held = lock(&other).acquire().await.unwrap();

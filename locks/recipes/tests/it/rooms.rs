@@ -11,7 +11,7 @@ use zookeeper_client::Client;
 
 use crate::support::{Lab, soon, until};
 
-/// The bytes of one node of a mutex at `path`, in a session without a chroot.
+/// Returns the bytes of one node of a mutex at `path`, in a session without a chroot.
 fn room_of(path: &str) -> usize {
     4 + format!("{path}/_c_c8a8a1c2-3b1f-4f0e-9d7c-00000000002a-lock-0000000042").len()
 }
@@ -186,8 +186,10 @@ async fn fill(session: &Session) -> Vec<LockGuard> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_without_room_does_not_keep_the_turn() {
     let lab = Lab::open().await;
-    let (session, rival) = (small_session(&lab, 7).await, lab.session().await);
-    let (first, cohort) = (Mutex::new(&session, "/m").unwrap(), CohortMutex::new(&session, "/c").unwrap());
+    let session = small_session(&lab, 7).await;
+    let rival = lab.session().await;
+    let first = Mutex::new(&session, "/m").unwrap();
+    let cohort = CohortMutex::new(&session, "/c").unwrap();
     let held = Mutex::new(&rival, "/m").unwrap().acquire().await.unwrap();
     let both = MultiLock::new([AnyLock::from(first), cohort.clone().into()]).unwrap();
     let both = tokio::spawn(async move { both.acquire().await.unwrap() });

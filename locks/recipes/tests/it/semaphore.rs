@@ -102,7 +102,8 @@ async fn ten_tasks_share_one_object_with_one_permit() {
     let usage = Arc::new(Usage::default());
     let mut tasks = JoinSet::new();
     for _ in 0..10 {
-        let (semaphore, usage) = (semaphore.clone(), Arc::clone(&usage));
+        let semaphore = semaphore.clone();
+        let usage = Arc::clone(&usage);
         tasks.spawn(async move {
             let held = semaphore.acquire().await.unwrap();
             usage.enter(1);
@@ -126,7 +127,8 @@ async fn ten_clients_use_exactly_five_permits_at_a_time() {
     let mut clients = JoinSet::new();
     for _ in 0..2 * PERMITS {
         let semaphore = semaphore(&lab.session().await, 5);
-        let (usage, all_hold) = (Arc::clone(&usage), Arc::clone(&all_hold));
+        let usage = Arc::clone(&usage);
+        let all_hold = Arc::clone(&all_hold);
         clients.spawn(async move {
             let held = semaphore.acquire().await.unwrap();
             usage.enter(1);
@@ -148,7 +150,9 @@ async fn a_hundred_contenders_are_let_in_as_permits_come_back() {
     let usage = Arc::new(Usage::default());
     let (granted, mut grants) = tokio::sync::mpsc::unbounded_channel();
     for _ in 0..100 {
-        let (semaphore, usage, granted) = (semaphore.clone(), Arc::clone(&usage), granted.clone());
+        let semaphore = semaphore.clone();
+        let usage = Arc::clone(&usage);
+        let granted = granted.clone();
         tokio::spawn(async move {
             let held = semaphore.acquire().await.unwrap();
             usage.enter(1);
@@ -177,7 +181,8 @@ async fn a_hundred_contenders_are_let_in_as_permits_come_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_closed_session_gives_its_permit_to_the_next() {
     let lab = Lab::open().await;
-    let (one, other) = (lab.session().await, lab.session().await);
+    let one = lab.session().await;
+    let other = lab.session().await;
     semaphore(&other, 1).acquire().await.unwrap().release().await.unwrap();
     let held = semaphore(&one, 1).acquire_within(LONG).await.unwrap().unwrap();
     let waiting = acquiring(&semaphore(&other, 1));
@@ -195,7 +200,8 @@ async fn permits_are_granted_in_order_even_behind_a_large_request() {
     let (granted, mut grants) = tokio::sync::mpsc::unbounded_channel();
     // The first wants more than is free. Those behind it would find room.
     for (place, wanted) in [3, 1, 1, 2].into_iter().enumerate() {
-        let (semaphore, granted) = (semaphore.clone(), granted.clone());
+        let semaphore = semaphore.clone();
+        let granted = granted.clone();
         tokio::spawn(async move {
             let held = semaphore.acquire_many(wanted).await.unwrap();
             granted.send((place, held)).unwrap();
@@ -224,8 +230,10 @@ async fn permits_are_granted_in_order_even_behind_a_large_request() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_try_that_fails_has_written_nothing() {
     let lab = Lab::open().await;
-    let (one, other) = (lab.session().await, lab.session().await);
-    let (ours, theirs) = (semaphore(&one, 2), semaphore(&other, 2));
+    let one = lab.session().await;
+    let other = lab.session().await;
+    let ours = semaphore(&one, 2);
+    let theirs = semaphore(&other, 2);
     let first = ours.acquire().await.unwrap();
     let changes = async || {
         let leases = lab.raw.check_stat(LEASES).await.unwrap().unwrap().cversion;
@@ -273,7 +281,8 @@ async fn a_dropped_waiter_leaves_the_permit_to_the_next() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_participants_are_the_leases_with_their_data() {
     let lab = Lab::open().await;
-    let (session, other) = (lab.session().await, lab.session().await);
+    let session = lab.session().await;
+    let other = lab.session().await;
     let count = SharedCount::new(&session, COUNT, 3).unwrap();
     let ours = Semaphore::from_count(&session, PATH, &count).unwrap();
     assert_eq!(ours.participants().await.unwrap(), [], "nobody has ever asked");

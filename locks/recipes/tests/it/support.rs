@@ -45,7 +45,7 @@ pub(crate) const RECIPES: [Recipe; 9] = [
 ];
 
 impl Recipe {
-    /// A lock of this recipe.
+    /// Returns a lock of this recipe.
     pub(crate) fn lock(self, session: &Session, path: &str) -> AnyLock {
         match self {
             Self::Naive => NaiveLock::new(session, path).unwrap().into(),
@@ -60,7 +60,7 @@ impl Recipe {
         }
     }
 
-    /// A path of its own, so that the nodes of every recipe are children of a node of their own.
+    /// Returns a path of its own, so that the nodes of every recipe are children of a node of their own.
     pub(crate) fn path(self) -> &'static str {
         match self {
             Self::Naive => "/locks/naive/node",
@@ -75,7 +75,7 @@ impl Recipe {
         }
     }
 
-    /// The node whose children are the holders' nodes.
+    /// Returns the node whose children are the holders' nodes.
     pub(crate) fn parent(self) -> &'static str {
         match self {
             Self::Naive => "/locks/naive",
@@ -85,7 +85,7 @@ impl Recipe {
         }
     }
 
-    /// A lock at the same path that this recipe must wait for: of the recipe itself, but for readers a writer's.
+    /// Returns a lock at the same path that this recipe must wait for: of the recipe itself, but for readers a writer's.
     pub(crate) fn barrier(self, session: &Session, path: &str) -> AnyLock {
         match self {
             Self::Read => Self::Write.lock(session, path),
@@ -93,12 +93,12 @@ impl Recipe {
         }
     }
 
-    /// How many reads it takes to see that the lock is taken.
+    /// Returns how many reads it takes to see that the lock is taken.
     pub(crate) fn reads_of_a_failed_try(self) -> u64 {
         1
     }
 
-    /// The node whose children are the waiters' nodes.
+    /// Returns the node whose children are the waiters' nodes.
     pub(crate) fn queue(self) -> &'static str {
         match self {
             Self::SemaphoreMutex => "/locks/semaphore-mutex/locks",
@@ -107,27 +107,27 @@ impl Recipe {
         }
     }
 
-    /// How many nodes of holders are among those of the waiters.
+    /// Returns how many nodes of holders are among those of the waiters.
     pub(crate) fn holders_in_queue(self) -> usize {
         usize::from(self.queue() == self.parent())
     }
 
-    /// The number of nodes of `waiters` waiters behind a holder of their own session.
+    /// Returns the number of nodes of `waiters` waiters behind a holder of their own session.
     pub(crate) fn nodes_of_waiters(self, waiters: usize) -> usize {
         if self == Self::Cohort { 0 } else { waiters }
     }
 
-    /// The watches that a holder sets: one if it watches its own node.
+    /// Returns the watches that a holder sets: one if it watches its own node.
     pub(crate) fn watches_of_holder(self) -> u64 {
         u64::from(self == Self::Leader)
     }
 
-    /// Whether two may hold together.
+    /// Returns whether two may hold together.
     pub(crate) fn is_shared(self) -> bool {
         self == Self::Read
     }
 
-    /// Whether the order of arrival is the order of grants.
+    /// Returns whether the order of arrival is the order of grants.
     pub(crate) fn is_fair(self) -> bool {
         self != Self::Naive
     }
@@ -155,18 +155,18 @@ impl Lab {
         Session::connect(self.chroot.connect_string(), SessionConfig::default()).await.unwrap()
     }
 
-    /// A session for thousands of requests at once, which may keep a busy machine from a proof of life for long.
+    /// Returns a session for thousands of requests at once, which may keep a busy machine from a proof of life for long.
     pub(crate) async fn patient_session(&self) -> Session {
         let config = SessionConfig::default().with_timeout(Duration::from_secs(40));
         Session::connect(self.chroot.connect_string(), config).await.unwrap()
     }
 
-    /// The children of a node; none of a node that does not exist.
+    /// Returns the children of a node; none of a node that does not exist.
     pub(crate) async fn children(&self, path: &str) -> Vec<String> {
         self.raw.list_children(path).await.unwrap_or_default()
     }
 
-    /// The number that the note in the data of a lock's node names; `None` unless they are a note of this very node.
+    /// Returns the number that the note in the data of a lock's node names; `None` unless they are a note of this very node.
     pub(crate) async fn released(&self, path: &str) -> Option<u32> {
         let (data, stat) = self.raw.get_data(path).await.unwrap();
         let note = String::from_utf8(data).unwrap();
@@ -188,7 +188,7 @@ pub(crate) async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) 
     }
 }
 
-/// The output of something that must come soon.
+/// Returns the output of something that must come soon.
 pub(crate) async fn soon<F: Future>(what: &str, work: F) -> F::Output {
     match tokio::time::timeout(SOON, work).await {
         Ok(output) => output,

@@ -136,10 +136,8 @@ async fn permits_and_counts_are_had_from_a_server_that_throttles() {
 async fn a_session_leaves_a_server_that_goes_on_throttling() {
     let server = throttling_server().await;
     let moves = [false, true].map(async |is_held| {
-        let (other, throttling) = (
-            Proxy::start(&server.connect_string()).await.unwrap(),
-            Proxy::start(&server.connect_string()).await.unwrap(),
-        );
+        let other = Proxy::start(&server.connect_string()).await.unwrap();
+        let throttling = Proxy::start(&server.connect_string()).await.unwrap();
         throttling.refuse();
         let servers = [other.connect_string(), throttling.connect_string()].join(",");
         let session = session(&servers, TIMEOUT / 2).await;
@@ -161,7 +159,8 @@ async fn a_session_leaves_a_server_that_goes_on_throttling() {
         // The session that asks says less than this. What more comes is of the session itself, which is repeated.
         soon("the move", throttling.until(|traffic| traffic.bytes_to_server > 300)).await;
         other.accept();
-        let (before, since) = (other.bytes_to_server(), Instant::now());
+        let before = other.bytes_to_server();
+        let since = Instant::now();
         // By luck, a request may be carried out.
         until("the session asks the other server", async || {
             other.bytes_to_server() > before || session.state() == ConnectionState::Connected

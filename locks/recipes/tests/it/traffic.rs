@@ -75,7 +75,8 @@ async fn a_release_notifies_one_waiter_of_a_queue() {
         }
         let (granted, mut grants) = tokio::sync::mpsc::unbounded_channel();
         for session in &sessions {
-            let (lock, granted) = (recipe.lock(session, recipe.path()), granted.clone());
+            let lock = recipe.lock(session, recipe.path());
+            let granted = granted.clone();
             tokio::spawn(async move { granted.send(lock.acquire().await.unwrap()) });
         }
         // A waiter of a queue watches its predecessor, all of a fixed node watch that. Each holder waits for the others
@@ -100,7 +101,7 @@ async fn a_release_notifies_one_waiter_of_a_queue() {
     }
 }
 
-/// The traffic until each of `waiters` waiters has held the lock. The waiters belong to `sessions` sessions in turn.
+/// Returns the traffic until each of `waiters` waiters has held the lock. The waiters belong to `sessions` sessions in turn.
 async fn cost(recipe: Recipe, sessions: usize, waiters: u64) -> Traffic {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
     let mut locks = Vec::new();
@@ -121,7 +122,8 @@ async fn cost(recipe: Recipe, sessions: usize, waiters: u64) -> Traffic {
     for (waiting, (lock, _)) in (0..waiters).zip(locks.iter().cycle().skip(1)) {
         // The first find somebody there, and the others of their session reckon with that.
         watched(waiting).await;
-        let (lock, granted) = (lock.clone(), granted.clone());
+        let lock = lock.clone();
+        let granted = granted.clone();
         tokio::spawn(async move { granted.send(lock.acquire().await.unwrap()) });
     }
     for waiting in (0..waiters).rev() {

@@ -25,7 +25,7 @@ async fn cycle(session: &Session, lock: &Mutex) -> u64 {
     session.traffic().requests - before
 }
 
-/// A lock that the session has had so often that it will not look the next time.
+/// Returns a lock that the session has had so often that it will not look the next time.
 async fn had_alone(session: &Session) -> Mutex {
     let lock = Mutex::new(session, PATH).unwrap();
     let mut requests = Vec::new();
@@ -36,7 +36,7 @@ async fn had_alone(session: &Session) -> Mutex {
     lock
 }
 
-/// The node of a contender of another program.
+/// Returns the node of a contender of another program.
 async fn contend(raw: &Client) -> String {
     let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
     let (_, sequence) = raw.create(FOREIGN, b"", &options).await.unwrap();
@@ -54,7 +54,7 @@ async fn begin_anew(raw: &Client, contenders: usize) -> Vec<String> {
     nodes
 }
 
-/// A contender that was sent on its way.
+/// Returns a contender that was sent on its way.
 fn acquire(lock: &Mutex) -> JoinHandle<Result<LockGuard, Error>> {
     let lock = lock.clone();
     tokio::spawn(async move { lock.acquire().await })
@@ -120,7 +120,8 @@ async fn a_contender_behind_an_unconfirmed_release_needs_no_look() {
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_grow_and_another_session_is_granted_in_its_turn() {
     let lab = Lab::open().await;
-    let (one, other) = (lab.session().await, lab.session().await);
+    let one = lab.session().await;
+    let other = lab.session().await;
     let lock = had_alone(&one).await;
     let held = lock.acquire().await.unwrap();
     let waiting = acquire(&Mutex::new(&other, PATH).unwrap());
@@ -229,7 +230,8 @@ async fn a_creation_whose_reply_is_lost_needs_a_look() {
 #[tokio::test(flavor = "multi_thread")]
 async fn two_that_expect_the_same_number_do_not_hold_together() {
     let lab = Lab::open().await;
-    let (session, other) = (lab.session().await, lab.session().await);
+    let session = lab.session().await;
+    let other = lab.session().await;
     let inside = Arc::new(AtomicBool::new(false));
     let section = async |lock: &Mutex, inside: &AtomicBool| {
         let held = soon("the lock", lock.acquire()).await.unwrap();
@@ -238,7 +240,8 @@ async fn two_that_expect_the_same_number_do_not_hold_together() {
         inside.store(false, Ordering::SeqCst);
         held.release().await.unwrap();
     };
-    let (lock, of_other) = (Mutex::new(&session, PATH).unwrap(), Mutex::new(&other, PATH).unwrap());
+    let lock = Mutex::new(&session, PATH).unwrap();
+    let of_other = Mutex::new(&other, PATH).unwrap();
     for _ in 0..30 {
         // Both of one session, or one of another, at the moment at which the session expects to be alone.
         until("the session looks no more", async || cycle(&session, &lock).await == 2).await;
@@ -248,7 +251,8 @@ async fn two_that_expect_the_same_number_do_not_hold_together() {
     }
     let tasks: Vec<_> = (0..16)
         .map(|i| {
-            let (lock, inside) = (if i % 4 == 0 { of_other.clone() } else { lock.clone() }, Arc::clone(&inside));
+            let lock = if i % 4 == 0 { of_other.clone() } else { lock.clone() };
+            let inside = Arc::clone(&inside);
             tokio::spawn(async move {
                 for _ in 0..20 {
                     let held = lock.acquire().await.unwrap();
@@ -271,7 +275,8 @@ async fn two_that_expect_the_same_number_do_not_hold_together() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_lock_s_node_may_go_whenever_nobody_is_there() {
     let lab = Lab::open().await;
-    let (session, other) = (lab.session().await, lab.session().await);
+    let session = lab.session().await;
+    let other = lab.session().await;
     let inside = AtomicBool::new(false);
     let turn = async |lock: &Mutex| {
         let held = soon("the lock", lock.acquire()).await.unwrap();

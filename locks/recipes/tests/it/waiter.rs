@@ -15,7 +15,8 @@ fn mutex(session: &Session) -> Mutex {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_node_of_a_waiter_is_gone_once_its_withdrawal_returns() {
     let lab = Lab::open().await;
-    let (session, other) = (lab.session().await, lab.session().await);
+    let session = lab.session().await;
+    let other = lab.session().await;
     let barrier = mutex(&other).acquire().await.unwrap();
     let waiter = mutex(&session).enqueue().await.unwrap();
     assert_eq!(waiter.path(), PATH);
@@ -40,7 +41,8 @@ async fn the_node_of_a_waiter_is_gone_once_its_withdrawal_returns() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_that_is_dropped_keeps_the_place_and_goes_on() {
     let lab = Lab::open().await;
-    let (session, other) = (lab.session().await, lab.session().await);
+    let session = lab.session().await;
+    let other = lab.session().await;
     let barrier = mutex(&other).acquire().await.unwrap();
     let mut waiter = mutex(&session).enqueue().await.unwrap();
     let behind = mutex(&other).enqueue().await.unwrap();
@@ -66,7 +68,8 @@ async fn a_wait_that_is_dropped_keeps_the_place_and_goes_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_wait_is_continued_by_the_wait_for_the_guard() {
     let lab = Lab::open().await;
-    let (session, other) = (lab.session().await, lab.session().await);
+    let session = lab.session().await;
+    let other = lab.session().await;
     let barrier = mutex(&other).acquire().await.unwrap();
     let mut waiter = mutex(&session).enqueue().await.unwrap();
     assert!(tokio::time::timeout(Duration::from_millis(50), waiter.wait()).await.is_err());
@@ -78,7 +81,8 @@ async fn a_dropped_wait_is_continued_by_the_wait_for_the_guard() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_ends_when_the_lock_can_no_longer_be_granted() {
     let lab = Lab::open().await;
-    let (session, other) = (lab.session().await, lab.session().await);
+    let session = lab.session().await;
+    let other = lab.session().await;
     let barrier = mutex(&other).acquire().await.unwrap();
     let mut waiter = mutex(&session).enqueue().await.unwrap();
     lab.raw.delete(waiter.node_path(), None).await.unwrap();

@@ -13,7 +13,7 @@ use zk_recipes::{
 
 use crate::support::{Lab, RECIPES, soon};
 
-/// The outcome of a watch, as a task of its own learns it.
+/// Returns the outcome of a watch, as a task of its own learns it.
 fn watching(watch: &HoldWatch) -> tokio::task::JoinHandle<Option<LostReason>> {
     let watch = watch.clone();
     tokio::spawn(async move { watch.lost().await })
@@ -119,9 +119,12 @@ async fn the_watch_of_a_cohort_s_holder_ends_at_the_hand_over() {
 async fn the_watch_of_an_owner_s_hold_ends_with_the_last_guard() {
     let lab = Lab::open().await;
     let session = lab.session().await;
-    let (mutex, owner) = (Mutex::new(&session, "/locks/mutex").unwrap(), Owner::new());
-    let (outer, inner) = (mutex.acquire_as(&owner).await.unwrap(), mutex.acquire_as(&owner).await.unwrap());
-    let (watch, told) = (inner.watch(), watching(&outer.watch()));
+    let mutex = Mutex::new(&session, "/locks/mutex").unwrap();
+    let owner = Owner::new();
+    let outer = mutex.acquire_as(&owner).await.unwrap();
+    let inner = mutex.acquire_as(&owner).await.unwrap();
+    let watch = inner.watch();
+    let told = watching(&outer.watch());
     outer.release().await.unwrap();
     assert_eq!(watch.state(), Some(HoldState::Held));
     assert!(!told.is_finished());
@@ -133,10 +136,12 @@ async fn the_watch_of_an_owner_s_hold_ends_with_the_last_guard() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_of_several_holds_reports_the_first_loss() {
     let lab = Lab::open().await;
-    let (session, other) = (lab.session().await, lab.session().await);
+    let session = lab.session().await;
+    let other = lab.session().await;
     let locks = |session: &Session| MultiLock::from_paths(session, ["/locks/a", "/locks/b"]).unwrap();
     let held = locks(&session).acquire().await.unwrap();
-    let (watch, told) = (held.watch(), watching(&held.watch()));
+    let watch = held.watch();
+    let told = watching(&held.watch());
     assert_eq!(watch.state(), Some(HoldState::Held));
     held.release().await.unwrap();
     assert_eq!((watch.state(), soon("the end", told).await.unwrap()), (None, None));
@@ -146,7 +151,8 @@ async fn a_watch_of_several_holds_reports_the_first_loss() {
     let held: MultiGuard = [one, two].into_iter().collect();
     let paths: Vec<_> = (&held).into_iter().map(|guard| guard.path()).collect();
     assert_eq!(paths, ["/locks/a", "/locks/b"]);
-    let (watch, told) = (held.watch(), watching(&held.watch()));
+    let watch = held.watch();
+    let told = watching(&held.watch());
     other.close().await.unwrap();
     assert_eq!(soon("the loss", told).await.unwrap(), Some(LostReason::Closed));
     let mut guards = held.into_iter();

@@ -163,7 +163,7 @@ impl History {
         }
     }
 
-    /// Whether a delete by hand was ever sent for a node of this path.
+    /// Returns whether a delete by hand was ever sent for a node of this path.
     pub(crate) fn was_deleted(&self, path: &str) -> bool {
         self.deleted_paths.contains(path)
     }
@@ -206,7 +206,7 @@ impl History {
         found
     }
 
-    /// The interval in which a hold was certain, if there is one.
+    /// Returns the interval in which a hold was certain, if there is one.
     fn definite(&self, hold: &CertainHold) -> Option<(Time, Time)> {
         match self.deletions.get(&hold.token.0) {
             None => Some((hold.first, hold.last)),
@@ -215,7 +215,7 @@ impl History {
         }
     }
 
-    /// The contender behind which this one still waited when its node was gone, if all of that is certain.
+    /// Returns the contender behind which this one still waited when its node was gone, if all of that is certain.
     fn is_granted_without_node(&self, rule: Rule, hold: &CertainHold) -> Option<&CertainHold> {
         let deletion = self.deletions.get(&hold.token.0)?;
         let answered = deletion.answered.filter(|answered| *answered < hold.first && !deletion.may_be_passed_on)?;
@@ -227,7 +227,7 @@ impl History {
     }
 }
 
-/// Whether two holds of one lock must not meet.
+/// Returns whether two holds of one lock must not meet.
 fn excludes(rule: Rule, one: &CertainHold, other: &CertainHold) -> bool {
     match rule {
         Rule::Exclusive => true,

@@ -152,7 +152,7 @@ pub(crate) fn choose(rng: &mut ChaCha8Rng) -> &'static ContendedPath {
     unreachable!("BUG: the choice is below the sum")
 }
 
-/// The path of the lock that a node belongs to.
+/// Returns the path of the lock that a node belongs to.
 pub(crate) fn lock_of(node: &str) -> &'static str {
     let contended = CONTENDED_PATHS
         .iter()
@@ -160,7 +160,7 @@ pub(crate) fn lock_of(node: &str) -> &'static str {
     contended.expect("every node of a hold is below a contended").path
 }
 
-/// A lock of a kind at a path, with random options.
+/// Returns a lock of a kind at a path, with random options.
 pub(crate) fn lock(
     kind: ContenderKind,
     session: &Session,
@@ -197,7 +197,7 @@ pub(crate) fn lock(
     })
 }
 
-/// The number of a contender's node; `None` for a child that is no contender.
+/// Returns the number of a contender's node; `None` for a child that is no contender.
 pub(crate) fn number(name: &str) -> Option<u64> {
     let (name, digits) = name.split_at_checked(name.len().checked_sub(10)?)?;
     let is_contender =
@@ -205,7 +205,7 @@ pub(crate) fn number(name: &str) -> Option<u64> {
     digits.parse().ok().filter(|_| is_contender)
 }
 
-/// The contenders among the children of a node, in the order of their numbers.
+/// Returns the contenders among the children of a node, in the order of their numbers.
 pub(crate) fn contenders(children: Vec<String>) -> Vec<(u64, String)> {
     let mut contenders: Vec<_> = children.into_iter().filter_map(|name| Some((number(&name)?, name))).collect();
     contenders.sort_unstable();

@@ -113,7 +113,8 @@ impl ContenderTask {
         session: &Session,
         granted: GrantedHold,
     ) {
-        let (run, record) = (Arc::clone(&self.run), Arc::clone(&self.run.record));
+        let run = Arc::clone(&self.run);
+        let record = Arc::clone(&self.run.record);
         let time = match self.rng.random_range(0..400) {
             0..160 => 0,
             160..399 => self.rng.random_range(0..25),
@@ -134,10 +135,12 @@ impl ContenderTask {
                     (HoldState::Held | HoldState::Suspect, Some(watched)) => watched.extend(at),
                     (HoldState::Held | HoldState::Suspect, None) => {
                         let token = (guard.token().czxid(), guard.token().handover());
-                        let (lock, node) = (contended_paths::lock_of(guard.node_path()), guard.node_path().to_owned());
+                        let lock = contended_paths::lock_of(guard.node_path());
+                        let node = guard.node_path().to_owned();
                         let who = format!("{} as {kind:?} of session {:#x}", self.name, session.id());
                         record.note(Subject::Lock(lock), format!("{who} holds {node} with token {token:?}"));
-                        let (session_number, is_reader) = (Some(self.session_number), kind == ContenderKind::Read);
+                        let session_number = Some(self.session_number);
+                        let is_reader = kind == ContenderKind::Read;
                         let hold =
                             CertainHold { lock, who, session_number, node, token, is_reader, first: at, last: at };
                         *watched = Some(record.watch(hold));

@@ -33,7 +33,8 @@ struct ForeignNode {
 
 impl Foreign {
     pub(crate) async fn new(run: &StressRun, number: u64) -> Self {
-        let (record, client) = (Arc::clone(&run.record), run.raw().await);
+        let record = Arc::clone(&run.record);
+        let client = run.raw().await;
         Self { record, client, name: format!("foreign contender {number}"), rng: run.rng(100 + number) }
     }
 
@@ -123,7 +124,7 @@ impl Foreign {
         }
     }
 
-    /// The children of a node; `None` if it does not exist.
+    /// Returns the children of a node; `None` if it does not exist.
     async fn children(&self, path: &str) -> Option<Vec<String>> {
         loop {
             match self.client.list_children(path).await {

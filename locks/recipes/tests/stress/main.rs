@@ -142,7 +142,7 @@ async fn every_queue_empties(record: &Record, raw: &Client, when: &str) {
     }
 }
 
-/// The contenders' nodes below all paths, one a line.
+/// Returns the contenders' nodes below all paths, one a line.
 async fn queues(raw: &Client) -> String {
     let mut text = String::new();
     for contended in &CONTENDED_PATHS {

@@ -54,7 +54,7 @@ impl Record {
         })
     }
 
-    /// The time since the start of the run.
+    /// Returns the time since the start of the run.
     pub(crate) fn now(&self) -> Time {
         self.origin.elapsed()
     }
@@ -87,7 +87,7 @@ impl Record {
         self.totals.lock().get(what).copied().unwrap_or_default()
     }
 
-    /// All counts, one a line.
+    /// Returns all counts, one a line.
     pub(crate) fn totals(&self) -> String {
         self.totals.lock().iter().fold(String::new(), |mut text, (what, total)| {
             let _ = writeln!(text, "{total:>9}  {what}");
@@ -159,7 +159,7 @@ impl Record {
         self.fail(text);
     }
 
-    /// The last events of some kind, one a line.
+    /// Returns the last events of some kind, one a line.
     pub(crate) fn trace(&self, is_wanted: impl Fn(&Time, &Subject) -> bool) -> String {
         let events = self.events.lock();
         let wanted: Vec<_> = events.iter().filter(|(time, subject, _)| is_wanted(time, subject)).collect();

@@ -83,14 +83,14 @@ impl StressRun {
         (Arc::new(Self { record, sessions, address, seed }), server)
     }
 
-    /// The random choices of one part of the run. They follow from the seed; what comes of them depends on the machine, too.
+    /// Returns the random choices of one part of the run. They follow from the seed; what comes of them depends on the machine, too.
     pub(crate) fn rng(&self, part: u64) -> ChaCha8Rng {
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
         rng.set_stream(part);
         rng
     }
 
-    /// A client whose session outlives every fault.
+    /// Returns a client whose session outlives every fault.
     pub(crate) async fn raw(&self) -> Client {
         let connector = Client::connector().with_session_timeout(LASTING).with_connection_timeout(SILENCE);
         connector.connect(&self.address).await.unwrap()
@@ -123,7 +123,7 @@ impl StressRun {
 }
 
 impl StressSession {
-    /// The session of the moment, which may have ended.
+    /// Returns the session of the moment, which may have ended.
     pub(crate) fn session(&self) -> Session {
         self.session.lock().clone()
     }
@@ -141,7 +141,7 @@ impl StressSession {
         self.is_silent.store(false, Ordering::Relaxed);
     }
 
-    /// Whether nothing passes, or nothing will soon.
+    /// Returns whether nothing passes, or nothing will soon.
     pub(crate) fn is_silent(&self) -> bool {
         self.is_silent.load(Ordering::Relaxed)
     }

@@ -74,7 +74,10 @@ impl Lane {
             LaneCommand::Swallow => rules.send_modify(|rules| rules.swallowed_below = made),
             LaneCommand::Blackhole => rules.send_modify(|rules| rules.is_blackhole = true),
             LaneCommand::Deliver => {
-                rules.send_modify(|rules| (rules.is_blackhole, rules.swallowed_below) = (false, 0));
+                rules.send_modify(|rules| {
+                    rules.is_blackhole = false;
+                    rules.swallowed_below = 0;
+                });
                 self.stranded.clear();
             }
             LaneCommand::Delay(latency) => rules.send_modify(|rules| rules.latency = latency),

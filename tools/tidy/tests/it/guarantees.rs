@@ -19,7 +19,7 @@ const PROMISES: [&str; 2] = ["docs/GUARANTEES.md", "locks/GUARANTEES.md"];
 /// The faults that were found, each with the promise that it broke.
 const FAULTS: [&str; 2] = ["docs/faults.md", "locks/FAULTS.md"];
 
-/// The ids that a text lists, if it lists nothing else.
+/// Returns the ids that a text lists, if it lists nothing else.
 fn ids(text: &str) -> Option<Vec<&str>> {
     let is_id = |text: &&str| {
         let number = text.strip_prefix(|letter: char| letter.is_ascii_uppercase()).unwrap_or_default();
@@ -29,7 +29,7 @@ fn ids(text: &str) -> Option<Vec<&str>> {
     ids.iter().all(is_id).then_some(ids)
 }
 
-/// The promises that a source shows, each with the name of the test, or with nothing if the whole file shows it.
+/// Returns the promises that a source shows, each with the name of the test, or with nothing if the whole file shows it.
 fn shown(source: &str) -> Vec<(&str, Option<&str>)> {
     let lines: Vec<_> = source.lines().map(str::trim_start).collect();
     let mut shown = Vec::new();
@@ -43,7 +43,7 @@ fn shown(source: &str) -> Vec<(&str, Option<&str>)> {
     shown
 }
 
-/// What shows each promise: tests by their names, with their file if another test has that name, and whole files.
+/// Returns what shows each promise: tests by their names, with their file if another test has that name, and whole files.
 fn columns(sources: &[(String, String)]) -> BTreeMap<&str, Vec<String>> {
     let mut count = BTreeMap::new();
     for test in sources.iter().flat_map(|(_, source)| tests(source)) {
@@ -66,13 +66,13 @@ fn columns(sources: &[(String, String)]) -> BTreeMap<&str, Vec<String>> {
     columns
 }
 
-/// The id and the promise of a row.
+/// Returns the id and the promise of a row.
 fn row(line: &str) -> Option<(&str, &str)> {
     let (id, rest) = line.strip_prefix("| ")?.split_once(" | ")?;
     ids(id).and(Some((id, rest.rsplit_once(" | ")?.0)))
 }
 
-/// The table with its third column made anew. The columns that it uses are taken, and files of its folder have short paths.
+/// Returns the table with its third column made anew. The columns that it uses are taken, and files of its folder have short paths.
 fn rewritten(
     folder: &str,
     table: &str,

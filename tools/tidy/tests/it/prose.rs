@@ -85,16 +85,17 @@ fn comments(source: &str) -> Vec<String> {
     comments
 }
 
-/// The name of the function that a line begins.
+/// Returns the name of the function that a line begins.
 pub(crate) fn function(line: &str) -> Option<&str> {
     let (before, name) = line.split_once("fn ")?;
     let begins = before.split_whitespace().all(|word| word == "async" || word.starts_with("pub"));
     begins.then(|| name.split(['(', '<']).next().unwrap())
 }
 
-/// The names of the tests of a source, also of those in a `proptest!`, into which `syn` does not look.
+/// Returns the names of the tests of a source, also of those in a `proptest!`, into which `syn` does not look.
 pub(crate) fn tests(source: &str) -> Vec<&str> {
-    let (mut tests, mut is_test) = (Vec::new(), false);
+    let mut tests = Vec::new();
+    let mut is_test = false;
     for line in source.lines().map(str::trim_start) {
         is_test |= line.starts_with("#[test]") || line.starts_with("#[tokio::test");
         if let Some(name) = function(line) {

@@ -7,6 +7,8 @@ use std::process::Command;
 
 use cargo_metadata::semver::VersionReq;
 use cargo_metadata::{Dependency, DependencyKind, MetadataCommand, Package};
+use syn::visit::{self, Visit};
+use syn::{Expr, ExprAssign, Local, Pat};
 
 use crate::architecture::{root, sources};
 use crate::documents::files;
@@ -113,6 +115,42 @@ fn files_are_short() {
     let is_long = |path: &PathBuf| fs::read_to_string(path).unwrap().lines().count() > LINES_MAX;
     let long: Vec<_> = files(&["rs"]).into_iter().filter(is_long).collect();
     assert_eq!(long, Vec::<PathBuf>::new());
+}
+
+/// How many statements a source joins by a tuple: `let (a, b) = (x, y);` is two of them in one.
+#[derive(Default)]
+struct JoinedStatements(usize);
+
+impl Visit<'_> for JoinedStatements {
+    fn visit_local(&mut self, local: &Local) {
+        let is_joined =
+            local.init.as_ref().is_some_and(|init| init.diverge.is_none() && matches!(*init.expr, Expr::Tuple(_)));
+        if let (Pat::Tuple(_), true) = (&local.pat, is_joined) {
+            self.0 += 1;
+        }
+        visit::visit_local(self, local);
+    }
+
+    fn visit_expr_assign(&mut self, assign: &ExprAssign) {
+        if let (Expr::Tuple(_), Expr::Tuple(_)) = (&*assign.left, &*assign.right) {
+            self.0 += 1;
+        }
+        visit::visit_expr_assign(self, assign);
+    }
+}
+
+fn joined_statements(source: &str) -> usize {
+    let mut joined = JoinedStatements::default();
+    joined.visit_file(&syn::parse_file(source).unwrap());
+    joined.0
+}
+
+#[test]
+fn no_tuple_joins_two_statements() {
+    assert_eq!(joined_statements("fn f() {\n let (a, b) = (1, 2);\n (a, b) = (b, a);\n let (c, d) = g();\n}"), 2);
+    let joins = |path: &PathBuf| joined_statements(&fs::read_to_string(path).unwrap()) > 0;
+    let joining: Vec<_> = files(&["rs"]).into_iter().filter(joins).collect();
+    assert_eq!(joining, Vec::<PathBuf>::new());
 }
 
 #[test]

@@ -212,7 +212,8 @@ proptest! {
         events in prop::collection::vec((0..4_u8, any::<prop::sample::Index>()), 0..200)
     ) {
         let (mut cohort, members) = cohort(1, Bounds { max_handovers: u32::MAX, ..BOUNDS });
-        let (mut holder, mut there) = (members[0], Vec::new());
+        let mut holder = members[0];
+        let mut there = Vec::new();
         for (event, index) in events {
             match event {
                 0 | 1 => there.push(cohort.enter(BOUNDS)),

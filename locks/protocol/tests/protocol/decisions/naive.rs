@@ -95,7 +95,8 @@ fn missing_parents_are_created() {
 #[test]
 fn a_node_with_its_first_data_belongs_to_their_writer() {
     let mut taken = Taken::default();
-    let (mut one, mut other) = (doubtful(&mut taken), doubtful(&mut taken));
+    let mut one = doubtful(&mut taken);
+    let mut other = doubtful(&mut taken);
     assert_eq!(tell(&mut other, &mut taken, &[EXISTS, Event::Watching(Some(found(7, false)))]), Some(Ask::Wait));
     assert_eq!(tell(&mut one, &mut taken, &[EXISTS, Event::Watching(Some(found(7, true)))]), Some(Ask::Prove));
 }
@@ -103,7 +104,8 @@ fn a_node_with_its_first_data_belongs_to_their_writer() {
 #[test]
 fn an_overwritten_node_belongs_to_its_first_possible_creator() {
     let mut taken = Taken::default();
-    let (mut one, mut other) = (entered(false), doubtful(&mut taken));
+    let mut one = entered(false);
+    let mut other = doubtful(&mut taken);
     let overwritten = Event::Watching(Some(found(7, true)));
     assert_eq!(tell(&mut other, &mut taken, &[EXISTS, overwritten]), Some(Ask::Prove));
     let late = Event::Created(Ok(found(7, true)));

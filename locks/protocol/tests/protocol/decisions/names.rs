@@ -113,7 +113,8 @@ proptest! {
     fn the_order_of_names_is_consistent_within_half_the_circle(
         start in any::<i32>(), near in 1..i32::MAX / 2, far in 1..i32::MAX / 2,
     ) {
-        let (a, b) = (Sequence::new(start), Sequence::new(start.wrapping_add(near)));
+        let a = Sequence::new(start);
+        let b = Sequence::new(start.wrapping_add(near));
         let c = Sequence::new(b.get().wrapping_add(far));
         prop_assert_eq!(a.queue_cmp(b), Ordering::Less);
         prop_assert_eq!(b.queue_cmp(a), Ordering::Greater);

@@ -64,7 +64,8 @@ fn a_watch_that_fires_during_a_look_at_the_node_counts() {
 #[test]
 fn a_contender_that_is_discarded_leaves_the_others_as_they_are() {
     let mut queue = SessionQueue::default();
-    let (gone, stays) = (entered(&mut queue), entered(&mut queue));
+    let gone = entered(&mut queue);
+    let stays = entered(&mut queue);
     created(&mut queue, gone, 6, 60);
     queue.discard(gone);
     assert!(!queue.has(gone));

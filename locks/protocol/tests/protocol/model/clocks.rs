@@ -138,7 +138,10 @@ impl ClockState {
         if asks {
             self.live.on_event(now, Event::Attaching(time(TIMEOUT)));
         }
-        (self.handshake, self.read, self.proof, self.has_connected_anew) = (Some(false), None, None, true);
+        self.handshake = Some(false);
+        self.read = None;
+        self.proof = None;
+        self.has_connected_anew = true;
     }
 
     /// Receives the answer to the handshake.
@@ -245,7 +248,8 @@ impl Model for Clocks {
                 if next.is_touched && !next.is_expired() {
                     next.heard = last.now;
                 }
-                (next.is_touched, next.pinged) = (false, last.now);
+                next.is_touched = false;
+                next.pinged = last.now;
             }
             Action::SendRead => {
                 next.reads_left -= 1;
@@ -276,13 +280,19 @@ impl Model for Clocks {
             Action::StandStill => next.is_still = true,
             Action::Depose => {
                 // The new leader gives every session a whole timeout.
-                (next.is_still, next.is_deposed, next.heard) = (true, true, last.now);
+                next.is_still = true;
+                next.is_deposed = true;
+                next.heard = last.now;
             }
             Action::Attach => next.attach(self.asks),
             Action::TakeIn => {
                 next.handshake = Some(true);
-                (next.timeout, next.heard, next.pinged) = (TIMEOUT, last.now, last.now);
-                (next.is_touched, next.is_still, next.is_deposed) = (false, false, false);
+                next.timeout = TIMEOUT;
+                next.heard = last.now;
+                next.pinged = last.now;
+                next.is_touched = false;
+                next.is_still = false;
+                next.is_deposed = false;
             }
             Action::Attached => next.finish_handshake(self.asks),
         }

@@ -25,7 +25,8 @@ pub(super) fn refuse(locks: &[AnyLock]) -> Result<(), Error> {
     }
     for ((session, queue), lock) in &queues {
         for (end, _) in queue.match_indices('/').skip(1) {
-            let (above, below) = (&queue[..end], &queue[end + 1..]);
+            let above = &queue[..end];
+            let below = &queue[end + 1..];
             let name = below.split('/').next().unwrap_or(below);
             let is_contender = Names::ANY.parse(name).or_else(|| Names::LEASES.parse(name)).is_some();
             match queues.get(&(*session, above.to_owned())) {

@@ -40,7 +40,8 @@ impl Connector {
     pub(crate) fn new(connect_string: &str, config: &SessionConfig) -> Result<Self, Error> {
         let tls = config.tls_settings().map(|tls| tls.encryption(connect_string)).transpose()?;
         servers::check_schemes(connect_string, tls.is_some())?;
-        let (connect_string, auth) = (connect_string.to_owned(), config.auth.clone());
+        let connect_string = connect_string.to_owned();
+        let auth = config.auth.clone();
         Ok(Self { connect_string, tls, auth, tick: config.tick_time })
     }
 

@@ -129,7 +129,8 @@ impl Future for LinkedTask {
         if let Some(begin) = &mut self.begin {
             let Poll::Ready(states) = Pin::new(begin).poll(cx) else { return Poll::Pending };
             // If the sender was dropped, the client was dropped before `begin`. Then the task closes the session.
-            (self.begin, self.states) = (None, states.ok());
+            self.begin = None;
+            self.states = states.ok();
         }
         let is_over = self.task.as_mut().poll(cx).is_ready();
         let is_disconnected = |states: &StateWatcher| states.peek_state() == SessionState::Disconnected;
@@ -150,7 +151,8 @@ mod tests {
 
     #[test]
     fn a_link_parts_before_its_task_is_dropped_with_the_runtime() {
-        let (task_link, runtime) = (Arc::new(TaskLink::default()), runtime());
+        let task_link = Arc::new(TaskLink::default());
+        let runtime = runtime();
         let (sender, receiver) = oneshot::channel::<()>();
         runtime.block_on(task_link.to_task_of(async {
             spawns_core::spawn(async move {
@@ -187,7 +189,8 @@ mod tests {
 
     #[test]
     fn what_the_task_sends_arrives() {
-        let (task_link, runtime) = (Arc::new(TaskLink::default()), runtime());
+        let task_link = Arc::new(TaskLink::default());
+        let runtime = runtime();
         let (sender, receiver) = oneshot::channel();
         let received = runtime.block_on(async {
             task_link

@@ -111,7 +111,8 @@ impl Tls {
             let tried = tokio::time::timeout(DIAGNOSE_WITHIN, self.greet(&server)).await;
             let Ok(Err(error)) = tried else { continue };
             if let Some(cause) = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>()) {
-                let (server, cause) = (server.address.to_owned(), cause.clone().into());
+                let server = server.address.to_owned();
+                let cause = cause.clone().into();
                 return Some(Error::TlsRefused { server, source: cause });
             }
         }

@@ -78,7 +78,8 @@ mod tests {
     fn a_path_has_watches_of_one_kind() {
         let watched = WatchKinds::default();
         let ask = |path: &str, kind| watched.ask(path, kind).map(Asking::answered);
-        let (one, other) = (ask("/a", WatchKind::Node).unwrap(), ask("/a", WatchKind::Node).unwrap());
+        let one = ask("/a", WatchKind::Node).unwrap();
+        let other = ask("/a", WatchKind::Node).unwrap();
         drop(one);
         assert!(ask("/a", WatchKind::Children).is_err(), "the other watch is still there");
         let _of_another_path = ask("/b", WatchKind::Children).unwrap();
@@ -90,8 +91,8 @@ mod tests {
     #[test]
     fn a_request_counts_until_it_or_a_later_one_is_answered() {
         let watched = WatchKinds::default();
-        let (dropped, later) =
-            (watched.ask("/a", WatchKind::Node).unwrap(), watched.ask("/b", WatchKind::Node).unwrap());
+        let dropped = watched.ask("/a", WatchKind::Node).unwrap();
+        let later = watched.ask("/b", WatchKind::Node).unwrap();
         drop(dropped);
         drop(later.answered());
         assert!(

@@ -107,7 +107,8 @@ impl HoldLog {
     /// Notes the token of the hold after a hand-over. It does not linger any more.
     pub(crate) fn set_token(&self, token: FencingToken) {
         if let Some(logged) = self.logs.listed.lock().holds.get_mut(&self.number) {
-            (logged.hold.token, logged.is_lingering) = (token, false);
+            logged.hold.token = token;
+            logged.is_lingering = false;
         }
     }
 

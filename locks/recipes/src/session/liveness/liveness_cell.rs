@@ -114,7 +114,8 @@ impl LivenessCell {
         let is_changed = self.live.send_if_modified(|live| {
             let now = self.now();
             // A reader may have seen a change that came from time alone and that is not noted yet. So both states are compared.
-            let (noted, seen) = (*live, live.at(now));
+            let noted = *live;
+            let seen = live.at(now);
             change(live, now);
             let is_earlier = live.lost_at() < noted.lost_at();
             let shown = |live: &Liveness| (live.state(is_held), live.loss_epoch(), live.is_proved());

@@ -100,7 +100,8 @@ impl ProofView {
     /// It has its own timer for the loss, which belongs to no runtime. The keeper has one, too, but may run in a runtime that is
     /// blocked or ending.
     pub(crate) async fn until_lost(&self) -> LostReason {
-        let (mut changes, mut voids) = (self.liveness.subscribe(), self.is_void.subscribe());
+        let mut changes = self.liveness.subscribe();
+        let mut voids = self.is_void.subscribe();
         loop {
             let live = self.liveness.read();
             if let Some(reason) = self.lost_by(&live) {

@@ -15,7 +15,8 @@ use crate::support::{Lab, soon, until};
 #[tokio::test(flavor = "multi_thread")]
 async fn after_its_hand_overs_a_cohort_lets_a_waiting_process_in() {
     let lab = Lab::open().await;
-    let (session, other) = (lab.session().await, lab.session().await);
+    let session = lab.session().await;
+    let other = lab.session().await;
     let lock = cohort(&session).with_max_handovers(3).with_max_tenure(LONG);
     let mut held = lock.acquire().await.unwrap();
     let mut waiting: VecDeque<Acquiring> = (0..5).map(|_| arrived(&lock)).collect();
@@ -66,11 +67,13 @@ async fn a_lone_cohort_goes_on_after_a_round_trip_at_its_bound() {
 async fn after_its_tenure_a_cohort_lets_a_waiting_process_in() {
     for is_waited_for in [false, true] {
         let lab = Lab::open().await;
-        let (session, other) = (lab.session().await, lab.session().await);
+        let session = lab.session().await;
+        let other = lab.session().await;
         let max_hold = Duration::from_millis(50);
         let lock = cohort(&session).with_max_handovers(u32::MAX).with_max_tenure(max_hold);
         let held = lock.acquire().await.unwrap();
-        let (granted, local) = (Instant::now(), arrived(&lock));
+        let granted = Instant::now();
+        let local = arrived(&lock);
         let next = if is_waited_for { Some(Mutex::new(&other, PATH).unwrap().enqueue().await.unwrap()) } else { None };
         until("the time is over", async || granted.elapsed() > max_hold).await;
         let before = session.traffic().requests;
@@ -94,7 +97,8 @@ async fn after_its_tenure_a_cohort_lets_a_waiting_process_in() {
 async fn each_hand_over_goes_by_the_bounds_of_who_lets_go() {
     let lab = Lab::open().await;
     let session = lab.session().await;
-    let (eager, generous) = (cohort(&session).with_max_handovers(0), cohort(&session).with_max_tenure(LONG));
+    let eager = cohort(&session).with_max_handovers(0);
+    let generous = cohort(&session).with_max_tenure(LONG);
     let mut held = generous.acquire().await.unwrap();
     for (lock, requests) in [(&eager, 0), (&generous, 2), (&generous, 0)] {
         let next = arrived(lock);
@@ -109,10 +113,12 @@ async fn each_hand_over_goes_by_the_bounds_of_who_lets_go() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_guard_dropped_at_a_bound_frees_the_node() {
     let lab = Lab::open().await;
-    let (session, other) = (lab.session().await, lab.session().await);
+    let session = lab.session().await;
+    let other = lab.session().await;
     let lock = cohort(&session).with_max_handovers(0);
     let held = lock.acquire().await.unwrap();
-    let (local, next) = (arrived(&lock), Mutex::new(&other, PATH).unwrap().enqueue().await.unwrap());
+    let local = arrived(&lock);
+    let next = Mutex::new(&other, PATH).unwrap().enqueue().await.unwrap();
     drop(held);
     let local = tokio::spawn(local);
     soon("the other process", next.granted()).await.unwrap().release().await.unwrap();
@@ -126,7 +132,8 @@ async fn a_guard_dropped_at_a_bound_frees_the_node() {
 async fn a_release_at_a_bound_may_be_dropped_at_any_poll() {
     for (way, is_waited_for) in [(WAYS[0], true), (WAYS[0], false), (WAYS[1], true), (WAYS[1], false)] {
         let lab = Lab::open().await;
-        let (session, other) = (lab.session().await, lab.session().await);
+        let session = lab.session().await;
+        let other = lab.session().await;
         let lock = way(&session).with_max_handovers(0);
         for polls in 1.. {
             let held = lock.acquire().await.unwrap();
@@ -152,7 +159,8 @@ async fn a_release_at_a_bound_may_be_dropped_at_any_poll() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_deleted_by_hand_is_noticed_at_a_bound() {
     let lab = Lab::open().await;
-    let (session, other) = (lab.session().await, lab.session().await);
+    let session = lab.session().await;
+    let other = lab.session().await;
     let lock = cohort(&session).with_max_handovers(2).with_max_tenure(LONG);
     let mut held = lock.acquire().await.unwrap();
     let lost = held.node_path().to_owned();

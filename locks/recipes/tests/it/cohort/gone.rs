@@ -20,7 +20,8 @@ async fn a_local_waiter_dropped_at_any_moment_leaves_its_turn() {
     // Before its turn, when its turn has come and it has not looked, and when it has looked.
     for moment in 0..3 {
         let held = lock.acquire().await.unwrap();
-        let (mut goes, stays) = (arrived(&lock), arrived(&lock));
+        let mut goes = arrived(&lock);
+        let stays = arrived(&lock);
         match moment {
             0 => {
                 drop(goes);
@@ -46,8 +47,10 @@ async fn a_local_waiter_dropped_at_any_moment_leaves_its_turn() {
 async fn a_cohort_s_acquire_may_be_dropped_at_any_poll() {
     for (way, is_taken) in [(WAYS[0], false), (WAYS[0], true), (WAYS[1], false), (WAYS[1], true)] {
         let lab = Lab::open().await;
-        let (session, other) = (lab.session().await, lab.session().await);
-        let (lock, mutex) = (way(&session), Mutex::new(&other, PATH).unwrap());
+        let session = lab.session().await;
+        let other = lab.session().await;
+        let lock = way(&session);
+        let mutex = Mutex::new(&other, PATH).unwrap();
         for polls in 1.. {
             let elsewhere = if is_taken { Some(mutex.acquire().await.unwrap()) } else { None };
             let mut leads = Box::pin(async { drop(lock.acquire().await.unwrap()) });
@@ -71,8 +74,10 @@ async fn a_cohort_s_acquire_may_be_dropped_at_any_poll() {
 async fn a_member_that_gives_up_leaves_its_place_to_the_next() {
     for way in WAYS {
         let lab = Lab::open().await;
-        let (session, other) = (lab.session().await, lab.session().await);
-        let (lock, mutex) = (way(&session), Mutex::new(&other, PATH).unwrap());
+        let session = lab.session().await;
+        let other = lab.session().await;
+        let lock = way(&session);
+        let mutex = Mutex::new(&other, PATH).unwrap();
         let elsewhere = mutex.acquire().await.unwrap();
         let leads = tokio::spawn(arrived(&lock));
         lab.until_children(PATH, 2).await;
@@ -157,7 +162,8 @@ async fn replace_all(lab: &Lab) {
 async fn a_waiter_whose_node_is_gone_spares_another_of_that_name() {
     for is_cohort in [true, false] {
         let lab = Lab::open().await;
-        let (session, other) = (lab.session().await, lab.session().await);
+        let session = lab.session().await;
+        let other = lab.session().await;
         let elsewhere = HandoffMutex::new(&other, PATH).unwrap().acquire().await.unwrap();
         let lock: AnyLock = match is_cohort {
             true => handoff_cohort(&session).into(),
@@ -194,7 +200,8 @@ async fn a_holder_whose_node_is_gone_spares_another_of_that_name() {
 async fn a_runtime_that_ends_leaves_the_turn_to_other_runtimes() {
     for way in WAYS {
         let lab = Lab::open().await;
-        let (session, other) = (lab.session().await, lab.session().await);
+        let session = lab.session().await;
+        let other = lab.session().await;
         let lock = way(&session).with_max_tenure(LONG);
         let elsewhere = Mutex::new(&other, PATH).unwrap().acquire().await.unwrap();
         let ends = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();

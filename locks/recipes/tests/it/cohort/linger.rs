@@ -11,7 +11,7 @@ use super::{LONG, PATH, WAYS, arrived, cohort, handed};
 use crate::cancel::{DropOutcome, drop_after};
 use crate::support::{Lab, SOON, soon, until};
 
-/// A lock whose hold may linger for long, and its session.
+/// Returns a lock whose hold may linger for long, and its session.
 pub(super) async fn lingering(lab: &Lab) -> (Session, CohortMutex) {
     let session = lab.session().await;
     let lock = cohort(&session).with_linger(LONG);
@@ -42,7 +42,8 @@ async fn a_lone_process_sends_no_request_after_its_first_release() {
         let (server, session) = own_server().await;
         let lock = way(&session).with_linger(LONG);
         let first = lock.acquire().await.unwrap();
-        let (node, mut token) = (first.node_path().to_owned(), first.token());
+        let node = first.node_path().to_owned();
+        let mut token = first.token();
         first.release().await.unwrap();
         let before = (session.traffic(), server.metric("zk_bytes_received_count").await.unwrap());
         for handover in 1..=100 {
@@ -70,7 +71,8 @@ async fn a_lone_process_sends_no_request_after_its_first_release() {
 async fn a_rival_is_granted_after_one_notification_and_one_deletion() {
     for way in WAYS {
         let lab = Lab::open().await;
-        let (session, other) = (lab.session().await, lab.session().await);
+        let session = lab.session().await;
+        let other = lab.session().await;
         let acquire = async |session: &Session| {
             let held = soon("the lock", Mutex::new(session, PATH).unwrap().acquire()).await.unwrap();
             (session.traffic().requests, held)
@@ -103,7 +105,8 @@ async fn a_rival_is_granted_after_one_notification_and_one_deletion() {
 async fn a_hold_does_not_linger_beside_a_rival_that_already_queues() {
     for cycles in [0, 1, 2] {
         let lab = Lab::open().await;
-        let (session, other) = (lab.session().await, lab.session().await);
+        let session = lab.session().await;
+        let other = lab.session().await;
         let lock = cohort(&session).with_linger(LONG);
         for _ in 0..cycles {
             leave_lingering(&lock).await;
@@ -118,7 +121,8 @@ async fn a_hold_does_not_linger_beside_a_rival_that_already_queues() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rival_s_try_fails_without_a_write_and_the_hold_lingers_on() {
     let lab = Lab::open().await;
-    let ((session, lock), other) = (lingering(&lab).await, lab.session().await);
+    let (session, lock) = lingering(&lab).await;
+    let other = lab.session().await;
     leave_lingering(&lock).await;
     let before = session.traffic();
     assert!(Mutex::new(&other, PATH).unwrap().try_acquire().await.unwrap().is_none());
@@ -142,7 +146,8 @@ async fn a_hold_lingers_for_its_time_and_no_longer() {
     assert_eq!(held.token().handover(), 0);
     held.release().await.unwrap();
     // The time counts from the last release, also if a member holds when the time of an earlier one is over.
-    let (held, taken) = (lock.acquire().await.unwrap(), Instant::now());
+    let held = lock.acquire().await.unwrap();
+    let taken = Instant::now();
     until("the earlier time is over", async || taken.elapsed() > 2 * linger).await;
     assert_eq!((lab.children(PATH).await.len(), held.state()), (1, HoldState::Held));
     held.release().await.unwrap();
@@ -165,7 +170,8 @@ async fn a_hold_lingers_for_the_time_of_its_last_holder() {
 async fn a_request_for_the_lock_ends_and_prevents_lingering() {
     for way in WAYS {
         let lab = Lab::open().await;
-        let (session, other) = (lab.session().await, lab.session().await);
+        let session = lab.session().await;
+        let other = lab.session().await;
         let lock = way(&session).with_linger(LONG);
         leave_lingering(&lock).await;
         let participants = lock.participants().await.unwrap();
@@ -263,7 +269,8 @@ async fn a_member_that_comes_during_the_first_look_is_handed_the_hold() {
 async fn a_release_that_lets_a_hold_linger_may_be_dropped_at_any_poll() {
     for way in WAYS {
         let lab = Lab::open().await;
-        let (session, other) = (lab.session().await, lab.session().await);
+        let session = lab.session().await;
+        let other = lab.session().await;
         let lock = way(&session).with_linger(LONG);
         for polls in 1.. {
             let held = lock.acquire().await.unwrap();
@@ -302,7 +309,8 @@ async fn no_more_holds_of_a_session_linger_than_may() {
 #[tokio::test]
 async fn a_task_that_takes_a_lingering_hold_again_lets_a_rival_in() {
     let lab = Lab::open().await;
-    let (session, other) = (lab.session().await, lab.session().await);
+    let session = lab.session().await;
+    let other = lab.session().await;
     let lock = cohort(&session).with_linger(LONG).with_max_handovers(u32::MAX);
     leave_lingering(&lock).await;
     let mut busy = Box::pin(async {

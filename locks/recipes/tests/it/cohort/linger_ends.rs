@@ -59,7 +59,8 @@ async fn a_hold_that_lingers_costs_two_watches_each_time() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_path_that_is_used_for_two_things_has_watches_of_one_kind() {
     let (server, session) = own_server().await;
-    let (lock, naive) = (cohort(&session).with_linger(LONG), NaiveLock::new(&session, PATH).unwrap());
+    let lock = cohort(&session).with_linger(LONG);
+    let naive = NaiveLock::new(&session, PATH).unwrap();
     leave_lingering(&lock).await;
     let refused = naive.acquire().await;
     assert!(matches!(refused, Err(Error::Refused { .. })), "{refused:?}");
@@ -90,7 +91,8 @@ async fn a_hold_whose_guard_outlives_its_lock_does_not_linger() {
 async fn a_lingering_hold_whose_node_is_deleted_is_not_taken_again() {
     for way in WAYS {
         let lab = Lab::open().await;
-        let (session, other) = (lab.session().await, lab.session().await);
+        let session = lab.session().await;
+        let other = lab.session().await;
         let lock = way(&session).with_linger(LONG);
         let held = lock.acquire().await.unwrap();
         let node = held.node_path().to_owned();
@@ -115,7 +117,8 @@ async fn a_lingering_hold_whose_node_is_deleted_is_not_taken_again() {
 async fn a_lingering_hold_whose_lock_is_deleted_is_not_taken_again() {
     for way in WAYS {
         let lab = Lab::open().await;
-        let (session, other) = (lab.session().await, lab.session().await);
+        let session = lab.session().await;
+        let other = lab.session().await;
         let lock = way(&session).with_linger(LONG);
         let held = lock.acquire().await.unwrap();
         let node = held.node_path().to_owned();
@@ -140,7 +143,8 @@ async fn a_lingering_hold_whose_lock_is_deleted_is_not_taken_again() {
 async fn a_plain_mutex_of_the_same_session_ends_the_lingering() {
     let lab = Lab::open().await;
     let session = lab.session().await;
-    let (lock, mutex) = (cohort(&session).with_linger(LONG), Mutex::new(&session, PATH).unwrap());
+    let lock = cohort(&session).with_linger(LONG);
+    let mutex = Mutex::new(&session, PATH).unwrap();
     for _ in 0..3 {
         leave_lingering(&lock).await;
         assert!(mutex.try_acquire().await.unwrap().is_none());

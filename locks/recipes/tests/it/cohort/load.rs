@@ -51,7 +51,8 @@ async fn two_cohorts_and_a_plain_mutex_never_overlap_and_all_finish() {
     let ledger = Arc::new(Ledger::default());
     let mut contenders = tokio::task::JoinSet::new();
     for contender in 0..60 {
-        let (session, way) = (&sessions[contender % 2], WAYS[contender % 2]);
+        let session = &sessions[contender % 2];
+        let way = WAYS[contender % 2];
         let max_handovers = [0, 1, 7, 100][contender % 4];
         let lock = way(session).with_max_handovers(max_handovers).with_max_tenure(Duration::from_millis(5));
         // The hold of every third one lingers.

@@ -9,7 +9,7 @@ use zk_recipes::{Error, HoldState, LostReason, Session, SessionConfig};
 use super::{LONG, arrived, cohort};
 use crate::support::{Lab, soon, until};
 
-/// A session whose connection can be taken away.
+/// Returns a session whose connection can be taken away.
 pub(super) async fn line(timeout: Duration, tick_time: Duration) -> (ZooKeeper, Proxy, Session) {
     let server = ZooKeeper::start(ZooKeeperConfig { tick_time, ..ZooKeeperConfig::default() }).await.unwrap();
     let proxy = Proxy::start(&server.connect_string()).await.unwrap();

@@ -37,7 +37,8 @@ async fn a_lost_reply_to_a_release_does_not_concern_the_next_holder() {
         let proxy = Proxy::start(server).await.unwrap();
         let cluster = format!("{}/{chroot}", proxy.connect_string());
         let session = Session::connect(&cluster, SessionConfig::default()).await.unwrap();
-        let (first, second) = (kind(&session), kind(&session));
+        let first = kind(&session);
+        let second = kind(&session);
         let held = first.acquire().await.unwrap();
         let mut next = pin!(second.acquire());
         until_it_follows(&session, FIRST, next.as_mut()).await;
@@ -117,8 +118,11 @@ async fn nobody_takes_a_node_that_was_to_go_before_for_its_own() {
 async fn the_node_before_a_deleted_one_stays_while_the_next_one_holds() {
     for kind in KINDS {
         let lab = Lab::open().await;
-        let (session, other) = (lab.session().await, lab.session().await);
-        let (first, second, third) = (kind(&session), kind(&session), kind(&other));
+        let session = lab.session().await;
+        let other = lab.session().await;
+        let first = kind(&session);
+        let second = kind(&session);
+        let third = kind(&other);
         let held = first.acquire().await.unwrap();
         let first_path = held.node_path().to_owned();
         let mut next = pin!(second.acquire());
@@ -148,7 +152,8 @@ async fn what_was_passed_on_is_lost_with_the_session() {
     for kind in KINDS {
         let lab = Lab::open().await;
         let session = lab.session().await;
-        let (first, second) = (kind(&session), kind(&session));
+        let first = kind(&session);
+        let second = kind(&session);
         let held = first.acquire().await.unwrap();
         let mut next = pin!(second.acquire());
         until_it_follows(&session, FIRST, next.as_mut()).await;
@@ -164,7 +169,8 @@ async fn a_dropped_session_ends_although_a_node_cannot_be_deleted() {
     for kind in KINDS {
         let lab = Lab::open().await;
         let session = lab.session().await;
-        let (first, second) = (kind(&session), kind(&session));
+        let first = kind(&session);
+        let second = kind(&session);
         let held = first.acquire().await.unwrap();
         let mut next = Box::pin(second.acquire());
         until_it_follows(&session, FIRST, next.as_mut()).await;
@@ -186,8 +192,10 @@ async fn a_dropped_session_ends_although_a_node_cannot_be_deleted() {
 async fn a_passed_on_hold_whose_nodes_were_deleted_is_lost() {
     for kind in KINDS {
         let lab = Lab::open().await;
-        let (session, other) = (lab.session().await, lab.session().await);
-        let (first, second) = (kind(&session), kind(&session));
+        let session = lab.session().await;
+        let other = lab.session().await;
+        let first = kind(&session);
+        let second = kind(&session);
         let held = first.acquire().await.unwrap();
         let mut next = pin!(second.acquire());
         until_it_follows(&session, FIRST, next.as_mut()).await;
@@ -217,7 +225,8 @@ async fn a_hold_passed_on_while_cut_off_and_without_nodes_is_lost() {
         let config = SessionConfig::default().with_timeout(Duration::from_secs(20));
         let session = Session::connect(&format!("{}/{chroot}", proxy.connect_string()), config).await.unwrap();
         let other = lab.session().await;
-        let (first, second) = (kind(&session), kind(&session));
+        let first = kind(&session);
+        let second = kind(&session);
         let held = first.acquire().await.unwrap();
         let mut next = pin!(second.acquire());
         until_it_follows(&session, FIRST, next.as_mut()).await;

@@ -141,7 +141,8 @@ async fn a_counter_under_a_write_lock_of_three_languages_stays_exact() {
     let begun = Instant::now();
     let mut contenders = JoinSet::new();
     let request = |word, recipe| format!("{word} {recipe} {READ_WRITE} {} {ROUNDS}", path.display());
-    let (write, read) = (request("increment", "write"), request("observe", "read"));
+    let write = request("increment", "write");
+    let read = request("observe", "read");
     for _ in 0..CONTENDERS {
         spawn_rival(&mut contenders, Rival::curator(&lab).await, &write, "incremented");
         spawn_rival(&mut contenders, Rival::kazoo(&lab).await, &write, "incremented");

@@ -48,7 +48,7 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// How often children of a node were created or deleted.
+/// Returns how often children of a node were created or deleted.
 async fn child_changes(lab: &Lab, path: &str) -> i32 {
     lab.raw.check_stat(path).await.unwrap().unwrap().cversion
 }

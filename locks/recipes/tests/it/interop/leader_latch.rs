@@ -12,7 +12,7 @@ async fn latch(lab: &Lab, id: &str) -> LeaderLatch {
     LeaderLatch::new(&lab.session().await, PATH).unwrap().with_id(id).unwrap()
 }
 
-/// The participants as Curator tells them.
+/// Returns the participants as Curator tells them.
 fn told(participants: &[Participant]) -> String {
     let one = |participant: &Participant| {
         let id = String::from_utf8(participant.data.clone()).unwrap();
@@ -35,7 +35,8 @@ async fn one_of_our_leaders_and_curator_s_leads_at_a_time() {
 async fn both_see_the_same_participants_and_the_same_leader() {
     let lab = Lab::open().await;
     let ours = latch(&lab, "ours").await;
-    let (mut first, mut second) = (Rival::curator(&lab).await, Rival::curator(&lab).await);
+    let mut first = Rival::curator(&lab).await;
+    let mut second = Rival::curator(&lab).await;
     let mut lister = Rival::curator(&lab).await;
     assert_eq!(ours.leader().await.unwrap(), None);
     assert_eq!(lister.ask(&format!("participants leader:lister {PATH}"), "participants").await, "");
@@ -90,7 +91,8 @@ async fn the_tokens_of_terms_grow_from_ours_to_curator_s_and_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn our_latch_and_curator_s_follow_a_leader_whose_session_ends() {
     let lab = Lab::open().await;
-    let (mut leader, mut next) = (Rival::curator(&lab).await, Rival::curator(&lab).await);
+    let mut leader = Rival::curator(&lab).await;
+    let mut next = Rival::curator(&lab).await;
     leader.acquire("leader:first", PATH).await;
     let ours = latch(&lab, "ours").await;
     let waiter = ours.enqueue().await.unwrap();

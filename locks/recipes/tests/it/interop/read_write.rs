@@ -13,7 +13,7 @@ use crate::support::{Lab, soon};
 
 const PATH: &str = "/locks/rw";
 
-/// The pairs of which one writes.
+/// Checks the exclusion of each pair with a writer.
 async fn writers_exclude(lab: &Lab, rival: &mut Rival, lock: &RwLock, their_write: &str, their_read: &str) {
     Pair::new(lock.write_lock(), their_write, PATH).assert_exclusion(lab, rival).await;
     Pair::new(lock.write_lock(), their_read, PATH).assert_exclusion(lab, rival).await;

@@ -33,7 +33,8 @@ async fn we_ask_curator_s_holder_and_its_waiter() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let lock = Mutex::new(&session, PATH).unwrap();
-    let (mut holder, mut waiter) = (Rival::curator(&lab).await, Rival::curator(&lab).await);
+    let mut holder = Rival::curator(&lab).await;
+    let mut waiter = Rival::curator(&lab).await;
     for (curator, count) in [(&mut holder, 1), (&mut waiter, 2)] {
         curator.request(&format!("revocable mutex {PATH}"), "armed").await;
         curator.queue("mutex", PATH).await;

@@ -65,7 +65,7 @@ impl Rival {
         self.requests.write_all(format!("{request}\n").as_bytes()).await.unwrap();
     }
 
-    /// The next line that the rival says.
+    /// Returns the next line that the rival says.
     pub(crate) async fn answer(&mut self) -> String {
         let line = tokio::time::timeout(SOON, self.answers.next_line()).await;
         let line = line.unwrap_or_else(|_| panic!("{} said nothing within {SOON:?}", self.program.name)).unwrap();
@@ -107,7 +107,7 @@ impl Rival {
         self.send(&format!("acquire {recipe} {path}")).await;
     }
 
-    /// Whether the rival got the lock, for which it waited a moment.
+    /// Returns whether the rival got the lock, for which it waited a moment.
     pub(crate) async fn try_acquire(&mut self, recipe: &str, path: &str) -> bool {
         self.send(&format!("try {recipe} {path} {}", TRY.as_millis())).await;
         match self.answer().await.as_str() {

@@ -12,7 +12,7 @@ use zk_recipes::{CohortMutex, LockGuard, MultiLock, Mutex, Owner, RwLock, Semaph
 use super::Log;
 use crate::support::{Lab, RECIPES, Recipe, until};
 
-/// The recipe as its span names it.
+/// Returns the recipe as its span names it.
 fn name(recipe: Recipe) -> &'static str {
     match recipe {
         Recipe::Naive => "naive",
@@ -27,7 +27,7 @@ fn name(recipe: Recipe) -> &'static str {
     }
 }
 
-/// The fields of the `granted` event.
+/// Returns the fields of the `granted` event.
 fn grant(held: &LockGuard) -> String {
     format!("granted node=\"{}\" token={}", held.node_path(), held.token())
 }
@@ -71,7 +71,8 @@ async fn every_recipe_logs_once_that_an_acquire_was_given_up() {
         let (log, _guard) = Log::start();
         let lab = Lab::open().await;
         let session = lab.session().await;
-        let (lock, barrier) = (recipe.lock(&session, recipe.path()), recipe.barrier(&session, recipe.path()));
+        let lock = recipe.lock(&session, recipe.path());
+        let barrier = recipe.barrier(&session, recipe.path());
         let held = barrier.acquire().await.unwrap();
         let span = format!("acquire{{lock=\"{}\" recipe=\"{}\"", recipe.path(), name(recipe));
         assert!(lock.acquire_within(Duration::from_millis(20)).await.unwrap().is_none());
@@ -95,7 +96,8 @@ async fn every_recipe_logs_a_dropped_guard_and_its_reaped_node_once() {
         let lab = Lab::open().await;
         let session = lab.session().await;
         let held = recipe.lock(&session, recipe.path()).acquire().await.unwrap();
-        let (lock, node) = (format!("lock=\"{}\"", recipe.path()), format!("node=\"{}\"", held.node_path()));
+        let lock = format!("lock=\"{}\"", recipe.path());
+        let node = format!("node=\"{}\"", held.node_path());
         let token = format!("token={}", held.token());
         drop(held);
         log.expect_once(&["dropped", &lock, &node, &token]);
@@ -174,7 +176,8 @@ async fn locks_that_are_given_back_or_dropped_are_told_in_their_span() {
 async fn an_owner_that_enters_again_has_a_span_and_the_same_token() {
     let (log, _guard) = Log::start();
     let lab = Lab::open().await;
-    let (mutex, owner) = (Mutex::new(&lab.session().await, "/logs/owner").unwrap(), Owner::new());
+    let mutex = Mutex::new(&lab.session().await, "/logs/owner").unwrap();
+    let owner = Owner::new();
     let held = mutex.acquire_as(&owner).await.unwrap();
     let again = mutex.acquire_as(&owner).await.unwrap();
     assert_eq!(log.acquires(), 2);
@@ -188,7 +191,8 @@ async fn an_owner_that_waits_for_its_own_acquire_has_a_span() {
     let (log, _guard) = Log::start();
     let lab = Lab::open().await;
     let session = lab.session().await;
-    let (mutex, owner) = (Mutex::new(&session, "/logs/owner").unwrap(), Owner::new());
+    let mutex = Mutex::new(&session, "/logs/owner").unwrap();
+    let owner = Owner::new();
     let taken = mutex.acquire().await.unwrap();
     let mut first = pin!(mutex.acquire_as(&owner));
     assert!((&mut first).now_or_never().is_none());

@@ -42,14 +42,17 @@ async fn a_lock_shows_its_path_and_the_length_of_its_node_data() {
 #[tokio::test]
 async fn guards_and_waiters_show_their_node_and_token_only() {
     let session = Lab::open().await.session().await;
-    let (other, owner) = (Mutex::new(&session, "/logs/other").unwrap(), Owner::new());
+    let other = Mutex::new(&session, "/logs/other").unwrap();
+    let owner = Owner::new();
     let other_held = other.acquire_as(&owner).await.unwrap();
     let mutex = Mutex::new(&session, "/logs/a").unwrap();
     let held = mutex.acquire().await.unwrap();
-    let (node, token) = (held.node_path(), held.token());
+    let node = held.node_path();
+    let token = held.token();
     assert_eq!(text(&held), format!("LockGuard {{ node: {node:?}, token: {token}, state: Held, .. }}"));
     let waiter = mutex.enqueue().await.unwrap();
-    let (node, token) = (waiter.node_path(), waiter.token());
+    let node = waiter.node_path();
+    let token = waiter.token();
     assert_eq!(text(&waiter), format!("Waiter {{ node: {node:?}, token: {token}, .. }}"));
     assert_eq!(text(&owner), "Owner { locks: 1, .. }");
     assert_eq!(text(&session), format!("Session {{ id: {:#x}, state: Connected, .. }}", session.id()));

@@ -13,9 +13,10 @@ use crate::handover::faults::delete_all;
 use crate::handover::{FIRST, until_it_follows};
 use crate::support::{Lab, RECIPES, until};
 
-/// The fields of the warning that a hold is lost.
+/// Returns the fields of the warning that a hold is lost.
 fn loss(lock: &str, held: &LockGuard, reason: &str) -> String {
-    let (node, token) = (held.node_path(), held.token());
+    let node = held.node_path();
+    let token = held.token();
     format!("the hold is lost lock=\"{lock}\" node=\"{node}\" token={token} reason={reason}")
 }
 
@@ -191,7 +192,8 @@ async fn guards_of_one_hold_are_warned_of_once_and_readers_apart() {
     let (log, _guard) = Log::start();
     let lab = Lab::open().await;
     let session = lab.session().await;
-    let (lock, owner) = (RwLock::new(&session, "/logs/owner").unwrap(), Owner::new());
+    let lock = RwLock::new(&session, "/logs/owner").unwrap();
+    let owner = Owner::new();
     let writing = lock.write_lock().acquire_as(&owner).await.unwrap();
     let again = lock.write_lock().acquire_as(&owner).await.unwrap();
     let reading = lock.read_lock().acquire_as(&owner).await.unwrap();

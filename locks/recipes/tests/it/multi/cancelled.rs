@@ -11,7 +11,8 @@ async fn an_acquire_dropped_at_any_poll_leaves_no_node() {
     for form in FORMS {
         for taken in [None, Some(B)] {
             let lab = Lab::open().await;
-            let (holder, session) = (lab.session().await, lab.session().await);
+            let holder = lab.session().await;
+            let session = lab.session().await;
             let blocked = mutexes(&holder, taken.or(Some("/locks/other"))).acquire().await.unwrap();
             let lock = mutexes(&session, PATHS);
             for polls in 1.. {
@@ -31,7 +32,8 @@ async fn an_acquire_dropped_at_any_poll_leaves_no_node() {
 #[tokio::test]
 async fn giving_up_and_releasing_dropped_at_any_poll_leave_no_node() {
     let lab = Lab::open().await;
-    let (holder, session) = (lab.session().await, lab.session().await);
+    let holder = lab.session().await;
+    let session = lab.session().await;
     let lock = mutexes(&session, PATHS);
     for polls in 1.. {
         let held = lock.acquire().await.unwrap();

@@ -49,7 +49,8 @@ async fn a_failed_release_releases_the_others_and_tells_every_failure() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_that_fails_ends_the_acquire_and_frees_the_others() {
     let lab = Lab::open().await;
-    let (session, closed) = (lab.session().await, lab.session().await);
+    let session = lab.session().await;
+    let closed = lab.session().await;
     closed.close().await.unwrap();
     let lock = MultiLock::new([mutex(&session, A), mutex(&closed, B), mutex(&session, C)]).unwrap();
     make_lasting(&lab, A).await;
@@ -67,7 +68,9 @@ async fn a_lock_that_fails_ends_the_acquire_and_frees_the_others() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_cause_is_told_before_the_failures_of_the_other_locks() {
     let lab = Lab::open().await;
-    let (holder, session, closed) = (lab.session().await, lab.session().await, lab.session().await);
+    let holder = lab.session().await;
+    let session = lab.session().await;
+    let closed = lab.session().await;
     let blocked = mutex(&holder, C).acquire().await.unwrap();
     let acquired = acquiring(&MultiLock::new([mutex(&session, A), mutex(&session, B), mutex(&closed, C)]).unwrap());
     lab.until_children(C, 2).await;
@@ -89,7 +92,8 @@ async fn the_cause_is_told_before_the_failures_of_the_other_locks() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_twice_and_no_lock_at_all_are_refused() {
     let lab = Lab::open().await;
-    let (session, other) = (lab.session().await, lab.session().await);
+    let session = lab.session().await;
+    let other = lab.session().await;
     let twice = MultiLock::from_paths(&session, [A, B, A]).unwrap_err();
     assert!(matches!(&twice, Error::DuplicateLock { path, .. } if path == A), "{twice:?}");
     assert!(
@@ -116,7 +120,8 @@ async fn a_lock_twice_and_no_lock_at_all_are_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn locks_whose_nodes_meet_are_refused() {
     let lab = Lab::open().await;
-    let (session, other) = (lab.session().await, lab.session().await);
+    let session = lab.session().await;
+    let other = lab.session().await;
     let semaphore = |path| AnyLock::from(Semaphore::new(&session, path, 1).unwrap());
     let single = |path| AnyLock::from(SemaphoreMutex::new(&session, path).unwrap());
     let latch = |path| AnyLock::from(LeaderLatch::new(&session, path).unwrap());
@@ -135,7 +140,8 @@ async fn locks_whose_nodes_meet_are_refused() {
         [reader("/x"), latch("/x/__READ__0000000001/y")],
         [semaphore("/x"), mutex("/x/leases/lease-0000000001")],
     ] {
-        let (first, second) = (one.path().to_owned(), two.path().to_owned());
+        let first = one.path().to_owned();
+        let second = two.path().to_owned();
         for pair in [[one.clone(), two.clone()], [two, one]] {
             let told = MultiLock::new(pair).unwrap_err().to_string();
             let expected = told.contains(&first) && told.contains(&second) && told.contains("give them other paths");
@@ -158,7 +164,8 @@ async fn locks_whose_nodes_meet_are_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_guard_over_two_sessions_is_lost_with_the_first_of_them() {
     let lab = Lab::open().await;
-    let (one, other) = (lab.session().await, lab.session().await);
+    let one = lab.session().await;
+    let other = lab.session().await;
     let held = MultiLock::new([mutex(&one, A), mutex(&other, B)]).unwrap().acquire().await.unwrap();
     let node = held.guards()[1].node_path().to_owned();
     let (started, running) = tokio::sync::oneshot::channel();
@@ -187,7 +194,9 @@ async fn a_guard_over_two_sessions_is_lost_with_the_first_of_them() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_lost_while_another_lock_is_waited_for_ends_the_wait() {
     let lab = Lab::open().await;
-    let (holder, one, other) = (lab.session().await, lab.session().await, lab.session().await);
+    let holder = lab.session().await;
+    let one = lab.session().await;
+    let other = lab.session().await;
     let blocked = mutex(&holder, B).acquire().await.unwrap();
     let acquired = acquiring(&MultiLock::new([mutex(&one, A), mutex(&other, B)]).unwrap());
     lab.until_children(B, 2).await;
@@ -231,8 +240,11 @@ async fn giving_up_at_a_frozen_server_takes_half_a_session_timeout() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_loss_of_another_hold_with_the_same_path_is_told_too() {
-    let (here, there) = (Lab::open().await, Lab::open().await);
-    let (one, other, waiting) = (here.session().await, there.session().await, here.session().await);
+    let here = Lab::open().await;
+    let there = Lab::open().await;
+    let one = here.session().await;
+    let other = there.session().await;
+    let waiting = here.session().await;
     let blocked = mutex(&here.session().await, C).acquire().await.unwrap();
     let naive = |session| NaiveLock::new(session, A).unwrap().into();
     let locks: [AnyLock; 3] = [naive(&one), naive(&other), mutex(&waiting, C).into()];

@@ -41,7 +41,7 @@ impl LossyContender {
         self.raw.check_stat(PATH).await.unwrap().is_some()
     }
 
-    /// An acquire that has made its node and does not know, and that was asked for the lock meanwhile.
+    /// Returns an acquire that has made its node and does not know, and that was asked for the lock meanwhile.
     async fn unanswered_and_asked_for(&self) -> tokio::task::JoinHandle<Result<LockGuard, Error>> {
         self.proxy.swallow_replies();
         let acquiring = self.acquiring();
@@ -100,7 +100,8 @@ async fn an_overwritten_node_of_another_contender_is_not_adopted() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_revocation_hears_nothing_of_the_next_hold() {
     let lab = Lab::open().await;
-    let (session, other) = (lab.session().await, lab.session().await);
+    let session = lab.session().await;
+    let other = lab.session().await;
     let held = NaiveLock::new(&session, PATH).unwrap().acquire().await.unwrap();
     let revocation = held.revocation();
     held.release().await.unwrap();

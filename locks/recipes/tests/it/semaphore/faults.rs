@@ -10,7 +10,7 @@ use zookeeper_client::Client;
 use super::{LEASES, LOCKS, acquiring, semaphore};
 use crate::support::{Lab, soon, until};
 
-/// A session that outlives what happens here.
+/// Returns a session that outlives what happens here.
 fn lasting() -> SessionConfig {
     SessionConfig::default().with_timeout(Duration::from_secs(20))
 }
@@ -137,7 +137,8 @@ async fn a_server_that_restarts_amid_acquires_keeps_no_lease() {
     let (granted, mut grants) = tokio::sync::mpsc::unbounded_channel();
     let mut contenders = JoinSet::new();
     for _ in 0..10 {
-        let (session, granted) = (session.clone(), granted.clone());
+        let session = session.clone();
+        let granted = granted.clone();
         contenders.spawn(async move {
             loop {
                 let held = semaphore(&session, 1).acquire().await.unwrap();

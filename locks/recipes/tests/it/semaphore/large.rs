@@ -47,7 +47,8 @@ async fn more_permits_than_exist_are_waited_for_without_a_lease() {
 async fn thousands_of_permits_are_granted_in_token_order() {
     const PERMITS: u32 = 3000;
     let lab = Lab::open().await;
-    let (session, other) = (lab.patient_session().await, lab.session().await);
+    let session = lab.patient_session().await;
+    let other = lab.session().await;
     let all = semaphore(&session, PERMITS);
     let held = soon("the permits", all.acquire_many(PERMITS)).await.unwrap();
     assert_eq!((held.guards().len(), held.state()), (PERMITS as usize, HoldState::Held));
@@ -67,7 +68,8 @@ async fn thousands_of_permits_are_granted_in_token_order() {
 async fn an_attempt_at_thousands_of_permits_ends_in_time() {
     const PERMITS: u32 = 5000;
     let lab = Lab::open().await;
-    let (session, other) = (lab.session().await, lab.session().await);
+    let session = lab.session().await;
+    let other = lab.session().await;
     let held = semaphore(&other, PERMITS).acquire().await.unwrap();
     let all = semaphore(&session, PERMITS);
     for wait in [50, 200, 1000].map(Duration::from_millis) {

@@ -79,7 +79,8 @@ async fn permits_that_can_never_be_had_are_refused_at_once() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let count = SharedCount::new(&session, COUNT, 2).unwrap();
-    let (fixed, counted) = (semaphore(&session, 2), Semaphore::from_count(&session, PATH, &count).unwrap());
+    let fixed = semaphore(&session, 2);
+    let counted = Semaphore::from_count(&session, PATH, &count).unwrap();
     let before = session.traffic();
     let refused = [
         fixed.acquire_many(0).await.map(Some),
@@ -111,7 +112,8 @@ async fn permits_that_can_never_be_had_are_refused_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_raised_count_wakes_who_waits_for_it() {
     let lab = Lab::open().await;
-    let (one, other) = (lab.session().await, lab.session().await);
+    let one = lab.session().await;
+    let other = lab.session().await;
     let ours = Semaphore::from_count(&one, PATH, &SharedCount::new(&one, COUNT, 1).unwrap()).unwrap();
     let held = ours.acquire_within(LONG).await.unwrap().unwrap();
     let waiting = tokio::spawn({
@@ -219,7 +221,8 @@ async fn an_acquire_of_several_permits_may_be_dropped_at_any_poll() {
     for is_try in [false, true] {
         for is_taken in [false, true] {
             let lab = Lab::open().await;
-            let (session, next) = (lab.session().await, lab.session().await);
+            let session = lab.session().await;
+            let next = lab.session().await;
             let held = if is_taken { Some(semaphore(&next, 2).acquire().await.unwrap()) } else { None };
             let dropped = drop_at_every_poll(&lab, &semaphore(&session, 2), is_try, usize::from(is_taken)).await;
             let least = if is_try && is_taken { 1 } else { 4 };

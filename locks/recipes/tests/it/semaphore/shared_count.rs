@@ -13,7 +13,8 @@ use crate::support::{Lab, soon};
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_count_is_created_with_the_first_client_s_seed() {
     let lab = Lab::open().await;
-    let (one, other) = (lab.session().await, lab.session().await);
+    let one = lab.session().await;
+    let other = lab.session().await;
     let count = SharedCount::new(&one, COUNT, -2).unwrap();
     let seen = count.get().await.unwrap();
     assert_eq!((seen.value, seen.version), (-2, 0));
@@ -85,12 +86,15 @@ async fn no_increment_of_many_at_a_time_is_lost() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_follower_hears_of_every_change_that_lasts() {
     let lab = Lab::open().await;
-    let (one, other) = (lab.session().await, lab.session().await);
-    let (ours, theirs) = (SharedCount::new(&one, COUNT, 1).unwrap(), SharedCount::new(&other, COUNT, 1).unwrap());
+    let one = lab.session().await;
+    let other = lab.session().await;
+    let ours = SharedCount::new(&one, COUNT, 1).unwrap();
+    let theirs = SharedCount::new(&other, COUNT, 1).unwrap();
     let mut seen = ours.get().await.unwrap();
     for value in [2, 2, 3] {
         let following = tokio::spawn({
-            let (ours, seen) = (ours.clone(), seen);
+            let ours = ours.clone();
+            let seen = seen;
             async move { ours.changed(seen).await }
         });
         theirs.set(value).await.unwrap();
@@ -127,7 +131,8 @@ async fn data_that_is_no_count_is_an_error_until_it_is_overwritten() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_whose_count_loses_its_session_is_told_whose_it_was() {
     let lab = Lab::open().await;
-    let (ours, theirs) = (lab.session().await, lab.session().await);
+    let ours = lab.session().await;
+    let theirs = lab.session().await;
     let semaphore = Semaphore::from_count(&ours, PATH, &SharedCount::new(&theirs, COUNT, 1).unwrap()).unwrap();
     let held = semaphore.acquire().await.unwrap();
     let waiting = acquiring(&semaphore);

@@ -25,7 +25,8 @@ async fn a_lowered_count_is_obeyed_although_its_server_lags() {
     let servers = ensemble.connect_strings();
     let leader = ensemble.leader().await.unwrap();
     let follower = (leader + 1) % servers.len();
-    let (ours, behind) = (session(&servers[leader]).await, session(&servers[follower]).await);
+    let ours = session(&servers[leader]).await;
+    let behind = session(&servers[follower]).await;
     let current = SharedCount::new(&ours, COUNT, 2).unwrap();
     let lagging = SharedCount::new(&behind, COUNT, 2).unwrap();
     let semaphore = Semaphore::from_count(&ours, PATH, &lagging).unwrap();

@@ -33,7 +33,8 @@ async fn until_away_for_long(session: &Session) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_keeps_its_place_while_all_servers_are_away() {
     let mut server = server().await;
-    let (one, other) = (session(&server, PATIENT).await, session(&server, PATIENT).await);
+    let one = session(&server, PATIENT).await;
+    let other = session(&server, PATIENT).await;
     let held = Mutex::new(&one, PATH).unwrap().acquire().await.unwrap();
     let queued = Mutex::new(&other, PATH).unwrap().enqueue().await.unwrap();
     let node = queued.node_path().to_owned();

@@ -25,7 +25,7 @@ async fn server() -> ZooKeeper {
     ZooKeeper::start(ZooKeeperConfig { tick_time, ..ZooKeeperConfig::default() }).await.unwrap()
 }
 
-/// A session that lives in `home`.
+/// Returns a session that lives in `home`.
 fn session_in(home: &Runtime, server: &ZooKeeper, timeout: Duration) -> Session {
     let config = SessionConfig::default().with_timeout(timeout);
     home.block_on(Session::connect(&server.connect_string(), config)).unwrap()
@@ -34,11 +34,13 @@ fn session_in(home: &Runtime, server: &ZooKeeper, timeout: Duration) -> Session 
 // L52
 #[test]
 fn other_runtimes_are_told_when_the_session_s_runtime_ends() {
-    let (home, elsewhere) = (runtime(1), runtime(2));
+    let home = runtime(1);
+    let elsewhere = runtime(2);
     let server = elsewhere.block_on(server());
     // So long that nobody learns of it by the silence.
     let timeout = Duration::from_secs(120);
-    let (session, other) = (session_in(&home, &server, timeout), session_in(&elsewhere, &server, timeout));
+    let session = session_in(&home, &server, timeout);
+    let other = session_in(&elsewhere, &server, timeout);
     elsewhere.block_on(async {
         let taken = Mutex::new(&other, PATH).unwrap().acquire().await.unwrap();
         let held = Mutex::new(&session, "/locks/b").unwrap().acquire().await.unwrap();
@@ -64,7 +66,8 @@ fn other_runtimes_are_told_when_the_session_s_runtime_ends() {
 
 #[test]
 fn a_section_stops_in_time_although_its_runtime_is_blocked() {
-    let (home, elsewhere) = (runtime(1), runtime(2));
+    let home = runtime(1);
+    let elsewhere = runtime(2);
     let server = elsewhere.block_on(server());
     let session = session_in(&home, &server, Duration::from_secs(2));
     let held = elsewhere.block_on(Mutex::new(&session, PATH).unwrap().acquire()).unwrap();
@@ -109,10 +112,12 @@ fn every_lock_is_used_by_an_executor_other_than_tokio() {
     let home = runtime(2);
     let server = home.block_on(server());
     let timeout = Duration::from_secs(20);
-    let (session, other) = (session_in(&home, &server, timeout), session_in(&home, &server, timeout));
+    let session = session_in(&home, &server, timeout);
+    let other = session_in(&home, &server, timeout);
     block_on(async {
         for recipe in RECIPES {
-            let (lock, barrier) = (recipe.lock(&session, recipe.path()), recipe.barrier(&session, recipe.path()));
+            let lock = recipe.lock(&session, recipe.path());
+            let barrier = recipe.barrier(&session, recipe.path());
             let held = barrier.acquire().await.unwrap();
             assert!(lock.try_acquire().await.unwrap().is_none());
             assert!(lock.acquire_within(Duration::from_millis(50)).await.unwrap().is_none());

@@ -12,7 +12,7 @@ use zk_recipes::{Error, Session, SessionConfig, Tls};
 
 use crate::support::soon;
 
-/// The error of a connect string that leads to no session, with its causes.
+/// Returns the error of a connect string that leads to no session, with its causes.
 async fn refusal(connect_string: &str) -> String {
     refusal_of(connect_string, SessionConfig::default()).await
 }
@@ -64,7 +64,7 @@ async fn a_server_without_a_quorum_is_told() {
     assert!(told.contains("does a quorum of its ensemble run?"), "{told}");
 }
 
-/// A server of another protocol.
+/// Answers as a server of another protocol.
 async fn answer_as_another_server(listener: TcpListener) {
     loop {
         let (mut stream, _) = listener.accept().await.unwrap();

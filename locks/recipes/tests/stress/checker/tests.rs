@@ -25,7 +25,7 @@ fn read(czxid: i64, first: u64, last: u64) -> CertainHold {
     CertainHold { is_reader: true, ..hold(READ_WRITE, czxid, first, last) }
 }
 
-/// What is found when these are closed one after the other.
+/// Returns what is found when these are closed one after the other.
 fn judge(history: &mut History, holds: impl IntoIterator<Item = CertainHold>) -> Vec<Breach> {
     let ids: Vec<u64> = holds.into_iter().map(|hold| history.open(hold)).collect();
     ids.into_iter().flat_map(|id| history.close(id)).map(|violation| violation.what).collect()
@@ -52,7 +52,8 @@ fn overlapping_holds_are_found_and_touching_ones_are_not() {
 #[test]
 fn a_hold_lasts_until_it_was_seen_last() {
     let mut history = history();
-    let (one, other) = (history.open(hold(LOCK, 1, 10, 10)), history.open(hold(LOCK, 2, 15, 15)));
+    let one = history.open(hold(LOCK, 1, 10, 10));
+    let other = history.open(hold(LOCK, 2, 15, 15));
     history.extend(one, Duration::from_millis(16));
     history.extend(other, Duration::from_millis(17));
     assert!(history.close(one).is_empty());

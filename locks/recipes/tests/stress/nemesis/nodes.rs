@@ -27,7 +27,8 @@ struct Meddler {
 
 /// Meddles with the nodes until the run is to end.
 pub(crate) async fn meddle(run: Arc<StressRun>) {
-    let (record, client) = (Arc::clone(&run.record), run.raw().await);
+    let record = Arc::clone(&run.record);
+    let client = run.raw().await;
     let mut meddler = Meddler { record, client, rng: run.rng(400) };
     loop {
         let pause = meddler.rng.random_range(1..25);

@@ -111,7 +111,9 @@ pub(super) type Notifications = Vec<(SessionNo, Event)>;
 impl ModelServer {
     pub(super) fn new(first_number: i32) -> Self {
         let parent = Parent { czxid: 1, pzxid: 1, version: 0, data: Vec::new(), next_number: first_number };
-        let (children, watches, parent_watches) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
+        let children = BTreeMap::new();
+        let watches = BTreeSet::new();
+        let parent_watches = BTreeSet::new();
         Self { zxid: 1, parent, children, watches, parent_watches }
     }
 
@@ -122,7 +124,9 @@ impl ModelServer {
         let own = || request.own.as_ref().expect("BUG: the request is of a contender without a node");
         let event = match &request.ask {
             Ask::Create(id, new, look) => {
-                let (id, new, look) = (*id, new.clone(), *look);
+                let id = *id;
+                let new = new.clone();
+                let look = *look;
                 return (self.create(session, id, request, &new, look), told);
             }
             Ask::Find(id) => return (self.find(session, *id, request), told),
@@ -282,7 +286,8 @@ impl ModelServer {
             DeleteCondition::None => {}
             DeleteCondition::Beside(other) if self.children.contains_key(other) => {}
             DeleteCondition::Noted(left) if left.version == self.parent.version => {
-                (self.parent.data, self.parent.version) = (left.data(), left.version + 1);
+                self.parent.data = left.data();
+                self.parent.version = left.version + 1;
                 self.notify_of_parent(told);
             }
             DeleteCondition::Beside(_) | DeleteCondition::Noted(_) => return Err(NotDeleted::Unmet),

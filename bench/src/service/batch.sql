@@ -18,13 +18,13 @@ with bounded as materialized (
     select set_config('lock_timeout', :key_wait_ms::integer::text, true) from taken
 ), sold as materialized (
     select line.* from keys_bounded, unnest(:quantities::bigint[], :remaining::bigint[], :keys::text[], :carts::jsonb[])
-        with ordinality as line (quantity, remaining, key, cart, place)
+        with ordinality as line (quantity, remaining, key, cart, number)
 ), headers as (
-    insert into orders (strategy, instance) select 'pg-merge', 'pgbench' from sold order by place returning order_id
+    insert into orders (strategy, instance) select 'pg-merge', 'pgbench' from sold order by number returning order_id
 ), numbered as (
-    select order_id, row_number() over (order by order_id) as place from headers
+    select order_id, row_number() over (order by order_id) as number from headers
 ), written as materialized (
-    select * from numbered join sold using (place)
+    select * from numbered join sold using (number)
 ), lines as (
     insert into order_lines (order_id, goods_no, sale, quantity, remaining, token, token_handover)
     select order_id, :goods_no::bigint, :sale::bigint, quantity, remaining, null::bigint, null::bigint from written
@@ -32,5 +32,5 @@ with bounded as materialized (
     insert into idempotency_keys (key, cart, goods_no, sale, order_id)
     select key, cart, :goods_no::bigint, :sale::bigint, order_id from written where key is not null order by key
 )
-select order_id as order_id, pg_current_xact_id()::text as transaction from written order by place;
+select order_id as order_id, pg_current_xact_id()::text as transaction from written order by number;
 commit;

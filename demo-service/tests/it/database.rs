@@ -12,9 +12,10 @@ pub(crate) const END_SESSIONS: &str = "select pg_terminate_backend(pid) from pg_
 pub(crate) struct DatabaseLock(PgConnection);
 
 impl DatabaseLock {
-    /// Rolls the transaction back.
-    pub(crate) async fn release(mut self) {
+    /// Rolls the transaction back, and returns its connection.
+    pub(crate) async fn release(mut self) -> PgConnection {
         self.0.execute("rollback").await.unwrap();
+        self.0
     }
 }
 
@@ -62,6 +63,7 @@ impl Lab {
         })
         .await;
     }
+
     /// Waits until a session of the database waits for a lock of it.
     pub(crate) async fn wait_for_lock(&self) {
         wait_until(async || self.lock_waits().await > 0).await;

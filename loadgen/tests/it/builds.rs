@@ -89,7 +89,8 @@ fn a_build_that_is_slower_is_worse() {
     let finished = compare(
         &folder,
         [("old", demo_service()), ("new", &slow)],
-        "--trials 6 --business-time 1ms --strategies zk-mutex",
+        // On a busy machine, a moment of it may turn one pair around.
+        "--trials 10 --business-time 1ms --strategies zk-mutex",
     );
     assert_eq!(finished.code, Some(1), "{}{}", finished.stdout, finished.stderr);
     let expected = "verdict: new against old: worse: Sold units/s of zk-mutex with 24 users";

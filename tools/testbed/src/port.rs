@@ -81,6 +81,7 @@ fn is_port_taken(log: &str) -> bool {
 mod tests {
     use std::io;
     use std::net::{TcpListener, TcpStream};
+    use std::time::{Duration, Instant};
 
     use super::*;
 
@@ -102,7 +103,17 @@ mod tests {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port.number())).unwrap();
             TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             drop(listener);
+            wait_until_refused(port.number());
             port.take_back().unwrap();
+        }
+    }
+
+    /// Waits until nobody listens at the port. Another test may be starting a program, and that program has a copy of every
+    /// descriptor between its fork and its exec.
+    fn wait_until_refused(port: u16) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            assert!(Instant::now() < deadline, "a copy of the listener outlived the programs that were starting");
         }
     }
 }

@@ -6,7 +6,8 @@
 //! permits and wait for the rest.
 //!
 //! One ask is one request, or a group of requests that are sent together. Its answer comes before the next ask. [`Event::Leaves`] may
-//! come at any time, even instead of an answer, and again. From then on the asks delete everything that exists or may exist: first
+//! come at any time, even instead of an answer, and again. Only [`Event::Created`] may follow it all the same: it tells which leases
+//! there are. From then on the asks delete everything that exists or may exist: first
 //! the leases, then the lease lock. With the lease lock alone, the next attempt could only wait for these leases.
 
 use std::collections::HashSet;
@@ -304,6 +305,9 @@ impl Permits {
         let Flight { made, is_to_repeat, is_parent_missing, has_unnamed } = flight;
         self.has_unnamed = has_unnamed;
         self.leases.extend(made);
+        if matches!(self.phase, AttemptPhase::Leaving(_)) {
+            return;
+        }
         if self.leases.iter().any(|lease| !lease.is_ours) {
             // The server has just created the nodes for this session, so only a faulty proxy or server gives this answer.
             return self.end(AttemptOutcome::NotOwned);

@@ -6,6 +6,7 @@ mod liveness;
 mod naive;
 mod names;
 mod number_proof;
+mod permits;
 mod queue;
 mod release_note;
 mod session_queue;

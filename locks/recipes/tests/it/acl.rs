@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use testbed::{ZooKeeper, ZooKeeperConfig};
-use zk_recipes::{Acl, Auth, Error, Mutex, Parents, Permissions, RwLock, Session, SessionConfig};
+use zk_recipes::{Acl, Auth, Error, Mutex, Parents, Permissions, RwLock, Semaphore, Session, SessionConfig};
 use zookeeper_client::{Acl as RawAcl, AuthId, Client, Permission};
 
 use crate::support::{Lab, RECIPES, Recipe, soon, until};
@@ -128,12 +128,33 @@ async fn a_refused_clean_up_tells_the_first_cause() {
     lab.until_children("/hidden", 0).await;
 }
 
+/// Goal: a user that may not create leases keeps no other contender waiting. Method: it may not list them either, so it could not
+/// look for leases before it gives the lease lock back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_semaphore_that_may_create_no_lease_keeps_no_lock() {
+    let lab = Lab::open().await;
+    let session = lab.session().await;
+    let semaphore = Semaphore::new(&session, "/semaphore", 1).unwrap();
+    semaphore.acquire().await.unwrap().release().await.unwrap();
+    lab.raw.delete("/semaphore/leases", None).await.unwrap();
+    hide(&lab, "/semaphore/leases", Permission::DELETE).await;
+    for _ in 0..2 {
+        let refused = soon("the refusal", semaphore.acquire()).await;
+        assert!(matches!(refused, Err(Error::NotAuthorized { operation: "create", .. })), "{refused:?}");
+    }
+    lab.until_children("/semaphore/locks", 0).await;
+}
+
 /// Creates a parent with which everybody has only this permission; a client of this host may change that.
 pub(crate) async fn hidden_parent(lab: &Lab, permission: Permission) {
+    hide(lab, "/hidden", permission).await;
+}
+
+async fn hide(lab: &Lab, path: &str, permission: Permission) {
     let acls =
         [RawAcl::new(permission, AuthId::anyone()), RawAcl::new(Permission::ADMIN, AuthId::new("ip", "127.0.0.1"))];
     let options = zookeeper_client::CreateMode::Persistent.with_acls(zookeeper_client::Acls::new(&acls));
-    lab.raw.create("/hidden", &[], &options).await.unwrap();
+    lab.raw.create(path, &[], &options).await.unwrap();
 }
 
 async fn open(lab: &Lab) {

@@ -223,7 +223,8 @@ impl PermitAttempt<'_> {
         match failure {
             None => Ok(Event::Created(flight)),
             Some(error) => {
-                // The leases that were created are known now, and the attempt deletes them.
+                // The attempt ends here. The answers tell which leases it has to delete, and that it has no others.
+                self.nodes.permits.on(Event::Leaves, &mut Vec::new());
                 self.nodes.permits.on(Event::Created(flight), &mut Vec::new());
                 Err(out_of_numbers(&inner.leases, &error)
                     .unwrap_or_else(|| session.remote().explain("create", &path, error)))

@@ -15,6 +15,7 @@ pub mod schema;
 mod service_role;
 mod settings;
 mod transaction;
+mod unusable;
 mod waiters;
 
 use std::panic::resume_unwind;

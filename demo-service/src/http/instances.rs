@@ -31,9 +31,11 @@ use self::nonces::Nonces;
 use self::strangers::Strangers;
 use super::connections::Connections;
 use super::limits::BODY_WITHIN;
-use super::server::CLOSE_WITHIN;
 use crate::app::App;
 use crate::instances::{BYTES_MAX, Batch, BatchReply, IDLE_MAX, PATH};
+
+/// How long another instance may take to finish a request during a shutdown.
+const FINISH_WITHIN: Duration = Duration::from_secs(5);
 
 /// How long a shutdown waits until the other instances have closed their idle connections. They need twice `IDLE_MAX`, and
 /// longer on a busy machine.
@@ -66,7 +68,7 @@ pub(super) async fn serve(listener: TcpListener, app: Arc<App>, ended: Cancellat
     if timeout(LEAVE_WITHIN, leaving).await.is_ok() {
         return;
     }
-    if timeout(CLOSE_WITHIN, connections.finish()).await.is_err() {
+    if timeout(FINISH_WITHIN, connections.finish()).await.is_err() {
         warn!("some connections of other instances were still busy and are cut");
     }
 }

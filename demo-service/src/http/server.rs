@@ -26,9 +26,8 @@ use crate::setup_error::SetupError;
 /// How long a shutdown waits for requests in flight beyond `--http-timeout`.
 const DRAIN_GRACE: Duration = Duration::from_secs(1);
 
-/// How long a shutdown waits until the ZooKeeper sessions are closed, and how long a client of the listener for the other
-/// instances may take to finish a request then.
-pub(super) const CLOSE_WITHIN: Duration = Duration::from_secs(5);
+/// How long a shutdown waits until the ZooKeeper sessions are closed.
+const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 
 /// Upper bound of the connections that wait to be accepted. The system may allow fewer (`net.core.somaxconn` in
 /// Linux). The customary bound is 1024. With it, handshakes of a crowd that comes at the same instant are dropped. A

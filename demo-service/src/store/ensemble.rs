@@ -10,7 +10,8 @@ use std::time::Duration;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{Connection as _, Executor};
 
-use super::schema::{connected, unusable};
+use super::schema::connected;
+use super::unusable::unusable;
 
 use crate::failure::{DATABASE_UNAVAILABLE, Failure};
 use crate::setup_error::SetupError;

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
 use std::time::Duration;
 
 use sqlx::migrate::{Migrate, MigrateError, Migrator};
@@ -11,6 +10,7 @@ use sqlx::{ConnectOptions, Connection};
 
 use super::service_role;
 use super::settings::{ConnectionSettings, refuse_encoding, refuse_shared_process};
+use super::unusable::{address, unusable};
 use crate::secrets::Secret;
 use crate::setup_error::SetupError;
 
@@ -180,25 +180,6 @@ fn is_no_table(error: &sqlx::Error) -> bool {
     matches!(code.as_deref(), Some("42P01" | "42501"))
 }
 
-pub(super) fn unusable(options: &PgConnectOptions, source: sqlx::Error) -> SetupError {
-    let address = address(options);
-    let is_tls = match &source {
-        sqlx::Error::Tls(_) => true,
-        // The handshake failed (`InvalidData`), or a certificate was not found (`NotFound`): a connection to a port
-        // reads no other file.
-        sqlx::Error::Io(error) => {
-            error.kind() == ErrorKind::InvalidData || (error.kind() == ErrorKind::NotFound && !is_local(options))
-        }
-        _ => false,
-    };
-    if is_tls { SetupError::DatabaseTls { address, source } } else { SetupError::Database { address, source } }
-}
-
-/// Returns whether the server is reached by a socket in the file system.
-fn is_local(options: &PgConnectOptions) -> bool {
-    options.get_socket().is_some() || options.get_host().starts_with('/')
-}
-
 fn refusal(error: MigrateError, address: String) -> SetupError {
     match error {
         MigrateError::VersionMissing(version) => unknown(version, address),
@@ -214,15 +195,6 @@ fn refusal(error: MigrateError, address: String) -> SetupError {
 fn is_taken_name(error: &sqlx::Error) -> bool {
     let code = error.as_database_error().and_then(|refusal| refusal.code());
     matches!(code.as_deref(), Some("42P07" | "42710" | "42723"))
-}
-
-/// Returns host, port and name of a database, and never its password.
-pub(super) fn address(options: &PgConnectOptions) -> String {
-    let database = options.get_database().unwrap_or_else(|| options.get_username());
-    match options.get_socket() {
-        Some(socket) => format!("{}/{database}", socket.display()),
-        None => format!("{}:{}/{database}", options.get_host(), options.get_port()),
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::fmt::{Display, Write};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, Row};
 
-use super::schema::{address, unusable};
+use super::unusable::{address, unusable};
 use crate::setup_error::SetupError;
 
 /// The settings of a connection. They are statements and no startup parameters, because a pooler refuses startup parameters that

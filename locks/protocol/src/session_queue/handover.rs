@@ -36,6 +36,7 @@ impl QueueStep<'_> {
     fn successor(&mut self, id: ContenderId) -> Option<ContenderId> {
         let number_behind = self.contender(id).node().sequence.after();
         let next = self.local(id).member(number_behind)?;
+        // In this phase, the server has shown the contender that its node stood directly behind this one.
         (self.contender(next).phase == Phase::Watching { behind: Some(id) }).then_some(next)
     }
 
@@ -55,6 +56,7 @@ impl QueueStep<'_> {
     pub(super) fn end_chain(&mut self, chain: ContenderId) {
         let kept = self.queue.chains.remove(&chain).map(|chain| chain.kept);
         for id in kept.into_iter().flatten() {
+            // Otherwise the deletion would depend once more on the node of the successor, which is missing.
             self.leaving(id).successor = None;
             self.clean_up(id);
         }
@@ -85,6 +87,7 @@ impl QueueStep<'_> {
     pub(super) fn check_successor(&mut self, id: ContenderId, czxid: Result<Option<i64>, Failure>) {
         let Some(successor) = self.leaving(id).successor.clone() else { return };
         let Successor { id: next, made, chain } = *successor;
+        // An error is no evidence that the node is missing.
         let is_gone = czxid.is_ok_and(|czxid| czxid != Some(made.czxid));
         if is_gone && self.queue.chains.get(&chain).is_some_and(|chain| chain.holder == next) {
             // The name may belong to another node by now.

@@ -88,6 +88,7 @@ impl QueueStep<'_> {
                 self.ask(Ask::Pause(id, Pause::ReplyLost));
             }
             Err(NotCreated::Failed(Failure::Throttled)) => {
+                // This `create` made nothing, but an earlier one without a reply may have made a node.
                 if !creating.is_repeated {
                     self.contender(id).claim = NodeClaim::Nothing;
                 }
@@ -196,6 +197,8 @@ impl QueueStep<'_> {
                 let is_busy = self.local(id).waiting > 0;
                 self.on_node(id, made, Creating { is_busy, ..Creating::default() }, Seen::Nothing);
             }
+            // The other search may have taken this contender's node, and left one that this search did not list yet.
+            // Nodes with protected names cannot be mistaken like that.
             None if is_outdated && self.contender(id).wish.naming == Naming::Numbered => self.find(id),
             None if matches!(self.contender(id).phase, Phase::Leaving(_)) => {
                 self.contender(id).claim = NodeClaim::Nothing;
@@ -235,6 +238,8 @@ impl QueueStep<'_> {
     pub(super) fn name(&mut self, id: ContenderId, made: Made) -> Sequence {
         let names = self.contender(id).wish.names;
         let (_, sequence) = names.parse(&made.name).expect("BUG: a node of ours is no contender");
+        // Before this answer is handled, the node may be deleted and the numbers may begin anew. So its name is
+        // doubtful until the grant.
         self.contender(id).claim = NodeClaim::Node(OwnNode { made, sequence, is_doubtful: true, note: None });
         sequence
     }
@@ -301,6 +306,7 @@ impl QueueStep<'_> {
     pub(super) fn on_woke(&mut self, id: ContenderId, pause: Pause) {
         match (&self.contender(id).phase, pause) {
             (Phase::Batching, Pause::Join) => {
+                // The whole batch joins, so that its nodes stand next to each other.
                 let joining = self.local(id).batch.take();
                 joining.into_iter().for_each(|id| self.join(id));
             }

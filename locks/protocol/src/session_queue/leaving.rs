@@ -13,6 +13,7 @@ impl QueueStep<'_> {
             return;
         }
         if let (NodeClaim::Node(node), true) = (&mut self.contender(id).claim, is_node_gone) {
+            // Another node may have got the name, so the deletion asks first.
             node.is_doubtful = true;
         }
         if !(hands_over && self.hand_over(id)) {
@@ -43,7 +44,10 @@ impl QueueStep<'_> {
         let mut phase = LeavingPhase::Deleting;
         match &was {
             Phase::Batching => self.local(id).batch.remove(id),
+            // A failure follows from the answer to the `create`, so no other answer is awaited.
             Phase::Creating(_) if !is_failure => phase = LeavingPhase::AwaitingCreate,
+            // Only grants by the server were noted for number proofs. After a hand-over this release is noted, too: the
+            // next number is the successor's, so it proves nothing to a newcomer.
             Phase::Holding { proof, .. } if proof.handed_over_by().is_none() => {
                 let parent = self.contender(id).parent;
                 let sequence = self.contender(id).node().sequence;
@@ -99,6 +103,7 @@ impl QueueStep<'_> {
 
     pub(super) fn send_delete(&mut self, id: ContenderId) {
         let OwnNode { note, is_doubtful, .. } = self.contender(id).node();
+        // If the reply is lost, the node may be gone and its name another node's. A repeated deletion asks first.
         *is_doubtful = true;
         let note = *note;
         let leaving = self.leaving(id);
@@ -207,6 +212,7 @@ impl QueueStep<'_> {
     pub(super) fn on_leaving_woke(&mut self, id: ContenderId, pause: Pause) {
         let leaving = self.leaving(id);
         match leaving.phase {
+            // The pause after the lost reply began before the contender left.
             LeavingPhase::Finding(_) if pause == Pause::ReplyLost => self.find(id),
             LeavingPhase::Pausing(reason) if reason == pause => {
                 leaving.is_refused = false;

@@ -102,6 +102,7 @@ impl LocalQueue {
 
     /// Keeps a watch that was set on the lock's node.
     pub(super) fn keep_watch(&mut self, parent: Option<ParentCzxid>) {
+        // An attempt that failed leaves an earlier watch as it was.
         self.watched = parent.or(self.watched);
     }
 

@@ -294,6 +294,7 @@ impl QueueStep<'_> {
         contender.phase = phase;
         let is = (contender.is_creating(), contender.is_waiting());
         let local = self.local(id);
+        // The counts are unsigned, so the addition comes first.
         local.creating = local.creating + usize::from(is.0) - usize::from(was.0);
         local.waiting = local.waiting + usize::from(is.1) - usize::from(was.1);
     }

@@ -49,6 +49,7 @@ impl QueueStep<'_> {
             (Phase::Trying, Ok(listed)) => {
                 self.report_foreign(listed.as_ref());
                 if listed.is_none_or(|listed| listed.admits) {
+                    // Otherwise `join` would leave out the look, and the `try` would need another round trip.
                     self.local(id).is_busy = false;
                     self.join(id);
                 } else {
@@ -255,6 +256,7 @@ impl QueueStep<'_> {
         let contender = self.contender(id);
         let parent = contender.parent;
         let sequence = contender.node().sequence;
+        // A reader may have readers ahead, so its number proves nothing to the next contender.
         if let (Some(parent), Mode::Exclusive) = (parent, contender.wish.mode) {
             self.local(id).granted(parent, sequence);
         }

@@ -144,6 +144,7 @@ impl Cohort {
     /// Adds a member. It gets the turn, if no other member has it, and the hold that lingers.
     pub fn enter(&mut self, bounds: Bounds) -> MemberId {
         let id = self.new_id();
+        // The member is in no table, so its state is `Closed`.
         if self.is_closed {
             return id;
         }
@@ -151,6 +152,7 @@ impl Cohort {
             // The turn is passed directly to a waiting member, so a newcomer cannot overtake it.
             self.waiting.insert(id, bounds);
         } else {
+            // The hold may have been lost while it lingered, so the member looks before it relies on it.
             let phase = self.lingering.take().map_or(TurnPhase::Begins, |lingering| TurnPhase::Takes(lingering.tenure));
             self.turn = Some(Turn { of: id, bounds, phase });
         }
@@ -187,6 +189,7 @@ impl Cohort {
         match (turn.phase, event) {
             (TurnPhase::Begins, Event::Queues) => self.go_on(TurnPhase::Queues),
             (TurnPhase::Begins | TurnPhase::Queues, Event::Granted) => {
+                // The watch of an earlier hold says nothing of this one, and may never have been set.
                 self.watched_by = None;
                 self.go_on(TurnPhase::Holds(Tenure { handovers: 0, handovers_unasked: 0, unasked_since: now }));
             }
@@ -196,6 +199,7 @@ impl Cohort {
                 self.look_or_let_go(&turn, tenure, reliance, now, asks)
             }
             (TurnPhase::Holds(tenure), Event::GivesBack(reliance)) => {
+                // Kept in the turn, because `on_others` reads the bounds there after a look.
                 let turn = Turn { bounds: Bounds { linger: Duration::ZERO, ..turn.bounds }, ..turn };
                 self.turn = Some(turn);
                 self.look_or_let_go(&turn, tenure, reliance, now, asks);
@@ -219,6 +223,7 @@ impl Cohort {
     /// Notes that the watch has fired that this member set: the queue or the holder's node has changed, or the connection has
     /// ended.
     pub fn queue_changed(&mut self, watched_by: MemberId, asks: &mut Vec<Ask>) {
+        // The deletion of an earlier hold's node may fire its watch late. That says nothing of this hold.
         if self.watched_by == Some(watched_by) {
             self.watched_by = None;
             self.give_up_lingering(asks);
@@ -281,6 +286,7 @@ impl Cohort {
     /// Lets the hold go, after a look at the queue if one is due.
     fn look_or_let_go(&mut self, turn: &Turn, tenure: Tenure, reliance: Reliance, now: Duration, asks: &mut Vec<Ask>) {
         let lingers = self.may_linger(turn.bounds);
+        // A hold that is lost, or that no member may take, is released whatever a look would show.
         let has_a_choice = reliance != Reliance::Lost && (lingers || !self.waiting.is_empty());
         let needs_watch = lingers && self.watched_by.is_none();
         if !has_a_choice || (!needs_watch && self.allows(turn.bounds, &tenure, now)) {
@@ -342,6 +348,7 @@ impl Cohort {
             // The bounds were checked at the hand-over.
             TurnPhase::Takes(_) => reliance != Reliance::Lost,
             TurnPhase::Holds(tenure) => reliance != Reliance::Lost && self.allows(bounds, &tenure, now),
+            // The look that was due has no answer, or the deletion of the node is under way.
             TurnPhase::Looks(_) | TurnPhase::Releases => false,
         };
         match phase {

@@ -55,6 +55,7 @@ impl<'a> LeaseListing<'a> {
 
     /// Tells whether `wanted` more leases would hold at once.
     pub fn have_room_for(&self, wanted: usize, permits: usize) -> bool {
+        // After the number was lowered, there may be more leases than permits.
         permits.checked_sub(self.names.len()).is_some_and(|free| wanted <= free)
     }
 
@@ -63,6 +64,7 @@ impl<'a> LeaseListing<'a> {
         if self.names.iter().filter(|name| own.contains(*name)).count() < own.len() {
             return LeasesVerdict::Missing;
         }
+        // The newest of our leases decides: if it is among the oldest, our others are, too.
         let newer = self.names.iter().rev().take_while(|name| !own.contains(*name)).count();
         if self.names.len() - newer <= permits { LeasesVerdict::Granted } else { LeasesVerdict::Full }
     }

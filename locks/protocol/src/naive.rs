@@ -288,10 +288,12 @@ impl Naive {
                 | CreateError::NoParent
                 | CreateError::Failed(Failure::Throttled | Failure::Refused { is_certain: true })
         );
+        // This error rules out a node of this `create`, but an earlier one without a reply may still make a node.
         if is_certain && !self.is_doubtful {
             self.claim = NaiveClaim::Nothing;
         }
         match error {
+            // The node may be from its own `create` without a reply. A waiter finds that out when it sets its watch.
             CreateError::Exists if self.is_try && self.is_doubtful => self.phase = NaivePhase::Recognising,
             CreateError::Exists => self.wait_or_leave(),
             CreateError::NoParent => self.phase = NaivePhase::CreatingParents,
@@ -314,6 +316,7 @@ impl Naive {
         if self.czxid == Some(found.czxid) {
             return true;
         }
+        // A contender can have a second node only if the reply to a `create` was lost.
         let is_lacking = self.czxid.is_none() || self.is_doubtful;
         let is_own = is_lacking && found.is_ours && found.may_be_own && taken.take(found.czxid);
         if is_own {

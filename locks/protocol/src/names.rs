@@ -171,6 +171,7 @@ impl Sequence {
         match self.0 {
             0..LOW_FROM => Supply::Ample,
             LOW_FROM..EXHAUSTED_FROM => Supply::Low,
+            // Also negative numbers, which older servers give after the last one.
             _ => Supply::Exhausted,
         }
     }

@@ -62,6 +62,7 @@ impl NumberProof {
 
     /// Notes that the holder of a grant has released. From now on it does not hold, even if its node still exists.
     pub fn released(&mut self, grant: GrantedNumber) {
+        // The release of a reader is reported here, too. Only the release of the last exclusive holder counts.
         self.is_released |= self.last == Some(grant);
     }
 

@@ -79,6 +79,7 @@ impl<S: AsRef<str>> Queue<S> {
     fn find(&self, name: &str) -> Option<&Queued<S>> {
         let (_, sequence) = self.names.parse(name)?;
         let smaller = self.contenders.partition_point(|other| other.sequence < sequence);
+        // A reader beside its writer has the number of the writer.
         let mut equal = self.contenders[smaller..].iter().take_while(|other| other.sequence == sequence);
         equal.find(|contender| contender.name.as_ref() == name)
     }
@@ -113,6 +114,8 @@ impl<S: AsRef<str>> Queue<S> {
                 nearest.map(|&place| &self.contenders[place])
             }
         };
+        // If the nearest one does not bar it, no farther one does. A lone contender finds itself here, and does not bar
+        // itself.
         nearest.filter(|nearest| own.is_barred_by(nearest))
     }
 

@@ -35,6 +35,8 @@ impl Exchanges {
         self.ripen(answered.received, margins);
         // An answer of an earlier connection, which was read late, says nothing of this one.
         let is_of_this_one = answered.sent >= self.since;
+        // A burst of answers must not take all places. Messages after it would then be noted only `heard_within` later,
+        // and `heard` would lag twice as far.
         let apart = margins.heard_within() / PENDING_MAX;
         let is_apart = self.pending.iter().flatten().all(|before| before.received + apart <= answered.received);
         if is_of_this_one

@@ -34,8 +34,10 @@ impl Deadline {
         let Some(instant) = self.0 else { return Some(work.await) };
         let left = instant.saturating_duration_since(Instant::now());
         if left.is_zero() {
+            // The outcome may be there already, so `work` is polled once.
             return work.now_or_never();
         }
+        // `select` polls `work` first, so an outcome that comes at the deadline counts.
         match select(pin!(work), Delay::new(left)).await {
             Either::Left((output, _)) => Some(output),
             Either::Right(_) => None,
@@ -128,5 +130,6 @@ impl Drop for AcquireSpan {
 
 /// Tells whether the current span is the span of an acquire.
 fn is_acquiring() -> bool {
+    // A user may have a span of the same name, but not of this module.
     Span::current().metadata().is_some_and(|span| span.name() == "acquire" && span.target() == module_path!())
 }

@@ -181,6 +181,7 @@ impl LockQueue {
     async fn answer_to_try(&self, claim: &mut Claim<Contender>) -> Result<Option<Grant>, Error> {
         let within = self.answer_within();
         match Deadline::after(within).bound(claim.granted()).await {
+            // A contender that came in between may have left a node of ours. It is gone before the caller is told.
             Some(Ok(None)) => claim.withdraw().await.map(|()| None),
             Some(granted) => granted,
             None => Err(Error::NoAnswer { within }),

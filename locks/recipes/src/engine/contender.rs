@@ -140,6 +140,8 @@ impl Contender {
     ) -> Result<T, Error> {
         poll_fn(|cx| {
             loop {
+                // `attend` keeps the waker before the requests are polled, so another contender's step in between wakes
+                // this task.
                 if let Some(done) = done(self.engine.attend(self.id, cx.waker(), &self.polled.get_mut().requests)) {
                     return Poll::Ready(Ok(done));
                 }
@@ -156,12 +158,16 @@ impl Contender {
     /// Polls for the next answer or the watch. `Ready(None)`: it was handled here, and the queue needs no event.
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
         let Polled { requests, watch } = self.polled.get_mut();
+        // Polled before the requests: the queue hears of a notification before the answers that the server sent after
+        // it.
         if let Some(fired) = watch
             && let Poll::Ready(fired) = fired.as_mut().poll(cx)
         {
             *watch = None;
             return Poll::Ready(Some(Event::Fired { id: self.id, is_gone: fired == Fired::Deleted }));
         }
+        // Without a request the set is ready with `None`. Then only the watch or another contender's step wakes the
+        // task.
         let Poll::Ready(Some(answer)) = requests.poll_next_unpin(cx) else { return Poll::Pending };
         Poll::Ready(Some(match answer {
             Answer::Event(event) => event,
@@ -182,6 +188,8 @@ impl Contender {
                 return Poll::Ready(None);
             }
             Answer::Proved(proof) => {
+                // While a proof exists, the session sends proofs of life. `leave` has dropped the proof of this
+                // contender.
                 if !self.has_left {
                     self.engine.note_proof(self.id, proof);
                 }

@@ -101,6 +101,7 @@ impl Engine {
         core.contenders.insert(id, entry);
         let woken = self.carry_out(&mut core, id, asks, Sending::Now);
         drop(core);
+        // A waker may run any code, so it is woken after the lock is released.
         woken.into_iter().for_each(Waker::wake);
         id
     }
@@ -154,8 +155,11 @@ impl Engine {
                 ask => {
                     let (id, mut request) = self.request(core, ask);
                     if sending == Sending::Now {
+                        // The first poll sends the request, so the requests of a step are sent in order. The contender
+                        // polls it again with its own waker.
                         let mut context = Context::from_waker(Waker::noop());
                         if let Poll::Ready(answer) = request.as_mut().poll(&mut context) {
+                            // A future that is done must not be polled again.
                             request = Box::pin(std::future::ready(answer));
                         }
                     }
@@ -315,6 +319,7 @@ impl Engine {
         core.queue.discard(id);
         let forgotten = core.contenders.remove(&id);
         drop(core);
+        // The drop of requests and of a waker may run any code, so it comes after the lock is released.
         drop(forgotten);
     }
 }

@@ -91,6 +91,7 @@ impl Requests {
             None => Seen::Nothing,
             Some(Look::Note(state)) => Seen::Note(state),
             Some(Look::List(children, stat)) => {
+                // The viewpoint was taken before the node had a name.
                 let viewpoint = Viewpoint { own: Some(made.name.clone()), ..viewpoint };
                 let queue = Queue::from_children(children, viewpoint.names);
                 Seen::Listed(viewpoint.see(&queue, &wire::seen(&stat)))

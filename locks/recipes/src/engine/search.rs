@@ -64,6 +64,7 @@ pub(super) async fn numbered(remote: &Remote, parent: &str) -> Result<Numbered, 
     let wire = remote.wire();
     retry_lost_reply(|| wire.sync(parent)).await?;
     let mut paths = match retry_lost_reply(|| wire.ephemerals(parent)).await {
+        // The server compares the beginnings of paths, so it also returns nodes beside the parent and further below it.
         Ok(paths) => paths.into_iter().filter(|path| node::parent(path) == Some(parent)).collect(),
         // The server is older than 3.6.
         Err(ClientError::Unimplemented) => {
@@ -71,6 +72,7 @@ pub(super) async fn numbered(remote: &Remote, parent: &str) -> Result<Numbered, 
         }
         Err(error) => return Err(error),
     };
+    // Nodes with a protected name are found by the name, so their data need no read.
     paths.retain(|path| !node::name(path).starts_with(PROTECTION));
     let mut found = Numbered::default();
     for paths in paths.chunks(REQUESTS_MAX) {

@@ -163,6 +163,8 @@ impl<T: Send + Sync + 'static> SharedReads<T> {
                 }
                 // While the connection is away, more contenders come.
                 let connection = remote.wire().connection().await;
+                // A contender that asks from here on needs another read: this one may not show what happened before it
+                // asked.
                 has_begun.store(true, Ordering::SeqCst);
                 drop(connection?);
                 requests.await.map(Arc::new)

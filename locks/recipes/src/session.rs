@@ -174,6 +174,7 @@ impl Session {
     /// # Cancel safety
     /// Nothing is lost: call it again.
     pub async fn ended(&self) -> LostReason {
+        // Made before the look at the end, so an end in between is not missed.
         let mut states = self.states();
         loop {
             if let Some(reason) = self.liveness().ended() {

@@ -69,6 +69,7 @@ impl Session {
             match retry_lost_reply(|| self.wire().data(path)).await {
                 Ok((data, _)) => return EnsembleId::of(&data, path),
                 Err(ClientError::NoNode) => {
+                    // Another client may have created the node first, with another identity. So the node is read again.
                     self.remote().create_persistent(path, drawn.as_bytes()).await?;
                 }
                 Err(error) => return Err(self.remote().explain("read", path, error)),

@@ -68,6 +68,7 @@ impl Keeper {
         liveness: &Arc<LivenessCell>,
         ending: &Arc<Ending>,
     ) -> Self {
+        // Weak, because the session closes when the last user of the wire drops it.
         let wire = Arc::downgrade(wire);
         let liveness = Arc::clone(liveness);
         let ending = Arc::clone(ending);
@@ -122,6 +123,7 @@ impl Keeper {
                 }
                 Err(reason) => {
                     info!(session = format_args!("{:#x}", self.id()), ?reason, "the session has ended");
+                    // Before the requests fail, because their errors tell this reason.
                     self.liveness().event(Event::Ended(reason));
                     if let Some(wire) = self.wire.upgrade() {
                         wire.phases().end();
@@ -216,11 +218,14 @@ impl Keeper {
     ) -> Result<Option<Connection>, LostReason> {
         let timeout = self.liveness().read().margins().session_timeout();
         let failed_as = |address: &String| failed.iter().position(|failed| failed == address);
+        // Once the session has reconnected, the first server is the one whose connection has ended. That server may
+        // have stopped answering, so it comes last.
         let indexes = (1..servers.len()).chain([0]);
         let addresses = indexes.flat_map(|index| servers[index].addresses.iter().map(move |address| (index, address)));
         let mut candidates: Vec<Candidate> = addresses
             .map(|(index, address)| Candidate { index, address: address.clone(), failed_as: failed_as(address) })
             .collect();
+        // The sort is stable, and `None` comes first.
         candidates.sort_by_key(|candidate| candidate.failed_as);
         let mut inquiry = Inquiry::new(&self.connector, candidates, timeout);
         while let Some(Asked { index, address, granted }) = inquiry.next().await {
@@ -281,6 +286,8 @@ impl Keeper {
     }
 
     async fn attach_once(&self, server: &str, timeout: Duration, granted: Duration) -> Result<Connection, ClientError> {
+        // Before the handshake is sent: from then on, the server may have shortened the timeout, whether it answers or
+        // not.
         self.liveness().event(Event::Attaching(granted));
         let connection = self.connector.attach(server, timeout, self.session.clone()).await?;
         if connection.client.session_id() != self.session.id() {

@@ -110,6 +110,7 @@ pub(super) async fn run(mut abandoned: mpsc::UnboundedReceiver<Abandoned>, remot
             () = remote.wire().phases().ended() => return,
             received = abandoned.recv() => match received {
                 Some(abandoned) => reaping.push(reap(abandoned, &remote, &permits, is_dropped.clone())),
+                // All senders are gone: the session was dropped.
                 None => break,
             },
             Some(reaped) = reaping.next(), if !reaping.is_empty() => {

@@ -110,7 +110,9 @@ impl Rooms {
         };
         tokio::select! {
             biased;
+            // The reserve is for locks that find no room here, so it is tried second.
             bytes = self.common.take(bytes) => Room { bytes, seat: None },
+            // More than the whole reserve would wait for ever, and keep the lock's seat meanwhile.
             room = reserved, if bytes <= self.reserve.max => room,
         }
     }

@@ -93,6 +93,7 @@ impl Connector {
         let mut last_error = None;
         let (symptoms, within) = tokio::select! {
             biased;
+            // An attempt that succeeds as the time ends still counts.
             opened = self.attempts(config, &mut last_error) => match opened {
                 Some(opened) => return opened,
                 None => (look().await, names_within(within)),
@@ -174,6 +175,8 @@ impl Connector {
         let mut connector = Client::connector()
             .with_session_timeout(timeout)
             .with_connection_timeout(liveness::connection_timeout(timeout))
+            // Otherwise the library would repeat an attempt for up to the session timeout. The callers repeat it, with
+            // pauses, and resolve the names anew.
             .with_fail_eagerly();
         for Auth { scheme, credentials } in &self.auth {
             connector = connector.with_auth(scheme, credentials);
@@ -182,6 +185,7 @@ impl Connector {
             connector = connector.with_session(session);
         }
         let task_link = Arc::new(TaskLink::default());
+        // Before the handshake is sent, because the session counts as proved from this time on.
         let connecting = Instant::now();
         let client = match &self.tls {
             Some(tls) => task_link.to_task_of(tls.connect(connector, servers)).await?,

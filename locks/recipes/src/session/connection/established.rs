@@ -88,6 +88,7 @@ impl Connection {
         version: i32,
         liveness: &LivenessCell,
     ) -> Result<Result<(), ClientError>, ClientError> {
+        // Before the request is sent, because the proof counts from this time on.
         let sent = liveness.sending();
         let mut transaction = self.client.new_multi_writer();
         transaction.add_check_version(path, version)?;

@@ -35,6 +35,7 @@ impl TaskLink {
         let spawner = Spawner { task_link: Arc::clone(self) };
         let mut connecting = pin!(connecting);
         poll_fn(|cx| {
+            // The scope belongs to the thread, and each poll may run on another one.
             let _scope = spawns_core::enter(&spawner);
             connecting.as_mut().poll(cx)
         })
@@ -72,6 +73,7 @@ impl TaskLink {
     /// Waits until the task is gone.
     pub(crate) async fn parted(&self) {
         loop {
+            // Made before the look, so a parting in between is not missed.
             let parting = self.parting.notified();
             if self.has_parted() {
                 return;

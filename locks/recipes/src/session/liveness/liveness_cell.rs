@@ -117,6 +117,7 @@ impl LivenessCell {
             let noted = *live;
             let seen = live.at(now);
             change(live, now);
+            // A waiter for the loss sleeps until the time that it has read, so an earlier time must wake it.
             let is_earlier = live.lost_at() < noted.lost_at();
             let shown = |live: &Liveness| (live.state(is_held), live.loss_epoch(), live.is_proved());
             is_earlier || [noted, seen].iter().any(|before| shown(before) != shown(live))

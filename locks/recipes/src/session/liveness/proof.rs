@@ -100,6 +100,7 @@ impl ProofView {
     /// It has its own timer for the loss, which belongs to no runtime. The keeper has one, too, but may run in a runtime that is
     /// blocked or ending.
     pub(crate) async fn until_lost(&self) -> LostReason {
+        // Before the state is read, so no change in between is missed.
         let mut changes = self.liveness.subscribe();
         let mut voids = self.is_void.subscribe();
         loop {

@@ -44,6 +44,7 @@ impl ConnectionStates {
     /// Nothing is lost: the next call sees what this one would have seen.
     pub async fn changed(&mut self) -> Option<ConnectionState> {
         loop {
+            // Before the state is read, so a change in between ends the wait below.
             self.changes.mark_unchanged();
             let state = self.liveness.state();
             if state != self.seen {

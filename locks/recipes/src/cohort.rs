@@ -67,6 +67,7 @@ impl Cohort {
     /// Ends all waiting and lingering, because the session has ended. Wakes the members that wait, even if the holder ahead of
     /// them never releases.
     pub(crate) fn close(&self) {
+        // The members are closed before the wakers are taken, so no member waits without a waker from here on.
         self.tell_of_lingering(cohort::Cohort::close);
         let woken = mem::take(&mut self.core.lock().wakers);
         woken.into_values().for_each(Waker::wake);

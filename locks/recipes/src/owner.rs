@@ -119,6 +119,7 @@ impl Owner {
         let no_answer = || Error::NoAnswer { within: within.expect("BUG: a deadline that never comes has come") };
         let owned = self.owned(queue);
         loop {
+            // Before the look, so a change in between ends the wait for one.
             let mut states = queue.session().states();
             let changing = match (access_to(&owned, queue, mode)?, form) {
                 (Access::Held(guard), _) => return Ok(Some(guard)),
@@ -132,6 +133,7 @@ impl Owner {
                 (Access::Queue, AcquireForm::Acquire) => deadline.bound(owned.changing()).await,
             };
             let Some(_changing) = changing else { return Ok(None) };
+            // During the wait for the right, another task of the owner may have got or lost the hold.
             let hold = match (access_to(&owned, queue, mode)?, form) {
                 (Access::Held(guard), _) => return Ok(Some(guard)),
                 (Access::Suspect, _) => continue,

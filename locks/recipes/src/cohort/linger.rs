@@ -80,5 +80,6 @@ pub(super) async fn attend(
         }
     };
     cohort.upgrade().iter().for_each(|cohort| cohort.queue_changed(watched_by));
+    // The permit counts until both watches are gone from the server.
     other.await;
 }

@@ -70,6 +70,7 @@ impl Member {
                 let mut core = self.cohort.core.lock();
                 self.state = core.members.state(self.id);
                 if self.state == MemberState::Waits {
+                    // Under the lock of the look at the state, so no turn comes in between unnoticed.
                     core.wakers.insert(self.id, context.waker().clone());
                     return Poll::Pending;
                 }
@@ -89,6 +90,7 @@ impl Member {
     /// Waits for the grant of the member's place in the queue.
     pub(crate) async fn wait_for_grant(&mut self) -> Result<(), Error> {
         let Turn::Queues(claim) = &mut self.turn else { unreachable!("BUG: who does not queue waits for the grant") };
+        // The claim stays in the turn during the wait: if the future is dropped, the next member gets the place.
         let granted = claim.granted().await?;
         let grant = granted.unwrap_or_else(|| unreachable!("BUG: a contender that waits has not"));
         if let Turn::Queues(claim) = std::mem::take(&mut self.turn) {
@@ -157,6 +159,7 @@ impl Member {
     }
 
     async fn release_as(mut self, event: impl FnOnce(Reliance) -> Event) -> Result<(), Error> {
+        // Only a holder has a token, and the next event ends this holder's turn.
         let token = self.token();
         // Before the next member has the turn.
         self.end.tell();
@@ -170,6 +173,7 @@ impl Member {
             asks = self.tell(Event::SawOthers(others, self.reliance()));
         }
         if asks.contains(&Ask::Lose) {
+            // Before the release, which must know that the name may belong to another node.
             self.hold().note_gone();
         }
         let hold = match std::mem::take(&mut self.turn) {
@@ -200,6 +204,7 @@ impl Member {
             let cohort = Arc::downgrade(&self.cohort);
             let kept = Arc::<Notify>::default();
             let mut core = self.cohort.core.lock();
+            // The task of an earlier hold may still wait, and must not take the notifications for this one.
             core.kept = Arc::clone(&kept);
             core.next_check = None;
             drop(core);
@@ -228,6 +233,7 @@ impl Member {
     /// hold, unless this member has to release it or give it up. A hold that lingers stays with the cohort.
     fn tell(&mut self, event: Event) -> Vec<Ask> {
         let mut core = self.cohort.core.lock();
+        // The turn may have come without a poll since. What came with it must be passed on, too.
         core.bring(self.id, &mut self.turn);
         if self.state == MemberState::Waits {
             core.wakers.remove(&self.id);

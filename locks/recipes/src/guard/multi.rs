@@ -122,6 +122,7 @@ impl MultiGuard {
     /// # Cancel safety
     /// If the future is dropped, the sessions' reapers release the locks.
     pub async fn release(self) -> Result<(), Error> {
+        // Before the first release is sent: the tokens count for all of the holds.
         self.cancel();
         let releases = self.into_guards().into_iter().rev().map(LockGuard::release);
         let failures = join_all(releases).await.into_iter().filter_map(Result::err);

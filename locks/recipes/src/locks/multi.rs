@@ -184,6 +184,8 @@ impl MultiLock {
     /// Takes the room of all nodes before the first of them is created. Otherwise tasks that each hold a part of their locks could
     /// wait for each other's room.
     async fn take_rooms(&self, patience: Patience) -> Result<TakenRooms, Error> {
+        // Sorted by session: if two `MultiLock`s took their rooms in different orders, each could wait for a room of
+        // the other.
         let mut needed = BTreeMap::new();
         for lock in self.locks.iter() {
             needed.entry(lock.session().remote().session_id()).or_insert((lock, 0)).1 += lock.room();

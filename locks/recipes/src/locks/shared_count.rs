@@ -144,6 +144,7 @@ impl SharedCount {
                 Err(ClientError::NoNode) => {
                     let is_created = session.remote().create_persistent(path, &data).await?;
                     self.note_node();
+                    // If another client created the node, it may have another value, so the next round sets it.
                     if is_created {
                         return Ok(VersionedCount { value, version: 0 });
                     }

@@ -94,6 +94,7 @@ impl NaiveAttempt {
         Ok(match ask {
             Ask::Create => match wire.create(path, mark, CreateMode::Ephemeral).await {
                 Ok((_, stat)) => {
+                    // The reply has no data to compare, and names the node that this `create` made.
                     Event::Created(Ok(NodeAtPath { may_be_own: true, ..self.node.found(remote, &[], &stat) }))
                 }
                 Err(ClientError::NodeExists) => Event::Created(Err(CreateError::Exists)),
@@ -103,6 +104,8 @@ impl NaiveAttempt {
                 Err(error) => {
                     let failure = Failure::Refused { is_certain: is_refusal(&error) };
                     let error = remote.explain("create", path, error);
+                    // The state machine must know whether a node may exist. The clean-up of the claim asks it again, so
+                    // these asks are dropped.
                     self.node.tell(Event::Created(Err(CreateError::Failed(failure))), &mut Vec::new());
                     return Err(error);
                 }
@@ -182,6 +185,7 @@ impl NaiveNode {
                 removal = remote.delete(&self.path).await?;
                 Event::Deleted
             } else {
+                // A server that lags may not show the node of a `create` without a reply yet.
                 retry_lost_reply(|| remote.wire().sync(&self.path)).await?;
                 Event::Read(self.read(remote).await?)
             };

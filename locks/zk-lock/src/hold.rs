@@ -51,6 +51,7 @@ impl HoldWatcher<'_> {
         let mut is_requested = false;
         let mut is_told_to_end = false;
         let mut lost = None;
+        // `changed` reports only later states.
         if states.current() != ConnectionState::Connected {
             self.report(states.current());
         }
@@ -69,6 +70,7 @@ impl HoldWatcher<'_> {
                 }
                 status = job.ended() => {
                     let status = status.map_err(Error::system("wait for the command"))?;
+                    // The hold may have been lost after `lost` was polled above.
                     if lost.is_none() && let HoldState::Lost(reason) = self.held.state() {
                         self.say_lost(reason);
                         lost = Some(reason);

@@ -70,6 +70,7 @@ impl Job {
     /// Starts COMMAND for a hold. Must run on the main thread: Linux ends COMMAND with the thread that starts it.
     pub(crate) fn start(words: &[OsString], held: &LockGuard) -> Result<Self, Error> {
         let (program, arguments) = words.split_first().expect("BUG: clap lets no empty command through");
+        // Before the start, so the end of a short COMMAND is not missed.
         let children = signal(SignalKind::child()).map_err(Error::system("listen for the end of the command"))?;
         let group = Group::choose();
         let mut command = std::process::Command::new(program);
@@ -146,6 +147,7 @@ impl Job {
                 // The kill is repeated, because a process that is forked at this moment escapes it.
                 self.signal_all(Signal::SIGKILL);
             }
+            // No longer than the rest of the grace, so that the kill is not late.
             sleep(POLL.min(grace.saturating_sub(asked_for)).max(Duration::from_millis(1))).await;
         }
         true

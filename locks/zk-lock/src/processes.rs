@@ -59,6 +59,7 @@ impl Family {
 
 /// Clears away the adopted children that have ended. `command` is waited for by others.
 pub(crate) fn reap_orphans(command: Pid) {
+    // With `WNOWAIT` this only looks, so the status of COMMAND is left for its own waiter.
     let ended = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
     while let Ok(Some(pid)) = waitid(Id::All, ended).map(|status| status.pid())
         && pid != command

@@ -45,6 +45,7 @@ pub(crate) async fn run(settings: &RunSettings, mut signals: Signals, notices: &
     let permits = Comparison::new(settings, &session, notices);
     let reports = async { tokio::join!(report_waiting(settings, &session, notices), permits.during_the_wait()) };
     let acquiring = async {
+        // The time of the grant is noted before the comparison, which may take seconds.
         let got = acquire(settings, &session).await.map(|held| (held, Instant::now()));
         permits.after_the_wait().await;
         got
@@ -71,6 +72,7 @@ pub(crate) async fn run(settings: &RunSettings, mut signals: Signals, notices: &
     ));
     let ended =
         HoldWatcher { settings, session: &session, held: &held, granted, notices }.over_command(&mut signals).await;
+    // An error of COMMAND is told only after the lock is given back.
     let lost = ended.as_ref().ok().and_then(|ended| ended.lost);
     let lost = give_back(held, lost, &session, notices).await;
     notices.detail(format_args!("held {} for {}", settings.path, rounded(granted.elapsed())));
@@ -130,6 +132,7 @@ async fn give_back(
     notices: &Notices,
 ) -> Option<LostReason> {
     if lost.is_some() {
+        // Another contender may hold by now, so there is no release to confirm.
         drop(held);
         leave(session, LEAVE_LOST_WITHIN, notices, async {}).await;
     } else {

@@ -153,11 +153,13 @@ impl App {
         if taken == 0 {
             return None;
         }
+        // Another batch may have taken permits since the look. Then the sender of this one tries again.
         let mut permits = Arc::clone(&self.handed).try_acquire_many_owned(u32::try_from(taken).ok()?).ok()?;
         let replies = self.strategy(registry::find(owner::NAME)?).take_over(batch)?;
         // Each reply frees a permit. A dropped stream frees those that are left.
         let replies = replies.inspect(move |_| drop(permits.split(1)));
         let too_many = (taken..count).map(|index| BatchReply { index, told: Told::Elsewhere });
+        // The refusals come first. Behind the other replies, they would wait for the slowest decision of the batch.
         Some(stream::iter(too_many).chain(replies).boxed())
     }
 
@@ -184,6 +186,7 @@ impl App {
     async fn sweep(&self, last: &mut Option<(KeyLook, Instant)>) -> Result<(), Failure> {
         let before = last.map(|(look, answered)| (look, answered.elapsed()));
         let look = self.shared.store.look_at_keys(before, self.config.key_lifetime).await?;
+        // Noted before the deletions, which may fail: an earlier look would add no time to the clock at the next step.
         *last = Some((look, Instant::now()));
         if let Some(last_order) = look.expired {
             while self.shared.store.forget_keys(last_order).await? {}
@@ -253,6 +256,7 @@ impl App {
     /// # Cancel safety
     /// Dropped, only the waiting ends.
     pub async fn drained(&self) {
+        // `wait` ends only on a closed tracker. A closed tracker still takes in tasks, and waits for them, too.
         self.shared.tasks.close();
         self.shared.tasks.wait().await;
     }

@@ -73,6 +73,7 @@ impl App {
         slot: Slot,
     ) -> Result<PurchaseAnswer, Failure> {
         let client = self.shared.closing.child_token();
+        // Dropped with this future, for example when the client hangs up. That ends the waits of the task.
         let _hang_up = client.clone().drop_guard();
         let call = Call::new(purchase, slot.arrived, self.config.db_timeout, client);
         let app = Arc::clone(self);
@@ -119,6 +120,7 @@ impl App {
         if self.is_stopping() {
             return Served::at_once(before, Err(shutting_down()));
         }
+        // The key comes before the admission: a repeated purchase gets its order, whatever its sale is by then.
         match self.recall(call).await {
             Ok(None) => {}
             Ok(Some(answer)) => {
@@ -152,6 +154,7 @@ impl App {
                 Some(mut release) if decision.is_err() && !call.is_committing() => {
                     let mut replay = pin!(self.replay(call, decision));
                     tokio::select! {
+                        // Without a key, `replay` is ready at once: the answer comes before the release.
                         biased;
                         result = &mut replay => Served { entry, result, release: Some(release) },
                         () = &mut release => Served::at_once(entry, replay.await),
@@ -186,6 +189,7 @@ impl App {
                     let unclaimed = sales.iter().filter(|goods| goods.guard.is_none());
                     let unclaimed: Vec<_> = unclaimed.map(|goods| (goods.goods_no, goods.sale)).collect();
                     let claim = Box::pin(self.shared.store.claim(&unclaimed, entry.family, entry.name, call.until));
+                    // A claim that another purchase has won is no failure: the next look shows the guard.
                     call.wait(claim).await??;
                 }
             }
@@ -233,8 +237,10 @@ impl App {
         match self.recall(call).await {
             Ok(Some(answer)) => Ok(answer),
             Err(error) if error.is(&failure::KEY_REUSED) => Err(error),
+            // The write has seen the key, so another purchase has sold. This is no refusal.
             Ok(None) | Err(_) if failure.is(&failure::REPEATED) => Err(twin_sold(failure)),
             Ok(None) => Err(failure),
+            // A purchase under the same key may have taken the last unit, so this is not sold out.
             Err(error) => Err(error),
         }
     }

@@ -41,6 +41,7 @@ pub fn share_out<'a>(level: &Level, guard: &str, known: &HashSet<String>, wishes
         if wish.sale != level.sale || level.guard.as_deref() != Some(guard) {
             return Share::Restarted;
         }
+        // The key comes before the stock: a repeated purchase gets its order, also if nothing is left.
         if wish.key.is_some_and(|key| known.contains(key.as_str()) || sold_here.contains(key.as_str())) {
             return Share::Repeated;
         }

@@ -151,6 +151,7 @@ impl<'a> Attempt<'a> {
             let read = self.transaction.read_for_update(line.goods_no);
             levels.push(locked(self.context, self.call, self.locks_until, read).await?);
         }
+        // Checked under the locks: another sale may have started during the wait for a row.
         self.known(levels)
     }
 
@@ -257,6 +258,7 @@ impl<'a> Attempt<'a> {
         match written {
             Ok(written) => self.commit(written).await,
             Err(failure) => {
+                // The section ends before the rollback is sent, because that releases the locks.
                 drop(self.visit);
                 self.transaction.roll_back().await;
                 Err(failure)
@@ -289,6 +291,8 @@ impl<'a> Attempt<'a> {
     pub(super) async fn commit(mut self, written: Written) -> Decision {
         self.about_to_write();
         let Written { order, transaction } = written;
+        // Noted before the statement is sent: a deadline or a lost hold may drop this future at the next line, and must
+        // find the note.
         self.call.commit.sent(Sent::Order(transaction));
         let committed = self.transaction.commit(Some(order.order_id)).await;
         self.call.commit.answered(&committed);

@@ -164,6 +164,7 @@ impl Locks {
         let acquired =
             in_acquire_span(waiting, acquire).await?.map_err(|_| Failure::of(&failure::LOCK_SERVICE_UNAVAILABLE))?;
         let guard = acquired.map_err(unavailable)?.ok_or_else(|| context.lock_timeout())?;
+        // The future of the acquire has a span of its own, so the tokens are recorded for the purchase once more.
         record_tokens(&Span::current(), &guard);
         let fences = guard.guards().iter().map(|guard| fence(guard.token()));
         let fences = goods.iter().copied().zip(fences).collect();
@@ -208,6 +209,7 @@ impl Locks {
     /// Returns the lock of a SKU. Makes it if it is not kept.
     fn lock(&self, session: &Session, goods_no: GoodsNo) -> Result<AnyLock, zk_recipes::Error> {
         let mut kept = self.kept.lock();
+        // A session that replaces another one has its own id, so no lock of an ended session is used again.
         if let Some(lock) = kept.get(&(session.id(), goods_no)) {
             return Ok(lock.clone());
         }

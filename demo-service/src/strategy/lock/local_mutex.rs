@@ -61,6 +61,7 @@ impl Strategy for LocalMutex {
             let mut visit = visit(&self.context, call.purchase.cart.lines(), &fences, asked);
             let decision = call.in_time(overwrite_alone(&self.context, call, fences)).await;
             note_order(&mut visit, &decision);
+            // The section ends here. The wait for an unanswered commit keeps the mutex, and is no part of the section.
             drop(visit);
             let release = async move {
                 settle(&self.context, call).await;

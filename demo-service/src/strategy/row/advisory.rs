@@ -17,6 +17,7 @@ pub(in crate::strategy) fn sell<'a>(context: &'a Context, call: &'a Call) -> Box
         let locked = Box::pin(async {
             let mut attempt = Attempt::begin_to_wait(context, call, Isolation::ReadCommitted, until).await?;
             let locked = attempt.lock_advisory().await;
+            // A failed lock keeps the attempt: its end rolls back and keeps the connection, and a drop would close it.
             Ok::<_, Failure>((attempt, locked))
         });
         let (mut attempt, locked) = context.metrics.waiting(locked).await?;

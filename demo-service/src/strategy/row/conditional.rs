@@ -16,6 +16,7 @@ use crate::telemetry::clock::Moment;
 pub(in crate::strategy) fn sell<'a>(context: &'a Context, call: &'a Call) -> Boxed<'a, Decision> {
     Box::pin(async move {
         let business = do_business_first(context, call).await?;
+        // The deadline limits the wait for the lock. The business is no part of that wait.
         let until = context.lock_until(call) + business;
         let mut attempt = Attempt::begin_to_wait(context, call, Isolation::ReadCommitted, until).await?;
         let asked = Moment::now();

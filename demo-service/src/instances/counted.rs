@@ -36,6 +36,7 @@ where
         let connecting = inner.clone().oneshot(to);
         // The connector's own limit does not count the lookup of the name.
         let connected = timeout(CONNECT_WITHIN, async {
+            // An attempt to connect needs an open file, too, so the permit comes first.
             let permit = permits.acquire_owned().await?;
             let stream = connecting.await.map_err(Into::<Cause>::into)?.into_inner();
             Ok(TokioIo::new(Counted { stream, _permit: permit }))

@@ -93,6 +93,7 @@ async fn begin(
         Ok(Begun { transaction, level, fence: Some(term.fence) })
     };
     let begun = tokio::select! {
+        // If the term is lost, a refusal by the fence says nothing about the row.
         biased;
         lost = term.loss() => Err(lost),
         begun = timeout(context.shared.settings.db_timeout, begun) => {

@@ -115,6 +115,7 @@ async fn listen(mut stream: TcpStream, secret: &str) -> Option<TcpStream> {
             Some(true) => return Some(stream),
             Some(false) => break,
             None if length == 0 || length == HEAD_BYTES_MAX => return None,
+            // The part that has come stays readable, so `peek` would return it at once, again and again.
             None => sleep(PAUSE).await,
         }
     }
@@ -128,6 +129,7 @@ async fn listen(mut stream: TcpStream, secret: &str) -> Option<TcpStream> {
 /// Returns whether a head shows the secret, or `None` if that part of it has not come yet.
 fn shows(head: &[u8], secret: &str) -> Option<bool> {
     let text = String::from_utf8_lossy(head);
+    // The last line may have come in part.
     let (complete, _) = text.rsplit_once("\r\n")?;
     for line in complete.split("\r\n") {
         if line.is_empty() {

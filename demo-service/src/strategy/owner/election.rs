@@ -150,6 +150,7 @@ impl Elections {
         let mut terms = range.term.subscribe();
         let mut leaders = range.leader.subscribe();
         loop {
+            // `borrow_and_update` marks the value as seen, so every later change ends the wait below.
             if let Some(term) = terms.borrow_and_update().clone() {
                 return Ok(Owner::Here(term));
             }
@@ -164,6 +165,7 @@ impl Elections {
             tokio::select! {
                 _ = terms.changed() => {}
                 _ = leaders.changed() => {}
+                // The end of an avoidance or of a session wakes nobody, so both are looked at again after a pause.
                 () = sleep(PAUSE) => {}
             }
         }
@@ -236,6 +238,7 @@ impl Elections {
         let mut leaders = range.leader.subscribe();
         let is_other = |now: &Leader| matches!(now, Leader::At(now) if now != leader);
         tokio::select! {
+            // `wait_for` looks at the present value first, so a change before the call counts, too.
             _ = terms.wait_for(Option::is_some) => {}
             _ = leaders.wait_for(is_other) => {}
         }
@@ -287,6 +290,7 @@ impl Elections {
             () = term.resigned.cancelled() => None,
             () = self.context.shared.closing.cancelled() => None,
         };
+        // Withdrawn before the wait for the batches: new buyers must look for the next owner.
         range.term.send_replace(None);
         if let Some(reason) = lost {
             self.context.metrics.count_loss(reason);

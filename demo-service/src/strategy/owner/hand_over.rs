@@ -43,6 +43,7 @@ impl Elections {
             // A frozen owner may never answer, and sells nothing after its term.
             () = self.outlived(goods_no, owner) => Some(Failure::outcome_unknown_elsewhere()),
         };
+        // A permit is for a batch on its way. The pause below must not keep it from the other batches of the range.
         drop(permit);
         for buyer in unanswered.into_iter().flatten() {
             match &unknown {

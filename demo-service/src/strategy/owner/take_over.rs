@@ -50,15 +50,18 @@ pub(super) fn take_over(
 async fn decided(mut pending: Pending, late: &Failure) -> Option<Decision> {
     let until = pending.until;
     let decision = tokio::select! {
+        // A decision that has come counts, also at the deadline.
         biased;
         decision = pending.decided() => decision,
         () = sleep_until(until) => {
             if pending.leave() {
                 return Some(Err(late.clone()));
             }
+            // The worker has taken the buyer, so its purchase may be written. Only the decision tells.
             pending.decided().await
         }
     };
+    // The worker has panicked or sent the buyer away. A commit that was sent then has an unknown outcome.
     decision.or_else(|| pending.commit.unknown().map(Err))
 }
 
@@ -67,6 +70,7 @@ fn request(context: &Context, goods_no: GoodsNo, wanted: Wanted) -> Option<Batch
     let Wanted { sale, has_decided, quantity, key, within_ms } = wanted;
     let key = key.map(|key| key.parse()).transpose().ok()?;
     let purchase = Purchase { cart: Cart::of_one(goods_no, Quantity::new(quantity)?), key };
+    // The sender tells the time that is left, and no instant: the clocks of two processes have no common zero.
     let until = Instant::now() + Duration::from_millis(within_ms).min(context.shared.settings.db_timeout);
     Some(BatchRequest { purchase, sale, has_decided, is_handed: true, until, commit: Commit::default() })
 }

@@ -57,6 +57,7 @@ impl<K: Clone + Eq + Hash + Send + 'static, V: Clone + Send + Sync + 'static> Sh
             let _running = running.lock_owned().await;
             // Lets the tasks run that are ready, so that their readers still join this read.
             yield_now().await;
+            // From here on, readers share the next read: this one may be older than what they know.
             if let Some(readers) = reader.reads.0.lock().get_mut(&reader.key) {
                 readers.next = None;
             }
@@ -82,6 +83,7 @@ impl<K: Eq + Hash, V> Drop for Reader<K, V> {
         let mut keys = self.reads.0.lock();
         let next = keys.get(&self.key).and_then(|readers| readers.next.as_ref()?.upgrade());
         drop(self.running.take());
+        // A count of one is the map's own: no read of the key runs or waits for its turn.
         let is_last = keys.get(&self.key).is_some_and(|readers| Arc::strong_count(&readers.running) == 1);
         if is_last && next.is_none() {
             keys.remove(&self.key);

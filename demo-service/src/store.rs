@@ -129,6 +129,7 @@ impl Store {
         let mut connection = self.settling.get().await?;
         let left = settings::connections_left(connection.ask()).await;
         let left = connection.heard(left)?;
+        // The connection for the question about commits is open already.
         let needed = self.connections.max() + self.probes.max();
         if left < i64::from(needed) {
             warn!(

@@ -153,6 +153,7 @@ impl Manager for ConnectionManager {
     }
 
     async fn recycle(&self, link: &mut Link, _: &Metrics) -> RecycleResult<sqlx::Error> {
+        // Not in the `match` itself: it would keep the lock until the ping is answered.
         let check = self.doubts.lock().check(link.heard, Instant::now());
         match check {
             Check::Use => Ok(()),
@@ -196,6 +197,7 @@ impl ConnectionPool {
                 return Err(Failure::of_database(refusal));
             };
             let permit = permit.map_err(|_| Failure::of_database(sqlx::Error::PoolClosed))?;
+            // A permit is a place in the pool, so this waits for no other caller, only for a ping or a connect.
             match self.pool.get().await {
                 Ok(link) => return Ok(self.connection(link, permit)),
                 Err(PoolError::Backend(error)) if is_full(&error) => {
@@ -210,6 +212,7 @@ impl ConnectionPool {
     }
 
     fn connection(&self, link: Object<ConnectionManager>, permit: OwnedSemaphorePermit) -> PooledConnection {
+        // A connection that was never recycled has just been opened, so the server has room.
         if Object::metrics(&link).recycled.is_none() {
             self.permits.accepted();
         }

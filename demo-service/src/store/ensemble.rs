@@ -52,12 +52,14 @@ impl Ensemble {
                     self.servers
                 );
                 note.execute(&mut *connection).await?;
+                // Another instance may have noted its ensemble first, so the row decides.
                 noted(connection).await?.ok_or(sqlx::Error::RowNotFound)?
             }
         };
         if theirs.id == self.id {
             return Ok(());
         }
+        // The pool knows the errors of sqlx only, so the mismatch travels inside one of them.
         Err(sqlx::Error::Configuration(Box::new(OtherEnsemble { theirs, ours: self.clone() })))
     }
 
@@ -145,6 +147,7 @@ async fn connected_instances(connection: &mut PgConnection) -> Result<Option<Vec
     if alone.fetch_one(&mut *connection).await? {
         return Ok(None);
     }
+    // `pg_locks` shows the two numbers of an advisory lock unsigned, with `objsubid` 2. `hashtext` is signed.
     let pids = sqlx::query_scalar!(
         r#"select pid as "pid!" from pg_locks
            where locktype = 'advisory' and objid = 0 and objsubid = 2 and granted

@@ -82,6 +82,7 @@ impl Store {
         );
         sent();
         let row = row.fetch_one(connection.ask()).await;
+        // The statement is a transaction of its own, so a refusal leaves none open on the connection.
         connection.settle(&row);
         let row = match row {
             Ok(row) => row,
@@ -103,6 +104,7 @@ impl Store {
 fn refused(error: sqlx::Error, goods: &[GoodsNo]) -> Result<SaleOutcome, Failure> {
     let refusal = error.as_database_error();
     let code = refusal.and_then(|refusal| refusal.code());
+    // The message of these two errors is the number of the line.
     let line = refusal.map(|refusal| refusal.message().parse());
     match (code.as_deref(), line) {
         (Some(SOLD_OUT), Some(Ok(line))) => Ok(SaleOutcome::SoldOut(line_of(goods, line))),

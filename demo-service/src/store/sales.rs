@@ -47,6 +47,8 @@ impl Store {
             }
         };
         let Some((transaction, goods)) = self.in_time(start).await? else { return Ok(None) };
+        // A limit of its own: a start that is stopped before this line has written nothing. Stopped here, its outcome
+        // is unknown.
         let committed = timeout(self.within, transaction.commit(None)).await;
         committed
             .unwrap_or_else(|_| Err(Failure::outcome_unknown(None)))

@@ -44,6 +44,7 @@ impl Waiters {
     }
 
     fn of_one(&self, goods_no: GoodsNo) -> Arc<Semaphore> {
+        // Looked up and inserted under one lock, because two semaphores of one SKU would double its limit.
         let mut of_one = self.of_one.lock();
         if let Some(semaphore) = of_one.get(&goods_no).and_then(Weak::upgrade) {
             return semaphore;

@@ -49,6 +49,7 @@ impl Secret {
             format!("cannot read {named}: {error}; give a file with text in UTF-8 that the service may read")
         })?;
         let line = text.expose_secret();
+        // An editor ends the file with a line break, which is no part of the secret.
         let line = line.strip_suffix('\n').map_or(line, |line| line.strip_suffix('\r').unwrap_or(line));
         Self::new(line.to_owned())
             .ok_or_else(|| format!("{named} is empty; write the secret into it, or leave {option} out"))

@@ -94,6 +94,7 @@ impl SessionPool {
             .buffer_unordered(PARALLEL_MAX)
             .try_collect()
             .await?;
+        // `--zk-sessions` is at least 1, so there is a first one.
         let ensemble = opened[0].1.clone();
         let sessions = opened.into_iter().map(|(session, theirs)| of_ensemble(session, theirs, &ensemble));
         let sessions = sessions.collect::<Result<Vec<_>, _>>()?;
@@ -191,6 +192,7 @@ impl SessionPool {
     /// # Cancel safety
     /// Dropped, the remaining sessions close when their last user is gone.
     pub async fn close(&self) {
+        // The keepers end first. Otherwise they would replace the sessions that are closed here.
         let mut keepers = std::mem::take(&mut *self.keepers.lock());
         keepers.shutdown().await;
         let sessions = self.shared.sessions.read().current.clone();
@@ -214,6 +216,7 @@ impl PoolShared {
     async fn keep(self: Arc<Self>, index: usize, mut session: Session) {
         loop {
             let mut states = session.states();
+            // `changed` returns `None` only once the session has ended.
             while states.changed().await.is_some() {}
             warn!(
                 index,
@@ -247,7 +250,9 @@ impl PoolShared {
                     "a ZooKeeper session could not be replaced, trying again"
                 ),
             }
+            // The pause must not keep the permit from the other sessions.
             drop(permit);
+            // Random, because sessions that have ended together would try again together.
             tokio::time::sleep(rand::random_range(backoff / 2..=backoff)).await;
             backoff = (backoff * 2).min(BACKOFF_MAX);
         }

@@ -155,6 +155,7 @@ impl Connection {
 
     async fn until(&self, has_come: impl Fn(&Snapshot) -> bool) {
         let look = poll_fn(|cx| {
+            // Registered before the look, so that a change in between wakes the request.
             self.request.register(cx.waker());
             if has_come(&self.state.lock()) { Poll::Ready(()) } else { Poll::Pending }
         });
@@ -172,6 +173,7 @@ impl Connection {
             state.gives_way()
         };
         if gives_way {
+            // `notify_one` is kept, so an acceptor that is about to wait misses nothing.
             self.gives_way.notify_one();
         }
     }
@@ -240,6 +242,7 @@ impl Connection {
     fn end_by(&self, ending: Ending) {
         {
             let mut state = self.state.lock();
+            // An ending never becomes milder: a shutdown must not undo `Now`.
             state.ending = state.ending.max(ending);
         }
         self.task.wake();

@@ -85,6 +85,7 @@ impl Connections {
                 Err(error) if is_the_clients(&error) => continue,
                 Err(error) => return Err(error),
             };
+            // Linux does not pass the mode of a listener on to its connections, and tokio needs it.
             stream.set_nonblocking(true)?;
             if self.open.len() >= self.max {
                 return Ok(());
@@ -95,6 +96,7 @@ impl Connections {
 
     /// Serves a connection as soon as there is room for it.
     pub(super) async fn admit(&mut self, stream: TcpStream, address: SocketAddr) {
+        // A connection that has ended counts until it is forgotten.
         self.forget_ended();
         let client = client(address.ip());
         let of_client = |connection: &Connection| connection.client == client && !connection.is_over();
@@ -106,6 +108,7 @@ impl Connections {
             return;
         }
         while self.open.len() >= self.max {
+            // A connection that is about to end makes the room. Another one would be cut for nothing.
             if !self.open.values().any(|connection| connection.is_over()) {
                 self.take_back(|_| true);
             }

@@ -150,6 +150,7 @@ async fn receive(request: Request, http_timeout: Duration) -> Result<Request, Fa
     }
     let received = async {
         tokio::select! {
+            // A client may end its side right behind its body. Then both are ready, and the body counts.
             biased;
             received = Limited::new(body, BODY_BYTES_MAX).collect() => received,
             () = ended => Err("the client has ended its side".into()),

@@ -134,6 +134,7 @@ pub async fn of_any_refusal(response: Response) -> Response {
     let title = status.canonical_reason().unwrap_or("refused");
     let detail = if text.is_empty() { title } else { &text };
     let mut problem = document(ABOUT_BLANK, title, status, detail, None);
+    // The problem replaces the body, and with it the type and the length.
     let kept = head.headers.iter().filter(|(name, _)| ![CONTENT_TYPE, CONTENT_LENGTH].contains(name));
     problem.headers_mut().extend(kept.map(|(name, value)| (name.clone(), value.clone())));
     problem

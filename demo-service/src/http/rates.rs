@@ -79,6 +79,7 @@ impl<K: Hash + Eq + Clone> Rate<K> {
     /// Counts a purchase. Every rate is at least one per second, so a refused purchase may be repeated after one
     /// second.
     fn check(&self, key: &K, option: &str, what: &str) -> Result<(), Failure> {
+        // Only one of several concurrent checks sees 1, and sweeps. Meanwhile, the others make the number wrap around.
         if self.until_sweep.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.limiter.retain_recent();
             self.until_sweep.store(self.limiter.len().max(SWEEP_AFTER_MIN), Ordering::Relaxed);

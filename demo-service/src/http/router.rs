@@ -38,6 +38,7 @@ pub fn router(app: Arc<App>, audience: Audience) -> Router {
     let rates = Rates::of(&app.config, app.metrics.rate_limited()).map(Arc::new);
     let buying = slots(true, rates);
     let looking = slots(false, None);
+    // From the outside in: there is no permit without the token, and no body is received without a permit.
     let administration = ServiceBuilder::new()
         .layer(from_fn_with_state(Arc::clone(&app), admin::authorize))
         .layer(from_fn_with_state(OperatorLimit::new(&app), admit_operator))
@@ -64,6 +65,7 @@ pub fn router(app: Arc<App>, audience: Audience) -> Router {
 /// added one by one, the router would clone and box each of them for every request.
 fn enclose(routes: Router, audience: Audience, contract: Contract, within: Duration) -> Router {
     let layers = ServiceBuilder::new()
+        // An unusable id is removed before the next layer, which gives an id to every request without one.
         .map_request(request_id::forget_unusable)
         .layer(SetRequestIdLayer::new(REQUEST_ID, MakeRequestUuid))
         .layer(PropagateRequestIdLayer::new(REQUEST_ID))

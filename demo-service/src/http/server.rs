@@ -67,6 +67,7 @@ impl Server {
             config.hands_over().then(|| Listener::bind(config.instances_listen, "--peers-listen (PEERS_LISTEN)"));
         let instances = instances.transpose()?;
         if let Some(listener) = &instances {
+            // If port 0 was asked for, only the bound socket knows the port that the others must use.
             config.instances_address.get_or_insert_with(|| listener.address.to_string());
         }
         let app = Arc::new(App::open(config).await?);

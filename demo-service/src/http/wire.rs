@@ -80,6 +80,7 @@ impl Wire {
         } else if !state.is_unread {
             return Poll::Ready(Ok(()));
         }
+        // A reader at its end is always ready. Put aside, it wakes nobody again, and only `gone` is watched.
         if let Some(reader) = self.reader.take() {
             let gone = async move { while reader.ready(Interest::ERROR).await.is_ok_and(|ready| !ready.is_error()) {} };
             self.gone = gone.boxed();
@@ -115,6 +116,7 @@ impl Wire {
     /// Ends the connection, unless a request has come that the runtime has not reported yet. It will, and wake the task.
     fn poll_last_look(&self, state: &Snapshot) -> Poll<io::Result<()>> {
         let has_input = |reader: &OwnedReadHalf| {
+            // The system is asked, and not the runtime. The drop of a `net::TcpStream` closes it, so it gets a clone.
             let again = reader.as_ref().as_fd().try_clone_to_owned().map(net::TcpStream::from);
             again.and_then(|stream| stream.peek(&mut [0])).is_ok_and(|length| length > 0)
         };

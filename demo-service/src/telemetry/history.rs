@@ -139,6 +139,7 @@ impl History {
     }
 
     fn record(&self, visit: &Visit) {
+        // Taken before the lock of the records: the wait for that lock is no time inside the section.
         let left = visit.left.unwrap_or_else(Moment::now).max(visit.entered);
         let mut records = self.records.lock();
         for (goods_no, token) in &visit.goods {

@@ -39,6 +39,7 @@ pub(crate) async fn run(purchase: &Purchase) -> Result<Load, Error> {
 
     let loading = async {
         connect(&client, purchase).await;
+        // If a user is missing, the others would wait at the gate until the limit of the attack.
         let released = gate.open(purchase.arrive_within).await.inspect_err(|_| gate.cancel())?;
         let cpu_start = cpu_time();
         let heartbeat = Heartbeat::start(&tally);
@@ -168,6 +169,7 @@ async fn shop(goose: &mut GooseUser, purchase: &Purchase, gate: &Gate, tally: &M
         number += purchase.users;
         if end.failed {
             tokio::time::sleep(FAILED_PAUSE).await;
+            // The pause is intended, so it is no lag of the next start.
             intended = released.elapsed();
         }
         match purchase.model {

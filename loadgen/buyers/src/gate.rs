@@ -46,6 +46,7 @@ impl Gate {
     pub(crate) async fn arrive(&self) {
         let mut state = self.state.subscribe();
         if self.arrived.fetch_add(1, Ordering::SeqCst) + 1 == self.users {
+            // `notify_one` is kept for `open`, which may begin to wait later.
             self.everyone.notify_one();
         }
         // The only error is that the sender is gone, and this gate owns it.

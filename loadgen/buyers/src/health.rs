@@ -209,6 +209,7 @@ impl Generator {
                 let all = (ran + waited).as_secs_f64();
                 (all > 0.0).then(|| waited.as_secs_f64() / all)
             }),
+            // The pressure is read a moment after the last answer, so it may exceed the length of the load.
             pressure_share: effort.processors.pressed.map(|pressed| share(pressed, effort.length, 1).min(1.0)),
             heartbeat,
             limited: lag_dominates || lags_behind || is_starved || cpu_share > CPU_SHARE_MAX,

@@ -88,6 +88,7 @@ struct OpenUsers {
 impl OpenUsers {
     /// Starts a request if a user is free.
     fn arrive(&mut self, number: usize, intended: Duration, runtime: &Handle) -> Result<(), Error> {
+        // Users whose answers have come are freed first. Otherwise this arrival might be dropped for nothing.
         while let Some(done) = self.busy.try_join_next() {
             self.is_done(done)?;
         }

@@ -130,6 +130,7 @@ impl Tally {
         self.under_way = self.under_way.saturating_sub(1);
         self.silence_max = self.silence_max.max(Some(sample.ended.saturating_sub(self.silent_since)));
         if sample.status.is_some() {
+            // Requests are added in the order of the lock, which may differ from the order of their ends.
             self.silent_since = self.silent_since.max(sample.ended);
         }
         self.length = self.length.max(sample.ended);

@@ -136,6 +136,7 @@ pub fn handovers_ns(sections: &[Section]) -> Vec<u64> {
     sorted.sort_unstable_by_key(|section| (section.goods_no, section.entered_ns));
     let handover = |pair: &[Section]| {
         let [before, after] = pair else { return None };
+        // Without a waiter, the time until the next entry is a pause of the buyers, and no hand-over.
         let waited = after.asked_ns.is_some_and(|asked_ns| asked_ns <= before.left_ns);
         (before.goods_no == after.goods_no && waited).then(|| after.entered_ns.checked_sub(before.left_ns))?
     };
@@ -151,6 +152,7 @@ fn count_inversions(mut values: Vec<u64>) -> u64 {
         for (from, to) in values.chunks(2 * width).zip(merged.chunks_mut(2 * width)) {
             let (mut left, mut right) = from.split_at(width.min(from.len()));
             for target in to {
+                // Equal times are no inversion, because nobody can tell their order.
                 let takes_right = right.first().is_some_and(|right| left.first().is_none_or(|left| right < left));
                 if takes_right {
                     inversions += left.len() as u64;

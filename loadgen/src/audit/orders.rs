@@ -56,6 +56,7 @@ impl Sequence {
     /// Judges the orders of a sale that began with `stock_initial` units, if that is known.
     pub(crate) fn of(stock_initial: Option<i64>, orders: &[OrderRow]) -> Sequence {
         let mut sold: Vec<&OrderRow> = orders.iter().collect();
+        // Units fall as they are sold, so this is the order of the sales. The numbers of the orders may differ from it.
         sold.sort_unstable_by_key(|order| (order.remaining.map(Reverse), order.order_id));
         Sequence {
             double_sales: double_sales(&sold),

@@ -66,6 +66,7 @@ impl Deployment {
         let admin_token = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
         let environment = InstanceSettings { program: path, database_url, zookeeper_connect, admin_token };
 
+        // All processes are started before one is waited for, so that their starts overlap.
         let mut spawned = Vec::with_capacity(usize::from(settings.instances));
         for number in 0..settings.instances {
             spawned.push(environment.spawn(settings, number)?);

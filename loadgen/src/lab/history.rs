@@ -143,6 +143,7 @@ impl Service {
                 }
             }
         }
+        // The times of one instance can be compared, also if it does not name its clock.
         since.one_clock = clocks.len() == 1 || clocks.windows(2).all(|two| two[0].is_some() && two[0] == two[1]);
         Ok(since)
     }

@@ -61,6 +61,7 @@ impl Stack {
 
     /// Replaces the error by its cause if an instance did not answer because it has ended.
     pub(crate) async fn explain(&mut self, error: Error) -> Error {
+        // An instance that has ended gives no answer. An error that an answer describes has another cause.
         if !matches!(error, Error::Service { source: Some(_), .. }) {
             return error;
         }

@@ -28,6 +28,7 @@ impl Servers {
     pub(crate) async fn counters(&self) -> Option<Vec<(String, Counters)>> {
         let mut all = Vec::with_capacity(self.0.len());
         for server in &self.0 {
+            // A server that does not allow `mntr` answers with a sentence, and not with an error.
             let counters = Counters::from_mntr(&four_letter_word(server, "mntr").await.ok()?);
             counters.get("zk_watch_count")?;
             all.push((server.clone(), counters));

@@ -123,6 +123,7 @@ pub(super) async fn with_lock_waits<T>(
 /// Samples until a sample fails, and returns the reason.
 async fn sample_lock_waits(database: &Database, waits: &mut LockWaits) -> String {
     let mut poll = tokio::time::interval(LOCK_POLL);
+    // By default, the ticks that a slow sample has missed would all come at once, and the database is busy already.
     poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut looked = Instant::now();
     loop {

@@ -101,6 +101,7 @@ impl SimulatedContender {
             Reply::Created { number, czxid } => {
                 self.number = Some(number);
                 if self.look != FirstLook::None {
+                    // The queue is told of the node together with what the look has shown.
                     self.czxid = Some(czxid);
                     return None;
                 }

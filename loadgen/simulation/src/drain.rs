@@ -133,6 +133,7 @@ impl Drain {
             Happening::Arrives { contender, request } => {
                 self.server.arrive(self.contenders[contender].session, contender, request);
                 if !std::mem::replace(&mut self.is_serving, true) {
+                    // An event of its own, behind the arrivals of the same instant: all of them are served together.
                     self.at(0, Happening::Serves);
                 }
             }
@@ -306,6 +307,7 @@ impl Drain {
                 }
                 cohort::Ask::Release => self.release(contender),
                 cohort::Ask::Wake(next) if self.members[session].cohort.state(next) == cohort::MemberState::Takes => {
+                    // The next member takes over the place of the last one in the queue, without a request.
                     self.members[session].turn = Some((next, contender));
                     self.at(self.times.handover_ns, Happening::HandedOverInCohort { session, member: next });
                 }

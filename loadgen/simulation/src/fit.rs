@@ -119,6 +119,7 @@ fn equations(
 fn solve((mut matrix, mut right): Equations) -> Parameters {
     for column in 0..N {
         let by_size = |a: &usize, b: &usize| matrix[*a][column].abs().total_cmp(&matrix[*b][column].abs());
+        // The largest pivot keeps the rounding errors small.
         let pivot = (column..N).max_by(by_size).unwrap_or(column);
         matrix.swap(column, pivot);
         right.swap(column, pivot);

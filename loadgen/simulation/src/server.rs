@@ -229,7 +229,10 @@ impl Server {
             Leave::Beside(_) => return (self.costs.delete_beside, false),
             Leave::Note(note) => {
                 let data = note.data();
+                // The request carries the note, whether it is written or not.
                 self.tally.bytes += data.len() as u64;
+                // ZooKeeper carries out a transaction whole or not at all, so a note of another version deletes
+                // nothing.
                 if note.version != self.version {
                     return (self.costs.delete_noted, false);
                 }

@@ -105,6 +105,7 @@ fn scores(figure: &SidesFigure) -> Vec<f64> {
     let mean = values().flatten().sum::<f64>() / count;
     let deviations: Vec<f64> = values().map(|value| value.map_or(0.0, |value| value - mean)).collect();
     let norm = deviations.iter().map(|deviation| deviation * deviation).sum::<f64>().sqrt();
+    // Divided by its norm, a difference that is only rounding would look as large as any other.
     let varies = norm > ROUNDING * mean.abs();
     deviations.into_iter().map(|deviation| if varies { deviation / norm } else { 0.0 }).collect()
 }

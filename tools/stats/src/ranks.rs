@@ -74,6 +74,7 @@ pub(super) fn sums_of_draws(ranks: &[usize], taken: usize) -> Vec<f64> {
     let mut reached = 0;
     for (seen, rank) in ranks.iter().enumerate() {
         reached += rank;
+        // From the largest count down, so that each rank is drawn at most once.
         for count in (1..=taken.min(seen + 1)).rev() {
             for sum in *rank..=reached {
                 ways[count][sum] += ways[count - 1][sum - rank];

@@ -47,6 +47,7 @@ impl Interrupt {
                 std::process::exit(i32::from(Exit::Interrupted.code()));
             }
         };
+        // Asked before the handler is set, because the handler replaces what was set for `SIGHUP`.
         let was_ignored = is_hangup_ignored();
         ctrlc::set_handler(handler).map_err(io::Error::other)?;
         if was_ignored {

@@ -133,6 +133,7 @@ async fn delete_tree(server: &str, root: &str) -> Result<(), ClientError> {
                 pending.pop();
             }
             Err(ClientError::NotEmpty) => {
+                // The parent stays on the stack, and is tried again after its children.
                 let parent = path.clone();
                 let children = match client.list_children(&parent).await {
                     Err(ClientError::NoNode) => Vec::new(),

@@ -93,6 +93,7 @@ impl Ensemble {
         let installation = Installation::find()?;
         on_free_ports(async || {
             let mut ensemble = Self::create(servers, links, &installation, &settings).await?;
+            // A server serves only once there is a quorum, so all are launched before one is waited for.
             for server in &mut ensemble.servers {
                 server.launch().await?;
             }

@@ -116,6 +116,7 @@ impl Guard {
                 Ok(Self { shell, lifeline, dialogue, pid: Pid::from_raw(pid), folder, log, stop_within, status: None })
             }
             (read, _) => {
+                // The guard ends with its lifeline. With an open one, the wait below might last for ever.
                 drop(lifeline);
                 let status = shell.wait().map_err(failed())?;
                 read?;
@@ -162,6 +163,7 @@ impl Guard {
             if let Some(status) = self.try_wait()? {
                 return Ok(status);
             }
+            // Polled, because the child belongs to no runtime that could tell of its end.
             tokio::time::sleep(POLL).await;
         }
     }

@@ -71,6 +71,7 @@ async fn run(args: &Args) -> Result<ExitCode, Error> {
     };
     let (postgres, zookeeper) = started?;
     let code = run_command(args, &postgres, &zookeeper, &mut signals).await;
+    // Each drop waits for the end of its server. On two threads, both servers stop at once.
     let stopping = thread::spawn(move || drop(postgres));
     drop(zookeeper);
     // A panic there has printed its message. The command's status is still the one to report.

@@ -55,6 +55,7 @@ impl Port {
 
 fn bind(number: u16) -> std::io::Result<(TcpSocket, u16)> {
     let socket = TcpSocket::new_v4()?;
+    // Set before the bind: otherwise a server could not share the port while it is lent.
     socket.set_reuseaddr(true)?;
     socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, number)))?;
     let number = socket.local_addr()?.port();

@@ -58,6 +58,7 @@ impl<C: Send + 'static> Worker<C> {
             });
         };
         let thread = thread::Builder::new().name(name.to_owned()).spawn(run)?;
+        // Owned before the wait: if that fails or is given up, the drop ends the thread and joins it.
         let worker = Self { orders: Some(orders), thread: Some(thread) };
         is_started.await.unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))?;
         Ok(worker)
@@ -74,6 +75,7 @@ impl<C: Send + 'static> Worker<C> {
 
 impl<C> Drop for Worker<C> {
     fn drop(&mut self) {
+        // The thread ends with its orders, so they go before the join.
         self.orders = None;
         if let Some(thread) = self.thread.take() {
             // A panic there has printed its message.

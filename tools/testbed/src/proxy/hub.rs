@@ -33,6 +33,8 @@ impl Hub {
                     order.confirm();
                 }
                 client = accept(&self.listener) => self.lane.take_in(client, &[]),
+                // Without connections it returns `false` at once. The pattern then disables the branch, so the loop
+                // does not spin.
                 true = self.lane.until_one_ended() => {}
             }
         }

@@ -66,6 +66,7 @@ impl Lane {
         let rules = &self.shared.rules;
         match command {
             LaneCommand::Cut => {
+                // Waits until the connections are closed, because the fault is in force when the order is confirmed.
                 self.connections.shutdown().await;
                 self.stranded.clear();
             }
@@ -93,6 +94,7 @@ impl Lane {
         while let Some(ended) = self.connections.join_next().await {
             self.stranded.extend(ended.ok().flatten());
         }
+        // Taken back, because the order is for the connections of this moment only.
         self.shared.rules.send_modify(|rules| rules.stranded = None);
     }
 

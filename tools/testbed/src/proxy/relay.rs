@@ -170,6 +170,7 @@ impl Connection {
     async fn read<'a>(&self, from: &ReadHalf<'_>, buffer: &'a mut [u8]) -> io::Result<&'a mut [u8]> {
         loop {
             from.readable().await?;
+            // Looked at after the wait for bytes, because a black hole may begin during that wait.
             self.until_open().await;
             match from.try_read(buffer) {
                 Ok(read) => return Ok(&mut buffer[..read]),

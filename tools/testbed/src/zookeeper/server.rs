@@ -170,6 +170,7 @@ impl Server {
     pub(crate) async fn stop(&mut self) -> Result<(), Error> {
         self.request_stop();
         if let Some(guard) = &mut self.running {
+            // Waited for here, because the drop of a running guard blocks the thread.
             guard.wait().await?;
         }
         self.running = None;

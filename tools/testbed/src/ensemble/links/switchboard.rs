@@ -77,6 +77,7 @@ impl Switchboard {
             tokio::select! {
                 order = orders.recv() => {
                     let Some(order) = order else { return };
+                    // All changes of an order are made before the next connection is taken in.
                     for change in &order.command {
                         self.carry_out(change).await;
                     }
@@ -99,6 +100,7 @@ impl Switchboard {
     fn take_in(&mut self, Arrival { from, server, stream }: Arrival) {
         let port = self.ports.iter_mut().find(|port| port.link.from == from && port.server == server);
         if let Some(port) = port {
+            // Nobody waits for the connections of this lane, so those that have ended are collected here.
             port.lane.forget_ended();
             port.lane.take_in(stream, socks::CONNECTED);
         }
@@ -109,6 +111,7 @@ async fn listen(from: usize, listener: TcpListener, arrivals: mpsc::UnboundedSen
     loop {
         let mut stream = accept(&listener).await;
         let arrivals = arrivals.clone();
+        // A client that is slow with its handshake must not keep the next one waiting.
         tokio::spawn(async move {
             if let Ok(server) = socks::destination(&mut stream).await {
                 // A failed send means that the thread is about to end.

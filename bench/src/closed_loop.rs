@@ -99,6 +99,7 @@ where
 impl Tally {
     /// Stores a failure and wakes the waiting tasks. The first failure is the cause: later ones may follow from it.
     fn fail(&self, failure: Error) {
+        // Stored before the semaphores are closed: a task that they wake reads it at once.
         self.failure.set(failure).ok();
         self.settled.close();
         self.finished.close();

@@ -76,6 +76,7 @@ impl Fleet {
     /// Starts the workers of these hosts, all at once.
     pub(crate) async fn start(hosts: impl IntoIterator<Item = Host>) -> Result<Self, Error> {
         let hosts: BTreeSet<Host> = hosts.into_iter().collect();
+        // All workers are launched before one is waited for: the Java machine compiles its program meanwhile.
         let launched: Vec<_> = hosts.into_iter().map(|host| Ok((host, launch(host)?))).collect::<Result<_, Error>>()?;
         let mut workers = BTreeMap::new();
         for (host, process) in launched {

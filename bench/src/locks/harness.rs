@@ -109,6 +109,7 @@ impl Harness {
             // The contenders are stopped in any case.
             Ok(window) => self.stop(host, DRAIN_WITHIN).await.map(|()| Outcome::Measured(window)),
             Err(Trouble::OutOfBounds(what)) => {
+                // The last cycles would take too long as well, so the contenders are cut off at once.
                 self.stop(host, Duration::ZERO).await.map(|()| Outcome::OutOfBounds(what))
             }
             Err(Trouble::Failed(what)) => Err(Trouble::Failed(what)),

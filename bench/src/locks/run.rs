@@ -37,6 +37,7 @@ pub(crate) async fn run(settings: &Settings, interrupt: &Interrupt) -> Result<Ex
     progress.finish();
     let (report, exit) = outcome?;
     let text = markdown::render(&report);
+    // The files are written even if the output cannot be, so its error is told last.
     let shown = print(&text).map_err(Error::system("write to standard output"));
     write(&settings.out, MARKDOWN, &text)?;
     write(&settings.out, JSON, &json::render(&report)?)?;

@@ -75,6 +75,7 @@ fn offer(load: &OpenLoad, contenders: &[Arc<Contender>], shared: &Arc<OpenLoadSh
         if i == load.untimed {
             first_timed = due;
         }
+        // Only this thread adds acquires, so the look and the addition need not be one step.
         if shared.outstanding.load(Ordering::Relaxed) >= load.contest.contenders {
             dropped += u64::from(is_timed);
             continue;

@@ -372,7 +372,7 @@ install_packages() {
         install_with_brew "$@"
     else
         say "missing: $*; install with this system's package manager:" \
-            "postgres = the PostgreSQL server, zookeeper = Apache ZooKeeper 3.5 or newer (or unpack a release and set ZOOKEEPER_HOME)," \
+            "postgres = the PostgreSQL server, zookeeper = Apache ZooKeeper 3.8 or newer (or unpack a release and set ZOOKEEPER_HOME)," \
             "java = a Java runtime 11 or newer, cc = a C compiler, jdk = a Java development kit 11 or newer," \
              "python = Python 3.11 or newer with venv and pip, node = Node.js 18 or newer with npm, curator = $(curator_by_hand)," \
              "jmeter = Apache JMeter (or unpack a release and set JMETER_HOME), wrk = wrk, curl = curl, valgrind = valgrind," \

@@ -9,7 +9,7 @@
 //! | `config` | flags that commands share, plan files, presets |
 //! | `report` | the report as terminal table, Markdown, HTML, JSON and HdrHistogram files; the difference of two |
 //! | `judge` | what follows from the trials: figures, findings, thresholds, verdict |
-//! | `trial` | the plan of the trials, one trial, and its record |
+//! | `trial` | the order of the trials, one trial, and its record |
 //! | `lab` | what is measured on: servers, service, processors |
 //! | `audit` | what was really sold, and whether the locks excluded |
 //!

@@ -4,7 +4,7 @@ use stats::figures::{self, things};
 
 use crate::lab::servers::is_set;
 use crate::lab::source::ServiceSettings;
-use crate::trial::plan::ScheduledTrial;
+use crate::trial::schedule::ScheduledTrial;
 use crate::trial::record::Trial;
 
 /// Announces the start of the servers and instances, which takes some seconds.

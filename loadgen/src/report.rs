@@ -32,7 +32,7 @@ use crate::judge::thresholds::{Threshold, ThresholdResult};
 use crate::judge::verdict::{EndedEarly, Verdict};
 use crate::lab::environment::Environment;
 use crate::lab::strategy::Strategy;
-use crate::trial::plan::Plan;
+use crate::trial::schedule::Schedule;
 
 /// Version of the JSON schema; it changes if a field is removed or changes its meaning.
 pub(crate) const SCHEMA: &str = "seckill-report/6";
@@ -51,7 +51,8 @@ pub struct Report {
     /// The machine and the servers.
     pub(crate) environment: Environment,
     /// The settings.
-    pub(crate) plan: Plan,
+    #[serde(rename = "plan")]
+    pub(crate) schedule: Schedule,
     /// Limits of the figures.
     pub caveats: Vec<String>,
     /// Results of the thresholds.
@@ -72,7 +73,7 @@ pub(crate) struct Findings {
     pub(crate) generated_at: String,
     pub(crate) ended_early: Option<EndedEarly>,
     pub(crate) environment: Environment,
-    pub(crate) plan: Plan,
+    pub(crate) schedule: Schedule,
     pub(crate) strategies: Vec<Strategy>,
     pub(crate) thresholds: Vec<Threshold>,
     pub(crate) trials: Vec<Trial>,
@@ -81,21 +82,21 @@ pub(crate) struct Findings {
 impl Report {
     /// Draws the conclusions, by the figures of this table.
     pub(crate) fn of(findings: Findings, metrics: &[&'static Metric]) -> Report {
-        let Findings { generated_at, ended_early, environment, plan, strategies, thresholds, trials } = findings;
-        let results = summary::results_of(&plan, &strategies, &trials, metrics);
+        let Findings { generated_at, ended_early, environment, schedule, strategies, thresholds, trials } = findings;
+        let results = summary::results_of(&schedule, &strategies, &trials, metrics);
         let thresholds: Vec<ThresholdResult> =
-            thresholds.iter().flat_map(|threshold| threshold.check(&results, plan.instances)).collect();
-        let builds = Diff::of_builds((&plan, &environment, &generated_at), &results, &trials, metrics);
-        let headline = Headline::of(&plan, &results, &trials, builds.as_ref());
-        let verdict = Verdict::of(headline, &plan, &results, &thresholds, builds.as_ref(), ended_early.as_ref());
-        let caveats = caveats::of(&environment, &plan, &results, &trials);
+            thresholds.iter().flat_map(|threshold| threshold.check(&results, schedule.instances)).collect();
+        let builds = Diff::of_builds((&schedule, &environment, &generated_at), &results, &trials, metrics);
+        let headline = Headline::of(&schedule, &results, &trials, builds.as_ref());
+        let verdict = Verdict::of(headline, &schedule, &results, &thresholds, builds.as_ref(), ended_early.as_ref());
+        let caveats = caveats::of(&environment, &schedule, &results, &trials);
         Report {
             schema: SCHEMA.to_owned(),
             generated_at,
             ended_early,
             verdict,
             environment,
-            plan,
+            schedule,
             caveats,
             thresholds,
             results,

@@ -1,11 +1,11 @@
-//! The trials: their plan, one run, and the record of it.
+//! The trials: their schedule, one trial, and its record.
 
-mod books;
+mod audit;
 pub(crate) mod goose;
 pub(crate) mod herd;
 pub(crate) mod jtl;
 mod observe;
-pub(crate) mod plan;
 pub(crate) mod record;
 pub(crate) mod run;
+pub(crate) mod schedule;
 mod settle;

@@ -1,10 +1,10 @@
-//! Batches: one transaction for all buyers of a SKU who arrived during the last one.
+//! Batches: one transaction for all buyers of a SKU who arrived during the last transaction.
 //!
 //! Each SKU for which anybody waits has a queue and a worker. The worker waits for the right to write the SKU. It takes
 //! the buyers that wait by then, decides them together, answers each, and starts again. It ends when nobody waits.
 //!
-//! Techniques differ in that right: it is the lock of a row (`pg-merge`), a lock in ZooKeeper with a fence in the row
-//! (`zk-merge`), or a term with that fence (`zk-owner`).
+//! The strategies differ in that right: it is the lock of a row (`pg_merge.rs`), a lock in ZooKeeper with a fence in the row
+//! (`zk_merge.rs`), or a term with that fence (`strategy/owner.rs`).
 
 pub(super) mod pg_merge;
 pub(super) mod zk_merge;
@@ -14,7 +14,6 @@ mod buyer;
 pub(super) mod queue;
 mod sell;
 
-use std::future::ready;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -34,22 +33,26 @@ use crate::failure::{self, Failure};
 use crate::sale::GoodsNo;
 use crate::telemetry::{LockMetrics, Waiting};
 
-/// How an instance comes to write the next batch of a SKU.
-pub(super) trait Technique: Send + Sync + 'static {
-    /// Waits for the right to write the SKU, at most until `worker.until`. Then takes the next batch and serves it.
+/// The right to write the next batch of a SKU, and how an instance comes to it.
+pub(super) trait WriteRight: Send + Sync + 'static {
+    /// Waits for the right until `worker.until`. A server that does not answer by then may take a little longer: `LOCK_GRACE` for a
+    /// lock of the database, and the deadline of the database for its other answers. Then takes the next batch and serves it.
+    ///
+    /// # Errors
+    /// The reason why there is no right. Then no buyer was taken: all of them still wait.
     fn serve(&self, context: &Context, worker: &mut Worker<'_>) -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
 /// A strategy that sells in batches.
-pub(super) struct Batches<T> {
+pub(super) struct Batches<R> {
     context: Context,
-    technique: T,
+    right: R,
     queues: Arc<Mutex<Queues>>,
 }
 
-impl<T: Technique> Batches<T> {
-    pub(super) fn new(context: Context, technique: T) -> Arc<Self> {
-        Arc::new(Self { context, technique, queues: Arc::default() })
+impl<R: WriteRight> Batches<R> {
+    pub(super) fn new(context: Context, right: R) -> Arc<Self> {
+        Arc::new(Self { context, right, queues: Arc::default() })
     }
 
     pub(super) fn context(&self) -> &Context {
@@ -74,11 +77,12 @@ impl<T: Technique> Batches<T> {
     async fn work(self: Arc<Self>, goods_no: GoodsNo) {
         let mut worker = Worker::new(&self.queues, goods_no, &self.context.metrics);
         while worker.next() {
-            match self.technique.serve(&self.context, &mut worker).await {
+            match self.right.serve(&self.context, &mut worker).await {
                 Ok(()) => {}
                 Err(failure) if failure.is(&failure::LOCK_TIMEOUT) => {
                     worker.refuse_late(&failure);
-                    // Others may have come meanwhile.
+                    // A lock may give up a moment before its deadline. Other tasks run before the next try, so this loop never keeps
+                    // the thread: late buyers leave, and others come.
                     tokio::task::yield_now().await;
                 }
                 Err(failure) => refuse_all(worker.take(), &failure),
@@ -92,7 +96,8 @@ impl<T: Technique> Batches<T> {
     /// buyer gives up at the deadline for the database only. Once the commit was sent, the outcome is unknown then.
     async fn decide(self: &Arc<Self>, call: &Call) -> Decision {
         let business = call.in_time(do_business_first(&self.context, call)).await?;
-        call.wait(ready(())).await?;
+        call.still_wanted()?;
+        // Other strategies do the business after the wait for the lock. So its time does not count as a part of this wait, either.
         let until = self.context.lock_until(call) + business;
         let goods_no = call.purchase.cart.lines()[0].goods_no;
         let request = BatchRequest {
@@ -127,7 +132,7 @@ impl<T: Technique> Batches<T> {
     }
 }
 
-impl<T: Technique> Strategy for Arc<Batches<T>> {
+impl<R: WriteRight> Strategy for Arc<Batches<R>> {
     fn purchase<'a>(&'a self, call: &'a Call) -> Boxed<'a, Decided<'a>> {
         Box::pin(async move { self.decide(call).await.into() })
     }

@@ -139,6 +139,14 @@ impl Call {
         wait_for(&self.client, waited).await
     }
 
+    /// Makes sure that somebody still waits for the answer. The service must not shut down, either.
+    ///
+    /// # Errors
+    /// [`CLIENT_GONE`](failure::CLIENT_GONE).
+    pub(super) fn still_wanted(&self) -> Result<(), Failure> {
+        if self.client.is_cancelled() { Err(Failure::client_gone()) } else { Ok(()) }
+    }
+
     /// Runs a part of the call until the deadline for the database. The server limits the time of each statement,
     /// too. This deadline also counts if the server does not answer at all. Box a part with many statements: its future
     /// is large, and each wrapper around it would take as much of the stack again.

@@ -20,7 +20,7 @@ use tokio::time::{Instant, timeout};
 
 use self::election::{Elections, Owner, Term};
 pub(crate) use self::reachable::until_reachable;
-use super::batch::{Batches, Begun, Technique, Worker, level_under_fence, sell};
+use super::batch::{Batches, Begun, Worker, WriteRight, level_under_fence, sell};
 use super::call::Call;
 use super::context::Context;
 use super::{Boxed, Decided, Strategy};
@@ -53,7 +53,7 @@ impl Strategy for ZkOwner {
     }
 }
 
-impl Technique for Arc<Elections> {
+impl WriteRight for Arc<Elections> {
     async fn serve(&self, context: &Context, worker: &mut Worker<'_>) -> Result<(), Failure> {
         let Worker { goods_no, sale, until, .. } = *worker;
         match context.until_closing(self.owner(goods_no, until)).await? {

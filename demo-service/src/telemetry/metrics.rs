@@ -257,6 +257,33 @@ mod tests {
         assert!(rendered.contains(&all), "{all} in {rendered}");
     }
 
+    /// Returns the rows of the table of metrics, without those of the process: the system says which of them there are.
+    fn rows(rendered: &str) -> Vec<String> {
+        let marked = |mark| rendered.lines().filter_map(move |line| line.strip_prefix(mark)?.split_once(' '));
+        let kinds: HashMap<_, _> = marked("# TYPE ").collect();
+        let row = |(name, meaning): (&str, &str)| {
+            let kind = kinds[name];
+            let series = if kind == "histogram" { format!("{name}_count{{") } else { format!("{name}{{") };
+            let labels = rendered.lines().find_map(|line| line.strip_prefix(&series)?.split('}').next());
+            let names = labels.iter().flat_map(|labels| labels.split(',')).filter_map(|label| label.split_once('='));
+            let names: Vec<_> = names.map(|(name, _)| format!("`{name}` ")).collect();
+            format!("| `{name}` | {kind} | {}| {meaning} |", names.concat().replace("` `", "`, `"))
+        };
+        let mut rows: Vec<_> = marked("# HELP ").filter(|(name, _)| !name.starts_with("process_")).map(row).collect();
+        rows.sort();
+        rows
+    }
+
+    #[test]
+    fn each_metric_is_a_row_of_the_table() {
+        let document = include_str!("../../../docs/service.md");
+        let (_, table) = document.split_once("\n## Metrics\n").unwrap();
+        let table = table.split("\n## ").next().unwrap();
+        let documented: Vec<_> = table.lines().filter(|line| line.starts_with("| `")).collect();
+        let found = rows(&metrics().render(&Levels::default()));
+        assert_eq!(documented, found, "docs/service.md is stale: {}", found.join("\n"));
+    }
+
     #[test]
     fn instances_count_apart() {
         let first = metrics();

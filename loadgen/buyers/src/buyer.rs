@@ -7,7 +7,7 @@ use reqwest::{Response, StatusCode, Url, Version};
 use tokio::time::Instant;
 
 use crate::answer::classify;
-use crate::purchase::Purchase;
+use crate::load::Load;
 use crate::sample::{Outcome, Sample};
 use crate::tally::{Tally, shared};
 
@@ -38,7 +38,7 @@ pub(crate) struct End {
 /// Buys once, by asking at a URL, and adds the request to the tally. Returns how it ended, or `None` without a URL or a
 /// client.
 pub(crate) async fn buy<A>(
-    purchase: &Purchase,
+    load: &Load,
     tally: &Mutex<Tally>,
     buyer: Buyer,
     ask: impl FnOnce(Url) -> A,
@@ -47,7 +47,7 @@ where
     A: Future<Output = Option<reqwest::Result<Response>>>,
 {
     let Buyer { user, number, released, intended, idle_since } = buyer;
-    let (goods, url) = purchase.target(number)?;
+    let (goods, url) = load.target(number)?;
     let started = released.elapsed();
     shared(tally).start(user, started);
     let response = ask(url.clone()).await?;

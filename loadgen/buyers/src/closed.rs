@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use super::buyer::{Buyer, buy};
 use super::gate::{CancelOnDrop, Gate};
-use super::purchase::{Load, Purchase, client, cpu_time};
+use super::load::{Load, LoadResult, client, cpu_time};
 use crate::Error;
 use crate::health::Dropped;
 use crate::heartbeat::Heartbeat;
@@ -30,31 +30,31 @@ const GOOSE_GRACE: Duration = Duration::from_secs(15);
 const FAILED_PAUSE: Duration = Duration::from_millis(10);
 
 /// Runs a closed model.
-pub(crate) async fn run(purchase: &Purchase) -> Result<Load, Error> {
-    let gate = Gate::new(purchase.users);
+pub(crate) async fn run(load: &Load) -> Result<LoadResult, Error> {
+    let gate = Gate::new(load.users);
     let _cancel = CancelOnDrop(Arc::clone(&gate));
-    let tally = Arc::new(Mutex::new(purchase.tally()));
-    let client = client(purchase)?;
-    let attack = attack(purchase, &client, &gate, &tally)?;
+    let tally = Arc::new(Mutex::new(load.tally()));
+    let client = client(load)?;
+    let attack = attack(load, &client, &gate, &tally)?;
 
     let loading = async {
-        connect(&client, purchase).await;
+        connect(&client, load).await;
         // If a user is missing, the others would wait at the gate until the limit of the attack.
-        let released = gate.open(purchase.arrive_within).await.inspect_err(|_| gate.cancel())?;
+        let released = gate.open(load.arrive_within).await.inspect_err(|_| gate.cancel())?;
         let cpu_start = cpu_time();
         let heartbeat = Heartbeat::start(&tally);
         let released_at = SystemTime::now() - released.elapsed();
         let done = gate.left().await;
         let processors = heartbeat.stop().await;
         let cpu_time = cpu_time().saturating_sub(cpu_start);
-        if done < purchase.users {
-            return Err(Error::Generator(format!("only {done} of {} users reported back", purchase.users)));
+        if done < load.users {
+            return Err(Error::Generator(format!("only {done} of {} users reported back", load.users)));
         }
         let dropped = Dropped::default();
-        Ok(Load { tally: close(&tally, &purchase.model, dropped), dropped, released_at, cpu_time, processors })
+        Ok(LoadResult { tally: close(&tally, &load.model, dropped), dropped, released_at, cpu_time, processors })
     };
     // Goose waits for ever for a user that panics. Nothing here panics, but this limit does not rely on that.
-    let limit = purchase.arrive_within + purchase.model.duration() + purchase.answer_within + GOOSE_GRACE;
+    let limit = load.arrive_within + load.model.duration() + load.answer_within + GOOSE_GRACE;
     let attacking = async {
         let ended = tokio::time::timeout(limit, attack.execute()).await;
         // Users that are still missing must not begin now.
@@ -65,20 +65,20 @@ pub(crate) async fn run(purchase: &Purchase) -> Result<Load, Error> {
             Err(_) => Err(Error::Generator(format!("goose did not end within {} s", limit.as_secs()))),
         }
     };
-    let (load, attacked) = tokio::join!(loading, attacking);
+    let (result, attacked) = tokio::join!(loading, attacking);
     // If goose failed, its error explains the missing users.
     attacked?;
-    load
+    result
 }
 
 /// Opens a connection for every user of a load that begins with all of them, so that a burst is one of requests and not of
 /// handshakes. An instance that does not answer shows in the load itself.
-async fn connect(client: &Client, purchase: &Purchase) {
-    if !purchase.model.starts_together() {
+async fn connect(client: &Client, load: &Load) {
+    if !load.model.starts_together() {
         return;
     }
-    let probes = purchase.probes.iter().cycle().take(purchase.users).map(|url| client.get(url.clone()).send());
-    let answers = tokio::time::timeout(purchase.arrive_within, JoinSet::from_iter(probes).join_all()).await;
+    let probes = load.probes.iter().cycle().take(load.users).map(|url| client.get(url.clone()).send());
+    let answers = tokio::time::timeout(load.arrive_within, JoinSet::from_iter(probes).join_all()).await;
     // Read only now: a connection whose answer has been read would serve the probes of others too.
     for answer in answers.into_iter().flatten().flatten() {
         let _ = answer.bytes().await;
@@ -86,17 +86,17 @@ async fn connect(client: &Client, purchase: &Purchase) {
 }
 
 /// Makes a goose attack of one iteration, in which each user buys all that it buys.
-fn attack(purchase: &Purchase, client: &Client, gate: &Arc<Gate>, tally: &SharedTally) -> Result<GooseAttack, Error> {
+fn attack(load: &Load, client: &Client, gate: &Arc<Gate>, tally: &SharedTally) -> Result<GooseAttack, Error> {
     let mut configuration = GooseConfiguration::default();
     // Every request names its own URL; goose merely wants a host to be set.
-    configuration.host = purchase.target(0).map(|(_, url)| url.to_string());
-    configuration.users = Some(purchase.users);
-    configuration.increase_rate = Some(users_per_second(purchase).to_string());
+    configuration.host = load.target(0).map(|(_, url)| url.to_string());
+    configuration.users = Some(load.users);
+    configuration.increase_rate = Some(users_per_second(load).to_string());
     configuration.iterations = Some(1);
     configuration.no_telnet = true;
     configuration.no_print_metrics = true;
     configuration.quiet = 1;
-    match &purchase.goose_report {
+    match &load.goose_report {
         None => configuration.no_metrics = true,
         Some(path) => {
             let not_utf8 =
@@ -108,16 +108,16 @@ fn attack(purchase: &Purchase, client: &Client, gate: &Arc<Gate>, tally: &Shared
     let shop = {
         let gate = Arc::clone(gate);
         let tally = Arc::clone(tally);
-        let purchase = Arc::new(purchase.clone());
+        let load = Arc::new(load.clone());
         let client = client.clone();
         Transaction::new(Arc::new(move |user: &mut GooseUser| {
             let gate = Arc::clone(&gate);
-            let purchase = Arc::clone(&purchase);
+            let load = Arc::clone(&load);
             let tally = Arc::clone(&tally);
             user.client.clone_from(&client);
             Box::pin(async move {
                 tokio::select! {
-                    done = shop(user, &purchase, &gate, &tally) => if done.is_some() {
+                    done = shop(user, &load, &gate, &tally) => if done.is_some() {
                         gate.leave();
                     },
                     () = gate.cancelled() => {}
@@ -135,9 +135,9 @@ fn attack(purchase: &Purchase, client: &Client, gate: &Arc<Gate>, tally: &Shared
 }
 
 /// Returns the users that goose starts per second. Goose starts them at even distances, the last one at the end of the ramp-up.
-fn users_per_second(purchase: &Purchase) -> f64 {
-    let last = purchase.users.saturating_sub(1);
-    let ramp_up = purchase.model.first_start(last, purchase.users);
+fn users_per_second(load: &Load) -> f64 {
+    let last = load.users.saturating_sub(1);
+    let ramp_up = load.model.first_start(last, load.users);
     if ramp_up.is_zero() { USERS_PER_SECOND } else { as_f64(last) / ramp_up.as_secs_f64() }
 }
 
@@ -146,16 +146,16 @@ fn goose_failed(error: &GooseError) -> Error {
 }
 
 /// Waits at the rendezvous, then sends all requests of one user. Returns `None` if the load was cancelled meanwhile.
-async fn shop(goose: &mut GooseUser, purchase: &Purchase, gate: &Gate, tally: &Mutex<Tally>) -> Option<()> {
+async fn shop(goose: &mut GooseUser, load: &Load, gate: &Gate, tally: &Mutex<Tally>) -> Option<()> {
     let user = goose.weighted_users_index;
-    if purchase.model.starts_together() {
+    if load.model.starts_together() {
         gate.arrive().await;
     } else {
         // Goose counts its ramp from its own start.
         gate.open_as_of(goose.started.into());
     }
     let released = gate.opened_at()?;
-    let mut intended = purchase.model.first_start(user, purchase.users);
+    let mut intended = load.model.first_start(user, load.users);
     let mut number = user;
     loop {
         // Goose counts a ramp in whole milliseconds, so it may start a user a fraction of one too early.
@@ -163,17 +163,17 @@ async fn shop(goose: &mut GooseUser, purchase: &Purchase, gate: &Gate, tally: &M
             tokio::time::sleep_until(released + intended).await;
         }
         let buyer = Buyer { user, number, released, intended, idle_since: intended };
-        let end = buy(purchase, tally, buyer, |url| ask(goose, url)).await?;
+        let end = buy(load, tally, buyer, |url| ask(goose, url)).await?;
         // In a closed loop a user wants the next unit as soon as it has its answer.
         intended = end.ended;
-        number += purchase.users;
+        number += load.users;
         if end.failed {
             tokio::time::sleep(FAILED_PAUSE).await;
             // The pause is intended, so it is no lag of the next start.
             intended = released.elapsed();
         }
-        match purchase.model {
-            LoadModel::Loop { .. } if intended < purchase.model.duration() => {}
+        match load.model {
+            LoadModel::Loop { .. } if intended < load.model.duration() => {}
             _ => return Some(()),
         }
     }

@@ -7,8 +7,11 @@
 //! | one start of all users | `gate` | goose starts users one after another |
 //! | end of a closed loop | `closed` | goose looks at its clock twice a second |
 //! | arrivals at a rate | `open` | goose has no open model |
-//! | client | `purchase` | goose makes clients that obey the environment's proxy, and gives none to open connections with |
+//! | client | `load` | goose makes clients that obey the environment's proxy, and gives none to open connections with |
 //! | times | `buyer` | goose's clock stops at the headers of an answer, and knows no intended start |
+//!
+//! The *release* of the buyers is the instant from which on they may buy: the gate opens, or an open model begins. All instants of a
+//! load count from it.
 //!
 //! The crate holds what runs while buyers buy, so that a release builds it for speed and the rest of `loadgen` for a short
 //! build. `answer`, `health`, `latency`, `model`, `sample` and `tally` are pure: they know no clock, no task and no socket.
@@ -22,7 +25,7 @@ mod heartbeat;
 pub mod latency;
 pub mod model;
 mod open;
-pub mod purchase;
+pub mod load;
 pub mod sample;
 pub mod tally;
 
@@ -32,7 +35,7 @@ use std::pin::Pin;
 use idna_adapter as _;
 
 use crate::model::LoadModel;
-use crate::purchase::{Load, Purchase};
+use crate::load::{Load, LoadResult};
 
 /// Why a load could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -61,11 +64,11 @@ pub enum Error {
 /// # Cancel safety
 ///
 /// Buyers that wait or buy give up; what the service had begun for them, it may finish.
-pub fn run(purchase: &Purchase) -> Pin<Box<dyn Future<Output = Result<Load, Error>> + Send + '_>> {
+pub fn run(load: &Load) -> Pin<Box<dyn Future<Output = Result<LoadResult, Error>> + Send + '_>> {
     // Boxed, because the compiler builds an `async fn` in the crate that awaits it, without the settings of this crate.
-    match purchase.model {
-        LoadModel::Burst | LoadModel::Ramp { .. } | LoadModel::Loop { .. } => Box::pin(closed::run(purchase)),
-        LoadModel::Open { .. } => Box::pin(open::run(purchase)),
+    match load.model {
+        LoadModel::Burst | LoadModel::Ramp { .. } | LoadModel::Loop { .. } => Box::pin(closed::run(load)),
+        LoadModel::Open { .. } => Box::pin(open::run(load)),
     }
 }
 

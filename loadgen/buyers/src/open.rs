@@ -14,34 +14,34 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
 use super::buyer::{Buyer, End, buy};
-use super::purchase::{Load, Purchase, client, cpu_time};
+use super::load::{Load, LoadResult, client, cpu_time};
 use crate::Error;
 use crate::health::{Dropped, LATE};
 use crate::heartbeat::Heartbeat;
 use crate::tally::{SharedTally, close};
 
 /// Runs the open model.
-pub(crate) async fn run(purchase: &Purchase) -> Result<Load, Error> {
-    let arrivals = purchase.model.arrivals(purchase.seed);
-    let client = client(purchase)?;
-    let purchase = Arc::new(purchase.clone());
+pub(crate) async fn run(load: &Load) -> Result<LoadResult, Error> {
+    let arrivals = load.model.arrivals(load.seed);
+    let client = client(load)?;
+    let load = Arc::new(load.clone());
     let runtime = Handle::current();
     let cpu_start = cpu_time();
     let released_at = SystemTime::now();
     let released = Instant::now();
-    let tally = Arc::new(Mutex::new(purchase.tally()));
+    let tally = Arc::new(Mutex::new(load.tally()));
     let heartbeat = Heartbeat::start(&tally);
     // The thread ends early if this future is dropped.
     let (_wanted, abandoned) = channel();
     let mut users = OpenUsers {
-        free: (0..purchase.users).rev().map(|user| (user, Duration::ZERO)).collect(),
+        free: (0..load.users).rev().map(|user| (user, Duration::ZERO)).collect(),
         busy: JoinSet::new(),
         idle_until: Duration::ZERO,
         tally: Arc::clone(&tally),
         dropped: Dropped::default(),
         released,
         client,
-        purchase,
+        load,
     };
     let paced = tokio::task::spawn_blocking(move || {
         for (number, intended) in arrivals.enumerate() {
@@ -58,8 +58,8 @@ pub(crate) async fn run(purchase: &Purchase) -> Result<Load, Error> {
     }
     let processors = heartbeat.stop().await;
     let cpu_time = cpu_time().saturating_sub(cpu_start);
-    let tally = close(&tally, &users.purchase.model, users.dropped);
-    Ok(Load { tally, dropped: users.dropped, released_at, cpu_time, processors })
+    let tally = close(&tally, &users.load.model, users.dropped);
+    Ok(LoadResult { tally, dropped: users.dropped, released_at, cpu_time, processors })
 }
 
 /// Sleeps until an instant. Returns whether the load is still wanted.
@@ -82,7 +82,7 @@ struct OpenUsers {
     dropped: Dropped,
     released: Instant,
     client: Client,
-    purchase: Arc<Purchase>,
+    load: Arc<Load>,
 }
 
 impl OpenUsers {
@@ -106,12 +106,12 @@ impl OpenUsers {
             self.idle_until = now;
         }
         let client = self.client.clone();
-        let purchase = Arc::clone(&self.purchase);
+        let load = Arc::clone(&self.load);
         let released = self.released;
         let tally = Arc::clone(&self.tally);
         let buyer = Buyer { user, number, released, intended, idle_since };
         let ask = async move |url| Some(client.get(url).send().await);
-        self.busy.spawn_on(async move { (user, buy(&purchase, &tally, buyer, ask).await) }, runtime);
+        self.busy.spawn_on(async move { (user, buy(&load, &tally, buyer, ask).await) }, runtime);
         Ok(())
     }
 

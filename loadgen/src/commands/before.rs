@@ -22,7 +22,7 @@ use crate::lab::source::ServiceSettings;
 use crate::lab::stack::{ensure_files_suffice, ensure_ports_are_free};
 use crate::lab::strategy::{Strategy, select};
 use crate::suggest::did_you_mean;
-use crate::trial::plan::Subject;
+use crate::trial::schedule::Subject;
 
 /// Lists the strategies that a service with these settings would offer, build by build.
 pub(super) async fn offered(service: &ServiceSettings) -> Result<Vec<Strategy>, Error> {

@@ -1,4 +1,4 @@
-//! The `compare` command: draws a plan, runs its trials, writes a report.
+//! The `compare` command: draws a schedule, runs its trials, writes a report.
 
 mod schedule;
 
@@ -24,7 +24,7 @@ use crate::progress::{self, starting};
 use crate::report::files::{self, Files};
 use crate::report::{Findings, Report, terminal};
 use crate::trial::jtl::Jtl;
-use crate::trial::plan::{Plan, Subject};
+use crate::trial::schedule::{Schedule, Subject};
 use crate::trial::record::Trial;
 use crate::trial::run::{self, Conditions};
 
@@ -182,7 +182,7 @@ async fn open(settings: &CompareSettings, progress: &Progress) -> Result<(Stack,
     }
 }
 
-/// Draws the plan, runs its trials until an interrupt or a failure, and makes the report.
+/// Draws the schedule, runs its trials until an interrupt or a failure, and makes the report.
 async fn measure(
     settings: &CompareSettings,
     stack: &mut Stack,
@@ -190,13 +190,13 @@ async fn measure(
     interrupt: &Interrupt,
     (progress, files): (&mut Progress, &Files),
 ) -> Result<(Report, Jtl), Error> {
-    let plan = interrupt.or(schedule::draw(settings, stack, &subjects)).await?;
+    let schedule = interrupt.or(schedule::draw(settings, stack, &subjects)).await?;
     let environment = interrupt.or(environment(&settings.source, stack)).await?;
     // Only now is everything known to be in order. Earlier, a mistake would cost the user the old report.
     files.remove_old()?;
     let conditions = Conditions {
         model: settings.load.model,
-        seed: plan.seed,
+        seed: schedule.seed,
         stock: settings.load.stock,
         goods_nos: (settings.load.goods_no..).take(settings.load.goods as usize).collect(),
         lock_wait: settings.load.lock_wait,
@@ -209,15 +209,15 @@ async fn measure(
         RequestLog::InReport => Some(files.path(files::JTL)),
         RequestLog::At(path) => Some(path.clone()),
     })?;
-    progress.planned("trial", plan.len());
+    progress.planned("trial", schedule.len());
     let (trials, ended_early) =
-        run_all(stack, &conditions, &strategies, &plan, interrupt, (progress, &mut jtl)).await?;
+        run_all(stack, &conditions, &strategies, &schedule, interrupt, (progress, &mut jtl)).await?;
     let report = Report::of(
         Findings {
             generated_at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
             ended_early,
             environment,
-            plan,
+            schedule,
             strategies,
             thresholds: settings.load.thresholds.clone(),
             trials,
@@ -233,12 +233,12 @@ async fn run_all(
     stack: &mut Stack,
     conditions: &Conditions,
     strategies: &[Strategy],
-    plan: &Plan,
+    schedule: &Schedule,
     interrupt: &Interrupt,
     (progress, jtl): (&mut Progress, &mut Jtl),
 ) -> Result<(Vec<Trial>, Option<EndedEarly>), Error> {
-    let mut trials = Vec::with_capacity(plan.len());
-    for scheduled in plan.trials() {
+    let mut trials = Vec::with_capacity(schedule.len());
+    for scheduled in schedule.trials() {
         let Subject { users, build, .. } = scheduled.subject;
         let is_scheduled = |strategy: &&Strategy| Subject::of(strategy, *users) == *scheduled.subject;
         let Some(strategy) = strategies.iter().find(is_scheduled) else { continue };

@@ -11,7 +11,7 @@ use super::settings::LoadSettings;
 use super::values::Users;
 use crate::error::Error;
 use crate::lab::source::ServiceSettings;
-use crate::trial::plan::Limits;
+use crate::trial::schedule::Limits;
 
 /// A plan file, and the flags that override it.
 #[derive(Debug, Args)]

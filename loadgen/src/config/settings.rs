@@ -10,7 +10,7 @@ use crate::judge::metrics::TableWidth;
 use crate::judge::thresholds::Threshold;
 use crate::lab::source::{ServiceSettings, Source};
 use crate::trial::goose::GooseFormat;
-use crate::trial::plan::Limits;
+use crate::trial::schedule::Limits;
 
 /// The load, for this program or for another engine.
 #[derive(Debug, Clone)]

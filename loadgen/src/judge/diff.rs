@@ -25,7 +25,7 @@ use crate::error::Exit;
 use crate::judge::metrics::Metric;
 use crate::judge::result::StrategyResult;
 use crate::lab::environment::Environment;
-use crate::trial::plan::{Plan, Subject};
+use crate::trial::schedule::{Schedule, Subject};
 use crate::trial::record::Trial;
 
 use self::rows::{Conclusion, Row, Run, Sides, Standing};
@@ -77,12 +77,12 @@ impl Side {
 impl Diff {
     /// Judges the second build of a run against the first one. `None` if the run measured one build.
     pub(crate) fn of_builds(
-        (plan, environment, generated_at): (&Plan, &Environment, &str),
+        (schedule, environment, generated_at): (&Schedule, &Environment, &str),
         results: &[StrategyResult],
         trials: &[Trial],
         metrics: &[&'static Metric],
     ) -> Option<Diff> {
-        let builds = plan.pair()?;
+        let builds = schedule.pair()?;
         let run = Run::of(results, trials);
         let sides = Sides::Builds(&run, builds);
         let rows = rows::compare(sides, metrics);
@@ -95,7 +95,7 @@ impl Diff {
             name: name.to_owned(),
             runs: 1,
             blocks: run.blocks.len(),
-            code: described(plan, environment, name),
+            code: described(schedule, environment, name),
             generated_at: vec![generated_at.to_owned()],
         });
         let caveats = profiles_differ(environment, builds).into_iter().chain(untimed(sides)).collect();
@@ -121,8 +121,8 @@ impl Diff {
 }
 
 /// Describes the code of a build, and the path of its program.
-fn described(plan: &Plan, environment: &Environment, name: &str) -> String {
-    let program = plan.builds.iter().find(|build| build.name == name).map_or("", |build| build.program.as_str());
+fn described(schedule: &Schedule, environment: &Environment, name: &str) -> String {
+    let program = schedule.builds.iter().find(|build| build.name == name).map_or("", |build| build.program.as_str());
     format!("{} in {program}", environment.code_of(name))
 }
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::audit::history::HistoryAudit;
 use crate::lab::strategy::Promise;
-use crate::trial::plan::Limits;
+use crate::trial::schedule::Limits;
 use crate::trial::record::Trial;
 
 /// Whether a strategy did what it promises.

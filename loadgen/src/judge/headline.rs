@@ -11,7 +11,7 @@ use crate::judge::metrics::{
 };
 use crate::judge::result::StrategyResult;
 use crate::lab::strategy::{Promise, Wakes};
-use crate::trial::plan::Plan;
+use crate::trial::schedule::Schedule;
 use crate::trial::record::Trial;
 
 /// The results with the largest number of users.
@@ -25,14 +25,14 @@ pub(crate) struct Headline {
 
 impl Headline {
     /// Writes the headline.
-    pub(crate) fn of(plan: &Plan, results: &[StrategyResult], trials: &[Trial], builds: Option<&Diff>) -> Headline {
+    pub(crate) fn of(schedule: &Schedule, results: &[StrategyResult], trials: &[Trial], builds: Option<&Diff>) -> Headline {
         let run = || results.iter().filter(|result| result.trials > 0);
         let Some(users) = run().map(|result| result.users).max() else {
             return Headline { sentence: "No trial was run to its end.".to_owned(), details: Vec::new() };
         };
         let level: Vec<&StrategyResult> = run().filter(|result| result.users == users).collect();
         let against = builds.map(|diff| format!("{} against {}: {}.", diff.new.name, diff.old.name, diff.counted()));
-        let sentences = [Some(sold(plan, users, &level, trials)), against.or_else(|| speed(&level)), herd(&level)];
+        let sentences = [Some(sold(schedule, users, &level, trials)), against.or_else(|| speed(&level)), herd(&level)];
         Headline {
             sentence: sentences.into_iter().flatten().collect::<Vec<_>>().join(" "),
             details: [broken(&level), controls(&level), not_proved(&level), Vec::from_iter(bound(&level))].concat(),
@@ -41,25 +41,25 @@ impl Headline {
 }
 
 /// Names the strategies that sold right, or the broken promises.
-fn sold(plan: &Plan, users: u32, level: &[&StrategyResult], trials: &[Trial]) -> String {
+fn sold(schedule: &Schedule, users: u32, level: &[&StrategyResult], trials: &[Trial]) -> String {
     let users_named = things(users, "user");
     let names = |is: &dyn Fn(&StrategyResult) -> bool| -> Vec<String> {
         level.iter().filter(|result| is(result)).map(|result| result.name()).collect()
     };
     let broken = names(&|result| result.finding == Finding::Broken);
     let right = names(&|result| result.is_comparable);
-    let listed = |names: &[String]| listed(names, plan.pair().is_some());
+    let listed = |names: &[String]| listed(names, schedule.pair().is_some());
     let broke = if broken.is_empty() { String::new() } else { format!("{} broke the promise", listed(&broken)) };
     let Some(fewest) = level.iter().filter(|result| result.is_comparable).map(|result| result.trials).min() else {
         let nobody = format!("With {users_named}, no strategy was found to sell right in every trial");
         return if broke.is_empty() { format!("{nobody}.") } else { format!("{nobody}; {broke}.") };
     };
-    let each = if plan.goods > 1 { " of each SKU" } else { "" };
-    let stock_total = i64::from(plan.stock) * i64::from(plan.goods);
+    let each = if schedule.goods > 1 { " of each SKU" } else { "" };
+    let stock_total = i64::from(schedule.stock) * i64::from(schedule.goods);
     let is_theirs = |trial: &&Trial| trial.users == users && right.contains(&trial.name());
     // Fewer units than the stock are right as well, if no more were asked for.
     let what = if trials.iter().filter(is_theirs).all(|trial| trial.audit.sold == stock_total) {
-        format!("exactly the {}{each}", things(plan.stock, "unit"))
+        format!("exactly the {}{each}", things(schedule.stock, "unit"))
     } else {
         "no unit too many and none too few".to_owned()
     };

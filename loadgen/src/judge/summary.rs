@@ -11,7 +11,7 @@ use crate::judge::metrics::{FigureSource, Metric, P50, TrialsOfStrategy};
 use crate::judge::result::{Figures, StrategyResult};
 use crate::lab::strategy::{Mechanism, Promise, Strategy};
 use crate::trial::herd::notifications_expected;
-use crate::trial::plan::{Plan, Subject};
+use crate::trial::schedule::{Schedule, Subject};
 use crate::trial::record::{Latency, Trial};
 
 /// The strategy that others are measured against, if it took part and kept its promise.
@@ -19,26 +19,26 @@ const REFERENCE: &str = "zk-mutex";
 
 /// Returns the results of every strategy, build and number of users of the plan, by the figures of this table.
 pub(crate) fn results_of(
-    plan: &Plan,
+    schedule: &Schedule,
     strategies: &[Strategy],
     trials: &[Trial],
     metrics: &[&Metric],
 ) -> Vec<StrategyResult> {
     let is_planned = |strategy: &Strategy, users: u32| {
         let subject = Subject::of(strategy, users);
-        plan.blocks.iter().any(|block| block.trials.contains(&subject))
+        schedule.blocks.iter().any(|block| block.subjects.contains(&subject))
     };
     let mut results: Vec<StrategyResult> = Vec::new();
     for strategy in strategies {
-        let levels = plan.users.iter().filter(|users| is_planned(strategy, **users));
-        results.extend(levels.map(|users| result_of(strategy, *users, plan, trials, metrics)));
+        let levels = schedule.users.iter().filter(|users| is_planned(strategy, **users));
+        results.extend(levels.map(|users| result_of(strategy, *users, schedule, trials, metrics)));
     }
     let levels: BTreeSet<(u32, Option<String>)> =
         results.iter().map(|result| (result.users, result.build.clone())).collect();
     for (users, build) in levels {
         let is_of_level = |result: &&mut StrategyResult| result.users == users && result.build == build;
         let mut of_level: Vec<&mut StrategyResult> = results.iter_mut().filter(is_of_level).collect();
-        relate(&mut of_level, plan, trials);
+        relate(&mut of_level, schedule, trials);
         stats::correct(of_level.iter_mut().filter_map(|result| result.ratio_to_reference.as_mut()));
         rank(&mut of_level);
     }
@@ -46,16 +46,16 @@ pub(crate) fn results_of(
 }
 
 /// Draws the result of the trials of one strategy and number of users.
-fn result_of(strategy: &Strategy, users: u32, plan: &Plan, all: &[Trial], metrics: &[&Metric]) -> StrategyResult {
+fn result_of(strategy: &Strategy, users: u32, schedule: &Schedule, all: &[Trial], metrics: &[&Metric]) -> StrategyResult {
     let subject = Subject::of(strategy, users);
     let trials = TrialsOfStrategy { all: all.iter().filter(|trial| trial.is_of(&subject)).collect() };
     let run = trials.count(|_| true);
     let bad_trials = trials.count(Trial::is_bad);
-    let inconclusive_trials = trials.count(|trial| trial.is_undecided(&plan.limits));
+    let inconclusive_trials = trials.count(|trial| trial.is_undecided(&schedule.limits));
     let unchecked_trials = trials.count(|trial| !trial.is_bad() && !trial.unchecked.is_empty());
-    let finding = Finding::of(strategy.promise, plan.instances, &plan.limits, &trials.all);
+    let finding = Finding::of(strategy.promise, schedule.instances, &schedule.limits, &trials.all);
     let expected =
-        plan.model.is_burst().then(|| notifications_expected(strategy.wakes, u64::from(users), plan.zk_sessions_total));
+        schedule.model.is_burst().then(|| notifications_expected(strategy.wakes, u64::from(users), schedule.zk_sessions_total));
     let answers: Vec<&ByOutcome<u64>> = trials.measured().map(|trial| &trial.answers).collect();
     let sum = |of: fn(&Trial) -> u64| trials.all.iter().map(|trial| of(trial)).sum::<u64>();
     let oversold: Vec<f64> = trials.all.iter().map(|trial| as_f64(trial.audit.oversold)).collect();
@@ -80,7 +80,7 @@ fn result_of(strategy: &Strategy, users: u32, plan: &Plan, all: &[Trial], metric
         },
         finding,
         rank: None,
-        stock: u64::from(plan.stock) * u64::from(plan.goods),
+        stock: u64::from(schedule.stock) * u64::from(schedule.goods),
         trials: run,
         measured_trials: trials.count(|trial| !trial.warm_up),
         bad_trials,
@@ -89,7 +89,7 @@ fn result_of(strategy: &Strategy, users: u32, plan: &Plan, all: &[Trial], metric
         unchecked: problems(trials.all.iter().flat_map(|trial| &trial.unchecked)),
         bad_trial_rate_upper_95: rate::upper_95(
             bad_trials,
-            run - trials.count(|trial| trial.proves_nothing(&plan.limits)),
+            run - trials.count(|trial| trial.proves_nothing(&schedule.limits)),
         ),
         unsettled_trials: trials.count(|trial| !trial.settled),
         client_limited_trials: trials.count(|trial| !trial.warm_up && trial.generator.limited),
@@ -123,16 +123,16 @@ fn figures(trials: &TrialsOfStrategy<'_>, metrics: &[&Metric]) -> Figures {
 }
 
 /// Returns the median response time of the sold in each block that counts, if its sample is large enough.
-fn medians_by_block(trials: &[Trial], subject: &Subject, plan: &Plan) -> Vec<Option<f64>> {
-    let measured = plan.blocks.iter().enumerate().filter(|(_, block)| !block.warm_up);
+fn medians_by_block(trials: &[Trial], subject: &Subject, schedule: &Schedule) -> Vec<Option<f64>> {
+    let measured = schedule.blocks.iter().enumerate().filter(|(_, block)| !block.warm_up);
     let in_block = |number: usize| trials.iter().find(|trial| trial.block == number && trial.is_of(subject));
     measured.map(|(number, _)| in_block(number)?.latency.response.sold.quantile_ms(500)).collect()
 }
 
 /// Relates the median response times of one build and number of users to those of the reference.
-fn relate(results: &mut [&mut StrategyResult], plan: &Plan, trials: &[Trial]) {
+fn relate(results: &mut [&mut StrategyResult], schedule: &Schedule, trials: &[Trial]) {
     let Some(reference) = reference(results) else { return };
-    let figures = |result: &StrategyResult| medians_by_block(trials, &result.subject(), plan);
+    let figures = |result: &StrategyResult| medians_by_block(trials, &result.subject(), schedule);
     let base = results.iter().find(|result| result.strategy == reference).map(|result| figures(result));
     let Some(base) = base else { return };
     for result in results.iter_mut().filter(|result| result.is_comparable && result.strategy != reference) {

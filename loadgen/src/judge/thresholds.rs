@@ -13,7 +13,7 @@ pub(crate) use self::reader::metric_names;
 use self::reader::{COMPARISONS, Comparison, Reader};
 use crate::judge::metrics::{Better, METRICS, Metric, Nature};
 use crate::judge::result::{Part, StrategyResult};
-use crate::trial::plan::named;
+use crate::trial::schedule::named;
 
 /// One rule.
 #[derive(Debug, Clone)]

@@ -10,7 +10,7 @@ use crate::judge::finding::Finding;
 use crate::judge::headline::Headline;
 use crate::judge::result::StrategyResult;
 use crate::judge::thresholds::ThresholdResult;
-use crate::trial::plan::Plan;
+use crate::trial::schedule::Schedule;
 
 /// The conclusion of the whole comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -44,14 +44,14 @@ impl Verdict {
     /// 5. a generator that could not keep up, which spoils the times but not the audit.
     pub(crate) fn of(
         headline: Headline,
-        plan: &Plan,
+        schedule: &Schedule,
         results: &[StrategyResult],
         thresholds: &[ThresholdResult],
         builds: Option<&Diff>,
         ended_early: Option<&EndedEarly>,
     ) -> Verdict {
         let name = |result: &StrategyResult| {
-            let is_one_of_several = plan.users.len() > 1;
+            let is_one_of_several = schedule.users.len() > 1;
             if is_one_of_several { format!("{} with {} users", result.name(), result.users) } else { result.name() }
         };
         let found = |finding: Finding, describe: &dyn Fn(&StrategyResult) -> String| {
@@ -166,7 +166,7 @@ mod tests {
     }
 
     fn verdict(results: &[StrategyResult]) -> Verdict {
-        Verdict::of(Headline::default(), &fixture::plan(), results, &[], None, None)
+        Verdict::of(Headline::default(), &fixture::schedule(), results, &[], None, None)
     }
 
     #[test]
@@ -222,10 +222,10 @@ mod tests {
             assert_eq!(verdict(&results).exit_code, exit_code);
         }
         let interruption = EndedEarly { exit_code: 130, reason: "interrupted".to_owned() };
-        let plan = fixture::plan();
-        let interrupted = Verdict::of(Headline::default(), &plan, &results, &[], None, Some(&interruption));
+        let schedule = fixture::schedule();
+        let interrupted = Verdict::of(Headline::default(), &schedule, &results, &[], None, Some(&interruption));
         assert_eq!((interrupted.exit_code, interrupted.reasons.len()), (130, 5));
-        let several = Plan { users: vec![300, 1500], ..plan };
+        let several = Schedule { users: vec![300, 1500], ..schedule };
         let of_many = StrategyResult { users: 1500, ..result("d", Finding::Broken) };
         let verdict = Verdict::of(Headline::default(), &several, &[of_many], &[], None, None);
         assert_eq!(verdict.reasons, ["promise broken by d with 1500 users"]);

@@ -12,7 +12,7 @@ use crate::judge::metrics::{
 };
 use crate::judge::result::StrategyResult;
 use crate::lab::environment::Environment;
-use crate::trial::plan::Plan;
+use crate::trial::schedule::Schedule;
 use crate::trial::record::Trial;
 
 /// Above this share, late starts are reported.
@@ -22,7 +22,7 @@ const LATE_SHARE_TOLD: f64 = 0.01;
 const PRESSURE_TOLD: f64 = 0.1;
 
 /// Returns the caveats that follow from the conditions and the trials.
-pub(crate) fn of(environment: &Environment, plan: &Plan, results: &[StrategyResult], trials: &[Trial]) -> Vec<String> {
+pub(crate) fn of(environment: &Environment, schedule: &Schedule, results: &[StrategyResult], trials: &[Trial]) -> Vec<String> {
     let mut caveats = Vec::new();
     if environment.generator_shares_host == Some(true) {
         caveats.push("generator, service and servers shared one machine: compare the rows, not the figures".to_owned());
@@ -37,14 +37,14 @@ pub(crate) fn of(environment: &Environment, plan: &Plan, results: &[StrategyResu
     } else if results.iter().filter_map(|result| result.ratio_to_reference.as_ref()).any(is_undecidable) {
         caveats.push("too few trials for significance with this many strategies (?); use at least 10".to_owned());
     }
-    let users_max = plan.users.iter().max().copied().unwrap_or(0);
-    if plan.zk_sessions_total.is_some_and(|sessions| sessions < u64::from(users_max)) {
+    let users_max = schedule.users.iter().max().copied().unwrap_or(0);
+    if schedule.zk_sessions_total.is_some_and(|sessions| sessions < u64::from(users_max)) {
         caveats.push(
             "fewer ZooKeeper sessions than users: a server notifies a session once, so the herd looks smaller than it is"
                 .to_owned(),
         );
     }
-    if matches!(plan.model, LoadModel::Loop { .. }) {
+    if matches!(schedule.model, LoadModel::Loop { .. }) {
         caveats.push(
             "closed loop: a slow answer delays its user's next request (coordinated omission), so the latencies belong to this \
              many users, and to no arrival rate"
@@ -52,7 +52,7 @@ pub(crate) fn of(environment: &Environment, plan: &Plan, results: &[StrategyResu
         );
         caveats.extend(results.iter().filter_map(stalled));
     }
-    let is_open = matches!(plan.model, LoadModel::Open { .. });
+    let is_open = matches!(schedule.model, LoadModel::Open { .. });
     if !is_open {
         caveats.extend(late_starts(results));
     }
@@ -66,7 +66,7 @@ pub(crate) fn of(environment: &Environment, plan: &Plan, results: &[StrategyResu
         ));
     }
     caveats.extend(of_some_trials(results));
-    caveats.extend(sold_out_shop(plan, results));
+    caveats.extend(sold_out_shop(schedule, results));
     caveats.extend(of_trials(trials));
     // If the promise is not kept because of it, the verdict already says so.
     let unchecked =
@@ -155,11 +155,11 @@ fn stalled(result: &StrategyResult) -> Option<String> {
 }
 
 /// Strategies that got most requests after everything was sold. In a burst, that is normal for a flash sale.
-fn sold_out_shop(plan: &Plan, results: &[StrategyResult]) -> Option<String> {
+fn sold_out_shop(schedule: &Schedule, results: &[StrategyResult]) -> Option<String> {
     let is_late = |result: &&StrategyResult| 2 * result.answers.sold_out > result.answers.total();
-    let late: Vec<&StrategyResult> = results.iter().filter(is_late).filter(|_| !plan.model.is_one_shot()).collect();
+    let late: Vec<&StrategyResult> = results.iter().filter(is_late).filter(|_| !schedule.model.is_one_shot()).collect();
     let wanted = |result: &&StrategyResult| result.answers.total().div_ceil(u64::from(result.measured_trials.max(1)));
-    let most = late.iter().map(wanted).max()?.div_ceil(u64::from(plan.goods));
+    let most = late.iter().map(wanted).max()?.div_ceil(u64::from(schedule.goods));
     let mut names: Vec<String> = late.iter().map(|result| result.name()).collect();
     names.dedup();
     Some(format!(

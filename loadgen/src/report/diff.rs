@@ -12,7 +12,7 @@ use crate::judge::diff::{Diff, SCHEMA, Side, conclude, untimed};
 use crate::judge::finding::Finding;
 use crate::judge::metrics::{Compared, Metric};
 use crate::report::Report;
-use crate::trial::plan::Subject;
+use crate::trial::schedule::Subject;
 
 pub use crate::judge::diff::rows::Run;
 

@@ -149,7 +149,7 @@ impl Files {
         self.write_file(HTML, &html::render(report, METRICS)?)?;
         self.make(HGRM)?;
         for result in report.results.iter().filter(|result| result.latency.response.sold.count() > 0) {
-            let users = if report.plan.users.len() > 1 { format!("-{}", result.users) } else { String::new() };
+            let users = if report.schedule.users.len() > 1 { format!("-{}", result.users) } else { String::new() };
             let strategy = as_file_name(&result.strategy, result.build.as_deref());
             let name = format!("{HGRM}/{strategy}{users}.{HGRM}");
             self.write_file(&name, &result.latency.response.sold.hgrm())?;

@@ -25,7 +25,7 @@ use crate::lab::strategy::{Mechanism, Promise, Strategy, Wakes};
 use crate::lab::traffic::{ServerTraffic, Traffic, WatchesFired};
 use crate::lab::zookeeper::ZooKeeperServer;
 use crate::report::{Findings, Report};
-use crate::trial::plan::{Limits, NamedBuild, Plan, Subject, blocks};
+use crate::trial::schedule::{Limits, NamedBuild, Schedule, Subject, blocks};
 use crate::trial::record::{Curve, Trial, goodput_per_s, sold_out_after_ms};
 
 const USERS: u32 = 300;
@@ -214,9 +214,9 @@ fn traffic(strategy: &str) -> Traffic {
     }
 }
 
-pub(crate) fn plan() -> Plan {
+pub(crate) fn schedule() -> Schedule {
     let subjects: Vec<Subject> = strategies().iter().map(|strategy| Subject::of(strategy, USERS)).collect();
-    Plan {
+    Schedule {
         seed: 42,
         model: LoadModel::Burst,
         model_described: LoadModel::Burst.describe(USERS),
@@ -265,7 +265,7 @@ pub(crate) fn findings(ended_early: Option<EndedEarly>, trials: Vec<Trial>) -> F
             servers_throwaway: true,
             generator_shares_host: Some(true),
         },
-        plan: plan(),
+        schedule: schedule(),
         strategies: strategies(),
         thresholds: Vec::new(),
         trials,
@@ -323,11 +323,11 @@ pub(crate) fn of_builds(slowed: &str) -> Findings {
         [base, head].into_iter().zip(BUILDS).map(|(trial, build)| Trial { build: Some(build.to_owned()), ..trial })
     });
     let named = |name: &str| NamedBuild { name: name.to_owned(), program: format!("target/{name}/demo-service") };
-    let Findings { plan, environment, .. } = findings(None, Vec::new());
+    let Findings { schedule, environment, .. } = findings(None, Vec::new());
     let of_build = |name: &str| Build { name: Some(name.to_owned()), ..environment.service[0].clone() };
     let blocks = blocks(&subjects, true, TRIALS, 42);
     Findings {
-        plan: Plan { builds: BUILDS.map(named).to_vec(), blocks, ..plan },
+        schedule: Schedule { builds: BUILDS.map(named).to_vec(), blocks, ..schedule },
         environment: Environment { service: BUILDS.map(of_build).to_vec(), ..environment.clone() },
         strategies,
         ..findings(None, trials.collect())

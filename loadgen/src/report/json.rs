@@ -15,7 +15,7 @@ use crate::judge::verdict::EndedEarly;
 use crate::lab::environment::Environment;
 use crate::lab::strategy::{Mechanism, Promise, Strategy, Wakes};
 use crate::report::{Findings, Report, SCHEMA};
-use crate::trial::plan::Plan;
+use crate::trial::schedule::Schedule;
 use crate::trial::record::Trial;
 
 /// Writes a value as indented JSON.
@@ -65,7 +65,8 @@ struct Recorded {
     generated_at: String,
     ended_early: Option<EndedEarly>,
     environment: Environment,
-    plan: Plan,
+    #[serde(rename = "plan")]
+    schedule: Schedule,
     thresholds: Vec<RecordedRule>,
     results: Vec<Described>,
     trials: Vec<Trial>,
@@ -116,13 +117,13 @@ impl Recorded {
                 });
             }
         }
-        let Recorded { generated_at, ended_early, environment, plan, trials, simulation, .. } = self;
-        if ended_early.is_none() && trials.len() != plan.len() {
+        let Recorded { generated_at, ended_early, environment, schedule, trials, simulation, .. } = self;
+        if ended_early.is_none() && trials.len() != schedule.len() {
             let run = trials.len();
-            let planned = plan.len();
+            let planned = schedule.len();
             return Err(format!("it has {run} of the {planned} trials of its plan, and was not ended early"));
         }
-        let findings = Findings { generated_at, ended_early, environment, plan, strategies, thresholds, trials };
+        let findings = Findings { generated_at, ended_early, environment, schedule, strategies, thresholds, trials };
         Ok(Report { simulation, ..Report::of(findings, METRICS) })
     }
 }

@@ -77,7 +77,7 @@ fn environment(text: &mut String, report: &Report) {
         environment.postgres_version,
         environment.zookeeper_version.clone().unwrap_or_else(unknown),
         if environment.servers_throwaway { "started for this comparison" } else { "given" },
-        report.plan.lock_wait_ms.map_or_else(unknown, |wait| format!("{wait} ms")),
+        report.schedule.lock_wait_ms.map_or_else(unknown, |wait| format!("{wait} ms")),
     );
 }
 

@@ -9,7 +9,7 @@ use crate::judge::metrics::{
 };
 use crate::judge::result::StrategyResult;
 use crate::report::Report;
-use crate::trial::plan::Plan;
+use crate::trial::schedule::Schedule;
 
 /// Columns that hold text; all others hold figures.
 pub(crate) const TEXT_COLUMNS: usize = 2;
@@ -40,7 +40,7 @@ impl<'a> TextTable<'a> {
     }
 
     fn row(&self, result: &StrategyResult) -> Vec<String> {
-        let users = if self.report.plan.users.len() > 1 { format!(" @{}", result.users) } else { String::new() };
+        let users = if self.report.schedule.users.len() > 1 { format!(" @{}", result.users) } else { String::new() };
         let is_control_as_expected = result.kept == Some(true) && result.bad_trials > 0;
         let words = [format!("{}{users}", result.name()), result.finding.describe(is_control_as_expected).to_owned()];
         words.into_iter().chain(self.metrics.iter().map(|metric| self.cell(metric, result))).collect()
@@ -98,20 +98,20 @@ pub(crate) fn compared(row: &Row, metrics: &[&Metric]) -> [String; 7] {
 
 /// Writes the conditions in one line.
 pub(crate) fn conditions(report: &Report) -> String {
-    let Plan { model_described, stock, goods, instances, trials, seed, .. } = &report.plan;
-    let sessions = report.plan.zk_sessions_total.map_or(String::new(), |total| format!(", ZooKeeper sessions {total}"));
+    let Schedule { model_described, stock, goods, instances, trials, seed, .. } = &report.schedule;
+    let sessions = report.schedule.zk_sessions_total.map_or(String::new(), |total| format!(", ZooKeeper sessions {total}"));
     let business_time =
-        report.plan.business_time.as_ref().map_or(String::new(), |time| format!(", business time {time}"));
+        report.schedule.business_time.as_ref().map_or(String::new(), |time| format!(", business time {time}"));
     let each = if *goods > 1 { format!(" of each of {goods} SKUs") } else { String::new() };
-    let warm_up = if report.plan.blocks.iter().any(|block| block.warm_up) { " after a warm-up" } else { "" };
-    let levels: Vec<String> = report.plan.users.iter().map(u32::to_string).collect();
+    let warm_up = if report.schedule.blocks.iter().any(|block| block.warm_up) { " after a warm-up" } else { "" };
+    let levels: Vec<String> = report.schedule.users.iter().map(u32::to_string).collect();
     let levels = match levels.as_slice() {
         [others @ .., _] if !others.is_empty() => {
             format!(" (and with {})", things(others.join(", "), "user"))
         }
         _ => String::new(),
     };
-    let builds = match report.plan.pair() {
+    let builds = match report.schedule.pair() {
         Some([old, new]) => format!(" of each of the builds {old} and {new}"),
         None => String::new(),
     };

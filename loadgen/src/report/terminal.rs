@@ -186,7 +186,7 @@ mod tests {
             result.strategy = "zk-mutex-early-release".to_owned();
             result.users = 1500;
         }
-        report.plan.users = vec![30, 1500];
+        report.schedule.users = vec![30, 1500];
         for (columns, expected) in [(None, 100), (Some(200), 100), (Some(80), 80), (Some(60), 60), (Some(20), 60)] {
             let text = render(&report, METRICS, TableWidth::Narrow, columns);
             let table: Vec<&str> = text

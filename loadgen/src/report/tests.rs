@@ -47,7 +47,7 @@ fn a_figure_is_added_once_and_found_in_every_output() {
     assert!(described.contains(BUYERS_ASKED.definition), "{described}");
 
     let threshold = Threshold::parse_by(&metrics, "zk-* buyers_asked>=300").unwrap();
-    assert!(threshold.check(&report.results, report.plan.instances).iter().all(|checked| checked.is_met));
+    assert!(threshold.check(&report.results, report.schedule.instances).iter().all(|checked| checked.is_met));
     assert_eq!(threshold.parts().metric.k6, Some(K6::Count("asked")));
     let runs = [report];
     let diff = Diff::of(&runs, &runs, false, &metrics).unwrap();

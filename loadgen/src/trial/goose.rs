@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 
 use crate::lab::strategy::as_file_name;
-use crate::trial::plan::{ScheduledTrial, Subject};
+use crate::trial::schedule::{ScheduledTrial, Subject};
 
 /// A format that goose writes its report in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

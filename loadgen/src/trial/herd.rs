@@ -1,6 +1,6 @@
 //! Releases of a lock, and the notifications to expect of them.
 //!
-//! A *release* is a purchase that held a ZooKeeper lock and released it: every 200 and every 409 of a strategy whose
+//! A *release* is a purchase that held a ZooKeeper lock and released it: every `sold` and every `sold_out` of a strategy whose
 //! mechanism is `zookeeper`. After any other answer, it is unknown whether the purchase held the lock. A waiter that gives
 //! up deletes its node and wakes its successor without ever having held the lock, and a holder that was refused did hold it.
 //! A trial with such answers therefore has no number of releases, and no figure per release.

@@ -18,7 +18,7 @@ use program::FromSystem as _;
 use stats::{as_f64, as_ms};
 
 use crate::error::Error;
-use crate::trial::run::Ran;
+use crate::trial::run::FinishedTrial;
 
 /// The columns that JMeter 5 writes by default, in its order.
 const HEADER: &str = "timeStamp,elapsed,label,responseCode,responseMessage,threadName,dataType,success,failureMessage,bytes,\
@@ -62,7 +62,8 @@ impl Jtl {
     }
 
     /// Adds the requests of a trial, and flushes them to the disk, so that nothing is written during the next load.
-    pub(crate) fn add(&mut self, Ran { trial, tally, released_at }: &Ran) -> Result<(), Error> {
+    pub(crate) fn add(&mut self, finished: &FinishedTrial) -> Result<(), Error> {
+        let FinishedTrial { trial, tally, released_at } = finished;
         let name = &trial.name();
         self.write(|writer| {
             for sample in &tally.samples {
@@ -186,13 +187,13 @@ mod tests {
     /// The wall clock at the beginning of every load here.
     const RELEASED_MS: u64 = 1_795_224_922_000;
 
-    fn ran(strategy: &str, samples: Vec<Sample>) -> Ran {
+    fn ran(strategy: &str, samples: Vec<Sample>) -> FinishedTrial {
         let released_at = UNIX_EPOCH + Duration::from_millis(RELEASED_MS);
-        Ran { trial: fixture::trial(strategy, 2, 10, 10), tally: fixture::tally(&samples), released_at }
+        FinishedTrial { trial: fixture::trial(strategy, 2, 10, 10), tally: fixture::tally(&samples), released_at }
     }
 
     /// Returns the log of these trials, and the lines of the summariser.
-    fn written(all: &[Ran]) -> (String, String) {
+    fn written(all: &[FinishedTrial]) -> (String, String) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("results.jtl");
         let mut jtl = Jtl::create(Some(path.clone())).unwrap();

@@ -15,7 +15,7 @@ use crate::audit::trial::Audit;
 use crate::lab::cpu::ProcessCpu;
 use crate::lab::postgres_load::PostgresLoad;
 use crate::lab::traffic::Traffic;
-use crate::trial::plan::{Limits, Subject, named};
+use crate::trial::schedule::{Limits, Subject, named};
 
 /// How a count grew: `count[i]` at `at_ms[i]`, at most a hundred steps.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

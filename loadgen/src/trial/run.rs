@@ -3,8 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use buyers::health::{Effort, Generator};
+use buyers::load::{Load, LoadResult};
 use buyers::model::LoadModel;
-use buyers::purchase::{Load, Purchase};
 use buyers::sample::ByOutcome;
 use buyers::tally::Tally;
 use reqwest::Url;
@@ -23,12 +23,12 @@ use crate::lab::service::Goods;
 use crate::lab::service_program::HTTP_GRACE;
 use crate::lab::strategy::Strategy;
 use crate::lab::traffic::Traffic;
-use crate::trial::books::{Audited, audit};
+use crate::trial::audit::{Audited, audit};
 use crate::trial::goose::GooseReports;
 use crate::trial::herd::releases;
 use crate::trial::observe::{LeftOut, count, postgres_load, with_lock_waits};
-use crate::trial::plan::ScheduledTrial;
 use crate::trial::record::{Curve, Trial, goodput_per_s, sold_out_after_ms};
+use crate::trial::schedule::ScheduledTrial;
 use crate::trial::settle::settle;
 
 /// Upper bound of the time until all users are ready.
@@ -58,10 +58,10 @@ pub(crate) struct Conditions {
 }
 
 /// A trial, and the requests behind it.
-pub(crate) struct Ran {
+pub(crate) struct FinishedTrial {
     pub(crate) trial: Trial,
     pub(crate) tally: Tally,
-    /// The wall clock at the release, from which the instants of the requests count.
+    /// The wall clock at the release of the buyers, from which the instants of the requests count.
     pub(crate) released_at: SystemTime,
 }
 
@@ -72,41 +72,56 @@ pub(crate) async fn trial(
     conditions: &Conditions,
     strategy: &Strategy,
     scheduled: ScheduledTrial<'_>,
-) -> Result<Ran, Error> {
+) -> Result<FinishedTrial, Error> {
     let database = &deployment.database;
     let mut left_out = LeftOut::default();
     let opened = open_sales(deployment, conditions, strategy).instrument(debug_span!("open the sales")).await?;
     left_out.unless("the removal of dead rows", database.vacuum().instrument(debug_span!("vacuum"))).await;
     let mark = left_out.unless(HISTORY, deployment.service.history_mark()).await;
     let before = count(deployment, &mut left_out).instrument(debug_span!("count before")).await;
-    let purchase = purchase(deployment, conditions, strategy, scheduled)?;
-    let load = buyers::run(&purchase).instrument(debug_span!("load"));
-    let (load, lock_waits) = with_lock_waits(database, load, &mut left_out).await;
-    let load = load?;
+    let load = load_of(deployment, conditions, strategy, scheduled)?;
+    let buying = buyers::run(&load).instrument(debug_span!("load"));
+    let (bought, lock_waits) = with_lock_waits(database, buying, &mut left_out).await;
+    let bought = bought?;
     let settled = settle(deployment, &opened).instrument(debug_span!("settle")).await?;
     let mut after = count(deployment, &mut left_out).instrument(debug_span!("count after")).await;
     let history = history_since(deployment, mark, &mut left_out).instrument(debug_span!("read the history")).await;
     if history.strangers > 0 {
-        // The counters before and after are of different processes.
+        // An instance was restarted, or is another one, so its counters began anew.
         after.snapshot.instances.clear();
     }
 
-    let audit = audit(deployment, strategy, &opened, &load.tally.told, &history);
+    let audit = audit(deployment, strategy, &opened, &bought.tally.told, &history);
     let audited = audit.instrument(debug_span!("audit")).await?;
     let sales: Vec<i64> = opened.iter().map(|goods| goods.sale).collect();
     let counters = (before.postgres.as_ref(), after.postgres.as_ref());
     let postgres = postgres_load(database, counters, lock_waits, (&conditions.goods_nos, &sales), &mut left_out).await;
-    let mut cpu = vec![ProcessCpu { process: GENERATOR.to_owned(), cpu_s: load.cpu_time.as_secs_f64() }];
+    let mut cpu = vec![ProcessCpu { process: GENERATOR.to_owned(), cpu_s: bought.cpu_time.as_secs_f64() }];
     cpu.extend(after.cpu.since(&before.cpu));
-    let answers = load.tally.answers();
+    let answers = bought.tally.answers();
     let traffic = Traffic::between(&before.snapshot, &after.snapshot, releases(strategy.mechanism, &answers));
-    if (1..answers.total()).contains(&(conditions.log_max as u64)) {
-        let most = figures::count(conditions.log_max as u64);
+    let log_max = conditions.log_max as u64;
+    if log_max > 0 && answers.total() > log_max {
+        let most = figures::count(log_max);
         left_out.note("the log of requests", &format!("it takes up to {most} a trial; --request-log FILE takes all"));
     }
-    let counts = Counts { sales, answers, audited, traffic, postgres, cpu, settled, left_out: left_out.lines() };
-    let trial = TrialFigures { conditions, strategy, scheduled, load: &load, history }.into_trial(counts);
-    Ok(Ran { trial, tally: load.tally, released_at: load.released_at })
+    let parts = TrialParts {
+        conditions,
+        strategy,
+        scheduled,
+        load: &bought,
+        history,
+        sales,
+        answers,
+        audited,
+        traffic,
+        postgres,
+        cpu,
+        settled,
+        left_out: left_out.lines(),
+    };
+    let trial = parts.into_trial();
+    Ok(FinishedTrial { trial, tally: bought.tally, released_at: bought.released_at })
 }
 
 /// Reads the history of the instances since a mark. If that fails, the locks are unchecked.
@@ -118,17 +133,14 @@ async fn history_since(deployment: &Deployment, mark: Option<HistoryMark>, left_
     }
 }
 
-/// The figures of the requests and of the history.
-struct TrialFigures<'a> {
+/// All that the record of a trial is made of.
+struct TrialParts<'a> {
     conditions: &'a Conditions,
     strategy: &'a Strategy,
     scheduled: ScheduledTrial<'a>,
-    load: &'a Load,
+    load: &'a LoadResult,
     history: HistorySince,
-}
-
-/// The counters and the audit.
-struct Counts {
+    /// The number of the sale of each SKU.
     sales: Vec<i64>,
     answers: ByOutcome<u64>,
     audited: Audited,
@@ -139,15 +151,15 @@ struct Counts {
     left_out: Vec<String>,
 }
 
-impl TrialFigures<'_> {
-    fn into_trial(self, counts: Counts) -> Trial {
-        let TrialFigures { conditions, strategy, scheduled, load, history } = self;
+impl TrialParts<'_> {
+    fn into_trial(self) -> Trial {
+        let TrialParts { conditions, strategy, scheduled, load, history, settled, .. } = self;
         let tally = &load.tally;
         let mut sold_at = tally.sold_at.clone();
         sold_at.sort_unstable();
         let stock = usize::try_from(conditions.stock).unwrap_or(usize::MAX) * conditions.goods_nos.len();
-        let Audited { audit, unchecked } = counts.audited;
-        let unsettled = [(Gap::Rest, u64::from(!counts.settled))].into_iter().collect();
+        let Audited { audit, unchecked } = self.audited;
+        let unsettled = [(Gap::Rest, u64::from(!settled))].into_iter().collect();
         let HistorySince { mut sections, missing, one_clock, .. } = history;
         let mut sections = sections.remove(&strategy.name).unwrap_or_default();
         sections.retain(|section| conditions.goods_nos.contains(&section.goods_no));
@@ -165,8 +177,8 @@ impl TrialFigures<'_> {
             strategy: strategy.name.clone(),
             users: scheduled.subject.users,
             build: scheduled.subject.build.clone(),
-            sales: counts.sales,
-            answers: counts.answers,
+            sales: self.sales,
+            answers: self.answers,
             audit,
             ledger_balanced: audit.ledger_balanced(),
             unchecked: Unchecked::sum([&unchecked, &unsettled]).words(),
@@ -177,20 +189,20 @@ impl TrialFigures<'_> {
             duration_ms: as_ms(tally.length),
             silence_max_ms: tally.silence_max.map(as_ms),
             latency: tally.latency.clone(),
-            zookeeper: counts.traffic,
-            postgres: counts.postgres,
-            cpu: counts.cpu,
-            settled: counts.settled,
+            zookeeper: self.traffic,
+            postgres: self.postgres,
+            cpu: self.cpu,
+            settled,
             generator: Generator::judge(effort(conditions, load)),
             problems: tally.problems.clone(),
-            left_out: counts.left_out,
+            left_out: self.left_out,
             sold_over_time: Curve::of(sold_at),
             entered_over_time: Curve::of(entered),
         }
     }
 }
 
-fn effort(conditions: &Conditions, load: &Load) -> Effort {
+fn effort(conditions: &Conditions, load: &LoadResult) -> Effort {
     let tally = &load.tally;
     let response = &tally.latency.response;
     let all = [&response.sold, &response.sold_out, &response.refused, &response.error, &response.timeout];
@@ -228,18 +240,18 @@ async fn open_sales(
     }
 }
 
-fn purchase(
+fn load_of(
     deployment: &Deployment,
     conditions: &Conditions,
     strategy: &Strategy,
     scheduled: ScheduledTrial<'_>,
-) -> Result<Purchase, Error> {
+) -> Result<Load, Error> {
     let at_instances = |path: &str| -> Result<Vec<Url>, Error> {
         let instances = deployment.service.urls().iter().map(|instance| format!("{instance}{path}"));
         instances.map(|url| Url::parse(&url).map_err(|error| Error::Generator(format!("{url}: {error}")))).collect()
     };
     let goods = |goods_no: &i64| at_instances(&format!("/goods-stock/{goods_no}?strategy={}", strategy.name));
-    Ok(Purchase {
+    Ok(Load {
         urls: conditions.goods_nos.iter().map(goods).collect::<Result<_, _>>()?,
         probes: at_instances("/healthz")?,
         users: usize::try_from(scheduled.subject.users).unwrap_or(usize::MAX),

@@ -24,7 +24,8 @@ struct Activity {
 
 impl Activity {
     /// Tells whether the trial has settled: no purchase is in progress at any instance, and no request at any server. An
-    /// instance or server that does not report them counts as busy. Since `previous`, no order, notification or watch event
+    /// instance that does not report them counts as busy, and so does a server that reports other counters. Without the counters of
+    /// the servers, only the instances count. Since `previous`, no order, notification or watch event
     /// came, and the numbers of watches and ephemeral nodes did not change. There may be more of both than before the trial:
     /// an instance may keep a lock for its next use, or lead an election.
     fn has_settled(&self, previous: &Activity) -> bool {

@@ -214,8 +214,8 @@ impl LockGuard {
         }
     }
 
-    /// Releases a lock that was not used. As [`release`](Self::release), but no hold lingers, and it waits at most as long as
-    /// [`withdrawal`].
+    /// Releases a lock that was not used. As [`release`](Self::release), but no hold lingers, and it waits at most a quarter of the
+    /// session timeout.
     pub(crate) async fn withdraw(self) -> Result<(), Error> {
         let session = self.hold().session().clone();
         let path = self.node_path().to_owned();

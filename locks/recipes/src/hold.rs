@@ -2,6 +2,17 @@
 //!
 //! A claim stands for what an acquire has on the server, or may have. With a grant it becomes a hold. What it stands for is deleted in
 //! the end: by its user, or by the session's reaper.
+//!
+//! | the end | called by | waits | who deletes |
+//! |---|---|---|---|
+//! | `Hold::release` | the last guard of the hold | for the server | `Claim::remove` |
+//! | `withdraw` of a hold or a claim | an acquire that has not used it | at most a quarter of the session timeout | `Claim::remove` |
+//! | `Claim::remove` | the two above | for the server | `Leftover::remove`, or the reaper after a later hold |
+//! | `Claim::into_left` | a semaphore, for its lease lock | no | the caller |
+//! | a drop of the claim | a drop of its guard or its acquire | no | the reaper, which gets it by `Session::abandon` |
+//! | `Leftover::give_up` | the drop of the claim | no | nobody: it tells the queue, and whether anything is left |
+//! | `Contender::leave` | its `remove` and its `give_up` | no | the queue, by the requests that the contender polls |
+//! | `Engine::forget` | the drop of the contender | no | nobody: the contender is over, or the session has ended |
 
 pub(crate) mod node_watch;
 pub(crate) mod revoke;
@@ -30,13 +41,13 @@ use crate::token::FencingToken;
 #[derive(Debug)]
 pub(crate) struct Claim<L: Leftover + ?Sized = dyn Leftover> {
     session: Session,
-    /// `None` once it is deleted.
+    /// `None` once it is gone, or somebody else is to delete it.
     left: Option<Box<L>>,
     /// The name of the hold, once the hold was dropped.
     dropped_hold: Option<HoldName>,
 }
 
-/// What a grant makes of a claim: the transaction of the node, and the proof that the session lives.
+/// What comes with a grant: the transaction that created the node, the contender, and the proof that the session lives.
 #[derive(Debug)]
 pub(crate) struct Grant {
     pub(crate) czxid: i64,
@@ -53,6 +64,7 @@ pub(crate) struct Hold {
     /// The transaction that created the node. Another node may have the same path.
     czxid: i64,
     contender: Option<ContenderId>,
+    /// The token of the grant. Each later holder of a cohort derives its own token from it.
     token: FencingToken,
     proof: Proof,
     /// The log lines about the hold.
@@ -81,16 +93,19 @@ impl<L: Leftover + ?Sized> Claim<L> {
     }
 
     /// Deletes what is left, and waits for the confirmation. `hands_over`: the hold is handed over to the successor, if the successor
-    /// belongs to the session. If this fails or is dropped, the reaper continues once the claim is dropped.
+    /// belongs to the session. If the node then stands for a later hold ([`Removal::Kept`]), the reaper deletes it after that hold.
+    /// If this fails or is dropped, the reaper continues once the claim is dropped.
     pub(crate) async fn remove(&mut self, hands_over: bool) -> Result<Removal, Error> {
         let Some(left) = &mut self.left else { return Ok(Removal::NothingThere) };
         let removal = left.remove(self.session.remote(), hands_over).await?;
-        let left = self.left.take().filter(|_| removal == Removal::Kept);
-        left.into_iter().for_each(|left| self.session.abandon(left.boxed(), None));
+        let left = self.left.take();
+        if let (Removal::Kept, Some(left)) = (removal, left) {
+            self.session.abandon(left.boxed(), None);
+        }
         Ok(removal)
     }
 
-    /// Deletes something that nothing relies on. When this returns `Ok`, it is gone. Waits at most as long as [`withdrawal`].
+    /// Deletes something that nothing relies on. When this returns `Ok`, it is gone. Waits at most a quarter of the session timeout.
     pub(crate) async fn withdraw(&mut self) -> Result<(), Error> {
         let Some(left) = &self.left else { return Ok(()) };
         let path = left.path().to_owned();
@@ -166,6 +181,7 @@ impl Hold {
         self.claim.session()
     }
 
+    /// Returns the token of the grant. In a cohort, it is the token of the first holder.
     pub(crate) fn token(&self) -> FencingToken {
         self.token
     }
@@ -212,12 +228,12 @@ impl Hold {
         Error::HoldLost { path: self.lock().to_owned(), node_path: self.path().to_owned(), token, reason }
     }
 
-    /// Returns the end of this hold.
     pub(crate) fn end(&self) -> &HoldEnd {
         &self.end
     }
 
-    /// Returns a watch of this hold that ends with `end`.
+    /// Returns a watch of this hold that ends with `end`: the hold's own end, or the end of a member's turn. The turn of a member
+    /// ends at a hand-over, and the hold goes on.
     pub(crate) fn watch_until(&self, end: &HoldEnd) -> HoldWatch {
         end.watch(&self.proof)
     }
@@ -256,7 +272,7 @@ impl Hold {
         }
     }
 
-    /// Deletes the node of a hold that nothing relies on. Waits at most as long as [`withdrawal`].
+    /// Deletes the node of a hold that nothing relies on. Waits at most a quarter of the session timeout.
     pub(crate) async fn withdraw(mut self) -> Result<(), Error> {
         self.log.end();
         self.claim.withdraw().await
@@ -282,8 +298,9 @@ impl fmt::Debug for Hold {
     }
 }
 
-/// Waits for a removal under `path`, for at most a quarter of the session timeout. The client waits that long for a silent
-/// connection. So a server that does not answer does not delay a caller whose deadline has passed.
+/// Waits for `removal`, for at most a quarter of the session timeout. The client waits that long for a silent connection. So a
+/// server that does not answer does not delay a caller whose deadline has passed. `path` is the path of the node for the error, or of
+/// its lock.
 pub(crate) async fn withdrawal(
     session: &Session,
     path: &str,

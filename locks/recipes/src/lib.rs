@@ -92,6 +92,8 @@
 //! | [`with_id`](LeaderLatch::with_id): the same for an election | [`LeaderLatch`] |
 //! | [`with_kazoo`](Mutex::with_kazoo): to share the path with the Python client | [`Mutex`], [`HandoffMutex`], [`RwLock`] |
 //! | [`with_max_handovers`](CohortMutex::with_max_handovers), [`with_max_tenure`](CohortMutex::with_max_tenure), [`with_linger`](CohortMutex::with_linger) | [`CohortMutex`] |
+//! | [`with_auth`](SessionConfig::with_auth): the credentials; [`Tls`]: the certificates of encrypted connections | [`SessionConfig`] |
+//! | [`with_acl`](SessionConfig::with_acl), [`with_acl_of`](SessionConfig::with_acl_of), [`with_parents`](SessionConfig::with_parents): the rights to the nodes that the session creates, to one of them, and the kind of missing parents | [`SessionConfig`] |
 //!
 //! # Long-lived services
 //!

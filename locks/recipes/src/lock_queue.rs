@@ -142,18 +142,18 @@ impl LockQueue {
     pub(crate) async fn acquire_hold(&self, mode: Mode, deadline: Deadline) -> Result<Option<Hold>, Error> {
         let Some(room) = deadline.bound(self.room(mode, false)).await else { return Ok(None) };
         let mut claim = self.enter(mode, WishKind::Wait, Some(room?));
-        Ok(claim.granted_by(deadline).await?.map(|grant| self.hold(claim, grant)))
+        Ok(claim.granted_by(deadline).await?.map(|grant| self.hold_of(claim, grant)))
     }
 
     /// As [`try_acquire`](Self::try_acquire), within the span of the caller.
     pub(crate) async fn try_acquire_hold(&self, mode: Mode) -> Result<Option<Hold>, Error> {
         let room = self.room(mode, true).await?;
         let mut claim = self.enter(mode, WishKind::Try, Some(room));
-        Ok(self.answer_to_try(&mut claim).await?.map(|grant| self.hold(claim, grant)))
+        Ok(self.answer_to_try(&mut claim).await?.map(|grant| self.hold_of(claim, grant)))
     }
 
     /// Returns the hold of a claim that was granted the lock.
-    pub(crate) fn hold(&self, claim: Claim<Contender>, grant: Grant) -> Hold {
+    pub(crate) fn hold_of(&self, claim: Claim<Contender>, grant: Grant) -> Hold {
         let hold = Hold::new(claim, grant);
         if self.is_election() {
             node_watch::start(&self.session, hold.path(), hold.watch_until(hold.end()));

@@ -1,4 +1,4 @@
-//! The recipes.
+//! The recipes, with the shared count, the list of participants and the lock of any recipe.
 
 pub(crate) mod any_lock;
 pub(crate) mod cohort;

@@ -95,7 +95,8 @@ impl Buyer {
 }
 
 impl Pending {
-    /// Waits for the decision. Returns `None` if there is none: the buyer was sent away, or the worker has panicked.
+    /// Waits for the decision. Returns `None` if there is none: the purchase goes back undecided to the instance that has handed it
+    /// over, or the worker has panicked.
     pub(in crate::strategy) async fn decided(&mut self) -> Option<Decision> {
         (&mut self.decided).await.ok()
     }

@@ -1,4 +1,4 @@
-//! `pg-merge`: one transaction for all buyers of a SKU who arrived during the last one (group commit).
+//! `pg-merge`: a batch for each lock of the row (group commit).
 //!
 //! A row lock lasts until the commit is on disk. So a SKU that is sold by one transaction a buyer sells at most one unit in
 //! the time of a commit. Here a transaction locks the row, takes all buyers that wait in this instance by then, and
@@ -7,16 +7,16 @@
 
 use std::future::pending;
 
-use super::{Begun, Technique, Worker, sell};
+use super::{Begun, Worker, WriteRight, sell};
 use crate::failure::Failure;
 use crate::store::{Isolation, LockWait};
 use crate::strategy::attempt::within_grace;
 use crate::strategy::context::Context;
 
-/// The lock of the row is the right to write. The commit ends it.
+/// The lock of the row is the right to write. The commit or the rollback ends it.
 pub(in crate::strategy) struct PgMerge;
 
-impl Technique for PgMerge {
+impl WriteRight for PgMerge {
     async fn serve(&self, context: &Context, worker: &mut Worker<'_>) -> Result<(), Failure> {
         let lock = within_grace(context, worker.until, lock_row(context, worker));
         let begun = context.until_closing(lock).await?;

@@ -34,9 +34,9 @@ pub(in crate::strategy) struct Worker<'a> {
     queues: &'a Mutex<Queues>,
     metrics: &'a LockMetrics,
     pub(in crate::strategy) goods_no: GoodsNo,
-    /// The latest sale among the buyers of the next batch.
+    /// The latest sale among the buyers of the next part, or among all that wait if there is no part.
     pub(in crate::strategy) sale: i64,
-    /// The latest deadline among them.
+    /// The latest deadline among the same buyers.
     pub(in crate::strategy) until: Instant,
     /// Parts of batches that one purchase has stopped, the earliest buyers last. They are served before the queue.
     parts: Vec<Vec<Buyer>>,
@@ -123,7 +123,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Puts buyers back into the queue, each in its old position. Nothing was decided for them. Refuses the buyers whose
-    /// deadline has passed as `late`, because they do not look at the time any more.
+    /// deadline has passed as `late`: a buyer whose batch was taken waits for its decision, and no longer for that deadline.
     pub(in crate::strategy) fn put_back(&mut self, batch: Vec<Buyer>, late: &Failure) {
         let now = Instant::now();
         let (gone, back): (Vec<_>, Vec<_>) = batch.into_iter().partition(|buyer| buyer.request.until <= now);

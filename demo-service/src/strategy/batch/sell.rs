@@ -20,8 +20,9 @@ use crate::telemetry::history::Visit;
 /// commit.
 type WrittenBatch = (Vec<Share>, Vec<WrittenOrder>, Vec<Visit>);
 
-/// Takes the next batch, decides it in one transaction, and answers everyone in it. `lost` comes true when the right to write
-/// is lost, with the failure of the purchases that this stops. Returns what the batch has left, unless a purchase has failed.
+/// Takes the next batch and decides it in one transaction. Answers the batch, puts it back into the queue or divides it. `lost`
+/// resolves when the right to write is lost, to the failure of the purchases that this stops. Returns what the batch has left,
+/// unless a purchase has failed. Only `zk-owner` uses that.
 pub(in crate::strategy) async fn sell(
     context: &Context,
     worker: &mut Worker<'_>,
@@ -67,7 +68,7 @@ async fn transact(
         // A fence that refuses a hold that is over says nothing about the row.
         biased;
         lost = lost.as_mut() => Err(lost),
-        written = timeout(within, write(context, &mut transaction, level, fence, batch)) => {
+        written = timeout(within, decide_and_write(context, &mut transaction, level, fence, batch)) => {
             written.unwrap_or_else(|_| Err(Failure::database_unavailable()))
         }
     };
@@ -111,7 +112,7 @@ async fn transact(
         match (share, &committed) {
             (Share::Restarted, _) => Err(restarted_if(buyer.request.has_decided, goods_no)),
             (Share::Sold { remaining }, Ok(())) => {
-                Ok(order(context, orders.next(), buyer, remaining, fence.map(|fence| fence.token)))
+                Ok(order_of(context, orders.next(), buyer, remaining, fence.map(|fence| fence.token)))
             }
             (Share::SoldOut, Ok(())) => Err(Failure::sold_out(goods_no)),
             (Share::Repeated, Ok(())) => Err(Failure::repeated()),
@@ -127,7 +128,7 @@ async fn transact(
 }
 
 /// Decides a batch, and writes what is sold. Returns the shares, and the orders of the buyers that bought.
-async fn write(
+async fn decide_and_write(
     context: &Context,
     transaction: &mut Transaction,
     level: &Level,
@@ -139,11 +140,11 @@ async fn write(
     let keys: Vec<&str> =
         batch.iter().filter_map(|buyer| Some(buyer.request.purchase.key.as_ref()?.as_str())).collect();
     let known = transaction.known_keys(&keys).await?;
-    let visit = |buyer: &Buyer| {
+    let visit_of = |buyer: &Buyer| {
         let fences = fence.map(|fence| (buyer.line().goods_no, fence)).into_iter().collect::<Fences>();
         visit(context, &[buyer.line()], &fences, buyer.asked)
     };
-    let mut visits: Vec<_> = batch.iter().map(visit).collect();
+    let mut visits: Vec<_> = batch.iter().map(visit_of).collect();
     let wishes: Vec<_> = batch.iter().map(Buyer::wish).collect();
     let shares = share_out(level, family, &known, &wishes);
     let sold = batch.iter().zip(&shares).filter_map(|(buyer, share)| match *share {
@@ -186,7 +187,8 @@ async fn write(
     Ok((shares, orders, visits))
 }
 
-fn order(
+/// Returns the order of a buyer, as the buyer is told of it.
+fn order_of(
     context: &Context,
     written: Option<WrittenOrder>,
     buyer: &Buyer,

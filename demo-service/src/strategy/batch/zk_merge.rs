@@ -1,11 +1,11 @@
-//! `zk-merge`: one lock of ZooKeeper and one transaction for all buyers of a SKU who arrived during the last one (flat
-//! combining). An instance queues once for all of its buyers. It releases the lock after each batch, so the instances alternate.
+//! `zk-merge`: a batch for each hold of a lock of ZooKeeper (flat combining). An instance queues once for all of its buyers. It
+//! releases the lock after each batch, so the instances alternate.
 //!
 //! As under the fenced strategies, the row checks the token of the hold. A holder that was overtaken cannot write.
 
 use std::sync::Arc;
 
-use super::{Batches, Begun, Technique, Worker, level_under_fence, sell};
+use super::{Batches, Begun, Worker, WriteRight, level_under_fence, sell};
 use crate::failure::Failure;
 use crate::store::Isolation;
 use crate::strategy::context::Context;
@@ -43,7 +43,7 @@ impl ZkMerge {
     }
 }
 
-impl Technique for ZkMerge {
+impl WriteRight for ZkMerge {
     async fn serve(&self, context: &Context, worker: &mut Worker<'_>) -> Result<(), Failure> {
         let (held, begun) = context.until_closing(self.acquire(context, worker)).await?;
         sell(context, worker, begun, held.loss()).await;

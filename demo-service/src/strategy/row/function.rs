@@ -4,7 +4,6 @@
 //! The row is locked from the update to the commit, without a message in between. So the next buyer waits for the
 //! server only, and never for the network. As under `pg-conditional`, the business is done first.
 
-use std::future::ready;
 use std::pin::pin;
 
 use crate::failure::Failure;
@@ -28,7 +27,7 @@ pub(in crate::strategy) fn sell<'a>(context: &'a Context, call: &'a Call) -> Box
         let key = call.purchase.key.as_ref();
         let arguments = SellArguments { guard: family, strategy, instance, key, cart, lines: &lines };
         // A buyer may leave until the statement is sent. After that nobody could say what became of the purchase.
-        call.wait(ready(())).await?;
+        call.still_wanted()?;
         let sent = || call.commit.sent(Sent::Statement);
         let mut sold = pin!(shared.store.sell(arguments, until, sent));
         let sold = tokio::select! {

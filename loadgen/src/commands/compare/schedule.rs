@@ -1,4 +1,4 @@
-//! The plan of a comparison: its subjects, their order and the settings.
+//! The schedule of a comparison: its subjects, their order and the settings.
 
 use testbed::Counters;
 
@@ -7,10 +7,10 @@ use crate::error::Error;
 use crate::lab::service_program;
 use crate::lab::source::{Program, Source};
 use crate::lab::stack::Stack;
-use crate::trial::plan::{NamedBuild, Plan, Subject, blocks};
+use crate::trial::schedule::{NamedBuild, Schedule, Subject, blocks};
 
 /// Draws the order of the trials, and records the settings.
-pub(super) async fn draw(settings: &CompareSettings, stack: &Stack, subjects: &[Subject]) -> Result<Plan, Error> {
+pub(super) async fn draw(settings: &CompareSettings, stack: &Stack, subjects: &[Subject]) -> Result<Schedule, Error> {
     let seed = settings.seed.unwrap_or_else(rand::random);
     let load = &settings.load;
     let (business_time, lock_wait, zk_sessions_total, service_args) = match &settings.source {
@@ -23,7 +23,7 @@ pub(super) async fn draw(settings: &CompareSettings, stack: &Stack, subjects: &[
             (None, None, sessions, Vec::new())
         }
     };
-    Ok(Plan {
+    Ok(Schedule {
         seed,
         model: load.model,
         model_described: load.model.describe(load.users.last().copied().unwrap_or(0)),

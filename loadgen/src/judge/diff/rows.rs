@@ -8,7 +8,7 @@ use stats::{EQUIVALENT, Estimate, SIGNIFICANCE, figures as format, median, paire
 use crate::judge::finding::Finding;
 use crate::judge::metrics::{Better, Compared, METRICS, Metric, TrialsOfStrategy};
 use crate::judge::result::StrategyResult;
-use crate::trial::plan::{Subject, named};
+use crate::trial::schedule::{Subject, named};
 use crate::trial::record::Trial;
 
 /// Random divisions are drawn from a fixed seed, so that the same files always give the same answer.

@@ -12,7 +12,7 @@ pub(super) fn differences_of_sides(old: &[Report], new: &[Report]) -> Result<Vec
         let Some(first) = reports.first() else { return Err(Error::Usage(format!("the {side} side has no run"))) };
         for (position, report) in reports.iter().enumerate() {
             let is_same =
-                |other: &Report| (&other.generated_at, other.plan.seed) == (&report.generated_at, report.plan.seed);
+                |other: &Report| (&other.generated_at, other.schedule.seed) == (&report.generated_at, report.schedule.seed);
             if reports[..position].iter().any(is_same) {
                 let when = &report.generated_at;
                 return Err(Error::Usage(format!("the {side} side has the run that ended at {when} twice")));
@@ -33,15 +33,15 @@ pub(super) fn differences_of_sides(old: &[Report], new: &[Report]) -> Result<Vec
 /// Describes how a run was cut, if it was.
 fn cut(report: &Report) -> Option<String> {
     let run = report.trials.len();
-    let planned = report.plan.len();
+    let planned = report.schedule.len();
     let why = report.ended_early.as_ref().map_or_else(String::new, |ended| format!(": {}", ended.reason));
     (run < planned || report.ended_early.is_some()).then(|| format!("only {run} of {planned} trials were run{why}"))
 }
 
 /// Lists the settings that differ.
 fn plan_differences(old: &Report, new: &Report) -> Vec<String> {
-    let was = &old.plan;
-    let now = &new.plan;
+    let was = &old.schedule;
+    let now = &new.schedule;
     let number = |value: Option<u64>| value.map_or_else(|| "unknown".to_owned(), |value| value.to_string());
     differences([
         ("load", was.model_described.clone(), now.model_described.clone()),

@@ -158,7 +158,7 @@ fn a_run_that_is_given_twice_counts_once() {
 #[test]
 fn what_differs_before_any_figure_is_named() {
     let mut new = fixture::report();
-    new.plan.business_time = Some("5ms".to_owned());
+    new.schedule.business_time = Some("5ms".to_owned());
     assert!(refused(&[fixture::report()], &[new]).contains("business time was \"2ms\" and is \"5ms\""));
     let mut debug = fixture::report();
     debug.environment.service[0].profile = "debug".to_owned();

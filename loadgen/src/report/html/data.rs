@@ -100,7 +100,7 @@ pub(super) fn embed(report: &Report) -> Result<String, serde_json::Error> {
     let indexes: StrategyIndexes = names.iter().cloned().zip(0..).collect();
     let data = Data {
         levels: levels(report),
-        stock: u64::from(report.plan.stock) * u64::from(report.plan.goods),
+        stock: u64::from(report.schedule.stock) * u64::from(report.schedule.goods),
         processes: KINDS,
         results: report.results.iter().map(|result| result_data(report, &indexes, result)).collect(),
         trials: report.trials.iter().filter_map(|trial| trial_data(&indexes, trial)).collect(),
@@ -198,7 +198,7 @@ fn timeline<'a>(report: &'a Report, indexes: &StrategyIndexes, result: &'a Strat
 fn expected(report: &Report) -> Vec<Expected> {
     let levels = levels(report);
     let (Some(fewest), Some(most)) = (levels.first(), levels.last()) else { return Vec::new() };
-    if !report.plan.model.is_burst() || fewest == most {
+    if !report.schedule.model.is_burst() || fewest == most {
         return Vec::new();
     }
     let step = (most - fewest).div_ceil(EXPECTED_POINTS).max(1);
@@ -208,7 +208,7 @@ fn expected(report: &Report) -> Vec<Expected> {
     users.dedup();
     let curve = |wakes: Wakes| {
         let of = |users: &u32| {
-            let expected = notifications_expected(wakes, u64::from(*users), report.plan.zk_sessions_total);
+            let expected = notifications_expected(wakes, u64::from(*users), report.schedule.zk_sessions_total);
             (*users, as_f64(expected) / f64::from((*users).max(1)))
         };
         Expected { wakes, points: users.iter().map(of).filter(|(_, each)| *each > 0.0).collect() }

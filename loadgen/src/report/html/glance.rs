@@ -35,7 +35,7 @@ impl Glance {
         let users = report.results.iter().filter(|result| result.trials > 0).map(|result| result.users).max()?;
         let level = || report.results.iter().filter(|result| result.trials > 0 && result.users == users);
         let woken = |result: &StrategyResult| NOTIFICATIONS_PER_RELEASE.value(result);
-        let stock = i64::from(report.plan.stock) * i64::from(report.plan.goods);
+        let stock = i64::from(report.schedule.stock) * i64::from(report.schedule.goods);
         let most_sold = level().map(|result| sold_most(report, result).0).max()?.max(1);
         let most_woken = level().filter_map(woken).fold(1.0, f64::max);
         let has_line = stock <= 2 * most_sold;

@@ -13,7 +13,7 @@ use crate::report::html::page::Banner;
 pub(super) fn title(report: &Report) -> String {
     let mut names: Vec<&str> = report.results.iter().map(|result| result.strategy.as_str()).collect();
     names.dedup();
-    if let Some([old, new]) = report.plan.pair() {
+    if let Some([old, new]) = report.schedule.pair() {
         return format!("Flash sale: the build {new} against {old}, {}", names.join(", "));
     }
     match names.as_slice() {
@@ -29,7 +29,7 @@ pub(super) fn banner(report: &Report) -> Option<Banner> {
     let code = report.verdict.exit_code;
     let trials = report.trials.len();
     let (title, grave) = if let Some(ended) = &report.ended_early {
-        let title = format!("Ended early: {} ({trials} of {} trials)", ended.reason, report.plan.len());
+        let title = format!("Ended early: {} ({trials} of {} trials)", ended.reason, report.schedule.len());
         let is_broken = report.results.iter().any(|result| result.finding == Finding::Broken);
         (title, is_broken || code != Exit::Interrupted.code())
     } else if code == Exit::Passed.code() {
@@ -48,23 +48,23 @@ pub(super) fn banner(report: &Report) -> Option<Banner> {
 
 /// Lists the conditions of the comparison.
 pub(super) fn conditions(report: &Report) -> Vec<ShownTerm> {
-    let plan = &report.plan;
+    let schedule = &report.schedule;
     let mut terms = vec![ShownTerm::new("Load", model_label(report))];
-    if let Some([old, new]) = plan.pair() {
+    if let Some([old, new]) = schedule.pair() {
         terms.push(ShownTerm::new("Builds", format!("{new} against {old}, in pairs of trials in random order")));
     }
-    let each = if plan.goods > 1 { format!(" of each of {} SKUs", plan.goods) } else { String::new() };
-    terms.push(ShownTerm::new("Stock", format!("{}{each}", things(count(u64::from(plan.stock)), "unit"))));
-    let sessions = plan.zk_sessions_total.map(|total| format!(", {} ZooKeeper sessions", count(total)));
-    let instances = things(plan.instances, "instance");
+    let each = if schedule.goods > 1 { format!(" of each of {} SKUs", schedule.goods) } else { String::new() };
+    terms.push(ShownTerm::new("Stock", format!("{}{each}", things(count(u64::from(schedule.stock)), "unit"))));
+    let sessions = schedule.zk_sessions_total.map(|total| format!(", {} ZooKeeper sessions", count(total)));
+    let instances = things(schedule.instances, "instance");
     terms.push(ShownTerm::new("Service", format!("{instances}{}", sessions.unwrap_or_default())));
-    if let Some(time) = &plan.business_time {
+    if let Some(time) = &schedule.business_time {
         terms.push(ShownTerm::new("Business time", format!("{time} inside the critical section")));
     }
-    let warm_up = if plan.blocks.iter().any(|block| block.warm_up) { " after a warm-up" } else { "" };
+    let warm_up = if schedule.blocks.iter().any(|block| block.warm_up) { " after a warm-up" } else { "" };
     terms.push(ShownTerm::new(
         "Trials",
-        format!("{} of each{warm_up}, in random order (seed {})", plan.trials, plan.seed),
+        format!("{} of each{warm_up}, in random order (seed {})", schedule.trials, schedule.seed),
     ));
     terms
 }

@@ -131,7 +131,7 @@ fn by_server(report: &Report) -> Option<Table> {
 
 /// Shows how the figures grow with the number of users.
 pub(super) fn scaling(report: &Report) -> PagePart {
-    let several = report.plan.users.len() > 1;
+    let several = report.schedule.users.len() > 1;
     if !several {
         let absent = Absent {
             why: "This comparison had one number of users. With several, the growth of the waiting time, of the goodput and \

@@ -48,7 +48,7 @@ fn response(report: &Report, metrics: &[&Metric]) -> Table {
     let mut groups = groups(report, row);
     // By rank within each number of users.
     for group in &mut groups {
-        if report.plan.users.len() < 2 {
+        if report.schedule.users.len() < 2 {
             group.rows.sort_by(|a, b| rank_of(a).total_cmp(&rank_of(b)));
         }
     }
@@ -229,7 +229,7 @@ fn closed_loop(report: &Report) -> Option<Table> {
         let cells = figures.chain([SILENCE_MAX.value(result)]).map(Cell::figure).collect();
         TableRow { name: name(report, result), cells }
     };
-    matches!(report.plan.model, LoadModel::Loop { .. }).then(|| Table {
+    matches!(report.schedule.model, LoadModel::Loop { .. }).then(|| Table {
         id: "table-loop",
         caption: "What a closed loop leaves out. A user who waits for an answer makes no other request, so a stall of the service \
                   counts once for each user. The corrected times have the requests that were not made: one in every mean time."

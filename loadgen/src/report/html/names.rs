@@ -15,20 +15,20 @@ pub(super) fn levels(report: &Report) -> Vec<u32> {
 
 /// Describes the load model of all numbers of users, for every place that shows latencies.
 pub(super) fn model_label(report: &Report) -> String {
-    let plan = &report.plan;
-    match plan.users.as_slice() {
-        [] | [_] => plan.model_described.clone(),
+    let schedule = &report.schedule;
+    match schedule.users.as_slice() {
+        [] | [_] => schedule.model_described.clone(),
         several => {
             let others: Vec<String> =
                 several[..several.len() - 1].iter().map(|users| figures::count(u64::from(*users))).collect();
-            format!("{}; and the same with {}", plan.model_described, things(others.join(", "), "user"))
+            format!("{}; and the same with {}", schedule.model_described, things(others.join(", "), "user"))
         }
     }
 }
 
 /// Names a result, with the number of users if there are several.
 pub(super) fn name(report: &Report, result: &StrategyResult) -> String {
-    if report.plan.users.len() > 1 { format!("{} @{}", result.name(), result.users) } else { result.name() }
+    if report.schedule.users.len() > 1 { format!("{} @{}", result.name(), result.users) } else { result.name() }
 }
 
 /// Tells whether its trials were run and show that it may not be ranked.

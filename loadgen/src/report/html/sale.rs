@@ -15,7 +15,7 @@ pub(super) fn part(report: &Report) -> PagePart {
 }
 
 fn chart(report: &Report) -> Chart {
-    let stock_total = i64::from(report.plan.stock) * i64::from(report.plan.goods);
+    let stock_total = i64::from(report.schedule.stock) * i64::from(report.schedule.goods);
     let words = |result: &StrategyResult| {
         let name = name(report, result);
         let beyond = measured(report, result).map(|trial| trial.audit.oversold).max()?;

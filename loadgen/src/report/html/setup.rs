@@ -9,7 +9,7 @@ use crate::report::glossary::ShownTerm;
 use crate::report::html::names::model_label;
 use crate::report::html::page::{Cell, Emphasis, Group, PageItem, PagePart, Table, TableColumn, TableRow};
 use crate::report::{Report, glossary};
-use crate::trial::plan::Block;
+use crate::trial::schedule::Block;
 
 /// Lists the rules that were given, with their results.
 pub(super) fn thresholds(report: &Report) -> PagePart {
@@ -66,7 +66,7 @@ pub(super) fn environment(report: &Report) -> PagePart {
         title: "Environment and plan",
         items: vec![
             PageItem::Terms(machine(report)),
-            PageItem::Terms(plan(report)),
+            PageItem::Terms(schedule(report)),
             PageItem::Paragraph(plan_words),
             PageItem::Table(order(report)),
         ],
@@ -108,38 +108,38 @@ fn machine(report: &Report) -> Vec<ShownTerm> {
     terms
 }
 
-fn plan(report: &Report) -> Vec<ShownTerm> {
-    let plan = &report.plan;
+fn schedule(report: &Report) -> Vec<ShownTerm> {
+    let schedule = &report.schedule;
     let unknown = || "unknown".to_owned();
-    let units = things(plan.stock, "unit");
-    let stock = match plan.goods {
-        1 => format!("{units} of SKU {}", plan.goods_no),
-        goods => format!("{units} of each of {goods} SKUs, numbered from {}", plan.goods_no),
+    let units = things(schedule.stock, "unit");
+    let stock = match schedule.goods {
+        1 => format!("{units} of SKU {}", schedule.goods_no),
+        goods => format!("{units} of each of {goods} SKUs, numbered from {}", schedule.goods_no),
     };
-    let warm_up = if plan.blocks.iter().any(|block| block.warm_up) { " with the warm-up" } else { "" };
-    let users: Vec<String> = plan.users.iter().map(|users| count(u64::from(*users))).collect();
+    let warm_up = if schedule.blocks.iter().any(|block| block.warm_up) { " with the warm-up" } else { "" };
+    let users: Vec<String> = schedule.users.iter().map(|users| count(u64::from(*users))).collect();
     let mut terms = vec![
         ShownTerm::new("Load model", model_label(report)),
         ShownTerm::new("Users", users.join(", ")),
         ShownTerm::new("Stock", stock),
-        ShownTerm::new("Trials", format!("{} of each strategy; {} in all{warm_up}", plan.trials, plan.len())),
-        ShownTerm::new("Seed", plan.seed.to_string()),
-        ShownTerm::new("Instances", plan.instances.to_string()),
-        ShownTerm::new("ZooKeeper sessions", plan.zk_sessions_total.map_or_else(unknown, count)),
-        ShownTerm::new("Business time", plan.business_time.clone().unwrap_or_else(unknown)),
-        ShownTerm::new("Lock wait", plan.lock_wait_ms.map_or_else(unknown, |ms| format!("{} ms", count(ms)))),
+        ShownTerm::new("Trials", format!("{} of each strategy; {} in all{warm_up}", schedule.trials, schedule.len())),
+        ShownTerm::new("Seed", schedule.seed.to_string()),
+        ShownTerm::new("Instances", schedule.instances.to_string()),
+        ShownTerm::new("ZooKeeper sessions", schedule.zk_sessions_total.map_or_else(unknown, count)),
+        ShownTerm::new("Business time", schedule.business_time.clone().unwrap_or_else(unknown)),
+        ShownTerm::new("Lock wait", schedule.lock_wait_ms.map_or_else(unknown, |ms| format!("{} ms", count(ms)))),
     ];
-    let builds = plan.builds.iter();
+    let builds = schedule.builds.iter();
     terms.extend(builds.map(|build| ShownTerm::new("Build", format!("{}: {}", build.name, build.program))));
-    if !plan.service_args.is_empty() {
-        terms.push(ShownTerm::new("Further arguments", plan.service_args.join(" ")));
+    if !schedule.service_args.is_empty() {
+        terms.push(ShownTerm::new("Further arguments", schedule.service_args.join(" ")));
     }
     terms
 }
 
 /// Lists the order of the trials, block by block.
 fn order(report: &Report) -> Table {
-    let tell_users = report.plan.users.len() > 1;
+    let tell_users = report.schedule.users.len() > 1;
     let row = |(number, block): (usize, &Block)| {
         let subjects = block
             .trials
@@ -151,7 +151,7 @@ fn order(report: &Report) -> Table {
             name: format!("{number}{warm_up}"),
             cells: vec![
                 Cell::text(subjects.collect::<Vec<_>>().join(", ")),
-                Cell::text(format!("{run}/{}", block.trials.len())).sorted(run),
+                Cell::text(format!("{run}/{}", block.subjects.len())).sorted(run),
             ],
         }
     };
@@ -164,7 +164,7 @@ fn order(report: &Report) -> Table {
             TableColumn::words("Strategies in order"),
             TableColumn::figures("Run", "trials"),
         ],
-        groups: vec![Group { title: None, rows: report.plan.blocks.iter().enumerate().map(row).collect() }],
+        groups: vec![Group { title: None, rows: report.schedule.blocks.iter().enumerate().map(row).collect() }],
     }
 }
 

@@ -167,7 +167,7 @@ fn hostile_texts_stay_texts() {
     }
     report.caveats.push(HOSTILE.to_owned());
     report.verdict.sentence.push_str(HOSTILE);
-    report.plan.model_described.push_str(HOSTILE);
+    report.schedule.model_described.push_str(HOSTILE);
     report.environment.cpu_model = Some(HOSTILE.to_owned());
     let page = page(&report);
     assert!(all(&page, "img").is_empty() && all(&page, "[onerror]").is_empty());
@@ -182,7 +182,7 @@ fn the_load_model_stands_beside_every_latency() {
     let report = fixture::report();
     let page = page(&report);
     for table in ["#table-latency", "#table-outcomes", "#table-handovers", "#quantiles", "#medians", "#ratios"] {
-        assert_eq!(texts(&page, &format!("{table} .model")).join("; "), report.plan.model_described, "{table}");
+        assert_eq!(texts(&page, &format!("{table} .model")).join("; "), report.schedule.model_described, "{table}");
     }
 }
 
@@ -214,8 +214,8 @@ fn with_users(others: &[(u32, u32)]) -> Report {
         results
     };
     report.results = report.results.into_iter().flat_map(of_strategy).collect();
-    report.plan.users.extend(others.iter().map(|(users, _)| users));
-    report.plan.users.sort_unstable();
+    report.schedule.users.extend(others.iter().map(|(users, _)| users));
+    report.schedule.users.sort_unstable();
     report
 }
 

@@ -1,4 +1,5 @@
-//! The proof that a grant takes: no contender is ahead, and the contender's own node exists.
+//! The grant proof, which each grant takes: no contender is ahead, and the contender's own node exists. A grant also takes a proof of
+//! life: see `prove` in `waiting.rs`.
 //!
 //! A contender reaches its hold only with a [`GrantProof`]. Its field is private to this file, so its six constructors are the only
 //! ways to make one. They check what they are given. That the answers of the server were read in the right order, and at the right

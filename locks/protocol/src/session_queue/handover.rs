@@ -28,7 +28,7 @@ impl QueueStep<'_> {
         // Both nodes existed at the same time, so they are children of one node.
         contender.parent = contender.parent.or(note.map(|(parent, _)| parent));
         contender.note_version = note.map(|(_, version)| version);
-        self.hold(next, proof.handed_over(id), Some(chain));
+        self.grant(next, proof.handed_over(id), Some(chain));
         true
     }
 

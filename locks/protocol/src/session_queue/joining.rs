@@ -269,7 +269,7 @@ impl QueueStep<'_> {
             return self.ask(Ask::Tell(id));
         }
         match (creating, seen) {
-            (Creating { expected: Some(expected), .. }, _) => self.hold_by_number(id, expected),
+            (Creating { expected: Some(expected), .. }, _) => self.judge_number(id, expected),
             (Creating { is_busy: true, .. }, _) => match self.directly_ahead(id) {
                 Some(predecessor) => self.watch(id, predecessor),
                 None => self.look(id),

@@ -19,8 +19,8 @@ impl QueueStep<'_> {
         }
     }
 
-    /// Lets the contender hold if the number of its node proves that no contender is ahead. Otherwise looks at the queue.
-    pub(super) fn hold_by_number(&mut self, id: ContenderId, expected: Expected) {
+    /// Goes on to the grant if the number of the contender's node proves that no contender is ahead. Otherwise looks at the queue.
+    pub(super) fn judge_number(&mut self, id: ContenderId, expected: Expected) {
         let sequence = self.contender(id).node().sequence;
         match self.local(id).proof_by_number(expected, sequence) {
             Some(proof) => {
@@ -78,7 +78,7 @@ impl QueueStep<'_> {
             (WishKind::Beside(writer), Ok(proof)) if listed.has_beside => {
                 let held = self.proof_of_holder(writer);
                 match held.and_then(|held| held.shared(writer, &listed, own)) {
-                    Some(shared) => self.hold(id, shared, None),
+                    Some(shared) => self.grant(id, shared, None),
                     // The writer has released meanwhile. The contender's own node has the same place in the queue.
                     None => self.prove(id, proof),
                 }
@@ -260,11 +260,11 @@ impl QueueStep<'_> {
         if let (Some(parent), Mode::Exclusive) = (parent, contender.wish.mode) {
             self.local(id).granted(parent, sequence);
         }
-        self.hold(id, proof, None);
+        self.grant(id, proof, None);
     }
 
-    /// Lets the contender hold. `chain`: the first contender of the chain, if the hold was handed over.
-    pub(super) fn hold(&mut self, id: ContenderId, proof: GrantProof, chain: Option<ContenderId>) {
+    /// Grants the lock. `chain`: the first contender of the chain, if the hold was handed over.
+    pub(super) fn grant(&mut self, id: ContenderId, proof: GrantProof, chain: Option<ContenderId>) {
         self.enter_phase(id, Phase::Holding { proof, chain });
         self.contender(id).node().is_doubtful = false;
         self.prepare_note(id);

@@ -94,13 +94,13 @@ impl Member {
         let granted = claim.granted().await?;
         let grant = granted.unwrap_or_else(|| unreachable!("BUG: a contender that waits has not"));
         if let Turn::Queues(claim) = std::mem::take(&mut self.turn) {
-            self.hold_by(Hold::new(claim, grant));
+            self.note_hold(Hold::new(claim, grant));
         }
         Ok(())
     }
 
     /// Notes a hold that was granted.
-    pub(crate) fn hold_by(&mut self, hold: Hold) {
+    pub(crate) fn note_hold(&mut self, hold: Hold) {
         self.turn = Turn::Holds(Box::new(hold));
         self.tell(Event::Granted);
     }

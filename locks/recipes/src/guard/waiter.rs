@@ -157,7 +157,7 @@ impl Waiter {
                     claim.granted_by(deadline).await?
                 }
             };
-            Ok(granted.map(|grant| LockGuard::new(queue.hold(claim, grant))))
+            Ok(granted.map(|grant| LockGuard::new(queue.hold_of(claim, grant))))
         };
         span.run(granted).await
     }

@@ -1,4 +1,4 @@
-//! Watches of holds, for tasks that do not have the guard.
+//! Hold watches: views of holds, for tasks that do not have the guard. They send no request.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -43,17 +43,18 @@ pub struct HoldWatch {
     holds: Arc<[WatchedHold]>,
 }
 
-/// One hold of a watch.
+/// A hold as its watch sees it.
 #[derive(Debug)]
 struct WatchedHold {
+    /// After the end, a later hold of the chain may have the view.
     view: ProofView,
     end: watch::Receiver<Option<HoldEnding>>,
 }
 
-/// The end of a hold.
+/// What a watch remembers of a hold that has ended.
 #[derive(Clone, Copy, Debug)]
 struct HoldEnding {
-    /// Why the hold was lost before, if it was.
+    /// Why the hold was lost before its end, if it was.
     lost: Option<LostReason>,
 }
 
@@ -99,9 +100,7 @@ impl HoldWatch {
             _ => None,
         }
     }
-}
 
-impl HoldWatch {
     /// Returns a cancellation token that is cancelled when the hold is lost or ends. For several holds, when the first of them does.
     ///
     /// It is a child of `parent`, which a task on the session's runtime cancels. If that runtime ends, the hold is lost, and the task
@@ -126,7 +125,7 @@ impl HoldWatch {
     /// Notes that somebody else deleted the node of the hold. Does nothing if the hold has ended.
     pub(crate) fn note_gone(&self, node: &str) {
         for WatchedHold { view, end } in &*self.holds {
-            // The hold cannot end while `end` is borrowed. After its end, the next holder of a chain has the view.
+            // The hold cannot end while `end` is borrowed.
             let end = end.borrow();
             if end.is_none() {
                 view.lose(node);
@@ -166,11 +165,13 @@ impl WatchedHold {
     }
 }
 
-/// The end of a hold, which is told to its watches and its cancellation tokens at the latest when this is dropped.
+/// The sender of the end of a hold. It tells the watches and the cancellation tokens, at the latest when it is dropped.
+///
+/// A hold has one. Each member of a cohort has one for its turn as well, because a turn ends before the hold that it passes on.
 #[derive(Debug, Default)]
 pub(crate) struct HoldEnd {
     /// Empty until the first watch is made.
-    told: OnceLock<Teller>,
+    teller: OnceLock<Teller>,
     /// The parent of the hold's cancellation tokens. Empty until the first of them is made.
     cancellation: OnceLock<CancellationToken>,
 }
@@ -184,7 +185,7 @@ struct Teller {
 impl HoldEnd {
     /// Returns a watch of the hold with this proof.
     pub(crate) fn watch(&self, proof: &Proof) -> HoldWatch {
-        let teller = self.told.get_or_init(|| Teller { view: proof.view().clone(), end: watch::channel(None).0 });
+        let teller = self.teller.get_or_init(|| Teller { view: proof.view().clone(), end: watch::channel(None).0 });
         HoldWatch { holds: Arc::new([WatchedHold { view: teller.view.clone(), end: teller.end.subscribe() }]) }
     }
 
@@ -195,10 +196,10 @@ impl HoldEnd {
 
     /// Tells that the hold ends now. Only the first call counts.
     pub(crate) fn tell(&self) {
-        let Some(Teller { view, end }) = self.told.get() else { return };
-        end.send_if_modified(|told| {
-            let is_first = told.is_none();
-            told.get_or_insert_with(|| HoldEnding { lost: view.state().err().flatten() });
+        let Some(Teller { view, end }) = self.teller.get() else { return };
+        end.send_if_modified(|ending| {
+            let is_first = ending.is_none();
+            ending.get_or_insert_with(|| HoldEnding { lost: view.state().err().flatten() });
             is_first
         });
         if let Some(cancellation) = self.cancellation.get() {

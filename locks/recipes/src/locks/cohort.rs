@@ -264,7 +264,7 @@ impl CohortMutex {
             }
             if member.state().await == MemberState::Begins {
                 let Some(hold) = self.queue.try_acquire_hold(Mode::Exclusive).await? else { return Ok(None) };
-                member.hold_by(hold);
+                member.note_hold(hold);
             }
             Ok(Some(LockGuard::of_member(member)))
         };
@@ -322,7 +322,7 @@ impl CohortMutex {
         let acquire = async {
             // Outside of the bounded future, so that a place or hold is given up in order at the deadline.
             let mut member = Member::enter(&self.cohort, self.bounds);
-            match deadline.bound(self.hold(&mut member)).await {
+            match deadline.bound(self.until_granted(&mut member)).await {
                 Some(Ok(())) => Ok(Some(LockGuard::of_member(member))),
                 // The next member begins anew.
                 Some(Err(error)) => Err(member.fail(error)),
@@ -337,7 +337,7 @@ impl CohortMutex {
     }
 
     /// Waits for the turn, and makes a hold of what comes with it.
-    async fn hold(&self, member: &mut Member) -> Result<(), Error> {
+    async fn until_granted(&self, member: &mut Member) -> Result<(), Error> {
         let mut room = None;
         loop {
             match member.state().await {

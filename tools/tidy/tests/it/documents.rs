@@ -1,9 +1,12 @@
-//! The documents: each link leads to a file and to a heading of it, and `ARCHITECTURE.md` names what exists.
+//! The documents: each link leads to a file and to a heading of it, and what a document names exists.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::architecture::root;
+
+/// The extensions of the files that a document names by their paths. Other files may be a user's, or be written.
+const SOURCES: [&str; 7] = ["java", "jmx", "mjs", "py", "rs", "sh", "sql"];
 
 /// Returns the files of this repository with one of these extensions, without those that a build writes.
 pub(crate) fn files(extensions: &[&str]) -> Vec<PathBuf> {
@@ -81,6 +84,17 @@ fn links_in_blocks_of_code_are_none() {
     assert_eq!(targets("[a](b.md) ```[c](d.md)``` ![e](f.png#g)"), ["b.md", "f.png#g"]);
 }
 
+/// Returns whether a source defines a function. If several have its name, the type tells them apart: `Claim::new`.
+fn defines(source: &str, function: &str) -> bool {
+    let has = |part: &str, name: &str| ["(", "<"].iter().any(|next| part.contains(&format!("fn {name}{next}")));
+    let Some((of, name)) = function.split_once("::") else { return has(source, function) };
+    source.split("\nimpl").skip(1).any(|block| {
+        let (head, rest) = block.split_once('{').unwrap_or_default();
+        let body = rest.split("\n}").next().unwrap();
+        head.split(|letter: char| !letter.is_alphanumeric()).any(|word| word == of) && has(body, name)
+    })
+}
+
 /// Returns the paths that a document names in backticks, each with the functions that it names behind a colon.
 fn named_paths(text: &str) -> Vec<(&str, Vec<&str>)> {
     let named = text.split('`').skip(1).step_by(2).filter(|name| name.contains('/') && !name.contains([' ', '{']));
@@ -105,12 +119,50 @@ fn the_architecture_names_what_exists() {
             assert!(found.exists(), "{document}: there is no {path}");
             for function in &named {
                 let text = fs::read_to_string(&found).unwrap();
-                let is_defined = ["(", "<"].iter().any(|next| text.contains(&format!("fn {function}{next}")));
-                assert!(is_defined, "{document}: there is no function {function} in {path}");
+                assert!(defines(&text, function), "{document}: there is no function {function} in {path}");
             }
             paths += 1;
             functions += named.len();
         }
     }
     assert!(paths > 60 && functions > 80, "the documents name {paths} paths and {functions} functions");
+}
+
+#[test]
+fn a_function_may_be_named_with_its_type() {
+    let source = "struct A;\nimpl<T: C> A<T> {\n    fn new() {\n    }\n}\nimpl B {\n    fn go<T>() {}\n}\nfn of() {}\n";
+    assert!(["new", "A::new", "B::go", "of"].iter().all(|function| defines(source, function)));
+    assert!(!["ne", "B::new", "A::of", "C::of"].iter().any(|function| defines(source, function)));
+}
+
+/// Returns the sources that a document names in backticks, by the end of their paths.
+fn named_sources(text: &str) -> Vec<&str> {
+    let is_source = |name: &&str| {
+        let extension = name.rsplit_once('.').map(|(_, extension)| extension);
+        extension.is_some_and(|extension| SOURCES.contains(&extension)) && !name.contains([' ', '{', '<', '*', '$'])
+    };
+    let named = text.split('`').skip(1).step_by(2);
+    named.map(|name| name.split_once(':').map_or(name, |(path, _)| path)).filter(is_source).collect()
+}
+
+#[test]
+fn each_document_names_sources_that_exist() {
+    let sources: Vec<_> = files(&SOURCES).iter().map(|path| path.display().to_string()).collect();
+    let mut count = 0;
+    // The changelog also names what is gone.
+    for document in files(&["md"]).into_iter().filter(|document| !document.ends_with("CHANGELOG.md")) {
+        let text = fs::read_to_string(&document).unwrap();
+        for named in named_sources(&prose(&text)) {
+            let exists = sources.iter().any(|path| path.ends_with(&format!("/{named}")));
+            assert!(exists, "{}: there is no {named}", document.display());
+            count += 1;
+        }
+    }
+    assert!(count > 300, "the documents name {count} sources");
+}
+
+#[test]
+fn a_source_is_named_by_its_path_and_perhaps_a_function() {
+    let text = "`src/a.rs`, `b.py`, `src/c.rs:one,two`, `src/<name>.rs`, `report.html`, d.rs, `cat e.sh`";
+    assert_eq!(named_sources(text), ["src/a.rs", "b.py", "src/c.rs"]);
 }

@@ -2,6 +2,8 @@
 //!
 //! Below the first comment of a file, or above its `mod tests`, such a line counts for all tests of the file. The third
 //! columns of the tables are made of these lines.
+//!
+//! The optimisations of the queue locks name their tests, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -130,6 +132,20 @@ fn each_fault_names_a_promise_and_files_that_exist() {
                 assert!(sources.iter().any(|path| path.ends_with(&format!("/{file}"))), "{document}: {file}");
             }
         }
+    }
+}
+
+#[test]
+fn each_optimisation_names_a_test_that_exists() {
+    let sources: Vec<_> = files(&["rs"]).iter().map(|path| fs::read_to_string(path).unwrap()).collect();
+    let known: BTreeSet<_> = sources.iter().flat_map(|source| tests(source)).collect();
+    let benchmarks = read("docs/benchmarks.md");
+    let (_, table) = benchmarks.split_once("| part | code | lines | gain | test |\n").unwrap();
+    let rows: Vec<_> = table.lines().skip(1).take_while(|line| line.starts_with("| ")).collect();
+    assert!(rows.len() > 4, "{rows:?}");
+    for row in rows {
+        let test = row.trim_end_matches("` |").rsplit_once('`').unwrap().1;
+        assert!(known.contains(test), "docs/benchmarks.md: there is no test {test}");
     }
 }
 

@@ -134,15 +134,19 @@ impl Row {
         }
     }
 
-    /// Returns whether a type carries a word of this row.
-    fn is_about(&self, name: &str) -> bool {
+    /// Returns the terms of this row that a type carries.
+    fn carried_by(&self, name: &str) -> Vec<&[String]> {
         let words = words(name);
-        self.terms.iter().any(|term| words.windows(term.len()).any(|found| found == &term[..]))
+        self.terms.iter().map(Vec::as_slice).filter(|term| has_term(&words, term)).collect()
     }
 
     fn has(&self, name: &str) -> bool {
         self.types.iter().any(|pattern| matches(pattern, name))
     }
+}
+
+fn has_term(words: &[String], term: &[String]) -> bool {
+    words.windows(term.len()).any(|found| found == term)
 }
 
 fn matches(pattern: &str, name: &str) -> bool {
@@ -201,11 +205,15 @@ fn repeated(house: &str, names: &Names, glossary: &Glossary) -> Vec<String> {
     found
 }
 
-/// Returns the types that carry a word of the glossary and do not stand beside it.
+/// Returns the types that carry a term of the glossary, and stand neither beside it nor beside a longer term that contains it.
 fn unlisted(house: &str, names: &Names, glossary: &Glossary) -> Vec<String> {
     let mut found = Vec::new();
     for (name, file) in &names.types {
-        for row in glossary.rows.iter().filter(|row| row.is_about(name) && !row.has(name)) {
+        let listing = glossary.rows.iter().filter(|row| row.has(name));
+        let listed: Vec<_> = listing.flat_map(|row| row.carried_by(name)).collect();
+        let is_listed = |term: &[String]| listed.iter().any(|longer| longer.len() > term.len() && has_term(longer, term));
+        let is_missing = |row: &&Row| !row.has(name) && row.carried_by(name).into_iter().any(|term| !is_listed(term));
+        for row in glossary.rows.iter().filter(is_missing) {
             found.push(format!("{house}: {name} in {file:?} carries a word of the glossary: {}", row.meaning));
         }
     }
@@ -264,7 +272,8 @@ fn words_that_are_gone_stay_gone() {
 fn a_planted_name_is_found() {
     let text = "# Words\n\n## Locks\n\nNot used: desk, place.\n\n| term | 中文 | meaning | types | one per |\n|---|---|---|---|---|\n\
                 | hold | 持有 | The lock's. | `Hold`, `HoldTimes`, `Holding*` | |\n| error | 错误 | Why. | `Error` | crate |\n\
-                | event | 事件 | What is told. | `Event` | machine |\n";
+                | event | 事件 | What is told. | `Event` | machine |\n\
+                | error page | 错误页 | A page. | `ErrorPage` | |\n";
     let glossary = Glossary::of(text, "Locks");
     let named = |sources: &[(&str, &str)]| {
         let mut names = Names::default();
@@ -273,7 +282,8 @@ fn a_planted_name_is_found() {
         checks.map(|check| check("Locks", &names, &glossary).len())
     };
     let sound =
-        "struct Hold; mod of { enum HoldTimes { A } type Holding = u8; } trait Error { type Hold; } enum Event { }";
+        "struct Hold; mod of { enum HoldTimes { A } type Holding = u8; } trait Error { type Hold; } enum Event { } struct \
+                 ErrorPage;";
     assert_eq!(named(&[("tools/stats/src/a.rs", sound)]), [0; 4]);
     let errors = |second| [("tools/stats/src/a.rs", sound), (second, "fn f() { struct Error; }")];
     assert_eq!(named(&errors("tools/program/src/b.rs")), [0; 4], "a crate has one of its own");
@@ -285,5 +295,6 @@ fn a_planted_name_is_found() {
     assert_eq!(named(&[("tools/stats/src/a.rs", sound), ("tools/stats/src/b.rs", "struct HoldDesk;")]), [0, 1, 0, 1]);
     let places = "struct A { places: u8 } impl A { fn take_place() {} } mod desk {}";
     assert_eq!(named(&[("tools/stats/src/a.rs", sound), ("tools/stats/src/b.rs", places)]), [0, 0, 0, 3]);
-    assert_eq!(named(&[("tools/stats/src/a.rs", "struct Hold;")]), [0, 0, 4, 0]);
+    assert_eq!(named(&[("tools/stats/src/a.rs", sound), ("tools/stats/src/b.rs", "struct ErrorPages;")]), [0, 2, 0, 0]);
+    assert_eq!(named(&[("tools/stats/src/a.rs", "struct Hold;")]), [0, 0, 5, 0]);
 }

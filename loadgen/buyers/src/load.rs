@@ -1,4 +1,4 @@
-//! The purchases of one trial: what the buyers do, and the results.
+//! The load of one trial: what the buyers do, and its results.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -14,7 +14,7 @@ use crate::tally::Tally;
 
 /// What the buyers do.
 #[derive(Debug, Clone)]
-pub struct Purchase {
+pub struct Load {
     /// For each SKU, one URL an instance.
     pub urls: Vec<Vec<Url>>,
     /// For each instance, a URL that answers at once.
@@ -36,7 +36,7 @@ pub struct Purchase {
     pub log_max: usize,
 }
 
-impl Purchase {
+impl Load {
     /// Returns the tally of this load before it begins.
     pub(crate) fn tally(&self) -> Tally {
         Tally::of(self.urls.len(), self.users, &self.model, self.log_max)
@@ -53,26 +53,26 @@ impl Purchase {
 
 /// The results of a load.
 #[derive(Debug)]
-pub struct Load {
+pub struct LoadResult {
     /// What the requests add up to.
     pub tally: Tally,
     /// Arrivals that were not started, as no user was free.
     pub dropped: Dropped,
-    /// The wall clock at the release, from which the instants of the requests count.
+    /// The wall clock at the release of the buyers, from which the instants of the requests count.
     pub released_at: SystemTime,
-    /// Processor time of this process from the release to the last answer.
+    /// Processor time of this process from that release to the last answer.
     pub cpu_time: Duration,
     /// What the system says of the processors meanwhile.
     pub processors: Processors,
 }
 
 /// Makes the client that all users share. It opens as many connections as are needed at the same time.
-pub(crate) fn client(purchase: &Purchase) -> Result<Client, Error> {
+pub(crate) fn client(load: &Load) -> Result<Client, Error> {
     // A proxy would be measured together with the service. The probes of ten thousand idle connections come at one
     // instant, overflow the queue of the loopback device, and then the system ends connections in good health.
     let builder = Client::builder().no_proxy().tcp_user_timeout(None);
     let builder = builder.tcp_keepalive(None).tcp_keepalive_interval(None).tcp_keepalive_retries(None);
-    let builder = builder.timeout(purchase.answer_within);
+    let builder = builder.timeout(load.answer_within);
     builder.build().map_err(|error| Error::Generator(format!("no HTTP client: {error}")))
 }
 
@@ -98,8 +98,8 @@ mod tests {
         assert!(grown);
     }
 
-    fn purchase(urls: Vec<Vec<Url>>) -> Purchase {
-        Purchase {
+    fn load(urls: Vec<Vec<Url>>) -> Load {
+        Load {
             urls,
             probes: Vec::new(),
             users: 4,
@@ -119,7 +119,7 @@ mod tests {
     async fn a_connection_that_waits_for_its_answer_is_not_probed() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let client = client(&purchase(Vec::new())).unwrap();
+        let client = client(&load(Vec::new())).unwrap();
         let asking = tokio::spawn(client.get(format!("http://{address}/")).send());
         let (stream, _) = listener.accept().await.unwrap();
         stream.readable().await.unwrap();
@@ -142,8 +142,8 @@ mod tests {
     fn buyers_take_turns_in_the_instances_and_in_the_goods() {
         let url = |goods: &str, instance: &str| Url::parse(&format!("http://{instance}/{goods}")).unwrap();
         let urls = ["1", "2"].map(|goods| ["a", "b"].map(|instance| url(goods, instance)).to_vec()).to_vec();
-        let purchase = purchase(urls);
-        let targets: Vec<_> = (0..5).map(|number| purchase.target(number).unwrap()).collect();
+        let load = load(urls);
+        let targets: Vec<_> = (0..5).map(|number| load.target(number).unwrap()).collect();
         let targets: Vec<_> = targets.iter().map(|(goods, url)| (*goods, url.as_str())).collect();
         let expected = [(0, "http://a/1"), (0, "http://b/1"), (1, "http://a/2"), (1, "http://b/2"), (0, "http://a/1")];
         assert_eq!(targets, expected);

@@ -16,8 +16,10 @@ use stats::figures::things;
 use crate::lab::strategy::Strategy;
 
 /// The settings and the plan of a comparison.
+// `report.json` calls both together its plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct Plan {
+#[schemars(rename = "Plan")]
+pub(crate) struct Schedule {
     /// The seed that the order and the arrivals were drawn from; `--seed` repeats them.
     pub(crate) seed: u32,
     /// The load model.
@@ -77,7 +79,8 @@ pub(crate) struct Block {
     /// Whether it only warms up, so that its figures do not count.
     pub(crate) warm_up: bool,
     /// Its trials, in order.
-    pub(crate) trials: Vec<Subject>,
+    #[serde(rename = "trials")]
+    pub(crate) subjects: Vec<Subject>,
 }
 
 /// The subject of a trial: a strategy with a number of users, and a build if two are compared.
@@ -117,26 +120,25 @@ impl Subject {
     }
 }
 
-/// One trial of the plan.
+/// One trial of the schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ScheduledTrial<'a> {
     /// Number of the block, from zero.
     pub(crate) block: usize,
     /// Whether it only warms up, so that its figures do not count.
     pub(crate) warm_up: bool,
-    /// The subject.
     pub(crate) subject: &'a Subject,
 }
 
-impl Plan {
+impl Schedule {
     /// Returns the trials in their order.
     pub(crate) fn trials(&self) -> impl Iterator<Item = ScheduledTrial<'_>> {
-        self.blocks.iter().enumerate().flat_map(|(block, Block { warm_up, trials })| {
-            trials.iter().map(move |subject| ScheduledTrial { block, warm_up: *warm_up, subject })
+        self.blocks.iter().enumerate().flat_map(|(block, Block { warm_up, subjects })| {
+            subjects.iter().map(move |subject| ScheduledTrial { block, warm_up: *warm_up, subject })
         })
     }
 
-    /// Returns the names of two builds, the one that is judged last.
+    /// Returns the names of the two builds, if two are compared. The second is judged against the first.
     pub(crate) fn pair(&self) -> Option<[&str; 2]> {
         match self.builds.as_slice() {
             [first, second] => Some([&first.name, &second.name]),
@@ -146,7 +148,7 @@ impl Plan {
 
     /// Returns the number of trials.
     pub(crate) fn len(&self) -> usize {
-        self.blocks.iter().map(|block| block.trials.len()).sum()
+        self.blocks.iter().map(|block| block.subjects.len()).sum()
     }
 }
 
@@ -158,7 +160,7 @@ pub(crate) fn blocks(subjects: &[Subject], warm_up: bool, trials: u32, seed: u32
         let mut pairs: Vec<Vec<Subject>> = subjects.chunk_by(Subject::pairs_with).map(<[Subject]>::to_vec).collect();
         pairs.shuffle(&mut random);
         pairs.iter_mut().for_each(|builds| builds.shuffle(&mut random));
-        Block { warm_up, trials: pairs.concat() }
+        Block { warm_up, subjects: pairs.concat() }
     };
     let measured: Vec<Block> = (0..trials).map(|_| block(false)).collect();
     warm_up.then(|| block(true)).into_iter().chain(measured).collect()
@@ -181,7 +183,7 @@ mod tests {
     }
 
     fn names(block: &Block) -> Vec<&str> {
-        block.trials.iter().map(|subject| subject.strategy.as_str()).collect()
+        block.subjects.iter().map(|subject| subject.strategy.as_str()).collect()
     }
 
     #[test]
@@ -209,7 +211,7 @@ mod tests {
     #[test]
     fn blocks_differ_from_one_another() {
         let drawn = blocks(&subjects(6), true, 20, 1);
-        assert!(drawn.iter().any(|block| block.trials != drawn[0].trials));
+        assert!(drawn.iter().any(|block| block.subjects != drawn[0].subjects));
     }
 
     // C13
@@ -217,7 +219,7 @@ mod tests {
     fn two_builds_stand_side_by_side_in_random_order() {
         let drawn = blocks(&of_two_builds(3), false, 40, 1);
         let mut first_is_a = 0;
-        for pair in drawn.iter().flat_map(|block| block.trials.chunks(2)) {
+        for pair in drawn.iter().flat_map(|block| block.subjects.chunks(2)) {
             assert!(pair[0].pairs_with(&pair[1]) && pair[0].build != pair[1].build, "{pair:?}");
             first_is_a += u32::from(pair[0].name().ends_with(" of A"));
         }
@@ -231,7 +233,7 @@ mod tests {
             let drawn = blocks(&subjects, true, trials, seed);
             prop_assert_eq!(drawn.len(), trials as usize + 1);
             for block in &drawn {
-                let mut sorted = block.trials.clone();
+                let mut sorted = block.subjects.clone();
                 sorted.sort();
                 prop_assert_eq!(&sorted, &subjects);
             }

@@ -95,11 +95,11 @@ impl<K: Hash + Eq + Clone> Rate<K> {
     }
 }
 
-// S73
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    // S73
     #[test]
     fn a_network_of_ipv6_is_one_client_and_so_is_a_mapped_address() {
         let client = |text: &str| client(text.parse().unwrap());

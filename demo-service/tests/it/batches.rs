@@ -1,6 +1,5 @@
 //! Purchases that are decided in batches: nobody in a batch is concerned by the others.
 
-// S37
 use std::time::Duration;
 
 use demo_service::telemetry::clock::Moment;
@@ -82,6 +81,7 @@ async fn buyers_who_come_during_a_commit_are_sold_by_the_next_one() {
     }
 }
 
+// S37
 #[tokio::test]
 async fn two_equal_keys_in_one_batch_are_one_sale() {
     let (lab, instance) = Lab::with_instance(&PATIENT).await;
@@ -107,7 +107,7 @@ async fn two_equal_keys_in_one_batch_are_one_sale() {
     }
 }
 
-// S40
+// S37, S40
 #[tokio::test]
 async fn a_busy_key_concerns_nobody_else_in_its_batch() {
     let (lab, instance) = Lab::with_instance(&PATIENT).await;
@@ -126,6 +126,7 @@ async fn a_busy_key_concerns_nobody_else_in_its_batch() {
     }
 }
 
+// S37
 #[tokio::test]
 async fn a_buyer_who_hangs_up_before_the_batch_buys_nothing() {
     let (lab, instance) = Lab::with_instance(&PATIENT).await;
@@ -141,6 +142,7 @@ async fn a_buyer_who_hangs_up_before_the_batch_buys_nothing() {
     }
 }
 
+// S37
 #[tokio::test]
 async fn a_buyer_who_waited_too_long_is_refused_alone() {
     let (lab, instance) = Lab::with_instance(&["--lock-wait", "2s"]).await;
@@ -193,6 +195,7 @@ async fn a_batch_that_was_overtaken_writes_nothing() {
     }
 }
 
+// S37
 #[tokio::test]
 async fn a_crowd_around_a_busy_key_is_sold_by_few_transactions() {
     let (lab, instance) = Lab::with_instance(&PATIENT).await;
@@ -291,6 +294,7 @@ async fn a_buyer_of_the_next_sale_waits_for_a_batch_of_that_sale() {
 
 /// Goal: a buyer whose deadline comes before the commit is sold nothing, and the others of the batch are. Method: the write
 /// of a batch waits until the deadline of its first buyer.
+// S37
 #[tokio::test]
 async fn a_buyer_whose_deadline_precedes_the_commit_buys_nothing() {
     let (lab, instance) =

@@ -137,7 +137,7 @@ async fn clients_with_half_a_body_shut_out_no_buyer() {
 
 /// Goal: clients that ask for the servers shut out no probe while those are silent. Method: there are many more of them than may
 /// be connected.
-// S64
+// S64, S66
 #[tokio::test]
 async fn clients_that_ask_for_servers_shut_out_no_probe() {
     let (lab, postgres) = Lab::behind_proxy().await;

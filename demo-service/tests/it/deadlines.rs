@@ -1,8 +1,10 @@
 //! Waits for locks of ZooKeeper, of the database and of an instance: how long a purchase waits, and what it is told then.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sqlx::Executor;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 use zk_recipes::{Mutex, Session, SessionConfig};
 
@@ -64,6 +66,34 @@ async fn the_wait_for_a_lock_counts_against_the_time_for_the_database() {
     instance.buy(1, "zk-mutex").await.assert_ok();
     assert_eq!(lab.units_ordered(1, 1).await, 1, "only the second purchase was made");
     assert_eq!(instance.get("/goods/1").await.body["on_hand"], 4);
+}
+
+/// Goal: the deadlines count from the arrival of the request, also if its body comes late. Method: nothing is waited for but the
+/// body. It comes when the time for the database is over, and before the time for a body is over.
+// S31
+#[tokio::test]
+async fn the_wait_for_a_body_counts_against_the_time_for_the_database() {
+    const DB_TIMEOUT: Duration = Duration::from_secs(2);
+    let lab = Lab::new().await;
+    let instance = lab.start(&["--lock-wait", "500ms", "--db-timeout", "2s", "--http-timeout", "20s"]).await;
+    instance.put_on_sale(1, 5, "pg-conditional").await.assert_ok();
+    let mut client = TcpStream::connect(instance.address).await.unwrap();
+    let body = r#"{"quantity":1}"#;
+    let head = format!(
+        "POST /goods/1/orders HTTP/1.1\r\nhost: lab\r\nidempotency-key: late\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\nconnection: close\r\n\r\n",
+        body.len()
+    );
+    client.write_all(head.as_bytes()).await.unwrap();
+    let sent = Instant::now();
+    wait_until(async || sent.elapsed() > DB_TIMEOUT + MOMENT).await;
+    client.write_all(body.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+    assert!(!answer.contains("outcome-unknown") && !answer.contains("request-timeout"), "{answer}");
+    instance.buy(1, "pg-conditional").await.assert_ok();
+    assert_eq!(lab.assert_adds_up(1, "a late body").await, 1, "only the second purchase was made");
 }
 
 // S27

@@ -1,7 +1,5 @@
 //! When a key expires. The time of most of these tests is what they tell the store.
 
-// S25
-
 use std::time::Duration;
 
 use demo_service::store::ensemble::Ensemble;
@@ -94,6 +92,7 @@ async fn restarts_do_not_keep_keys_for_ever() {
     panic!("no instance has deleted the key");
 }
 
+// S25
 #[tokio::test]
 async fn a_key_expires_a_lifetime_after_it_was_known() {
     let (_postgres, lab) = lab().await;
@@ -138,6 +137,7 @@ async fn marks_without_keys_are_deleted() {
 }
 
 /// Goal: a key whose transaction is slow does not expire with the keys of later orders.
+// S25
 #[tokio::test]
 async fn a_key_of_a_slow_transaction_does_not_expire_early() {
     let (_postgres, lab) = lab().await;
@@ -157,6 +157,7 @@ async fn a_key_of_a_slow_transaction_does_not_expire_early() {
 }
 
 /// Goal: an instance that outlives a restore of its database marks no order of before. A new order may get the number again.
+// S25
 #[tokio::test]
 async fn a_restored_database_is_marked_anew() {
     let (_postgres, lab) = lab().await;
@@ -175,6 +176,7 @@ async fn a_restored_database_is_marked_anew() {
 }
 
 /// Goal: no time counts twice, and none from before a mark.
+// S25
 #[tokio::test]
 async fn the_clock_of_the_keys_never_runs_ahead_of_time() {
     let (_postgres, lab) = lab().await;

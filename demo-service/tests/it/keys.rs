@@ -1,7 +1,5 @@
 //! Idempotency keys: a key is remembered with the order that was sold under it, and with nothing else.
 
-// S22, S24
-
 use std::time::{Duration, Instant};
 
 use demo_service::strategy::registry::STRATEGIES;
@@ -21,6 +19,7 @@ use crate::program::Program;
 /// Room for purchases that meet.
 const LOAD: [&str; 4] = ["--zk-sessions", "4", "--db-connections", "12"];
 
+// S22
 #[tokio::test]
 async fn the_same_key_sells_once_by_every_strategy() {
     let (lab, instance) = Lab::with_instance(&[]).await;
@@ -53,6 +52,7 @@ async fn a_replay_is_counted_as_repeated() {
     assert_eq!(instance.outcomes("pg-conditional", "repeated").await, Some(2.0));
 }
 
+// S24
 #[tokio::test]
 async fn a_refusal_writes_neither_a_key_nor_an_order() {
     let (lab, instance) = Lab::with_instance(&[]).await;
@@ -73,6 +73,7 @@ async fn a_refusal_writes_neither_a_key_nor_an_order() {
     assert_eq!(rows().await, (0, 0));
 }
 
+// S24
 #[tokio::test]
 async fn the_key_of_a_refusal_buys_after_a_restock_by_every_strategy() {
     let (lab, instance) = Lab::with_instance(&[]).await;
@@ -102,6 +103,7 @@ fn assert_one_purchase(answers: &[Answer]) {
     }
 }
 
+// S22
 #[tokio::test(flavor = "multi_thread")]
 async fn two_purchases_under_one_key_at_once_are_one_order() {
     let lab = Lab::new().await;
@@ -118,6 +120,7 @@ async fn two_purchases_under_one_key_at_once_are_one_order() {
     }
 }
 
+// S22
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crowd_under_one_key_gets_the_last_unit_once() {
     let lab = Lab::new().await;
@@ -133,6 +136,7 @@ async fn a_crowd_under_one_key_gets_the_last_unit_once() {
 
 /// Goal: a purchase whose twin takes the last unit is not told that the SKU is sold out. Method: the twin commits while the
 /// second purchase waits for it.
+// S22
 #[tokio::test]
 async fn a_key_whose_twin_took_the_last_unit_replays_the_order() {
     let (lab, instance) = Lab::with_instance(&PATIENT).await;
@@ -160,6 +164,7 @@ async fn a_key_whose_twin_took_the_last_unit_replays_the_order() {
 
 /// Goal: a key that another cart has taken meanwhile is refused as such. Method: the first purchase under the key commits
 /// while the second one, of another SKU, waits for the key.
+// S22
 #[tokio::test]
 async fn a_key_that_another_cart_takes_at_the_same_time_is_refused() {
     let (lab, instance) = Lab::with_instance(&PATIENT).await;
@@ -180,6 +185,7 @@ async fn a_key_that_another_cart_takes_at_the_same_time_is_refused() {
 
 /// Goal: a crash between the commit and the answer costs neither the sale nor the answer. Method: the process is killed
 /// while the database commits, and another instance is asked under the same key.
+// S22
 #[tokio::test(flavor = "multi_thread")]
 async fn another_instance_gives_the_answer_of_a_killed_one() {
     let lab = Lab::new().await;
@@ -203,6 +209,7 @@ async fn another_instance_gives_the_answer_of_a_killed_one() {
     assert_eq!(lab.units_ordered(1, 1).await, 2, "it was sold once");
 }
 
+// S22
 #[tokio::test]
 async fn a_key_that_was_used_for_another_cart_is_refused() {
     let (lab, instance) = Lab::with_instance(&[]).await;

@@ -7,6 +7,7 @@ use zk_recipes::{RwLock, Session, SessionConfig};
 
 use crate::lab::{Answer, Lab, wait_until};
 
+// S18
 #[tokio::test]
 async fn stock_is_shown_as_it_stands() {
     let (_lab, instance) = Lab::with_instance(&[]).await;

@@ -1,7 +1,5 @@
 //! ZooKeeper answers, and refuses: by a quota, by an ACL, because credentials are missing, or because it has too much to do.
 
-// S95
-
 use demo_service::http::server::Server;
 use futures_util::future::join_all;
 use testbed::{StopSignal, ZooKeeper, ZooKeeperConfig};
@@ -53,6 +51,7 @@ impl Refused {
     }
 }
 
+// S95
 #[tokio::test(flavor = "multi_thread")]
 async fn a_quota_that_is_used_up_is_told() {
     let exhaust = async |client: &Client| {
@@ -65,6 +64,7 @@ async fn a_quota_that_is_used_up_is_told() {
     Refused::new(&["zookeeper.enforceQuota=true"], exhaust).await.assert_told("quota").await;
 }
 
+// S95
 #[tokio::test(flavor = "multi_thread")]
 async fn an_acl_that_forbids_locks_is_told() {
     let read_only = [Acl::new(Permission::READ, AuthId::anyone())];
@@ -76,12 +76,32 @@ async fn an_acl_that_forbids_locks_is_told() {
     Refused::new(&[], forbid).await.assert_told("does not allow this session to create").await;
 }
 
+// S95
+#[tokio::test(flavor = "multi_thread")]
+async fn buyers_are_not_told_why_if_operators_have_a_listener() {
+    let zookeeper = zookeeper(&[]).await;
+    let lab = Lab::on_zookeeper(zookeeper.connect_string()).await;
+    let instance = lab.start(&["--operators-listen", "127.0.0.1:0"]).await;
+    instance.get("/readyz").await.assert_ok();
+    let read_only = [Acl::new(Permission::READ, AuthId::anyone())];
+    let client = Client::connect(&lab.zookeeper).await.unwrap();
+    client.set_acl("/seckill/probe", &Acls::new(&read_only), None).await.unwrap();
+    for (shop, is_told) in [(instance.operators.as_ref().unwrap(), true), (&*instance, false)] {
+        let readiness = shop.get("/readyz").await;
+        readiness.assert_problem(503, "not-ready");
+        let detail = readiness.body["detail"].as_str().unwrap();
+        assert!(detail.starts_with("ZooKeeper grants no lock"), "{detail}");
+        assert_eq!(detail.contains("does not allow this session to create"), is_told, "{detail}");
+    }
+}
+
 /// Starts an instance that must not start, and returns why it does not.
 async fn refusal(zookeeper: String, arguments: &[&str]) -> String {
     let lab = Lab::on_zookeeper(zookeeper).await;
     Server::start(lab.config(arguments)).await.err().unwrap().to_string()
 }
 
+// S95
 #[tokio::test(flavor = "multi_thread")]
 async fn too_many_sessions_for_zookeeper_name_the_remedy() {
     let limited = ZooKeeperConfig { connections_max: Some(10), ..ZooKeeperConfig::default() };
@@ -92,12 +112,14 @@ async fn too_many_sessions_for_zookeeper_name_the_remedy() {
     assert!(refused.contains("fewer --zk-sessions") && refused.contains("maxClientCnxns"), "{refused}");
 }
 
+// S95
 #[tokio::test(flavor = "multi_thread")]
 async fn a_zookeeper_host_that_does_not_resolve_is_named() {
     let refused = refusal("no.such.host.invalid:2181".to_owned(), &["--zk-session-timeout", "1s"]).await;
     assert!(refused.contains("no.such.host.invalid:2181 does not resolve"), "{refused}");
 }
 
+// S95
 #[tokio::test(flavor = "multi_thread")]
 async fn enforced_authentication_is_told_as_missing_credentials() {
     let zookeeper = zookeeper(ENFORCED_AUTHENTICATION).await;

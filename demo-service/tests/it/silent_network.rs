@@ -1,7 +1,5 @@
 //! The network between the service and Postgres falls silent: nothing is refused, and nothing arrives.
 
-// S28, S30, S86
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
@@ -153,11 +151,13 @@ async fn buyers_come_through_again_after_a_silence(strategy: &str) {
     assert!((sold..=at_most).contains(&ordered), "{strategy}: {ordered} ordered, {sold} to {at_most} answered");
 }
 
+// S86
 #[tokio::test(flavor = "multi_thread")]
 async fn buyers_of_pg_conditional_come_through_again_after_a_silence() {
     buyers_come_through_again_after_a_silence("pg-conditional").await;
 }
 
+// S86
 #[tokio::test(flavor = "multi_thread")]
 async fn buyers_of_zk_mutex_come_through_again_after_a_silence() {
     buyers_come_through_again_after_a_silence("zk-mutex").await;
@@ -166,6 +166,7 @@ async fn buyers_of_zk_mutex_come_through_again_after_a_silence() {
 /// Goal: a silence does not keep a lock for good. A lock is kept for a commit that was not answered as long as the database
 /// says that the commit is under way, and for twice `--db-timeout` of silence. Method: the network falls silent during a
 /// commit that outlasts the test.
+// S30
 #[tokio::test]
 async fn a_lock_kept_for_a_commit_is_freed_after_a_long_silence() {
     let (lab, proxy) = Lab::behind_proxy().await;
@@ -190,6 +191,7 @@ async fn a_lock_kept_for_a_commit_is_freed_after_a_long_silence() {
 /// Goal: a refusal is no silence. A database that refuses connections is there, so a lock is kept for a commit that was not
 /// answered, until the commit is over. Method: the commit waits at a gate, every other connection of the service is ended,
 /// and the test takes all that the server accepts.
+// S30
 #[tokio::test]
 async fn a_lock_is_kept_for_a_commit_while_connections_are_refused() {
     let config = PostgresConfig { connections_max: 20, ..PostgresConfig::default() };
@@ -250,6 +252,7 @@ fn unknown_order(answer: &Answer) -> i64 {
     order_id
 }
 
+// S28, S86
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_replies_to_commits_do_not_cost_connections_for_good() {
     let (lab, proxy) = Lab::behind_proxy().await;
@@ -270,15 +273,14 @@ async fn lost_replies_to_commits_do_not_cost_connections_for_good() {
         }
     }
     // All five at once, at the first attempt.
-    let buyers = (1..=5).map(|goods_no| instance.buy(goods_no, "pg-conditional"));
-    join_all(buyers).await.iter().for_each(Answer::assert_ok);
+    join_all((1..=5).map(|goods_no| instance.buy(goods_no, "pg-conditional"))).await.iter().for_each(Answer::assert_ok);
     wait_for_pool(&lab, &instance).await;
     for goods_no in 1..=5 {
         assert_eq!(lab.assert_adds_up(goods_no, "lost replies").await, 3, "SKU {goods_no}");
     }
 }
 
-// S39
+// S28, S39
 #[tokio::test]
 async fn after_an_unknown_outcome_the_order_and_the_key_tell() {
     let (lab, proxy) = Lab::behind_proxy().await;
@@ -309,6 +311,7 @@ async fn after_an_unknown_outcome_the_order_and_the_key_tell() {
     }
 }
 
+// S28
 #[tokio::test]
 async fn a_start_that_was_not_answered_is_not_said_to_be_unwritten() {
     let (lab, proxy) = Lab::behind_proxy().await;

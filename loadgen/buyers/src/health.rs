@@ -223,7 +223,6 @@ fn share(cpu_time: Duration, length: Duration, cores: usize) -> f64 {
     if length.is_zero() { 0.0 } else { cpu_time.as_secs_f64() / (length.as_secs_f64() * cores) }
 }
 
-// C17
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -278,6 +277,7 @@ mod tests {
         assert_eq!((generator.pressure_share, generator.limited), (Some(0.4), false));
     }
 
+    // C17
     #[test]
     fn starts_late_for_their_response_time_limit_the_generator() {
         assert!(burst(&[100, 210, 300], 400, 500).limited);
@@ -289,12 +289,14 @@ mod tests {
         assert!(!burst(&[2, 4, 5], 4, 500).limited);
     }
 
+    // C17
     #[test]
     fn a_generator_that_uses_up_the_machine_is_limited() {
         assert!(burst(&[1], 400, 1700).limited);
         assert!(!burst(&[1], 400, 1500).limited);
     }
 
+    // C17
     #[test]
     fn an_open_model_is_limited_by_one_late_arrival_in_a_hundred() {
         let open = |late: usize, dropped| {
@@ -306,6 +308,7 @@ mod tests {
         assert!(open(0, Dropped { busy: 0, idle: 11 }).limited);
     }
 
+    // C17
     #[test]
     fn a_generator_whose_heartbeat_is_late_is_limited() {
         let judged = |late_beats: u64, response_ms| {

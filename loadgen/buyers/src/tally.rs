@@ -178,7 +178,6 @@ impl Tally {
     }
 }
 
-// C18
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -226,6 +225,7 @@ pub(crate) mod tests {
         tally
     }
 
+    // C18
     #[test]
     fn silence_is_a_time_in_which_a_waiter_gets_no_answer() {
         let silence = |samples: &[Sample]| of(samples).silence_max.map(|silence| silence.as_millis());
@@ -253,6 +253,7 @@ pub(crate) mod tests {
         assert_eq!(Latency::merged(&[&latency, &latency]).response.sold.count(), 2);
     }
 
+    // C15
     #[test]
     fn a_dropped_arrival_is_the_slowest_of_the_sold_and_sold_out() {
         let mut tally = of(&vec![sample(SOLD, 0, 10); 30]);
@@ -264,6 +265,7 @@ pub(crate) mod tests {
         assert!((service - 10.0).abs() < 0.1, "the service is timed by what it served");
     }
 
+    // C18
     #[test]
     fn a_closed_loop_is_corrected_for_requests_not_made() {
         // One user asks every 10 ms, and is stopped once for a second.

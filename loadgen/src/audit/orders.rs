@@ -122,7 +122,6 @@ fn overtaken_in_batch(sold: &[&OrderRow]) -> Option<u64> {
     found
 }
 
-// C8
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -156,6 +155,7 @@ pub(crate) mod tests {
         assert_eq!(foreign_order(&asked, "zk-merge"), Some(&asked[1]));
     }
 
+    // C8
     #[test]
     fn batches_are_in_sequence_in_whatever_order_they_are_read() {
         let batches = orders([(4, 8, 1), (1, 7, 4), (3, 7, 2), (2, 7, 3)]);
@@ -164,6 +164,7 @@ pub(crate) mod tests {
         assert_eq!(Sequence::of(None, &batches[..1]).out_of_sequence, Some(0), "the initial stock is unknown");
     }
 
+    // C8
     #[test]
     fn a_batch_that_drops_an_order_leaves_a_gap() {
         assert_eq!(out_of_sequence([(1, 7, 4), (3, 7, 2)]), 1, "in its middle");
@@ -171,6 +172,7 @@ pub(crate) mod tests {
         assert_eq!(out_of_sequence([(2, 7, 3)]), 1, "the first one of the sale");
     }
 
+    // C8
     #[test]
     fn a_quantity_is_taken_from_what_the_order_before_left() {
         let mut of_two = orders([(1, 7, 3), (2, 8, 2)]);
@@ -180,12 +182,14 @@ pub(crate) mod tests {
         assert_eq!(Sequence::of(Some(5), &of_two).out_of_sequence, Some(1));
     }
 
+    // C8
     #[test]
     fn the_numbers_of_a_batch_grow_as_the_units_fall() {
         assert_eq!(out_of_sequence([(1, 7, 4), (3, 7, 3), (2, 7, 2)]), 1);
         assert_eq!(out_of_sequence([(2, 7, 4), (1, 8, 3)]), 0, "transactions may number their orders in any order");
     }
 
+    // C8
     #[test]
     fn no_other_transaction_sells_amid_a_batch() {
         assert_eq!(out_of_sequence([(1, 7, 4), (2, 8, 3), (3, 7, 2)]), 1);
@@ -197,6 +201,7 @@ pub(crate) mod tests {
         assert_eq!((found.double_sales, found.out_of_sequence), (2, Some(0)));
     }
 
+    // C8
     #[test]
     fn tokens_are_compared_in_the_order_of_the_units_sold() {
         let tokens = |tokens: [(i64, i64); 4]| {
@@ -209,6 +214,7 @@ pub(crate) mod tests {
         assert_eq!(tokens([(3, 0), (3, 1), (3, 0), (4, 0)]), Some(1));
     }
 
+    // C6
     #[test]
     fn a_batch_sells_in_the_order_of_arrival() {
         let overtaken = |arrivals: [Option<u64>; 5]| {

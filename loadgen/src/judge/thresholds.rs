@@ -161,7 +161,6 @@ impl Threshold {
     }
 }
 
-// C20
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -220,6 +219,7 @@ mod tests {
         assert!(result.describe().ends_with("was measured in 7 of 8 trials only"), "{}", result.describe());
     }
 
+    // C20
     #[test]
     fn a_wrong_rule_is_refused_with_a_mark_where_it_is() {
         let wrong = |rule: &str| Threshold::parse(rule).unwrap_err();
@@ -237,6 +237,7 @@ mod tests {
         assert!(wrong("zk-mutex godput>1").contains("client_limited; did you mean goodput?\n"));
     }
 
+    // C20
     #[test]
     fn values_that_no_figure_can_have_are_refused() {
         for (rule, why) in [
@@ -264,6 +265,7 @@ mod tests {
         }
     }
 
+    // C20
     #[test]
     fn a_rule_skips_strategies_that_cannot_have_the_figure() {
         let met = |rule: &str| {

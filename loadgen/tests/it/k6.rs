@@ -2,8 +2,6 @@
 //!
 //! k6 itself does not run here, so these tests do not show the behaviour of a script under it.
 
-// C34
-
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -48,6 +46,7 @@ fn output_of(command: &mut Command) -> String {
     stdout.into_owned()
 }
 
+// C34
 #[test]
 fn scripts_of_every_load_model_ask_of_k6_what_its_types_have() {
     let installed = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("target/k6-types/node_modules");
@@ -120,6 +119,7 @@ fn the_environment_changes_the_load_and_rules_of_a_script() {
     assert_eq!(evaluated["options"]["scenarios"]["sale"]["maxDuration"], "713000ms");
 }
 
+// C34
 #[test]
 fn users_of_a_script_alternate_instances_and_then_goods() {
     let targets = ["http://a:1/goods-stock/5", "http://b:80/shop/goods-stock/5", "http://a:1/goods-stock/6"];
@@ -136,6 +136,7 @@ fn users_of_a_script_alternate_instances_and_then_goods() {
     assert_eq!(urls(&evaluated), targets[..2]);
 }
 
+// C34
 #[test]
 fn a_script_tells_answers_apart_as_loadgen_does() {
     let problem = |slug: &str| format!(r#"{{"type":"urn:seckill-lab:problem:{slug}","status":503}}"#);

@@ -1,7 +1,5 @@
 //! Nothing on the page of a report hides anything else, on a phone and on a wide screen.
 
-// C32
-
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
@@ -88,6 +86,7 @@ async fn show(browser: &Browser, folder: &TestFolder, report: &Value, width: u32
     browser.until(&format!("innerWidth === {width} && {DRAWN} && {fits}")).await;
 }
 
+// C32
 #[tokio::test]
 async fn no_name_marker_bar_or_interval_hides_another() {
     let folder = TestFolder::new();
@@ -102,6 +101,7 @@ async fn no_name_marker_bar_or_interval_hides_another() {
     browser.close().await;
 }
 
+// C32
 #[tokio::test]
 async fn every_line_has_its_name_at_every_width() {
     let folder = TestFolder::new();

@@ -3,7 +3,7 @@
 //! The commands stand in blocks of `sh`, and their output in blocks of `text` behind them. An HTML comment before a block
 //! qualifies it: `first terminal` runs beside the other blocks, and `figures vary` compares everything but the numbers.
 
-// C26
+// C38
 
 use std::env;
 use std::ffi::OsString;

@@ -198,7 +198,7 @@ pub struct Liveness {
     proved: Duration,
     /// The leader has heard of the session at this time or later, by the proofs so far.
     heard: Duration,
-    answers: Exchanges,
+    exchanges: Exchanges,
     /// When the last answered message was sent, and how long its answer took.
     spoken: Duration,
     round_trip: Duration,
@@ -221,7 +221,7 @@ impl Liveness {
             now: connecting,
             proved: connecting,
             heard: connecting,
-            answers: Exchanges::new(connecting, connecting),
+            exchanges: Exchanges::new(connecting, connecting),
             spoken: connecting,
             round_trip: Duration::ZERO,
             attaching: None,
@@ -249,8 +249,8 @@ impl Liveness {
     /// Notes that a message is being sent. Returns what it proves if a quorum commits it.
     pub fn on_send(&mut self, now: Duration) -> Sent {
         *self = self.at(now);
-        self.answers.ripen(now, self.margins());
-        Sent { at: now, heard: self.answers.heard }
+        self.exchanges.ripen(now, self.margins());
+        Sent { at: now, heard: self.exchanges.heard }
     }
 
     /// Notes the answer to a message.
@@ -258,7 +258,7 @@ impl Liveness {
         *self = self.at(now);
         self.spoken = self.spoken.max(sent);
         self.round_trip = now.saturating_sub(sent);
-        self.answers.note(Exchange { sent, received: now }, self.margins());
+        self.exchanges.note(Exchange { sent, received: now }, self.margins());
     }
 
     /// Notes the answer to a request that a quorum has committed.
@@ -295,7 +295,7 @@ impl Liveness {
                 let Some(attaching) = &mut self.attaching else { return };
                 attaching.margins = attaching.margins.shortened_to(granted);
                 attaching.attached = Some(now);
-                self.answers = Exchanges::new(attaching.sent, now);
+                self.exchanges = Exchanges::new(attaching.sent, now);
                 self.spoken = now;
             }
             Event::Connected => self.disconnected = None,

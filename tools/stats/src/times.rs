@@ -250,7 +250,6 @@ impl TryFrom<Distribution> for Times {
     }
 }
 
-// C15
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -292,6 +291,7 @@ mod tests {
         assert_eq!(merged.quantile_ms(990), None);
     }
 
+    // C15
     #[test]
     fn the_unserved_are_slower_than_every_time() {
         let mut few = times(1..=900);

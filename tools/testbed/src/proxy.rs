@@ -4,6 +4,7 @@ mod hub;
 pub(crate) mod lane;
 pub(crate) mod relay;
 
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
@@ -85,6 +86,7 @@ impl Proxy {
     /// A proxy that was starting is gone.
     pub async fn start(upstream: &str) -> Result<Self, Error> {
         let upstreams = tokio::net::lookup_host(upstream).await;
+        let upstreams = upstreams.map_err(|cause| io::Error::new(cause.kind(), format!("{cause}; give one host:port")));
         let upstreams: Vec<SocketAddr> = upstreams.map_err(Error::system(format!("resolve {upstream}")))?.collect();
         let failed = || Error::system(format!("start a proxy in front of {upstream}"));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed())?;

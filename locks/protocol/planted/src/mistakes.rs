@@ -213,7 +213,7 @@ const MISTAKES: &[Mistake] = &[
                     finding.adopting = Some(Box::new(made));
                 }
                 return;",
-            "self.queue.owners.adopt(made.czxid);
+            "self.queue.taken_nodes.adopt(made.czxid);
             return self.end_search(id, Some(made));",
         )],
     },
@@ -250,7 +250,7 @@ const MISTAKES: &[Mistake] = &[
         )],
     },
     Mistake {
-        name: "permits are taken without a turn",
+        name: "permits are taken without a lease lock",
         changes: &[change(
             "permits.rs",
             "if is_try { AttemptPhase::Trying } else { AttemptPhase::TakingLeaseLock }",

@@ -104,7 +104,7 @@ impl QueueStep<'_> {
     /// Takes a node for the contender. Returns `false` if it belongs to another contender.
     fn take(&mut self, id: ContenderId, czxid: i64) -> bool {
         // Only its creator knows the prefix of a protected name.
-        self.contender(id).wish.naming == Naming::Protected || self.queue.owners.take(czxid)
+        self.contender(id).wish.naming == Naming::Protected || self.queue.taken_nodes.take(czxid)
     }
 
     pub(super) fn on_parents_created(&mut self, id: ContenderId, created: Result<(), Failure>) {
@@ -128,7 +128,7 @@ impl QueueStep<'_> {
 
     /// Searches for the contender's node, because the reply to `create` was lost or another contender has adopted the node.
     pub(super) fn find(&mut self, id: ContenderId) {
-        let adoptions = self.queue.owners.adoptions();
+        let adoptions = self.queue.taken_nodes.adoptions();
         let finding = NodeSearch { adoptions, ..NodeSearch::default() };
         match &mut self.contender(id).phase {
             Phase::Leaving(leaving) => leaving.phase = LeavingPhase::Finding(finding),
@@ -155,7 +155,7 @@ impl QueueStep<'_> {
     /// have deleted it and freed it in `TakenNodes`.
     fn take_next(&mut self, id: ContenderId) {
         while let Some(made) = self.finding(id).and_then(|finding| finding.candidates.pop()) {
-            if self.queue.owners.take_overwritten(made.czxid) {
+            if self.queue.taken_nodes.take_overwritten(made.czxid) {
                 self.ask(Ask::Identify(id, made.name.clone()));
                 if let Some(finding) = self.finding(id) {
                     finding.adopting = Some(Box::new(made));
@@ -171,22 +171,22 @@ impl QueueStep<'_> {
         let Some(made) = self.finding(id).and_then(|finding| finding.adopting.take()) else { return };
         match czxid {
             Ok(Some(czxid)) if czxid == made.czxid => {
-                self.queue.owners.adopt(czxid);
+                self.queue.taken_nodes.adopt(czxid);
                 self.end_search(id, Some(*made));
             }
             Ok(_) => {
-                self.queue.owners.release(made.czxid);
+                self.queue.taken_nodes.release(made.czxid);
                 self.take_next(id);
             }
             Err(_) => {
-                self.queue.owners.release(made.czxid);
+                self.queue.taken_nodes.release(made.czxid);
                 self.fail_to_find(id);
             }
         }
     }
 
     fn end_search(&mut self, id: ContenderId, found: Option<Made>) {
-        let adoptions = self.queue.owners.adoptions();
+        let adoptions = self.queue.taken_nodes.adoptions();
         let is_outdated = self.finding(id).is_some_and(|finding| finding.adoptions != adoptions);
         match found {
             Some(made) => {

@@ -195,7 +195,7 @@ impl QueueStep<'_> {
         self.remove_member(id);
         if let NodeClaim::Node(node) = &self.contender(id).claim {
             let czxid = node.made.czxid;
-            self.queue.owners.release(czxid);
+            self.queue.taken_nodes.release(czxid);
         }
         self.enter_phase(id, Phase::Over(outcome));
         self.ask(Ask::Tell(id));

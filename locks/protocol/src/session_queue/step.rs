@@ -137,7 +137,7 @@ pub struct SessionQueue {
     /// What the contenders under the same names know together.
     pub(super) local: BTreeMap<Names, Box<LocalQueue>>,
     /// Which nodes are taken, for nodes that are named by a number alone.
-    pub(super) owners: TakenNodes,
+    pub(super) taken_nodes: TakenNodes,
     /// The chains of local hand-overs, each under the contender that started it.
     pub(super) chains: BTreeMap<ContenderId, Chain>,
 }

@@ -58,19 +58,19 @@ mod tests {
 
     #[test]
     fn a_node_is_taken_once_until_it_is_freed() {
-        let mut owners = TakenNodes::default();
-        assert!(owners.take(7));
-        assert!(!owners.take(7));
-        owners.release(7);
-        assert!(owners.take(7));
+        let mut taken_nodes = TakenNodes::default();
+        assert!(taken_nodes.take(7));
+        assert!(!taken_nodes.take(7));
+        taken_nodes.release(7);
+        assert!(taken_nodes.take(7));
     }
 
     #[test]
     fn an_adopted_node_stays_taken() {
-        let mut owners = TakenNodes::default();
-        assert!(owners.take_overwritten(7));
-        owners.adopt(7);
-        owners.release(7);
-        assert!(!owners.take(7));
+        let mut taken_nodes = TakenNodes::default();
+        assert!(taken_nodes.take_overwritten(7));
+        taken_nodes.adopt(7);
+        taken_nodes.release(7);
+        assert!(!taken_nodes.take(7));
     }
 }

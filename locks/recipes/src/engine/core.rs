@@ -43,7 +43,7 @@ struct EngineCore {
     queue: SessionQueue,
     contenders: HashMap<ContenderId, ContenderIo>,
     parent_watches: ParentWatches,
-    reported: LoggedWarnings,
+    logged_warnings: LoggedWarnings,
 }
 
 /// The engine's part of a contender.
@@ -140,7 +140,7 @@ impl Engine {
             }
             let told = match ask {
                 Ask::Warn(warning) => {
-                    core.reported.warn(&self.path, &warning);
+                    core.logged_warnings.warn(&self.path, &warning);
                     continue;
                 }
                 Ask::Lose(id) => {
@@ -249,7 +249,7 @@ impl Engine {
 
     /// Logs once that the server refuses the condition of a release.
     pub(super) fn warn_of_condition(&self, error: &Error) {
-        self.core.lock().reported.warn_of_condition(&self.path, error);
+        self.core.lock().logged_warnings.warn_of_condition(&self.path, error);
     }
 
     /// Runs a task on the runtime of the session.

@@ -18,7 +18,7 @@ pub(super) struct LoggedWarnings {
 impl LoggedWarnings {
     /// Logs a warning, once per kind.
     pub(super) fn warn(&mut self, lock: &str, warning: &Warning) {
-        let is_new = |reported: &mut bool| !std::mem::replace(reported, true);
+        let is_new = |is_logged: &mut bool| !std::mem::replace(is_logged, true);
         match warning {
             Warning::ForeignChild(child) if is_new(&mut self.foreign_child) => {
                 warn!(

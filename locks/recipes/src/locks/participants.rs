@@ -255,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn leases_that_were_made_in_the_present_turn_wait() {
+    fn leases_made_under_the_present_lease_lock_wait() {
         let lease = |name: &str, session, token| Participant {
             path: format!("/a/leases/{name}-lease-{token:010}"),
             kind: ParticipantKind::Lease,

@@ -12,7 +12,7 @@ use zookeeper_client::{Acl, Acls, CreateMode, Error as ClientError, EventType, M
 use crate::node;
 use crate::session::acl::{NodePolicy, Parents};
 use crate::session::backoff::Backoff;
-use crate::session::connection::established::Connection;
+use crate::session::connection::established::{ANY_VERSION, Connection};
 use crate::session::connection::session_phase::SessionPhases;
 use crate::session::connection::task_link::TaskLink;
 use crate::session::connection::watched::WatchKind;
@@ -23,9 +23,6 @@ use crate::session::traffic::Counters;
 /// Upper bound of the requests of one kind that are under way at a time, if there may be thousands of them. 128 are enough to hide
 /// the round trips, and few enough for a server with other clients.
 pub(crate) const REQUESTS_MAX: usize = 128;
-
-/// The number that stands for any version in the protocol.
-const ANY_VERSION: i32 = -1;
 
 /// The requests of one session, over one connection after another.
 #[derive(Debug)]

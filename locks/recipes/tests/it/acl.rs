@@ -1,7 +1,5 @@
 //! The access control lists of a lock's nodes, and the modes of the nodes.
 
-// L22
-
 use std::time::Duration;
 
 use testbed::{ZooKeeper, ZooKeeperConfig};
@@ -23,6 +21,7 @@ async fn acl_of(lab: &Lab, path: &str) -> Vec<(Permission, String, String)> {
     entries.iter().map(|entry| (entry.permission(), entry.scheme().to_owned(), entry.id().to_owned())).collect()
 }
 
+// L22
 #[tokio::test(flavor = "multi_thread")]
 async fn the_nodes_and_parents_of_every_recipe_have_the_session_s_acl() {
     for recipe in RECIPES {
@@ -37,6 +36,7 @@ async fn the_nodes_and_parents_of_every_recipe_have_the_session_s_acl() {
     }
 }
 
+// L22
 #[tokio::test(flavor = "multi_thread")]
 async fn a_parent_and_a_leaf_get_each_their_own_acl() {
     let lab = Lab::open().await;
@@ -59,6 +59,7 @@ async fn an_acl_for_an_impossible_path_is_refused_before_any_request() {
     }
 }
 
+// L22
 #[tokio::test(flavor = "multi_thread")]
 async fn a_naive_lock_has_the_acl_of_its_path_and_not_the_session_s() {
     let lab = Lab::open().await;
@@ -72,6 +73,7 @@ async fn a_naive_lock_has_the_acl_of_its_path_and_not_the_session_s() {
     }
 }
 
+// L22
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_of_one_user_is_closed_to_others() {
     let lab = Lab::open().await;

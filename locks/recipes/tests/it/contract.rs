@@ -255,7 +255,7 @@ async fn grants_timeouts_and_cancelled_waits_leave_no_watch() {
             let waiter = waiter.clone();
             async move { waiter.acquire().await }
         });
-        // The waiter of a semaphore has had the turn twice, whose node is watched from now on until the lock is dropped.
+        // The waiter of a semaphore has had the lease lock twice. Its parent is watched from now on until the lock is dropped.
         let of_waiter = if matches!(recipe, Recipe::Semaphore | Recipe::SemaphoreMutex) { 2 } else { 1 };
         let of_holder = recipe.watches_of_holder();
         let watches = async || server.metric("zk_watch_count").await.unwrap();

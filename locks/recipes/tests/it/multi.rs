@@ -1,7 +1,5 @@
 //! Several locks as one.
 
-// L56
-
 mod cancelled;
 mod failures;
 
@@ -132,6 +130,7 @@ async fn a_guard_can_be_taken_apart() {
     soon("the rest", mutexes(&other, PATHS).acquire()).await.unwrap().release().await.unwrap();
 }
 
+// L56
 #[tokio::test(flavor = "multi_thread")]
 async fn at_a_deadline_all_locks_are_given_back_in_reverse() {
     let lab = Lab::open().await;
@@ -152,6 +151,7 @@ async fn at_a_deadline_all_locks_are_given_back_in_reverse() {
     soon("the locks", lock.acquire()).await.unwrap().release().await.unwrap();
 }
 
+// L56
 #[tokio::test(flavor = "multi_thread")]
 async fn one_deadline_counts_over_all_locks() {
     let lab = Lab::open().await;
@@ -174,6 +174,7 @@ async fn one_deadline_counts_over_all_locks() {
     assert_no_nodes_but(&lab, None).await;
 }
 
+// L56
 #[tokio::test(flavor = "multi_thread")]
 async fn locks_in_opposite_orders_wait_until_a_deadline() {
     let lab = Lab::open().await;
@@ -197,6 +198,7 @@ async fn locks_in_opposite_orders_wait_until_a_deadline() {
     assert_no_nodes_but(&lab, None).await;
 }
 
+// L56
 #[tokio::test(flavor = "multi_thread")]
 async fn locks_in_canonical_order_never_wait_for_each_other() {
     let lab = Lab::open().await;

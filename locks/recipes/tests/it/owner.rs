@@ -1,7 +1,5 @@
 //! Owners: who holds, where a task is not a thread.
 
-// L33
-
 use std::time::Duration;
 
 use testbed::{Proxy, ZooKeeper, ZooKeeperConfig};
@@ -13,6 +11,7 @@ fn mutex(session: &Session) -> Mutex {
     Mutex::new(session, "/locks/mutex").unwrap()
 }
 
+// L33
 #[tokio::test(flavor = "multi_thread")]
 async fn an_owner_has_its_lock_again_without_a_request() {
     let lab = Lab::open().await;
@@ -34,6 +33,7 @@ async fn an_owner_has_its_lock_again_without_a_request() {
     mutex.try_acquire().await.unwrap().expect("free").release().await.unwrap();
 }
 
+// L33
 #[tokio::test(flavor = "multi_thread")]
 async fn another_owner_waits_however_deep_the_hold_is() {
     let lab = Lab::open().await;
@@ -50,6 +50,7 @@ async fn another_owner_waits_however_deep_the_hold_is() {
     soon("the other owner", mutex.acquire_as(&other)).await.unwrap().release().await.unwrap();
 }
 
+// L33
 #[tokio::test(flavor = "multi_thread")]
 async fn two_locks_made_for_one_path_know_the_same_owner() {
     let lab = Lab::open().await;
@@ -62,6 +63,7 @@ async fn two_locks_made_for_one_path_know_the_same_owner() {
     assert_ne!(elsewhere.token(), outer.token());
 }
 
+// L33
 #[tokio::test(flavor = "multi_thread")]
 async fn two_tasks_of_one_owner_that_acquire_together_share_one_hold() {
     let lab = Lab::open().await;
@@ -130,6 +132,7 @@ async fn every_guard_of_a_lost_hold_says_so_at_its_release() {
     assert!(matches!(outer.release().await, Err(Error::HoldLost { .. })));
 }
 
+// L33
 #[tokio::test(flavor = "multi_thread")]
 async fn three_tasks_of_an_owner_that_holds_have_the_lock_at_once() {
     let lab = Lab::open().await;
@@ -155,6 +158,7 @@ async fn three_tasks_of_an_owner_that_holds_have_the_lock_at_once() {
     assert_eq!(lab.children("/locks/mutex").await, Vec::<String>::new(), "the last release was confirmed");
 }
 
+// L33
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_hold_released_during_a_downgrade_is_gone() {
     let lab = Lab::open().await;
@@ -179,6 +183,7 @@ async fn a_write_hold_released_during_a_downgrade_is_gone() {
     }
 }
 
+// L33
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_on_a_dead_line_is_not_confirmed_by_another_acquire() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
@@ -205,6 +210,7 @@ async fn a_release_on_a_dead_line_is_not_confirmed_by_another_acquire() {
     again.unwrap().release().await.unwrap();
 }
 
+// L33
 #[tokio::test(flavor = "multi_thread")]
 async fn an_owner_s_hold_counts_for_its_own_recipe_only() {
     let lab = Lab::open().await;

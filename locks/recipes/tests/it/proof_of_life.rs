@@ -1,7 +1,5 @@
 //! What a hold lives on: it is lost before the servers can let another contender in, whatever they do.
 
-// L36
-
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::{Duration, Instant};
 
@@ -98,6 +96,7 @@ impl Round {
     }
 }
 
+// L36
 #[tokio::test(flavor = "multi_thread")]
 async fn holds_are_lost_in_time_behind_a_follower_that_stands_still() {
     let ensemble = Ensemble::start(quick()).await.unwrap();
@@ -125,6 +124,7 @@ async fn holds_are_lost_in_time_behind_a_follower_that_stands_still() {
     }
 }
 
+// L36
 #[tokio::test(flavor = "multi_thread")]
 async fn holds_are_lost_in_time_under_a_deposed_leader() {
     let ensemble = Ensemble::start(EnsembleConfig { links: true, ..quick() }).await.unwrap();
@@ -140,6 +140,7 @@ async fn holds_are_lost_in_time_under_a_deposed_leader() {
     round.expect_no_overlap().await;
 }
 
+// L36
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_counts_on_the_shorter_timeout_of_a_restarted_server() {
     let long = TIMEOUT * 20;
@@ -165,6 +166,7 @@ async fn a_hold_counts_on_the_shorter_timeout_of_a_restarted_server() {
 }
 
 /// The handshake of the new connection reaches the server, and its answer does not come back.
+// L36
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shorter_timeout_counts_before_its_handshake_is_answered() {
     let long = TIMEOUT * 20;

@@ -134,7 +134,7 @@ async fn a_writer_becomes_a_reader_with_the_writer_s_number_and_token() {
     assert_eq!(lab.children("/locks/rw").await, Vec::<String>::new());
 }
 
-// L34
+// L9, L34
 #[tokio::test(flavor = "multi_thread")]
 async fn a_queued_writer_stays_out_while_a_writer_becomes_a_reader() {
     let lab = Lab::open().await;

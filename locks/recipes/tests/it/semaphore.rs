@@ -237,8 +237,8 @@ async fn a_try_that_fails_has_written_nothing() {
     let first = ours.acquire().await.unwrap();
     let changes = async || {
         let leases = lab.raw.check_stat(LEASES).await.unwrap().unwrap().cversion;
-        let turns = lab.raw.check_stat(LOCKS).await.unwrap().unwrap().cversion;
-        (leases, turns)
+        let lease_locks = lab.raw.check_stat(LOCKS).await.unwrap().unwrap().cversion;
+        (leases, lease_locks)
     };
     let before = (changes().await, other.traffic().requests);
     assert!(theirs.try_acquire_many(2).await.unwrap().is_none(), "one is there");
@@ -337,7 +337,7 @@ async fn an_uncontended_cycle_costs_two_requests_more_with_a_count() {
         counted.acquire().await.unwrap().release().await.unwrap();
     }
     let requests = || session.traffic().requests;
-    // The third turn in a row is taken with a watch, and those after it without a look.
+    // The third lease lock in a row is taken with a watch, and the next ones without a look.
     let before = requests();
     let held = semaphore(&session, 4).acquire().await.unwrap();
     assert_eq!(requests() - before, 6);

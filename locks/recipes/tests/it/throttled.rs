@@ -1,7 +1,5 @@
 //! A server with too much to do: it refuses requests that have waited (`requestThrottled`), and has not carried them out.
 
-// L47
-
 use std::time::{Duration, Instant};
 
 use futures_util::future::{join_all, try_join_all};
@@ -69,6 +67,7 @@ impl BusyClients {
     }
 }
 
+// L47
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_throttles_fails_no_acquire() {
     let server = throttling_server().await;
@@ -86,6 +85,7 @@ async fn a_server_that_throttles_fails_no_acquire() {
     }
 }
 
+// L47
 #[tokio::test(flavor = "multi_thread")]
 async fn an_acquire_that_is_throttled_keeps_its_deadline() {
     let server = throttling_server().await;
@@ -112,6 +112,7 @@ async fn an_acquire_that_is_throttled_keeps_its_deadline() {
     }
 }
 
+// L47
 #[tokio::test(flavor = "multi_thread")]
 async fn permits_and_counts_are_had_from_a_server_that_throttles() {
     let server = throttling_server().await;

@@ -34,6 +34,20 @@ async fn a_holder_that_is_asked_stops_its_command() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_lock_is_held_until_an_asked_command_has_ended() {
+    let lab = Lab::new().await;
+    let end = "echo asked; until [ -e go ]; do sleep 0.02; done; exit 3";
+    let mut holder = lab.start_script(&[], &format!("trap '{end}' TERM; echo ready; while :; do sleep 0.02; done"));
+    assert_eq!(holder.line().await, "ready");
+    lab.start(["--revoke", PATH]).finish().await.assert_status(0);
+    assert_eq!(holder.line().await, "asked");
+    assert_eq!(lab.queue(PATH).await.len(), 1, "it is held while the command ends");
+    fs::write(lab.file("go"), "").unwrap();
+    holder.finish().await.assert_status(3);
+    assert!(lab.queue(PATH).await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_command_may_run_on_after_a_request() {
     let lab = Lab::new().await;
     let script = "echo ready; until [ -e go ]; do sleep 0.02; done";

@@ -35,6 +35,13 @@ fn impatient(connection_timeout: Duration) -> Connector {
     Client::connector().with_session_timeout(Duration::from_secs(30)).with_connection_timeout(connection_timeout)
 }
 
+#[tokio::test]
+async fn a_proxy_of_no_address_says_what_to_give() {
+    let error = Proxy::start("localhost").await.unwrap_err();
+    let told = program::chain(&error);
+    assert!(told.starts_with("could not resolve localhost: ") && told.ends_with("; give one host:port"), "{told}");
+}
+
 /// A server that sends back what it gets, until the other side closes its end.
 struct Echo {
     address: SocketAddr,

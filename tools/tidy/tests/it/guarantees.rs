@@ -1,7 +1,7 @@
 //! Each promise has an id, and each id has a test: a line `// L7, L9` above the attributes of a test names what it shows.
 //!
-//! Below the first comment of a file, or above its `mod tests`, such a line counts for all tests of the file. The third
-//! columns of the tables are made of these lines.
+//! Below the first comment of a file, or above its `mod tests`, such a line counts for all tests of the file. Anywhere else it is
+//! refused. The third columns of the tables are made of these lines.
 //!
 //! The optimisations of the queue locks name their tests, too.
 
@@ -32,12 +32,17 @@ fn ids(text: &str) -> Option<Vec<&str>> {
 }
 
 /// Returns the promises that a source shows, each with the name of the test, or with nothing if the whole file shows it.
+///
+/// # Panics
+/// If a line of ids stands neither below the first comment of the file nor above the attributes of an item.
 fn shown(source: &str) -> Vec<(&str, Option<&str>)> {
     let lines: Vec<_> = source.lines().map(str::trim_start).collect();
     let mut shown = Vec::new();
     for (index, line) in lines.iter().enumerate() {
         let Some(ids) = line.strip_prefix("// ").and_then(ids) else { continue };
         let is_above_an_item = lines.get(index + 1).is_some_and(|next| next.starts_with("#["));
+        let is_below_the_header = lines[..index].iter().all(|line| line.is_empty() || line.starts_with("//!"));
+        assert!(is_above_an_item || is_below_the_header, "{line} does not stand above the attributes of a test");
         let item = lines[index..].iter().find(|line| line.contains("mod tests") || function(line).is_some());
         let test = item.and_then(|item| function(item)).filter(|_| is_above_an_item);
         shown.extend(ids.into_iter().map(|id| (id, test)));
@@ -162,4 +167,16 @@ fn a_planted_marker_is_found() {
     assert_eq!(made, table.replacen("| |", "| `one.rs`, `a` |", 1).replace("`old`", "`two.rs:b`"));
     assert_eq!(defects, ["L4 has no test, or two rows", "L5 has no test, or two rows"]);
     assert_eq!(columns.into_keys().collect::<Vec<_>>(), ["L1", "L3"]);
+}
+
+#[test]
+#[should_panic(expected = "// L1 does not stand above the attributes of a test")]
+fn a_planted_marker_above_a_doc_comment_is_found() {
+    shown("//! A file.\n\nuse a::b;\n\n// L1\n/// Why.\n#[test]\nfn a() {}\n");
+}
+
+#[test]
+#[should_panic(expected = "// L1 does not stand above the attributes of a test")]
+fn a_planted_marker_above_a_function_is_found() {
+    shown("#[test]\nfn a() {}\n\n// L1\nfn b() {}\n");
 }

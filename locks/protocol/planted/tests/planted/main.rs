@@ -248,9 +248,9 @@ fn a_hold_without_its_throttled_node_is_found() {
 }
 
 #[test]
-fn permits_that_are_taken_without_a_turn_are_found() {
+fn permits_that_are_taken_without_a_lease_lock_are_found() {
     let two = Semaphore::new(&[Take(2), Take(2)], 2, Ills::NONE);
-    expect_to_find("permits are taken without a turn", &two, permits::SERVED);
+    expect_to_find("permits are taken without a lease lock", &two, permits::SERVED);
 }
 
 #[test]

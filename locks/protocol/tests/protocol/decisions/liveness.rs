@@ -1,4 +1,6 @@
-// L36, L37, L38, L42, L43
+//! How long holds live, by the proofs of their session.
+
+mod reconnects;
 
 use std::time::Duration;
 
@@ -38,6 +40,7 @@ fn state(live: Liveness, at_ms: u64) -> ConnectionState {
     live.at(ms(at_ms)).state(true)
 }
 
+// L36
 #[test]
 fn a_hold_outlives_its_last_proof_by_the_timeout_less_margins() {
     for (tick, timeout, lost_after_ms) in [
@@ -75,6 +78,7 @@ fn a_timeout_that_is_too_short_for_the_tick_is_not_sufficient() {
     assert!(!are_sufficient(1, 2_000));
 }
 
+// L38
 #[test]
 fn every_hold_of_an_ended_session_is_lost_even_a_later_one() {
     let mut live = proved_at(1_000);
@@ -89,6 +93,7 @@ fn a_session_that_is_proved_stays_connected() {
     assert_eq!(live.loss_epoch(), LossEpoch(0));
 }
 
+// L36
 #[test]
 fn silence_makes_holds_suspect_and_loses_them_before_the_leader() {
     let live = proved_at(1_000);
@@ -101,6 +106,7 @@ fn silence_makes_holds_suspect_and_loses_them_before_the_leader() {
     assert_eq!(live.at(ms(11_000)).lost_since(LossEpoch(0)), Some(LostReason::Silence));
 }
 
+// L37
 #[test]
 fn a_proof_counts_from_the_last_message_before_the_ping() {
     let mut live = Liveness::new(margins(TIMEOUT), ms(0));
@@ -111,6 +117,7 @@ fn a_proof_counts_from_the_last_message_before_the_ping() {
     assert_eq!((live.lost_at(), live.is_proved()), (ms(31_000), true));
 }
 
+// L37
 #[test]
 fn a_message_counts_once_and_from_when_it_was_sent() {
     let mut live = Liveness::new(margins(TIMEOUT), ms(0));
@@ -122,6 +129,7 @@ fn a_message_counts_once_and_from_when_it_was_sent() {
     assert_eq!(live.lost_at(), ms(13_000));
 }
 
+// L37
 #[test]
 fn a_proof_sent_before_a_message_ripened_ignores_the_message() {
     let mut live = Liveness::new(margins(TIMEOUT), ms(0));
@@ -131,6 +139,7 @@ fn a_proof_sent_before_a_message_ripened_ignores_the_message() {
     assert_eq!(live.lost_at(), ms(11_000));
 }
 
+// L37
 #[test]
 fn many_messages_hide_no_message_that_is_old_enough() {
     let mut live = Liveness::new(margins(TIMEOUT), ms(0));
@@ -168,81 +177,7 @@ fn a_grant_waits_for_a_proof_unless_there_was_one_lately() {
     assert!(!live.is_proved());
 }
 
-#[test]
-fn a_disconnect_suspends_at_once_and_does_not_prolong_the_proof() {
-    let mut live = proved_at(1_000);
-    live.on_event(ms(4_000), Event::Disconnected);
-    assert_eq!(state(live, 4_000), ConnectionState::Suspended);
-    assert_eq!(state(live, 11_000), ConnectionState::Lost(LostReason::Silence));
-}
-
-#[test]
-fn a_hold_survives_a_new_connection_that_comes_in_time() {
-    let mut live = proved_at(1_000);
-    live.on_event(ms(2_000), Event::Disconnected);
-    live.on_event(ms(2_100), Event::Attaching(TIMEOUT));
-    live.on_event(ms(2_200), Event::Attached(TIMEOUT));
-    prove(&mut live, 2_300);
-    assert_eq!(state(live, 2_400), ConnectionState::Suspended);
-    live.on_event(ms(2_400), Event::Connected);
-    assert_eq!(state(live, 2_400), ConnectionState::Connected);
-    assert_eq!((live.lost_since(LossEpoch(0)), live.lost_at()), (None, ms(13_100)));
-}
-
-#[test]
-fn an_answer_on_the_former_connection_proves_nothing() {
-    let mut live = proved_at(1_000);
-    let late = live.on_send(ms(1_500));
-    live.on_event(ms(2_000), Event::Disconnected);
-    live.on_event(ms(2_100), Event::Attaching(TIMEOUT));
-    live.on_event(ms(2_200), Event::Attached(TIMEOUT));
-    live.on_event(ms(2_200), Event::Connected);
-    live.on_answer(ms(2_300), late);
-    read(&mut live, 2_350);
-    prove(&mut live, 5_851);
-    assert_eq!(live.lost_at(), ms(2_350 + 11_000), "the late answer takes no place from the next one");
-}
-
-#[test]
-fn an_unanswered_handshake_counts_with_its_server_s_timeout() {
-    let mut live = proved_at(1_000);
-    live.on_event(ms(2_000), Event::Disconnected);
-    live.on_event(ms(2_100), Event::Attaching(ms(1_200)));
-    assert_eq!(live.lost_at(), ms(3_200));
-    assert_eq!(live.at(ms(3_200)).lost_since(LossEpoch(0)), Some(LostReason::Silence));
-    // Another server grants more. The first one may still accept the session.
-    live.on_event(ms(2_500), Event::Attaching(TIMEOUT));
-    assert_eq!(live.lost_at(), ms(3_200));
-    live.on_event(ms(2_600), Event::Attached(TIMEOUT));
-    assert_eq!(live.margins().session_timeout(), ms(1_200));
-    prove(&mut live, 2_700);
-    assert_eq!((live.lost_at(), live.lost_since(LossEpoch(0))), (ms(2_500 + 1_100), None));
-}
-
-#[test]
-fn a_shorter_timeout_counts_from_its_handshake_on() {
-    let mut live = proved_at(1_000);
-    live.on_event(ms(2_000), Event::Disconnected);
-    live.on_event(ms(7_000), Event::Attaching(ms(3_000)));
-    live.on_event(ms(7_100), Event::Attached(ms(3_000)));
-    assert_eq!((live.lost_at(), live.lost_since(LossEpoch(0))), (ms(9_750), None));
-    prove(&mut live, 7_200);
-    assert_eq!((live.lost_at(), live.lost_since(LossEpoch(0))), (ms(9_750), None));
-}
-
-#[test]
-fn a_timeout_only_becomes_shorter() {
-    let mut live = proved_at(1_000);
-    for (granted, expected) in [(6_000, 6_000), (12_000, 6_000), (3_000, 3_000), (60_000, 3_000)] {
-        live.on_event(ms(1_000), Event::Attaching(ms(granted)));
-        live.on_event(ms(1_000), Event::Attached(ms(granted)));
-        assert_eq!(live.margins().session_timeout(), ms(expected));
-        prove(&mut live, 1_000);
-        assert_eq!(live.margins().session_timeout(), ms(expected));
-    }
-    assert_eq!(live.lost_at(), ms(1_000 + 2_750));
-}
-
+// L37
 #[test]
 fn after_a_pause_no_proof_counts_until_the_follower_may_ping() {
     let mut live = proved_at(1_000);
@@ -255,6 +190,7 @@ fn after_a_pause_no_proof_counts_until_the_follower_may_ping() {
     assert_eq!(live.lost_at(), ms(26_000));
 }
 
+// L37
 #[test]
 fn repeated_pauses_do_not_keep_proofs_from_counting() {
     let mut live = proved_at(1_000);
@@ -266,6 +202,7 @@ fn repeated_pauses_do_not_keep_proofs_from_counting() {
     assert_eq!(live.loss_epoch(), LossEpoch(0));
 }
 
+// L38
 #[test]
 fn a_late_proof_revives_the_session_but_not_its_holds() {
     let mut live = proved_at(1_000);
@@ -276,6 +213,7 @@ fn a_late_proof_revives_the_session_but_not_its_holds() {
     assert_eq!(live.lost_since(live.loss_epoch()), None, "a new hold is not lost");
 }
 
+// L37
 #[test]
 fn a_proof_counts_from_when_it_was_sent() {
     let mut live = proved_at(1_000);
@@ -287,6 +225,7 @@ fn a_proof_counts_from_when_it_was_sent() {
     assert!(!live.is_proved());
 }
 
+// L36
 #[test]
 fn a_pause_loses_the_holds_whatever_is_noticed_first_after_it() {
     for first in ["nothing", "disconnect", "proof"] {
@@ -300,6 +239,7 @@ fn a_pause_loses_the_holds_whatever_is_noticed_first_after_it() {
     }
 }
 
+// L38
 #[test]
 fn the_end_of_a_session_is_final_and_always_counts() {
     let mut live = proved_at(1_000).at(ms(11_000));
@@ -366,6 +306,7 @@ fn holds_survive_round_trips_of_up_to_a_seventh_of_the_timeout() {
 
 /// The session that asks takes three round trips to open. Then the session that connects again takes three, and one for a proof.
 /// If the tick is given as a fifth of the timeout, holds survive round trips of a 16th.
+// L42
 #[test]
 fn holds_survive_a_reconnect_over_round_trips_of_a_20th() {
     for (tick, part) in [(None, 20), (Some(TIMEOUT / 5), 16)] {
@@ -374,19 +315,6 @@ fn holds_survive_a_reconnect_over_round_trips_of_a_20th() {
             assert!(survived >= ms(7 * round_trip_ms) + TIMEOUT / 20, "{tick:?} {round_trip_ms} ms: {survived:?}");
         }
     }
-}
-
-#[test]
-fn a_handshake_that_is_taken_in_late_is_covered() {
-    let mut live = proved_at(1_000);
-    live.on_event(ms(2_000), Event::Disconnected);
-    live.on_event(ms(2_100), Event::Attaching(ms(3_000)));
-    live.on_event(ms(5_000), Event::Attaching(TIMEOUT));
-    live.on_event(ms(5_100), Event::Attached(TIMEOUT));
-    live.on_event(ms(5_100), Event::Connected);
-    prove(&mut live, 5_200);
-    assert!(live.is_proved());
-    assert_eq!(live.lost_at(), ms(5_000 + 2_750));
 }
 
 #[test]

@@ -74,6 +74,7 @@ fn a_contender_that_is_discarded_leaves_the_others_as_they_are() {
     assert_eq!(queue.state(stays), ContenderState::Contending);
 }
 
+// L27
 #[test]
 fn the_missing_node_of_a_number_is_not_deleted_by_its_name() {
     for is_node_gone in [false, true] {

@@ -193,13 +193,12 @@ impl PermitAttempt<'_> {
         Event::LeaseLock(self.nodes.lease_lock.is_some())
     }
 
-    /// Gives the lease lock back. If that fails, it goes to the reaper with the attempt.
+    /// Gives the lease lock back. If that fails, it goes to the reaper by itself, without the leases.
     async fn leave_lease_lock(&mut self, deadline: Deadline) {
         let session = self.semaphore.session();
         let Some(lease_lock) = &mut self.nodes.lease_lock else { return };
         match deadline.bound(lease_lock.remove(session.remote(), false)).await {
-            None => {}
-            Some(Ok(_) | Err(Error::SessionEnded { .. })) => self.nodes.lease_lock = None,
+            None | Some(Ok(_) | Err(Error::SessionEnded { .. })) => {}
             Some(Err(error)) => {
                 warn!(
                     lock = self.semaphore.path(),
@@ -209,6 +208,8 @@ impl PermitAttempt<'_> {
                 );
             }
         }
+        // A dropped claim goes to the reaper unless its node is gone.
+        drop(self.nodes.lease_lock.take().map(|lease_lock| Claim::new(session, lease_lock)));
     }
 
     /// Sends requests for leases together and waits for all answers.

@@ -12,7 +12,7 @@ use crate::session::liveness::liveness_cell::LivenessCell;
 use crate::session::replies::retry_throttled_within;
 
 /// The number that stands for any version in the protocol.
-const ANY_VERSION: i32 = -1;
+pub(crate) const ANY_VERSION: i32 = -1;
 
 /// One connection of a session.
 #[derive(Debug)]

@@ -81,7 +81,9 @@ impl Drop for Inquiry {
 /// round trip.
 async fn ask(connector: Connector, index: usize, address: String, timeout: Duration) -> Asked {
     let granted = match connector.ask(&address, timeout).await {
-        Ok(line) => Ok(GrantedTimeout { timeout: line.client.session_timeout(), by: Arc::clone(&line.task_link) }),
+        Ok(connection) => {
+            Ok(GrantedTimeout { timeout: connection.client.session_timeout(), by: Arc::clone(&connection.task_link) })
+        },
         // The end of that session says nothing about the one that is to be connected.
         Err(ClientError::SessionExpired) => Err(ClientError::ConnectionLoss),
         Err(error) => Err(error),

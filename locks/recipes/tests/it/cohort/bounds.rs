@@ -1,7 +1,5 @@
 //! How long a cohort keeps the lock from others.
 
-// L68
-
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -12,6 +10,7 @@ use super::{Acquiring, LONG, PATH, WAYS, arrived, cohort, handed};
 use crate::cancel::{DropOutcome, drop_after};
 use crate::support::{Lab, soon, until};
 
+// L68
 #[tokio::test(flavor = "multi_thread")]
 async fn after_its_hand_overs_a_cohort_lets_a_waiting_process_in() {
     let lab = Lab::open().await;
@@ -41,6 +40,7 @@ async fn after_its_hand_overs_a_cohort_lets_a_waiting_process_in() {
     assert_eq!(lab.children(PATH).await, Vec::<String>::new());
 }
 
+// L68
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lone_cohort_goes_on_after_a_round_trip_at_its_bound() {
     let lab = Lab::open().await;
@@ -63,6 +63,7 @@ async fn a_lone_cohort_goes_on_after_a_round_trip_at_its_bound() {
     held.release().await.unwrap();
 }
 
+// L68
 #[tokio::test(flavor = "multi_thread")]
 async fn after_its_tenure_a_cohort_lets_a_waiting_process_in() {
     for is_waited_for in [false, true] {
@@ -93,6 +94,7 @@ async fn after_its_tenure_a_cohort_lets_a_waiting_process_in() {
     }
 }
 
+// L68
 #[tokio::test(flavor = "multi_thread")]
 async fn each_hand_over_goes_by_the_bounds_of_who_lets_go() {
     let lab = Lab::open().await;

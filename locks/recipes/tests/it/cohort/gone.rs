@@ -1,7 +1,5 @@
 //! Contenders that give up, at every moment: the others go on.
 
-// L70
-
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -12,6 +10,7 @@ use super::{LONG, PATH, WAYS, arrived, cohort, handed, handoff_cohort};
 use crate::cancel::{DropOutcome, drop_after};
 use crate::support::{Lab, soon};
 
+// L70
 #[tokio::test]
 async fn a_local_waiter_dropped_at_any_moment_leaves_its_turn() {
     let lab = Lab::open().await;
@@ -43,6 +42,7 @@ async fn a_local_waiter_dropped_at_any_moment_leaves_its_turn() {
     }
 }
 
+// L70
 #[tokio::test]
 async fn a_cohort_s_acquire_may_be_dropped_at_any_poll() {
     for (way, is_taken) in [(WAYS[0], false), (WAYS[0], true), (WAYS[1], false), (WAYS[1], true)] {
@@ -70,6 +70,7 @@ async fn a_cohort_s_acquire_may_be_dropped_at_any_poll() {
     }
 }
 
+// L70
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_that_gives_up_leaves_its_place_to_the_next() {
     for way in WAYS {
@@ -117,6 +118,7 @@ async fn a_local_waiter_whose_time_is_up_has_sent_nothing() {
     lock.acquire_within(LONG).await.unwrap().expect("the lock is free").release().await.unwrap();
 }
 
+// L70
 #[tokio::test(flavor = "multi_thread")]
 async fn a_turn_finds_its_way_past_thousands_who_have_gone() {
     const WAITERS: usize = 20_000;
@@ -158,6 +160,7 @@ async fn replace_all(lab: &Lab) {
     transaction.commit().await.unwrap();
 }
 
+// L27
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_whose_node_is_gone_spares_another_of_that_name() {
     for is_cohort in [true, false] {
@@ -182,6 +185,7 @@ async fn a_waiter_whose_node_is_gone_spares_another_of_that_name() {
     }
 }
 
+// L27
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_whose_node_is_gone_spares_another_of_that_name() {
     let lab = Lab::open().await;
@@ -196,6 +200,7 @@ async fn a_holder_whose_node_is_gone_spares_another_of_that_name() {
     drop(next);
 }
 
+// L70
 #[tokio::test(flavor = "multi_thread")]
 async fn a_runtime_that_ends_leaves_the_turn_to_other_runtimes() {
     for way in WAYS {

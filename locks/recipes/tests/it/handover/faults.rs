@@ -1,7 +1,5 @@
 //! Hand-overs within a session while replies are lost, nodes are deleted by hand, deletions are refused or the session ends.
 
-// L30
-
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
@@ -29,6 +27,7 @@ pub(crate) async fn delete_all(lab: &Lab, path: &str) {
     delete.commit().await.unwrap();
 }
 
+// L30
 #[tokio::test]
 async fn a_lost_reply_to_a_release_does_not_concern_the_next_holder() {
     for kind in KINDS {
@@ -83,6 +82,7 @@ async fn the_last_holder_leaves_its_note_after_a_repeated_release() {
 }
 
 /// The first of a run is still to go when one of another session is let in, and then the one behind that.
+// L30
 #[tokio::test]
 async fn nobody_takes_a_node_that_was_to_go_before_for_its_own() {
     let lab = Lab::open().await;
@@ -114,6 +114,7 @@ async fn nobody_takes_a_node_that_was_to_go_before_for_its_own() {
     lab.until_children(PATH, 0).await;
 }
 
+// L30
 #[tokio::test]
 async fn the_node_before_a_deleted_one_stays_while_the_next_one_holds() {
     for kind in KINDS {
@@ -147,6 +148,7 @@ async fn the_node_before_a_deleted_one_stays_while_the_next_one_holds() {
     }
 }
 
+// L30
 #[tokio::test]
 async fn what_was_passed_on_is_lost_with_the_session() {
     for kind in KINDS {

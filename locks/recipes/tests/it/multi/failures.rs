@@ -1,7 +1,5 @@
 //! What is reported when some of the locks fail or are lost, and what becomes of the others.
 
-// L58
-
 use std::error::Error as _;
 use std::time::{Duration, Instant};
 
@@ -16,6 +14,7 @@ use super::{
 };
 use crate::support::{Lab, soon, until};
 
+// L58
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_release_releases_the_others_and_tells_every_failure() {
     let lab = Lab::open().await;
@@ -46,6 +45,7 @@ async fn a_failed_release_releases_the_others_and_tells_every_failure() {
     assert_no_nodes_but(&lab, None).await;
 }
 
+// L58
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_that_fails_ends_the_acquire_and_frees_the_others() {
     let lab = Lab::open().await;
@@ -65,6 +65,7 @@ async fn a_lock_that_fails_ends_the_acquire_and_frees_the_others() {
     }
 }
 
+// L58
 #[tokio::test(flavor = "multi_thread")]
 async fn the_cause_is_told_before_the_failures_of_the_other_locks() {
     let lab = Lab::open().await;
@@ -238,6 +239,7 @@ async fn giving_up_at_a_frozen_server_takes_half_a_session_timeout() {
     soon("the locks after the freeze", lock.acquire()).await.unwrap().release().await.unwrap();
 }
 
+// L58
 #[tokio::test(flavor = "multi_thread")]
 async fn the_loss_of_another_hold_with_the_same_path_is_told_too() {
     let here = Lab::open().await;

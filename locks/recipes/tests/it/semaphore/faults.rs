@@ -45,7 +45,7 @@ async fn a_lease_that_is_deleted_by_hand_while_it_waits_is_made_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn waiters_whose_turns_are_deleted_hold_one_after_the_other() {
+async fn waiters_whose_lease_locks_are_deleted_hold_one_by_one() {
     let lab = Lab::open().await;
     let session = lab.session().await;
     let held = semaphore(&session, 1).acquire().await.unwrap();
@@ -53,8 +53,8 @@ async fn waiters_whose_turns_are_deleted_hold_one_after_the_other() {
     for waiters in 1..=3 {
         waiting.push(acquiring(&semaphore(&session, 1)));
         lab.until_children(LEASES, 1 + waiters).await;
-        let turn = lab.children(LOCKS).await.remove(0);
-        lab.raw.delete(&format!("{LOCKS}/{turn}"), None).await.unwrap();
+        let lease_lock = lab.children(LOCKS).await.remove(0);
+        lab.raw.delete(&format!("{LOCKS}/{lease_lock}"), None).await.unwrap();
     }
     let mut held = held;
     for next in waiting {
@@ -73,11 +73,11 @@ async fn a_place_in_the_queue_that_is_deleted_by_hand_is_reported() {
     let held = semaphore(&session, 1).acquire().await.unwrap();
     let first = acquiring(&semaphore(&session, 1));
     lab.until_children(LEASES, 2).await;
-    let turn = lab.children(LOCKS).await.remove(0);
+    let lease_lock = lab.children(LOCKS).await.remove(0);
     let second = acquiring(&semaphore(&session, 1));
     lab.until_children(LOCKS, 2).await;
     let mut queued = lab.children(LOCKS).await;
-    queued.retain(|name| *name != turn);
+    queued.retain(|name| *name != lease_lock);
     lab.raw.delete(&format!("{LOCKS}/{}", queued[0]), None).await.unwrap();
     held.release().await.unwrap();
     soon("the permit", first).await.unwrap().unwrap().release().await.unwrap();
@@ -95,7 +95,7 @@ async fn a_frozen_server_keeps_no_acquire_beyond_its_time() {
     let held = semaphore.acquire().await.unwrap();
     // By then the second acquire must have got as far as it can, also on a busy machine.
     let wait = Duration::from_secs(3);
-    // Frozen before the turn is asked for, and while there is a turn and leases, but no room.
+    // Frozen before the lease lock is asked for, and while there is a lease lock and leases, but no free permit.
     for wanted in [2, 3] {
         if wanted == 2 {
             server.pause().unwrap();
@@ -116,7 +116,7 @@ async fn a_frozen_server_keeps_no_acquire_beyond_its_time() {
         assert!(took >= wait && took < wait + session.timeout() / 4 + Duration::from_secs(2), "{wanted}: {took:?}");
         assert!(matches!(answer, Err(Error::Unconfirmed { .. })), "{wanted}: {answer:?}");
         until("the leases are gone", async || children(&raw, LEASES).await == 1).await;
-        until("the turn is gone", async || children(&raw, LOCKS).await == 0).await;
+        until("the lease lock is gone", async || children(&raw, LOCKS).await == 0).await;
     }
     server.pause().unwrap();
     let asked = Instant::now();
@@ -163,7 +163,7 @@ async fn a_server_that_restarts_amid_acquires_keeps_no_lease() {
     contenders.shutdown().await;
     let raw = Client::connect(&server.connect_string()).await.unwrap();
     until("the leases are gone", async || children(&raw, LEASES).await == 0).await;
-    until("the turns are gone", async || children(&raw, LOCKS).await == 0).await;
+    until("the lease locks are gone", async || children(&raw, LOCKS).await == 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -175,7 +175,7 @@ async fn connections_that_break_during_an_acquire_leave_nothing() {
     let semaphore = semaphore(&session, 2);
     semaphore.acquire().await.unwrap().release().await.unwrap();
     let mut cut_in_the_middle = 0;
-    // The replies are lost once another request has reached the server: first the turn, then the leases, then the rest.
+    // The replies are lost once another request has reached the server: first the lease lock, then the leases, then the rest.
     for requests in 0..8 {
         let acquiring = tokio::spawn({
             let semaphore = semaphore.clone();
@@ -197,7 +197,7 @@ async fn connections_that_break_during_an_acquire_leave_nothing() {
         assert_eq!(held.state(), HoldState::Held);
         held.release().await.unwrap();
         until("the leases are gone", async || children(&raw, LEASES).await == 0).await;
-        until("the turn is gone", async || children(&raw, LOCKS).await == 0).await;
+        until("the lease lock is gone", async || children(&raw, LOCKS).await == 0).await;
     }
     assert!(cut_in_the_middle > 0, "every acquire was over before its connection was cut");
 }

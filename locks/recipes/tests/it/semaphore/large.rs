@@ -27,7 +27,7 @@ async fn more_permits_than_exist_are_waited_for_without_a_lease() {
     assert!(session.traffic().requests - before < 25, "{}", session.traffic().requests - before);
     assert!(lab.raw.check_stat(LEASES).await.unwrap().is_none(), "there was never a lease");
     lab.until_children(LOCKS, 0).await;
-    // The contender with the turn keeps it, and the ones behind it wait in their order.
+    // The contender with the lease lock keeps it, and the ones behind it wait in their order.
     let waiting = tokio::spawn({
         let semaphore = semaphore.clone();
         async move { semaphore.acquire_many(3).await }
@@ -131,7 +131,7 @@ async fn the_first_who_takes_many_permits_creates_their_parent_once() {
         session.traffic().requests - before
     };
     let first = requests().await;
-    // For the turn: creations of the node, its parent and the grandparent in vain, then of all three, and a second look at
+    // For the lease lock: creations of the node, its parent and the grandparent in vain, then of all three, and a second look at
     // the queue. The first look was sent with a creation in vain. For the leases: one creation in vain, and the parent.
     assert_eq!(first - requests().await, 7 + 2);
 }

@@ -181,7 +181,7 @@ async fn a_wait_for_permits_leaves_no_watch() {
     semaphore.acquire().await.unwrap().release().await.unwrap();
     let held = semaphore.acquire().await.unwrap();
     assert_eq!(watches().await, 0, "nobody is waited for");
-    // From the third turn on, the node in which the turns queue is watched, too, for as long as the semaphore is used.
+    // From the third lease lock on, the node `locks` is watched, too, for as long as the semaphore is used.
     let waiting = acquiring(&semaphore);
     until("both are watched", async || watches().await == 2 + 1).await;
     waiting.abort();

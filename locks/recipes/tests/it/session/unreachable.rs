@@ -1,7 +1,5 @@
 //! Servers that give no session, and what the error says of each.
 
-// L50
-
 use std::net::TcpListener as StdTcpListener;
 use std::time::{Duration, Instant};
 
@@ -25,6 +23,7 @@ async fn refusal_of(connect_string: &str, config: SessionConfig) -> String {
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
+// L50
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_name_that_does_not_resolve_is_named() {
     let told = refusal("no.such.host.invalid:2181,127.0.0.1:1/shop").await;
@@ -32,6 +31,7 @@ async fn a_host_name_that_does_not_resolve_is_named() {
     assert!(told.contains("127.0.0.1:1 refuses connections"), "{told}");
 }
 
+// L50
 #[tokio::test(flavor = "multi_thread")]
 async fn a_limit_of_connections_is_named() {
     let limited = ZooKeeperConfig { connections_max: Some(2), ..ZooKeeperConfig::default() };
@@ -44,6 +44,7 @@ async fn a_limit_of_connections_is_named() {
     drop(sessions);
 }
 
+// L50
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_stands_still_is_not_said_to_be_away() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
@@ -53,6 +54,7 @@ async fn a_server_that_stands_still_is_not_said_to_be_away() {
     server.resume().unwrap();
 }
 
+// L50
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_without_a_quorum_is_told() {
     let mut ensemble = Ensemble::start(EnsembleConfig::default()).await.unwrap();
@@ -77,6 +79,7 @@ async fn answer_as_another_server(listener: TcpListener) {
     }
 }
 
+// L50
 #[tokio::test(flavor = "multi_thread")]
 async fn a_port_of_another_server_is_told_with_its_answer() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -87,6 +90,7 @@ async fn a_port_of_another_server_is_told_with_its_answer() {
     serving.abort();
 }
 
+// L50
 #[tokio::test(flavor = "multi_thread")]
 async fn a_port_without_tls_is_told_to_an_encrypted_session() {
     let server = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();

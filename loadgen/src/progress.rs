@@ -4,8 +4,8 @@ use stats::figures::{self, things};
 
 use crate::lab::servers::is_set;
 use crate::lab::source::ServiceSettings;
-use crate::trial::schedule::ScheduledTrial;
 use crate::trial::record::Trial;
+use crate::trial::schedule::ScheduledTrial;
 
 /// Announces the start of the servers and instances, which takes some seconds.
 pub(crate) fn starting(service: &ServiceSettings) -> String {

@@ -37,12 +37,7 @@ pub(crate) struct End {
 
 /// Buys once, by asking at a URL, and adds the request to the tally. Returns how it ended, or `None` without a URL or a
 /// client.
-pub(crate) async fn buy<A>(
-    load: &Load,
-    tally: &Mutex<Tally>,
-    buyer: Buyer,
-    ask: impl FnOnce(Url) -> A,
-) -> Option<End>
+pub(crate) async fn buy<A>(load: &Load, tally: &Mutex<Tally>, buyer: Buyer, ask: impl FnOnce(Url) -> A) -> Option<End>
 where
     A: Future<Output = Option<reqwest::Result<Response>>>,
 {

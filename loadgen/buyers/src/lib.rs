@@ -23,9 +23,9 @@ mod gate;
 pub mod health;
 mod heartbeat;
 pub mod latency;
+pub mod load;
 pub mod model;
 mod open;
-pub mod load;
 pub mod sample;
 pub mod tally;
 
@@ -34,8 +34,8 @@ use std::pin::Pin;
 // Named for its version alone, see the workspace.
 use idna_adapter as _;
 
-use crate::model::LoadModel;
 use crate::load::{Load, LoadResult};
+use crate::model::LoadModel;
 
 /// Why a load could not be made.
 #[derive(Debug, thiserror::Error)]

@@ -24,9 +24,9 @@ use crate::progress::{self, starting};
 use crate::report::files::{self, Files};
 use crate::report::{Findings, Report, terminal};
 use crate::trial::jtl::Jtl;
-use crate::trial::schedule::{Schedule, Subject};
 use crate::trial::record::Trial;
 use crate::trial::run::{self, Conditions};
+use crate::trial::schedule::{Schedule, Subject};
 
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {

@@ -25,8 +25,8 @@ use crate::error::Exit;
 use crate::judge::metrics::Metric;
 use crate::judge::result::StrategyResult;
 use crate::lab::environment::Environment;
-use crate::trial::schedule::{Schedule, Subject};
 use crate::trial::record::Trial;
+use crate::trial::schedule::{Schedule, Subject};
 
 use self::rows::{Conclusion, Row, Run, Sides, Standing};
 

@@ -5,8 +5,8 @@ use serde::Serialize;
 
 use crate::audit::history::HistoryAudit;
 use crate::lab::strategy::Promise;
-use crate::trial::schedule::Limits;
 use crate::trial::record::Trial;
+use crate::trial::schedule::Limits;
 
 /// Whether a strategy did what it promises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]

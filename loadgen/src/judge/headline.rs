@@ -11,8 +11,8 @@ use crate::judge::metrics::{
 };
 use crate::judge::result::StrategyResult;
 use crate::lab::strategy::{Promise, Wakes};
-use crate::trial::schedule::Schedule;
 use crate::trial::record::Trial;
+use crate::trial::schedule::Schedule;
 
 /// The results with the largest number of users.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,7 +25,12 @@ pub(crate) struct Headline {
 
 impl Headline {
     /// Writes the headline.
-    pub(crate) fn of(schedule: &Schedule, results: &[StrategyResult], trials: &[Trial], builds: Option<&Diff>) -> Headline {
+    pub(crate) fn of(
+        schedule: &Schedule,
+        results: &[StrategyResult],
+        trials: &[Trial],
+        builds: Option<&Diff>,
+    ) -> Headline {
         let run = || results.iter().filter(|result| result.trials > 0);
         let Some(users) = run().map(|result| result.users).max() else {
             return Headline { sentence: "No trial was run to its end.".to_owned(), details: Vec::new() };

@@ -10,8 +10,8 @@ use stats::{Estimate, Ratio};
 
 use crate::judge::finding::Finding;
 use crate::lab::strategy::{Mechanism, Promise, Wakes};
-use crate::trial::schedule::{Subject, named};
 use crate::trial::record::Latency;
+use crate::trial::schedule::{Subject, named};
 
 /// The results for one strategy and number of users. Sold units are judged from all trials, the warm-up included; all other
 /// figures leave the warm-up out.

@@ -11,8 +11,8 @@ use crate::judge::metrics::{FigureSource, Metric, P50, TrialsOfStrategy};
 use crate::judge::result::{Figures, StrategyResult};
 use crate::lab::strategy::{Mechanism, Promise, Strategy};
 use crate::trial::herd::notifications_expected;
-use crate::trial::schedule::{Schedule, Subject};
 use crate::trial::record::{Latency, Trial};
+use crate::trial::schedule::{Schedule, Subject};
 
 /// The strategy that others are measured against, if it took part and kept its promise.
 const REFERENCE: &str = "zk-mutex";
@@ -46,7 +46,13 @@ pub(crate) fn results_of(
 }
 
 /// Draws the result of the trials of one strategy and number of users.
-fn result_of(strategy: &Strategy, users: u32, schedule: &Schedule, all: &[Trial], metrics: &[&Metric]) -> StrategyResult {
+fn result_of(
+    strategy: &Strategy,
+    users: u32,
+    schedule: &Schedule,
+    all: &[Trial],
+    metrics: &[&Metric],
+) -> StrategyResult {
     let subject = Subject::of(strategy, users);
     let trials = TrialsOfStrategy { all: all.iter().filter(|trial| trial.is_of(&subject)).collect() };
     let run = trials.count(|_| true);
@@ -54,8 +60,10 @@ fn result_of(strategy: &Strategy, users: u32, schedule: &Schedule, all: &[Trial]
     let inconclusive_trials = trials.count(|trial| trial.is_undecided(&schedule.limits));
     let unchecked_trials = trials.count(|trial| !trial.is_bad() && !trial.unchecked.is_empty());
     let finding = Finding::of(strategy.promise, schedule.instances, &schedule.limits, &trials.all);
-    let expected =
-        schedule.model.is_burst().then(|| notifications_expected(strategy.wakes, u64::from(users), schedule.zk_sessions_total));
+    let expected = schedule
+        .model
+        .is_burst()
+        .then(|| notifications_expected(strategy.wakes, u64::from(users), schedule.zk_sessions_total));
     let answers: Vec<&ByOutcome<u64>> = trials.measured().map(|trial| &trial.answers).collect();
     let sum = |of: fn(&Trial) -> u64| trials.all.iter().map(|trial| of(trial)).sum::<u64>();
     let oversold: Vec<f64> = trials.all.iter().map(|trial| as_f64(trial.audit.oversold)).collect();

@@ -12,8 +12,8 @@ use crate::judge::metrics::{
 };
 use crate::judge::result::StrategyResult;
 use crate::lab::environment::Environment;
-use crate::trial::schedule::Schedule;
 use crate::trial::record::Trial;
+use crate::trial::schedule::Schedule;
 
 /// Above this share, late starts are reported.
 const LATE_SHARE_TOLD: f64 = 0.01;
@@ -22,7 +22,12 @@ const LATE_SHARE_TOLD: f64 = 0.01;
 const PRESSURE_TOLD: f64 = 0.1;
 
 /// Returns the caveats that follow from the conditions and the trials.
-pub(crate) fn of(environment: &Environment, schedule: &Schedule, results: &[StrategyResult], trials: &[Trial]) -> Vec<String> {
+pub(crate) fn of(
+    environment: &Environment,
+    schedule: &Schedule,
+    results: &[StrategyResult],
+    trials: &[Trial],
+) -> Vec<String> {
     let mut caveats = Vec::new();
     if environment.generator_shares_host == Some(true) {
         caveats.push("generator, service and servers shared one machine: compare the rows, not the figures".to_owned());

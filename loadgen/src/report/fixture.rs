@@ -25,8 +25,8 @@ use crate::lab::strategy::{Mechanism, Promise, Strategy, Wakes};
 use crate::lab::traffic::{ServerTraffic, Traffic, WatchesFired};
 use crate::lab::zookeeper::ZooKeeperServer;
 use crate::report::{Findings, Report};
-use crate::trial::schedule::{Limits, NamedBuild, Schedule, Subject, blocks};
 use crate::trial::record::{Curve, Trial, goodput_per_s, sold_out_after_ms};
+use crate::trial::schedule::{Limits, NamedBuild, Schedule, Subject, blocks};
 
 const USERS: u32 = 300;
 /// The limits of every comparison that sets none.

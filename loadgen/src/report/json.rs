@@ -15,8 +15,8 @@ use crate::judge::verdict::EndedEarly;
 use crate::lab::environment::Environment;
 use crate::lab::strategy::{Mechanism, Promise, Strategy, Wakes};
 use crate::report::{Findings, Report, SCHEMA};
-use crate::trial::schedule::Schedule;
 use crate::trial::record::Trial;
+use crate::trial::schedule::Schedule;
 
 /// Writes a value as indented JSON.
 pub(crate) fn render(value: &impl Serialize) -> Result<String, Error> {

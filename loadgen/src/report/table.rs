@@ -99,7 +99,8 @@ pub(crate) fn compared(row: &Row, metrics: &[&Metric]) -> [String; 7] {
 /// Writes the conditions in one line.
 pub(crate) fn conditions(report: &Report) -> String {
     let Schedule { model_described, stock, goods, instances, trials, seed, .. } = &report.schedule;
-    let sessions = report.schedule.zk_sessions_total.map_or(String::new(), |total| format!(", ZooKeeper sessions {total}"));
+    let sessions =
+        report.schedule.zk_sessions_total.map_or(String::new(), |total| format!(", ZooKeeper sessions {total}"));
     let business_time =
         report.schedule.business_time.as_ref().map_or(String::new(), |time| format!(", business time {time}"));
     let each = if *goods > 1 { format!(" of each of {goods} SKUs") } else { String::new() };

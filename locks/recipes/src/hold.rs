@@ -3,7 +3,7 @@
 //! A claim stands for what an acquire has on the server, or may have. With a grant it becomes a hold. What it stands for is deleted in
 //! the end: by its user, or by the session's reaper.
 //!
-//! | the end | called by | waits | who deletes |
+//! | the end | called by | waits | the deletion is by |
 //! |---|---|---|---|
 //! | `Hold::release` | the last guard of the hold | for the server | `Claim::remove` |
 //! | `withdraw` of a hold or a claim | an acquire that has not used it | at most a quarter of the session timeout | `Claim::remove` |

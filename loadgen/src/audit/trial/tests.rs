@@ -27,8 +27,7 @@ fn audit_with_refused(
 ) -> Audit {
     let permits = Some(1);
     let confirmed = &receipts(orders, confirmed);
-    let evidence =
-        Evidence { stock_initial, stock_final, permits, orders, confirmed, sold_out, refused, unanswered };
+    let evidence = Evidence { stock_initial, stock_final, permits, orders, confirmed, sold_out, refused, unanswered };
     Audit::of(&evidence).0
 }
 

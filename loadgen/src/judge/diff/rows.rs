@@ -8,8 +8,8 @@ use stats::{EQUIVALENT, Estimate, SIGNIFICANCE, figures as format, median, paire
 use crate::judge::finding::Finding;
 use crate::judge::metrics::{Better, Compared, METRICS, Metric, TrialsOfStrategy};
 use crate::judge::result::StrategyResult;
-use crate::trial::schedule::{Subject, named};
 use crate::trial::record::Trial;
+use crate::trial::schedule::{Subject, named};
 
 /// Random divisions are drawn from a fixed seed, so that the same files always give the same answer.
 const SEED: u64 = 1;

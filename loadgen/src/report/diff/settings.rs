@@ -11,8 +11,9 @@ pub(super) fn differences_of_sides(old: &[Report], new: &[Report]) -> Result<Vec
     for (side, reports) in [("old", old), ("new", new)] {
         let Some(first) = reports.first() else { return Err(Error::Usage(format!("the {side} side has no run"))) };
         for (position, report) in reports.iter().enumerate() {
-            let is_same =
-                |other: &Report| (&other.generated_at, other.schedule.seed) == (&report.generated_at, report.schedule.seed);
+            let is_same = |other: &Report| {
+                (&other.generated_at, other.schedule.seed) == (&report.generated_at, report.schedule.seed)
+            };
             if reports[..position].iter().any(is_same) {
                 let when = &report.generated_at;
                 return Err(Error::Usage(format!("the {side} side has the run that ended at {when} twice")));

@@ -142,7 +142,7 @@ fn order(report: &Report) -> Table {
     let tell_users = report.schedule.users.len() > 1;
     let row = |(number, block): (usize, &Block)| {
         let subjects = block
-            .trials
+            .subjects
             .iter()
             .map(|subject| if tell_users { format!("{} @{}", subject.name(), subject.users) } else { subject.name() });
         let warm_up = if block.warm_up { " (warm-up)" } else { "" };

@@ -211,7 +211,8 @@ fn unlisted(house: &str, names: &Names, glossary: &Glossary) -> Vec<String> {
     for (name, file) in &names.types {
         let listing = glossary.rows.iter().filter(|row| row.has(name));
         let listed: Vec<_> = listing.flat_map(|row| row.carried_by(name)).collect();
-        let is_listed = |term: &[String]| listed.iter().any(|longer| longer.len() > term.len() && has_term(longer, term));
+        let is_listed =
+            |term: &[String]| listed.iter().any(|longer| longer.len() > term.len() && has_term(longer, term));
         let is_missing = |row: &&Row| !row.has(name) && row.carried_by(name).into_iter().any(|term| !is_listed(term));
         for row in glossary.rows.iter().filter(is_missing) {
             found.push(format!("{house}: {name} in {file:?} carries a word of the glossary: {}", row.meaning));
@@ -281,8 +282,7 @@ fn a_planted_name_is_found() {
         let checks = [repeated, unlisted, stale, gone];
         checks.map(|check| check("Locks", &names, &glossary).len())
     };
-    let sound =
-        "struct Hold; mod of { enum HoldTimes { A } type Holding = u8; } trait Error { type Hold; } enum Event { } struct \
+    let sound = "struct Hold; mod of { enum HoldTimes { A } type Holding = u8; } trait Error { type Hold; } enum Event { } struct \
                  ErrorPage;";
     assert_eq!(named(&[("tools/stats/src/a.rs", sound)]), [0; 4]);
     let errors = |second| [("tools/stats/src/a.rs", sound), (second, "fn f() { struct Error; }")];

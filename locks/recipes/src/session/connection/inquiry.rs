@@ -83,7 +83,7 @@ async fn ask(connector: Connector, index: usize, address: String, timeout: Durat
     let granted = match connector.ask(&address, timeout).await {
         Ok(connection) => {
             Ok(GrantedTimeout { timeout: connection.client.session_timeout(), by: Arc::clone(&connection.task_link) })
-        },
+        }
         // The end of that session says nothing about the one that is to be connected.
         Err(ClientError::SessionExpired) => Err(ClientError::ConnectionLoss),
         Err(error) => Err(error),

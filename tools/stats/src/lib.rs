@@ -4,9 +4,11 @@
 //! intervals are over blocks. They are exact: each has the values that a rank test does not reject, and none is drawn by
 //! chance. Ratios are paired within blocks ([`paired`]) or, between runs, taken between two sets of them ([`unpaired`]).
 //! Many figures of two sides are tested at once ([`joint`]). The number of trials bounds the rate at which a strategy may still
-//! fail ([`rate`]). Latencies are kept in histograms that can be merged ([`times`]). All reports write their numbers in
-//! the same formats ([`figures`]), and use the same words ([`glossary`]).
+//! fail ([`rate`]). Latencies are kept in histograms that can be merged ([`times`]). The highest rate that a shop holds is
+//! searched for by many short trials ([`capacity`]). All reports write their numbers in the same formats ([`figures`]), and
+//! use the same words ([`glossary`]).
 
+pub mod capacity;
 pub mod figures;
 pub mod glossary;
 pub mod joint;

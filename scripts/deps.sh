@@ -9,7 +9,8 @@
 #   scripts/deps.sh test    for the tests too, which contend with Apache Curator (Java) and kazoo (Python) for locks, let
 #                           schemathesis (Python) ask the service and wrk and JMeter (Java) load it, have its metrics
 #                           checked by promtool (Prometheus) and the scripts for k6 by the compiler of TypeScript (node),
-#                           run it behind pgbouncer, look at the page of a report in Chromium, and follow the tutorial with curl
+#                           run it behind pgbouncer, look at the page of a report in Chromium, follow the tutorial with curl,
+#                           and load shops of other people's style (Python with Flask, Node.js)
 #   scripts/deps.sh check   for make check too, which checks the workflows by jactionlint and zizmor, by shellcheck these
 #                           scripts (Python packages with the binaries in them), the manifests by kubernetes-validate, and
 #                           makes a site of the documents with Sphinx
@@ -24,10 +25,12 @@ cd "$(dirname "$0")/.."
 
 kazoo_requirements=locks/recipes/tests/interop/requirements.txt
 schemathesis_requirements=demo-service/tests/contract/requirements.txt
+shops_requirements=loadgen/tests/shops/requirements.txt
 workflow_requirements=.github/requirements.txt
 # The tests look for them there.
 kazoo_venv=target/interop-python
 schemathesis_venv=target/contract-python
+shops_venv=target/shops-python
 # The Makefile looks for them there.
 workflow_venv=target/workflow-python
 k6_types_list=loadgen/tests/k6
@@ -171,6 +174,10 @@ has_schemathesis() {
     has_environment "$schemathesis_venv" "$schemathesis_requirements" schemathesis
 }
 
+has_shops() {
+    has_environment "$shops_venv" "$shops_requirements" flask
+}
+
 has_workflow_check() {
     has_environment "$workflow_venv" "$workflow_requirements" jactionlint
 }
@@ -229,7 +236,7 @@ missing_packages() {
     has_zookeeper || echo zookeeper
     if [ "$for_tests" = yes ]; then
         has_jdk || echo jdk
-        { has_kazoo && has_schemathesis; } || has_python || echo python
+        { has_kazoo && has_schemathesis && has_shops; } || has_python || echo python
         has_node || echo node
     else
         has_java || echo java
@@ -259,6 +266,7 @@ missing_in_target() {
     if [ "$for_tests" = yes ]; then
         has_kazoo || echo kazoo
         has_schemathesis || echo schemathesis
+        has_shops || echo shops
         has_k6_types || echo k6-types
     fi
     if [ "$for_check" = yes ]; then
@@ -411,6 +419,7 @@ install() {
         case $need in
             kazoo) install_environment "$kazoo_venv" "$kazoo_requirements" ;;
             schemathesis) install_environment "$schemathesis_venv" "$schemathesis_requirements" ;;
+            shops) install_environment "$shops_venv" "$shops_requirements" ;;
             jactionlint) install_environment "$workflow_venv" "$workflow_requirements" ;;
             k6-types) install_k6_types ;;
         esac

@@ -16,6 +16,7 @@ mod page;
 mod provoked;
 mod results_log;
 mod setup;
+mod shops;
 mod silence;
 mod simulate;
 mod stop;

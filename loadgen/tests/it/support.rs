@@ -243,7 +243,7 @@ impl Drop for Running {
     }
 }
 
-fn lines(stream: impl Read + Send + 'static) -> (JoinHandle<()>, Receiver<String>) {
+pub(crate) fn lines(stream: impl Read + Send + 'static) -> (JoinHandle<()>, Receiver<String>) {
     let (sender, receiver) = channel();
     let reader = thread::spawn(move || {
         for line in BufReader::new(stream).lines().map_while(Result::ok) {

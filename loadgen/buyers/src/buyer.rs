@@ -3,11 +3,12 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use reqwest::{Response, StatusCode, Url, Version};
+use reqwest::{Response, StatusCode, Url};
 use tokio::time::Instant;
 
 use crate::answer::classify;
 use crate::load::Load;
+use crate::received::head_bytes;
 use crate::sample::{Outcome, Sample};
 use crate::tally::{Tally, shared};
 
@@ -80,15 +81,4 @@ async fn read(response: Response) -> Result<(StatusCode, u64, String), reqwest::
     let head_bytes = head_bytes(&response);
     let body = response.text().await?;
     Ok((status, head_bytes + body.len() as u64, body))
-}
-
-/// Returns the size of an answer's head on the wire in HTTP/1: a line for the status and one for each header.
-fn head_bytes(response: &Response) -> u64 {
-    if response.version() > Version::HTTP_11 {
-        return 0;
-    }
-    let reason = response.status().canonical_reason().unwrap_or_default();
-    let status_line = "HTTP/1.1 200 ".len() + reason.len() + 2;
-    let headers = response.headers().iter().map(|(name, value)| name.as_str().len() + 2 + value.len() + 2);
-    (status_line + headers.sum::<usize>() + 2) as u64
 }

@@ -7,6 +7,7 @@
 //! | one start of all users | `gate` | goose starts users one after another |
 //! | end of a closed loop | `closed` | goose looks at its clock twice a second |
 //! | arrivals at a rate | `open` | goose has no open model |
+//! | buyers of any shop | `script` | a file describes what they send, and what the answers mean |
 //! | client | `load` | goose makes clients that obey the environment's proxy, and gives none to open connections with |
 //! | times | `buyer` | goose's clock stops at the headers of an answer, and knows no intended start |
 //!
@@ -26,7 +27,9 @@ pub mod latency;
 pub mod load;
 pub mod model;
 mod open;
+mod received;
 pub mod sample;
+pub mod script;
 pub mod tally;
 
 use std::pin::Pin;

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::{TimeVal, TimeValLike};
+use reqwest::redirect::Policy;
 use reqwest::{Client, Url};
 
 use crate::Error;
@@ -72,7 +73,8 @@ pub(crate) fn client(load: &Load) -> Result<Client, Error> {
     // instant, overflow the queue of the loopback device, and then the system ends connections in good health.
     let builder = Client::builder().no_proxy().tcp_user_timeout(None);
     let builder = builder.tcp_keepalive(None).tcp_keepalive_interval(None).tcp_keepalive_retries(None);
-    let builder = builder.timeout(load.answer_within);
+    // A redirect is an answer: a buyer that follows it does so by itself, see `script`.
+    let builder = builder.timeout(load.answer_within).redirect(Policy::none());
     builder.build().map_err(|error| Error::Generator(format!("no HTTP client: {error}")))
 }
 

@@ -240,14 +240,14 @@ mod tests {
     #[test]
     fn a_flag_and_a_plan_are_told_the_same_of_a_wrong_value() {
         #[derive(Debug, Deserialize)]
-        struct Values {
+        struct OneValue {
             #[expect(dead_code, reason = "only its error is of interest")]
             value: Instances,
         }
         for (flag, plan) in [("0", "0"), ("65", "65"), ("1.5", "1.5"), ("three", "\"three\"")] {
             let remedy = flag.parse::<Instances>().unwrap_err();
             assert_eq!(remedy, "write a whole number from 1 to 64");
-            let refused = toml::from_str::<Values>(&format!("value = {plan}")).unwrap_err();
+            let refused = toml::from_str::<OneValue>(&format!("value = {plan}")).unwrap_err();
             assert_eq!(refused.message(), remedy);
         }
     }

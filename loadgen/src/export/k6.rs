@@ -23,7 +23,7 @@ const RATE_UNIT_S: f64 = 1000.0;
 /// The values in the template of the script.
 #[derive(Template)]
 #[template(path = "k6/script.js", whitespace = "preserve")]
-struct Script<'a> {
+struct K6Script<'a> {
     load: &'a ExportedLoad<'a>,
     /// The name of the file.
     file: &'a str,
@@ -44,7 +44,7 @@ pub(super) fn render(load: &ExportedLoad<'_>, file: &str) -> Result<String, Erro
         check_rate(rate_per_s)?;
     }
     let first = load.first_run();
-    let script = Script {
+    let script = K6Script {
         load,
         file,
         model,

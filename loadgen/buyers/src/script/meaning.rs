@@ -1,0 +1,157 @@
+//! What an answer of a shop means.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use super::answer::ShopAnswer;
+use super::json_path::JsonPath;
+
+/// What an answer tells the buyer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Meaning {
+    /// The buyer has a unit.
+    Sold,
+    /// The buyer waits and has to ask for the outcome.
+    Queued,
+    /// Nothing is left.
+    SoldOut,
+    /// The shop did not serve the buyer, and promises that nothing was bought.
+    Refused,
+}
+
+/// The answers that a file names, by meaning.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Meanings {
+    /// Told that a unit was bought.
+    pub sold: Vec<Pattern>,
+    /// Told that nothing was left.
+    pub sold_out: Vec<Pattern>,
+    /// Refused, and nothing was bought.
+    pub refused: Vec<Pattern>,
+    /// Told to ask for the outcome later.
+    pub queued: Vec<Pattern>,
+}
+
+/// What an answer must have: one of the statuses, and every value at its path.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pattern {
+    /// The statuses, of which the answer has one. If there are none, every status will do.
+    pub statuses: Vec<u16>,
+    /// The values of the JSON body.
+    pub values: Vec<(JsonPath, Value)>,
+}
+
+impl Meanings {
+    /// Returns what an answer means, or `None` if no pattern matches it. Sold comes first, then queued, sold out and refused.
+    pub fn of(&self, answer: &ShopAnswer) -> Option<Meaning> {
+        let of_the_last = [(&self.sold, Meaning::Sold), (&self.queued, Meaning::Queued)];
+        first(&of_the_last, answer).or_else(|| self.of_an_early(answer))
+    }
+
+    /// Returns what the answer to an earlier request means if it ends the purchase: sold out or refused.
+    pub fn of_an_early(&self, answer: &ShopAnswer) -> Option<Meaning> {
+        first(&[(&self.sold_out, Meaning::SoldOut), (&self.refused, Meaning::Refused)], answer)
+    }
+}
+
+fn first(meanings: &[(&Vec<Pattern>, Meaning)], answer: &ShopAnswer) -> Option<Meaning> {
+    let matching = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.matches(answer));
+    meanings.iter().find(|(patterns, _)| matching(patterns)).map(|(_, meaning)| *meaning)
+}
+
+impl Pattern {
+    /// Returns whether the answer has all that the pattern names.
+    pub fn matches(&self, answer: &ShopAnswer) -> bool {
+        let has_status = self.statuses.is_empty() || self.statuses.contains(&answer.status.as_u16());
+        has_status && (self.values.is_empty() || answer.json().is_some_and(|document| self.has_values(document)))
+    }
+
+    fn has_values(&self, document: &Value) -> bool {
+        self.values.iter().all(|(path, value)| path.find(document).is_some_and(|found| is_same(found, value)))
+    }
+}
+
+/// Returns whether two values are equal. A number is the same with and without a fraction of zero: `1` and `1.0`.
+fn is_same(found: &Value, wanted: &Value) -> bool {
+    match (found, wanted) {
+        (Value::Number(found), Value::Number(wanted)) if found.is_f64() != wanted.is_f64() => {
+            found.as_f64() == wanted.as_f64()
+        }
+        _ => found == wanted,
+    }
+}
+
+impl fmt::Display for Meaning {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Meaning::Sold => "sold",
+            Meaning::Queued => "queued",
+            Meaning::SoldOut => "sold out",
+            Meaning::Refused => "refused",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reqwest::StatusCode;
+    use reqwest::header::HeaderMap;
+    use serde_json::json;
+
+    use super::*;
+
+    fn answer(status: u16, body: &str) -> ShopAnswer {
+        let status = StatusCode::from_u16(status).unwrap();
+        ShopAnswer::new(status, HeaderMap::new(), body.as_bytes().to_vec(), false)
+    }
+
+    fn pattern(statuses: &[u16], values: &[(&str, Value)]) -> Pattern {
+        let values = values.iter().map(|(path, value)| (JsonPath::parse(path).unwrap(), value.clone()));
+        Pattern { statuses: statuses.to_vec(), values: values.collect() }
+    }
+
+    #[test]
+    fn all_parts_of_a_pattern_must_match() {
+        let pattern = pattern(&[200, 201], &[("$.success", json!(true)), ("$.code", json!(0))]);
+        assert!(pattern.matches(&answer(201, r#"{"success":true,"code":0}"#)));
+        assert!(pattern.matches(&answer(200, r#"{"success":true,"code":0.0}"#)));
+        assert!(!pattern.matches(&answer(202, r#"{"success":true,"code":0}"#)));
+        assert!(!pattern.matches(&answer(200, r#"{"success":true,"code":"0"}"#)));
+        assert!(!pattern.matches(&answer(200, r#"{"success":true}"#)));
+        assert!(!pattern.matches(&answer(200, "sold")));
+    }
+
+    #[test]
+    fn a_pattern_without_values_needs_no_json() {
+        assert!(pattern(&[200], &[]).matches(&answer(200, "<html>")));
+        assert!(pattern(&[], &[("$", json!("sold"))]).matches(&answer(500, "\"sold\"")));
+    }
+
+    #[test]
+    fn large_numbers_are_compared_exactly() {
+        let pattern = pattern(&[], &[("$", json!(9_007_199_254_740_993_u64))]);
+        assert!(pattern.matches(&answer(200, "9007199254740993")));
+        assert!(!pattern.matches(&answer(200, "9007199254740992")));
+    }
+
+    #[test]
+    fn the_beginning_of_a_long_answer_is_no_json() {
+        let answer = ShopAnswer::new(StatusCode::OK, HeaderMap::new(), b"1".to_vec(), true);
+        assert!(!pattern(&[], &[("$", json!(1))]).matches(&answer));
+    }
+
+    #[test]
+    fn meanings_are_tried_in_their_order() {
+        let all = vec![pattern(&[], &[])];
+        let mut meanings = Meanings { sold: all.clone(), sold_out: all.clone(), refused: all.clone(), queued: all };
+        let answer = answer(200, "");
+        let mut found = Vec::new();
+        for next in [0, 1, 2, 3] {
+            found.extend(meanings.of(&answer));
+            [&mut meanings.sold, &mut meanings.queued, &mut meanings.sold_out, &mut meanings.refused][next].clear();
+        }
+        assert_eq!(found, [Meaning::Sold, Meaning::Queued, Meaning::SoldOut, Meaning::Refused]);
+        assert_eq!(meanings.of(&answer), None);
+    }
+}

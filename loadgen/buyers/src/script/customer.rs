@@ -80,8 +80,8 @@ impl Customer {
         signed_up.map_err(|cause| SignUpError { number, cause })
     }
 
-    /// Buys once, and waits for the outcome if the shop queues the buyer. The number of the order is that of the answer to the
-    /// purchase. If this has none, it is that of the answer that tells the outcome.
+    /// Buys once, and waits for the outcome if the shop queues the buyer. The answer to the purchase gives the number of the
+    /// order. If it has none, the answer that tells the outcome gives it.
     ///
     /// # Cancel safety
     ///

@@ -85,7 +85,7 @@ fn cookie(answer: &ShopAnswer, name: &str) -> Option<String> {
         let pair = set.to_str().ok()?.split(';').next()?;
         pair.split_once('=')
     });
-    let value = pairs.filter(|(found, _)| found.trim() == name).map(|(_, value)| value.trim()).last()?;
+    let value = pairs.filter(|(found, _)| found.trim() == name).map(|(_, value)| value.trim()).next_back()?;
     (!value.is_empty()).then(|| value.to_owned())
 }
 

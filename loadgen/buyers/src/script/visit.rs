@@ -50,7 +50,7 @@ pub(crate) struct Course {
 }
 
 /// An answer whose values are taken. A dry run still has to be told how the answer is read.
-struct Asked {
+struct Unread {
     answer: ShopAnswer,
     exchange: Option<Exchange>,
 }
@@ -71,7 +71,7 @@ impl<T: Transport> Visit<'_, '_, T> {
     /// Signs the buyer up: every answer is a success, and every value that is to be taken is there in the end.
     pub(crate) async fn sign_up(&mut self, steps: &Steps) -> Result<(), Doubt> {
         for request in &steps.requests {
-            let Asked { answer, exchange } = self.ask(request, &steps.take).await?;
+            let Unread { answer, exchange } = self.ask(request, &steps.take).await?;
             let status = answer.status;
             if !status.is_success() {
                 let origin = request.origin.clone();
@@ -93,7 +93,7 @@ impl<T: Transport> Visit<'_, '_, T> {
     ) -> Result<(Meaning, ShopAnswer), Doubt> {
         let (last, early) = steps.requests.split_last().ok_or(Doubt::NoRequest)?;
         for request in early {
-            let Asked { answer, exchange } = self.ask(request, &steps.take).await?;
+            let Unread { answer, exchange } = self.ask(request, &steps.take).await?;
             if let Some(meaning) = meanings.of_an_early(&answer) {
                 self.show(exchange, || meaning.to_string());
                 return Ok((meaning, answer));
@@ -104,7 +104,7 @@ impl<T: Transport> Visit<'_, '_, T> {
             }
             self.show(exchange, || GOES_ON.to_owned());
         }
-        let Asked { answer, exchange } = self.ask(last, &steps.take).await?;
+        let Unread { answer, exchange } = self.ask(last, &steps.take).await?;
         match meanings.of(&answer) {
             Some(meaning) => {
                 self.show(exchange, || meaning.to_string());
@@ -136,17 +136,17 @@ impl<T: Transport> Visit<'_, '_, T> {
     }
 
     /// Sends a request, follows its redirects if it wants that, and takes values from every answer.
-    async fn ask(&mut self, request: &ScriptRequest, take: &BTreeMap<String, Source>) -> Result<Asked, Doubt> {
+    async fn ask(&mut self, request: &ScriptRequest, take: &BTreeMap<String, Source>) -> Result<Unread, Doubt> {
         let due = request.within.and_then(|within| Instant::now().checked_add(within));
         let mut filled = request.filled(self.values).map_err(|doubt| self.doubt(None, doubt))?;
         for _ in 0..=REDIRECTS_MAX {
-            let Asked { answer, mut exchange } = self.send(&request.origin, &filled, due).await?;
+            let Unread { answer, mut exchange } = self.send(&request.origin, &filled, due).await?;
             self.take(take, &answer, exchange.as_mut());
             if !request.follows {
-                return Ok(Asked { answer, exchange });
+                return Ok(Unread { answer, exchange });
             }
             match filled.redirected(&answer) {
-                Ok(None) => return Ok(Asked { answer, exchange }),
+                Ok(None) => return Ok(Unread { answer, exchange }),
                 Ok(Some(next)) => {
                     self.show(exchange, || format!("redirected to {}", next.url));
                     filled = next;
@@ -158,7 +158,7 @@ impl<T: Transport> Visit<'_, '_, T> {
     }
 
     /// Sends one request with the buyer's cookies, and reads the answer.
-    async fn send(&mut self, origin: &str, filled: &FilledRequest, due: Option<Instant>) -> Result<Asked, Doubt> {
+    async fn send(&mut self, origin: &str, filled: &FilledRequest, due: Option<Instant>) -> Result<Unread, Doubt> {
         let mut builder = filled.builder(self.transport.client(), self.jar)?;
         if let Some(due) = due {
             builder = builder.timeout(due.saturating_duration_since(Instant::now()));
@@ -185,7 +185,7 @@ impl<T: Transport> Visit<'_, '_, T> {
                 if let Some(exchange) = &mut exchange {
                     exchange.answer = Some(ShownAnswer::of(&answer));
                 }
-                Ok(Asked { answer, exchange })
+                Ok(Unread { answer, exchange })
             }
             Err(error) => Err(self.doubt(exchange, Doubt::of_failure(error))),
         }

@@ -2,6 +2,7 @@
 
 pub(crate) mod audit;
 mod before;
+mod check;
 mod compare;
 mod completions;
 mod diff;
@@ -41,6 +42,12 @@ pub(crate) enum Command {
     /// Runs one strategy, audits what it sold, and writes a report
     #[command(after_help = run::epilogue().to_string())]
     Run(run::RunArgs),
+    /// Tries a shop that sells limited stock over HTTP, as a file describes it
+    ///
+    /// The shop may be any service. Its file says how the stock is put on sale, what a buyer sends, which answers mean sold, and
+    /// where the books are. `loadgen check --init` writes one with every key.
+    #[command(after_help = check::epilogue().to_string())]
+    Check(check::CheckArgs),
     /// Writes the pages of a report again, from its report.json
     #[command(after_help = report::epilogue().to_string())]
     Report(report::ReportArgs),
@@ -101,6 +108,7 @@ fn epilogue() -> Epilogue {
             ("compares seven strategies, and writes report/report.html", "loadgen compare"),
             ("shows how the locks scale from 10 to 1500 users", "loadgen compare --preset scale"),
             ("tells whether new runs are worse than old ones", "loadgen diff old new"),
+            ("writes a file that describes a shop of your own", "loadgen check --init shop.toml"),
         ])
         .environment(&[("RUST_LOG", "what is logged, for example loadgen=debug [default: nothing]")])
         .note("`loadgen COMMAND --help` lists the flags of a command.")
@@ -130,6 +138,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Error> {
     match cli.command {
         Command::Compare(args) => run_comparison(&args.resolve()?, &interrupt, &mut output),
         Command::Run(args) => run_comparison(&args.resolve()?, &interrupt, &mut output),
+        Command::Check(args) => runtime()?.block_on(check::check(args, &interrupt, &mut output)),
         Command::Report(args) => report::report(&args, &mut output),
         Command::Diff(args) => diff::diff(&args, &mut output),
         Command::Audit(args) => runtime()?.block_on(audit::audit(&args, &interrupt, &mut output)),

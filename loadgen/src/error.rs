@@ -65,6 +65,9 @@ pub enum Error {
          max_connections of the server, or lower --instances"
     )]
     ConnectionsMax { max: i64, needed: u32 },
+    /// A shop that a file describes did not do its part.
+    #[error("{0}")]
+    Shop(String),
     /// The stock differs from the reset.
     #[error("{0}")]
     Reset(String),

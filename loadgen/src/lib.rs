@@ -11,6 +11,7 @@
 //! | `judge` | what follows from the trials: figures, findings, thresholds, verdict |
 //! | `trial` | the order of the trials, one trial, and its record |
 //! | `lab` | what is measured on: servers, service, processors |
+//! | `shop` | a shop of any kind, as a file describes it |
 //! | `audit` | what was really sold, and whether the locks excluded |
 //!
 //! A folder imports only from the folders below it. `audit` and `judge` are pure: they know no clock, no task and no socket.
@@ -27,6 +28,7 @@ mod lab;
 mod output;
 mod progress;
 pub mod report;
+mod shop;
 mod suggest;
 mod telemetry;
 mod trial;

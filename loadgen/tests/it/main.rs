@@ -6,6 +6,7 @@ mod before;
 mod broken;
 mod browser;
 mod builds;
+mod check;
 mod compare;
 mod goose;
 mod jmeter;

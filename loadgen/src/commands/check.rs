@@ -1,0 +1,155 @@
+//! The `check` command: a shop that a file describes.
+
+mod dry_run;
+mod remedy;
+mod strangers;
+mod transcript;
+
+use std::fs::File;
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use buyers::script::Pattern;
+use clap::Args;
+use program::{Epilogue, FromSystem as _, Interrupt};
+
+use crate::config::values::Stock;
+use crate::error::{Error, Exit};
+use crate::output::Output;
+use crate::shop::{self, QuickShop, Shop, TEMPLATE, parse_pattern};
+
+/// The ways to name a shop.
+const SHOPS: [&str; 3] = ["file", "shop", "buy"];
+
+/// What a shop without a file excludes. Each of its flags says so, because clap asks for no argument that is excluded.
+const OTHERS: [&str; 3] = ["file", "shop", "init"];
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// File that describes the shop
+    #[arg(value_name = "SHOP", required_unless_present_any = ["init", "shop", "buy"])]
+    file: Option<PathBuf>,
+    /// File that describes the shop, named by a flag
+    #[arg(long, value_name = "FILE", conflicts_with = "file")]
+    shop: Option<PathBuf>,
+    /// Writes a shop file with every key in comments, to be filled in [default file: shop.toml]
+    #[arg(
+        long,
+        value_name = "FILE",
+        num_args = 0..=1,
+        default_missing_value = "shop.toml",
+        conflicts_with_all = SHOPS
+    )]
+    init: Option<PathBuf>,
+    /// Puts the stock on sale and lets one buyer buy. Shows each request, its answer and how the answer was read
+    #[arg(long, required_unless_present = "init", conflicts_with = "init")]
+    dry_run: bool,
+    /// Sends requests to a shop that is not on this machine, without a question
+    #[arg(long, conflicts_with = "init")]
+    yes_this_is_my_shop: bool,
+    #[command(flatten, next_help_heading = "Shop without a file")]
+    quick: QuickArgs,
+}
+
+/// The flags that describe a shop without a file.
+#[derive(Debug, Args)]
+struct QuickArgs {
+    /// Request of a purchase, as a line of curl
+    #[arg(long, value_name = "CURL", conflicts_with_all = OTHERS, requires_all = ["reset", "stock", "sold"])]
+    buy: Option<String>,
+    /// Request that puts the stock on sale, as a line of curl
+    #[arg(long, value_name = "CURL", requires = "buy", conflicts_with_all = OTHERS)]
+    reset: Option<String>,
+    /// Units on sale
+    #[arg(long, value_name = "N", requires = "buy", conflicts_with_all = OTHERS)]
+    stock: Option<Stock>,
+    /// Answer that means sold: 201, or '200 $.success=true'. May be given several times, as the next three
+    #[arg(long, value_name = PATTERN, value_parser = parse_pattern, requires = "buy", conflicts_with_all = OTHERS)]
+    sold: Vec<Pattern>,
+    /// Answer that means sold out [default: 409 and 410]
+    #[arg(long, value_name = PATTERN, value_parser = parse_pattern, requires = "buy", conflicts_with_all = OTHERS)]
+    sold_out: Vec<Pattern>,
+    /// Answer that means refused, and nothing was bought [default: 429 and 503]
+    #[arg(long, value_name = PATTERN, value_parser = parse_pattern, requires = "buy", conflicts_with_all = OTHERS)]
+    refused: Vec<Pattern>,
+    /// Answer that means queued. The buyer then asks by --outcome
+    #[arg(long, value_name = PATTERN, value_parser = parse_pattern, requires = "outcome", conflicts_with_all = OTHERS)]
+    queued: Vec<Pattern>,
+    /// Request of a queued buyer for the outcome, as a line of curl
+    #[arg(long, value_name = "CURL", requires = "queued", conflicts_with_all = OTHERS)]
+    outcome: Option<String>,
+    /// Number of the order in the answer: $.PATH, header:NAME or cookie:NAME
+    #[arg(long, value_name = "SOURCE", requires = "buy", conflicts_with_all = OTHERS)]
+    order: Option<String>,
+}
+
+const PATTERN: &str = "STATUS [PATH=VALUE]…";
+
+pub(super) fn epilogue() -> Epilogue {
+    Epilogue::default()
+        .examples(&[
+            ("writes a shop file, to be filled in", "loadgen check --init shop.toml"),
+            ("tries the file with one buyer", "loadgen check --dry-run shop.toml"),
+            (
+                "tries a shop without a file",
+                "loadgen check --dry-run --buy 'curl -X POST http://127.0.0.1:8000/buy' --reset 'curl -X POST \
+                 http://127.0.0.1:8000/reset' --stock 100 --sold 201",
+            ),
+        ])
+        .environment(&[("NAME", "the value of {{env.NAME}} in a request; it is never shown")])
+        .note("docs/your-own-shop.md explains every key of a shop file, and lists the supported options of curl.")
+        .exit_status(&[
+            (Exit::Passed, ": the answer to the purchase has a meaning"),
+            (Exit::Setup, ", or the answer has no meaning"),
+            (Exit::Usage, ", or the shop file is wrong"),
+            (Exit::Interrupted, ""),
+        ])
+}
+
+/// Writes a shop file, or tries a shop.
+pub(super) async fn check(args: CheckArgs, interrupt: &Interrupt, output: &mut Output) -> Result<ExitCode, Error> {
+    if let Some(path) = &args.init {
+        write_template(path)?;
+        output
+            .show(&format!("wrote {0}; fill it in, and try it by `loadgen check --dry-run {0}`\n", path.display()))?;
+        return Ok(Exit::Passed.into());
+    }
+    let is_confirmed = args.yes_this_is_my_shop;
+    let shop = args.read()?;
+    interrupt.or(strangers::confirm(&shop.strangers(), is_confirmed)).await?;
+    interrupt.or(dry_run::run(&shop, output)).await
+}
+
+impl CheckArgs {
+    /// Reads the shop that the flags name.
+    fn read(self) -> Result<Shop, Error> {
+        if let Some(file) = self.file.or(self.shop) {
+            return shop::read(&file);
+        }
+        let QuickArgs { buy, reset, stock, sold, sold_out, refused, queued, outcome, order } = self.quick;
+        let (Some(buy), Some(reset), Some(stock)) = (buy, reset, stock) else {
+            return Err(Error::Usage(
+                "no shop is named; name a shop file, or write --buy, --reset and --stock".to_owned(),
+            ));
+        };
+        let stock = stock.get();
+        shop::read_quick(QuickShop { buy, reset, outcome, stock, sold, sold_out, refused, queued, order })
+    }
+}
+
+/// Writes the shop file to fill in. A file that is there stays.
+fn write_template(path: &Path) -> Result<(), Error> {
+    let opened = File::options().write(true).create_new(true).open(path);
+    let name = path.display();
+    let written = match opened {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            return Err(Error::Usage(format!(
+                "{name} exists, and is not replaced; name another file, as in --init other.toml"
+            )));
+        }
+        Err(error) => Err(error),
+        Ok(mut file) => file.write_all(TEMPLATE.as_bytes()),
+    };
+    written.map_err(Error::system(format!("write {name}")))
+}

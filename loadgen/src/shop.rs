@@ -1,0 +1,39 @@
+//! A shop that a file describes, and what is done at it once for all buyers.
+//!
+//! | file | has |
+//! |---|---|
+//! | `described` | the shop, as the rest of the program sees it |
+//! | `read`, `file`, `keys`, `patterns`, `quick` | the way from a file, or from flags, to a shop |
+//! | `curl`, `words`, `scope`, `address` | one request: its line, its values, where it may go |
+//! | `people` | the buyers of a CSV file |
+//! | `secrets` | what no screen and no report may show |
+//! | `errands`, `database` | the stock is put on sale, the books are read |
+//!
+//! A shop is read whole before anything is sent: files that it names, variables of the environment, values of each request.
+
+mod address;
+mod curl;
+mod database;
+mod described;
+mod draft;
+mod errands;
+mod file;
+mod keys;
+mod noted;
+mod patterns;
+mod people;
+mod quick;
+mod read;
+mod scope;
+mod secrets;
+mod words;
+
+pub(crate) use self::described::{Shop, ShopBooks, Task};
+pub(crate) use self::errands::{carry_out, client, number_on, stock_in};
+pub(crate) use self::patterns::parse as parse_pattern;
+pub(crate) use self::quick::{QuickShop, read_quick};
+pub(crate) use self::read::read;
+pub(crate) use self::secrets::{HIDDEN, Secrets, is_secret_header};
+
+/// A shop file with every key, in comments where a shop can do without it.
+pub(crate) const TEMPLATE: &str = include_str!("shop/template.toml");

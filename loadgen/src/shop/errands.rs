@@ -1,0 +1,160 @@
+//! What is done once for all buyers: the stock is put on sale, and the books are read.
+
+use std::collections::BTreeMap;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use buyers::script::{Customer, Doubt, Meanings, Observer, Script, ScriptRequest, Source, Steps};
+use reqwest::redirect::Policy;
+use reqwest::{Certificate, Client};
+use tokio::process::Command as Process;
+
+use super::described::{BookQueries, PageNumber, ShellCommand, Shop, Statements, Task};
+use crate::error::Error;
+
+/// The longest time for an answer, unless a request has its own.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// The longest time for a command.
+const COMMAND_WITHIN: Duration = Duration::from_secs(120);
+/// How much of the output of a failed command is shown.
+const OUTPUT_SHOWN_CHARS: usize = 2000;
+
+/// The name under which a number of a page is taken.
+const NUMBER_ON_PAGE: &str = "number on the page";
+
+/// Makes a client for a shop. It follows no redirect and keeps no cookie: the buyers do.
+///
+/// # Errors
+///
+/// The certificate of the shop file cannot be read.
+pub(crate) fn client(shop: &Shop) -> Result<Client, Error> {
+    let mut builder = Client::builder().no_proxy().redirect(Policy::none()).timeout(ANSWER_WITHIN);
+    if !shop.is_encrypted() {
+        // A machine without certificates, such as a small container, can make no other client.
+        builder = builder.tls_certs_only([]);
+    } else if let Some(pem) = &shop.certificate {
+        let certificates = Certificate::from_pem_bundle(pem).map_err(|error| {
+            let what = program::chain(&error.without_url());
+            Error::Usage(format!("the certificate of [shop] cannot be read: {what}; name a file of PEM"))
+        })?;
+        builder = builder.tls_certs_merge(certificates);
+    }
+    builder.build().map_err(|error| Error::Generator(format!("could not build the HTTP client: {error}")))
+}
+
+/// Does what a part of a shop file says, such as `[sale]`.
+///
+/// # Errors
+///
+/// [`Error::Shop`] when an answer is no success or a command fails, and errors of the database.
+pub(crate) async fn carry_out(
+    task: &Task,
+    part: &str,
+    shop: &Shop,
+    client: &Client,
+    observer: Observer<'_>,
+) -> Result<(), Error> {
+    match task {
+        Task::Requests(requests) => {
+            let steps = Steps { requests: requests.clone(), take: BTreeMap::new() };
+            let mut customer = of_all(shop);
+            let sent = customer.sign_up(&once(steps), &mut client.clone(), observer).await;
+            sent.map_err(|error| failure(part, &error.cause))
+        }
+        Task::Command(command) => run(command, part).await,
+        Task::Sql(Statements { url, statements }) => url.run(statements).await,
+    }
+}
+
+/// Reads a number on a page of the shop.
+///
+/// # Errors
+///
+/// [`Error::Shop`] when the page does not answer, or has no whole number there.
+pub(crate) async fn number_on(
+    page: &PageNumber,
+    shop: &Shop,
+    client: &Client,
+    observer: Observer<'_>,
+) -> Result<i64, Error> {
+    let PageNumber { request, source } = page;
+    let take = BTreeMap::from([(NUMBER_ON_PAGE.to_owned(), source.clone())]);
+    let mut customer = of_all(shop);
+    let steps = Steps { requests: vec![request.clone()], take };
+    let asked = customer.sign_up(&once(steps), &mut client.clone(), observer).await;
+    asked.map_err(|error| failure("[books]", &error.cause))?;
+    let text = customer.values().get(NUMBER_ON_PAGE).map_or("", String::as_str);
+    text.trim().parse().map_err(|_| no_number(request, source, text))
+}
+
+fn no_number(request: &ScriptRequest, source: &Source, text: &str) -> Error {
+    Error::Shop(format!(
+        "{}: the answer has {text:?} at {source}, and the books need a whole number; name the number in the answer",
+        request.origin
+    ))
+}
+
+/// Reads the units that are left by the query for them, if there is one.
+///
+/// # Errors
+///
+/// Errors of the database.
+pub(crate) async fn stock_in(queries: &BookQueries) -> Result<Option<i64>, Error> {
+    match &queries.stock {
+        Some(query) => queries.url.stock(query).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Makes the buyer that stands for all: it has no line of the CSV.
+fn of_all(shop: &Shop) -> Customer {
+    Customer::new(0, shop.values()).with_secrets(Arc::new(shop.secrets.names().clone()))
+}
+
+/// Makes a script that only sends these requests. Every answer has to be a success.
+fn once(sign_up: Steps) -> Script {
+    let meanings = Meanings { sold: Vec::new(), sold_out: Vec::new(), refused: Vec::new(), queued: Vec::new() };
+    Script { sign_up, buy: Steps::default(), outcome: None, meanings, order: None }
+}
+
+fn failure(part: &str, cause: &Doubt) -> Error {
+    Error::Shop(match cause {
+        Doubt::NotSignedUp { origin, status } => {
+            format!(
+                "{origin}: answered {status}, and {part} needs 2xx; correct the request, or add --location for a redirect"
+            )
+        }
+        Doubt::NothingTaken { from, .. } => {
+            format!("{part} finds nothing at {from} in the answer; name where the number is")
+        }
+        Doubt::NoAnswer { .. } | Doubt::Timeout => format!("{part} failed: {cause}; is the shop running?"),
+        other => format!("{part} failed: {other}"),
+    })
+}
+
+/// Runs a command in a shell. Its output is shown only if it fails.
+async fn run(command: &ShellCommand, part: &str) -> Result<(), Error> {
+    let mut process = Process::new("sh");
+    process.arg("-c").arg(&command.text).stdin(Stdio::null()).kill_on_drop(true);
+    if !command.folder.as_os_str().is_empty() {
+        process.current_dir(&command.folder);
+    }
+    let within = COMMAND_WITHIN.as_secs();
+    let ended = tokio::time::timeout(COMMAND_WITHIN, process.output()).await;
+    let ended =
+        ended.map_err(|_| Error::Shop(format!("the command of {part} did not end within {within} s; shorten it")))?;
+    let output = ended.map_err(|error| Error::Shop(format!("the command of {part} did not start: {error}")))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    let skipped = text.chars().count().saturating_sub(OUTPUT_SHOWN_CHARS);
+    let shown: String = text.chars().skip(skipped).collect();
+    Err(Error::Shop(format!(
+        "the command of {part} failed ({}); its output ends with:\n{}",
+        output.status,
+        shown.trim_end()
+    )))
+}

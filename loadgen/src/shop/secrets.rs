@@ -1,0 +1,119 @@
+//! Texts that no report, log or screen may show.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use buyers::script::Template;
+use reqwest::header::{AUTHORIZATION, COOKIE, HeaderName};
+
+use super::scope::{ENV, NUMBER, ORDER, URL};
+
+/// What stands for a secret.
+pub(crate) const HIDDEN: &str = "…";
+
+/// A shorter text is no secret of its own. Else the letter `a` could not be shown any more.
+const BYTES_MIN: usize = 4;
+
+/// Tells whether a header carries a secret.
+pub(crate) fn is_secret_header(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    [AUTHORIZATION.as_str(), COOKIE.as_str()].contains(&name) || (name.starts_with("x-") && name.ends_with("token"))
+}
+
+/// The secrets of a shop: variables of the environment, and what secret headers have.
+#[derive(Clone, Default)]
+pub(crate) struct Secrets {
+    /// Names of values, and of headers, which may be shown.
+    names: BTreeSet<String>,
+    texts: BTreeSet<String>,
+}
+
+impl Secrets {
+    /// Adds a variable of the environment.
+    pub(super) fn add_variable(&mut self, name: &str, text: &str) {
+        self.names.insert(name.to_owned());
+        self.add_text(text);
+    }
+
+    /// Adds what a secret header has: its values, and the credentials that are written out in it.
+    pub(super) fn add_header(&mut self, header: &HeaderName, template: &Template) {
+        let own = [URL, NUMBER, ORDER];
+        let taken = template.names().filter(|name| !own.contains(name) && !name.starts_with(ENV));
+        self.names.extend(taken.map(str::to_owned));
+        if template.names().next().is_some() {
+            return;
+        }
+        self.names.insert(header.to_string());
+        let text = template.to_string();
+        if *header == COOKIE {
+            text.split(';').filter_map(|pair| pair.split_once('=')).for_each(|(_, value)| self.add_text(value));
+        } else {
+            // The scheme, such as `Bearer`, is no secret.
+            self.add_text(text.split_once(' ').map_or(text.as_str(), |(_, credentials)| credentials));
+        }
+    }
+
+    /// Adds a text that only the shop and its user know.
+    pub(super) fn add_text(&mut self, text: &str) {
+        let text = text.trim();
+        if text.len() >= BYTES_MIN {
+            self.texts.insert(text.to_owned());
+        }
+    }
+
+    /// Returns the names of the secret values and headers.
+    pub(crate) fn names(&self) -> &BTreeSet<String> {
+        &self.names
+    }
+
+    /// Hides the secrets that the file has, in a text. Values of a buyer are hidden where they are filled in.
+    pub(crate) fn hide(&self, text: &str) -> String {
+        let mut secrets: Vec<&String> = self.texts.iter().collect();
+        // A secret may contain another one.
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        secrets.into_iter().fold(text.to_owned(), |text, secret| text.replace(secret, HIDDEN))
+    }
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_set().entries(&self.names).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secrets() -> Secrets {
+        let mut secrets = Secrets::default();
+        secrets.add_variable("env.KEY", "k3y-of-shop");
+        secrets.add_variable("env.SHORT", "ab");
+        let template = |text| Template::parse(text).unwrap();
+        secrets.add_header(&AUTHORIZATION, &template("Bearer {{token}}"));
+        secrets.add_header(&AUTHORIZATION, &template("Basic bWU6c2VjcmV0"));
+        secrets.add_header(&COOKIE, &template("session=0a1b2c3d; theme=dark-mode"));
+        secrets
+    }
+
+    #[test]
+    fn every_secret_of_the_file_is_hidden() {
+        let hidden = secrets().hide("k3y-of-shop cab ab! bWU6c2VjcmV0 0a1b2c3d session dark-mode Bearer");
+        assert_eq!(hidden, "… cab ab! … … session … Bearer");
+    }
+
+    #[test]
+    fn only_names_of_secrets_are_printed() {
+        let secrets = secrets();
+        let names: Vec<_> = secrets.names().iter().collect();
+        assert_eq!(names, ["authorization", "cookie", "env.KEY", "env.SHORT", "token"]);
+        assert_eq!(format!("{secrets:?}"), r#"{"authorization", "cookie", "env.KEY", "env.SHORT", "token"}"#);
+    }
+
+    #[test]
+    fn headers_with_credentials_are_secret() {
+        let is_secret = |name: &'static str| is_secret_header(&HeaderName::from_static(name));
+        assert!(["authorization", "cookie", "x-token", "x-csrf-token", "x-auth-token"].into_iter().all(is_secret));
+        assert!(!["content-type", "x-request-id", "token-hint"].into_iter().any(is_secret));
+    }
+}

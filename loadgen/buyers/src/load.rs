@@ -75,6 +75,8 @@ pub(crate) fn client(load: &Load) -> Result<Client, Error> {
     let builder = builder.tcp_keepalive(None).tcp_keepalive_interval(None).tcp_keepalive_retries(None);
     // A redirect is an answer: a buyer that follows it does so by itself, see `script`.
     let builder = builder.timeout(load.answer_within).redirect(Policy::none());
+    // The service has no TLS. A machine without certificates, such as a small container, can make no other client.
+    let builder = builder.tls_certs_only([]);
     builder.build().map_err(|error| Error::Generator(format!("no HTTP client: {error}")))
 }
 

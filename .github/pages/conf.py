@@ -13,7 +13,7 @@ REPORT = "docs/sample-report.html"
 
 project = "The seckill lab"
 root_doc = "README"
-include_patterns = ["*.md", "docs/**.md", "locks/*.md", "locks/*/README.md"]
+include_patterns = ["*.md", "docs/**.md", "locks/*.md", "locks/**/README.md"]
 exclude_patterns = ["target", "report", ".git"]
 extensions = ["myst_parser"]
 # Anchors as forges make them.

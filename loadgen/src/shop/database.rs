@@ -15,7 +15,7 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
 /// The address of a database, with what is needed to connect.
 #[derive(Clone)]
-pub(crate) struct DatabaseUrl(PgConnectOptions);
+pub(crate) struct DatabaseUrl(Box<PgConnectOptions>);
 
 /// An order, as the database has it.
 #[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
@@ -41,10 +41,10 @@ impl DatabaseUrl {
             None => return Err("this is no URL of a database; write postgres://USER@HOST/DATABASE".to_owned()),
         }
         program::one_postgres(text).map_err(|what| format!("the URL of the database cannot be read: {what}"))?;
-        let options = text.parse().map_err(|error: sqlx::Error| {
+        let options: PgConnectOptions = text.parse().map_err(|error: sqlx::Error| {
             format!("the URL of the database cannot be read: {error}; write postgres://USER@HOST/DATABASE")
         })?;
-        Ok(DatabaseUrl(options))
+        Ok(DatabaseUrl(Box::new(options)))
     }
 
     /// Returns the address of the server, without the user and the password.

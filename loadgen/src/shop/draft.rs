@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use buyers::script::Meanings;
 
+use super::keys::NamedText;
 use super::noted::Noted;
 
 /// A shop whose texts are not read yet.
@@ -45,7 +46,7 @@ pub(super) enum DraftTask {
 pub(super) struct DraftSteps {
     pub(super) requests: Vec<Noted<String>>,
     /// Each has a name and a source.
-    pub(super) take: Vec<(Noted<String>, Noted<String>)>,
+    pub(super) take: Vec<NamedText>,
 }
 
 /// Requests that are repeated until a queued buyer knows its outcome.

@@ -13,6 +13,9 @@ use crate::suggest::did_you_mean;
 
 const DAY: Duration = Duration::from_hours(24);
 
+/// A key of a user's own with its text.
+pub(super) type NamedText = (Noted<String>, Noted<String>);
+
 /// The text of a shop file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ShopText<'a> {
@@ -196,7 +199,7 @@ impl<'a> Keys<'a> {
     }
 
     /// Reads every text of a table with free keys.
-    pub(super) fn named_texts(&self, key: &str) -> Result<Vec<(Noted<String>, Noted<String>)>, String> {
+    pub(super) fn named_texts(&self, key: &str) -> Result<Vec<NamedText>, String> {
         let Some(table) = self.free_table(key)? else { return Ok(Vec::new()) };
         table.each().map(|(name, value)| Ok((name.clone(), table.as_text(&name.value, value)?))).collect()
     }

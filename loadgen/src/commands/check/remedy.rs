@@ -3,11 +3,6 @@
 use buyers::script::{Doubt, ShownAnswer};
 use serde_json::Value;
 
-use crate::shop::HIDDEN;
-
-/// The longest text of an answer that is proposed for a pattern.
-const VALUE_CHARS: usize = 40;
-
 /// Returns the pattern to add, if the answer lacks one. `origin` says whether the shop is a file or flags.
 pub(super) fn remedy(doubt: &Doubt, origin: &str, answer: &ShownAnswer) -> Option<String> {
     if !matches!(doubt, Doubt::Unnamed { .. }) {
@@ -26,19 +21,13 @@ pub(super) fn remedy(doubt: &Doubt, origin: &str, answer: &ShownAnswer) -> Optio
     })
 }
 
-/// Returns a value of a JSON object that may tell the answer from others: `true` or `false` first, then a number or a text.
-fn telling_value(body: &str) -> Option<(String, String)> {
+/// Returns the first `true` or `false` of a JSON object. A number or a text may be an order's own, and then no other answer has it.
+fn telling_value(body: &str) -> Option<(String, bool)> {
     let Ok(Value::Object(members)) = serde_json::from_str(body) else { return None };
     let is_name =
         |name: &str| !name.is_empty() && name.chars().all(|letter| letter.is_ascii_alphabetic() || letter == '_');
-    let short = |value: &Value| match value {
-        Value::String(text) => text.chars().count() <= VALUE_CHARS && !text.contains(HIDDEN),
-        Value::Bool(_) | Value::Number(_) => true,
-        Value::Null | Value::Array(_) | Value::Object(_) => false,
-    };
-    let usable = || members.iter().filter(|(name, value)| is_name(name) && short(value));
-    let found = usable().find(|(_, value)| value.is_boolean()).or_else(|| usable().next());
-    found.map(|(name, value)| (format!("$.{name}"), value.to_string()))
+    let mut usable = members.iter().filter(|(name, _)| is_name(name));
+    usable.find_map(|(name, value)| Some((format!("$.{name}"), value.as_bool()?)))
 }
 
 #[cfg(test)]
@@ -60,7 +49,7 @@ mod tests {
         );
         let of_flags = proposal("--buy", body);
         assert!(of_flags.contains("add --sold '200 $.success=false', or else --sold-out"), "{of_flags}");
-        for body in ["<html>", "[1]", "{}", r#"{"data":null,"a b":1}"#, r#"{"token":"…"}"#] {
+        for body in ["<html>", "[1]", "{}", r#"{"data":null,"a b":1}"#, r#"{"token":"…"}"#, r#"{"order":"7"}"#] {
             assert!(proposal("shop.toml:12", body).contains("sold = [{ status = 200 }]"), "{body}");
         }
     }

@@ -14,7 +14,7 @@ use gungraun::Callgrind;
 use gungraun::prelude::*;
 use loadgen::audit::history::{HistoryAudit, Section};
 use loadgen::audit::orders::OrderRow;
-use loadgen::audit::trial::{Audit, Evidence, Receipt};
+use loadgen::audit::trial::{Audit, LabFacts, Receipt};
 use loadgen::audit::unchecked::Unchecked;
 use stats::times::Times;
 use stats::{Ratio, median, paired, rate};
@@ -203,7 +203,7 @@ fn sale(orders: usize) -> (Vec<OrderRow>, Vec<Receipt>) {
 #[bench::of_1000(args = (1_000), setup = sale)]
 #[bench::of_10000(args = (10_000), setup = sale)]
 fn audit((orders, confirmed): (Vec<OrderRow>, Vec<Receipt>)) -> ((Audit, Unchecked), Vec<OrderRow>, Vec<Receipt>) {
-    let evidence = Evidence {
+    let facts = LabFacts {
         stock_initial: 100,
         stock_final: 0,
         permits: Some(1),
@@ -213,7 +213,7 @@ fn audit((orders, confirmed): (Vec<OrderRow>, Vec<Receipt>)) -> ((Audit, Uncheck
         refused: 3,
         unanswered: 2,
     };
-    (Audit::of(black_box(&evidence)), orders, confirmed)
+    (Audit::of(black_box(&facts)), orders, confirmed)
 }
 
 /// Returns times from a microsecond to some ten milliseconds, in no order.

@@ -4,5 +4,6 @@ pub mod balance;
 pub mod history;
 pub mod ledger;
 pub mod orders;
+pub mod shop;
 pub mod trial;
 pub mod unchecked;

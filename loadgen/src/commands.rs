@@ -12,6 +12,7 @@ mod report;
 mod run;
 pub(crate) mod simulate;
 mod strategies;
+mod trials;
 mod up;
 
 use std::process::ExitCode;

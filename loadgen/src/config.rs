@@ -6,9 +6,10 @@
 //! | `plan`, `service` | each setting once: its name in a plan, its flag, its help, its default |
 //! | `preset` | the plan files that the program brings along |
 //! | `layers` | the merge of the layers |
-//! | `load`, `comparison` | the flags that commands share |
+//! | `load`, `trials`, `comparison`, `check` | the flags that commands share |
 //! | `settings` | what each command gets: settings without open choices |
 
+pub(crate) mod check;
 pub(crate) mod comparison;
 mod layers;
 pub(crate) mod load;
@@ -16,4 +17,5 @@ mod plan;
 mod preset;
 pub(crate) mod service;
 pub(crate) mod settings;
+pub(crate) mod trials;
 pub(crate) mod values;

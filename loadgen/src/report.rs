@@ -25,7 +25,7 @@ use simulation::Simulation;
 
 use crate::judge::diff::Diff;
 use crate::judge::headline::Headline;
-use crate::judge::metrics::Metric;
+use crate::judge::metrics::{Metric, metrics_of};
 use crate::judge::result::StrategyResult;
 use crate::judge::summary;
 use crate::judge::thresholds::{Threshold, ThresholdResult};
@@ -80,8 +80,24 @@ pub(crate) struct Findings {
 }
 
 impl Report {
+    /// Returns the figures that it can have.
+    pub(crate) fn metrics(&self) -> Vec<&'static Metric> {
+        metrics_of(self.is_of_lab())
+    }
+
+    /// Tells whether it is about the service of the lab, and not about shops that files describe.
+    pub(crate) fn is_of_lab(&self) -> bool {
+        self.schedule.shops.is_empty()
+    }
+
+    /// Draws the conclusions, by the figures that such a report can have.
+    pub(crate) fn of(findings: Findings) -> Report {
+        let metrics = metrics_of(findings.schedule.shops.is_empty());
+        Report::by(findings, &metrics)
+    }
+
     /// Draws the conclusions, by the figures of this table.
-    pub(crate) fn of(findings: Findings, metrics: &[&'static Metric]) -> Report {
+    pub(crate) fn by(findings: Findings, metrics: &[&'static Metric]) -> Report {
         let Findings { generated_at, ended_early, environment, schedule, strategies, thresholds, trials } = findings;
         let results = summary::results_of(&schedule, &strategies, &trials, metrics);
         let thresholds: Vec<ThresholdResult> =

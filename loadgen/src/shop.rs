@@ -7,11 +7,12 @@
 //! | `curl`, `words`, `scope`, `address` | one request: its line, its values, where it may go |
 //! | `people` | the buyers of a CSV file |
 //! | `secrets` | what no screen and no report may show |
-//! | `errands`, `database` | the stock is put on sale, the books are read |
+//! | `errands`, `book`, `database` | the stock is put on sale, the books are read |
 //!
 //! A shop is read whole before anything is sent: files that it names, variables of the environment, values of each request.
 
 mod address;
+mod book;
 mod curl;
 mod database;
 mod described;
@@ -28,8 +29,9 @@ mod scope;
 mod secrets;
 mod words;
 
-pub(crate) use self::described::{Shop, ShopBooks, Task};
-pub(crate) use self::errands::{carry_out, client, number_on, stock_in};
+pub(crate) use self::book::book;
+pub(crate) use self::described::Shop;
+pub(crate) use self::errands::{carry_out, client};
 pub(crate) use self::patterns::parse as parse_pattern;
 pub(crate) use self::quick::{QuickShop, read_quick};
 pub(crate) use self::read::read;

@@ -1,11 +1,10 @@
 //! The trials: their schedule, one trial, and its record.
 
-mod audit;
+pub(crate) mod any;
 pub(crate) mod goose;
 pub(crate) mod herd;
 pub(crate) mod jtl;
-mod observe;
+pub(crate) mod lab;
 pub(crate) mod record;
 pub(crate) mod run;
 pub(crate) mod schedule;
-mod settle;

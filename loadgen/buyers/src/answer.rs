@@ -3,7 +3,7 @@
 use reqwest::StatusCode;
 use serde::Deserialize;
 
-use crate::sample::Outcome;
+use crate::sample::{Confirmation, Outcome, Receipt};
 
 /// Beginning of the `type` of every problem of the service.
 pub const PROBLEM_TYPE: &str = "urn:seckill-lab:problem:";
@@ -73,11 +73,22 @@ fn shown(r#type: &str) -> String {
     slug.chars().take(TYPE_SHOWN_CHARS).collect::<String>().escape_debug().to_string()
 }
 
-/// Returns the outcome that an answer means, and what is wrong with the answer.
-pub fn classify(status: StatusCode, body: &str) -> (Outcome, Option<String>) {
-    match status {
+/// What an answer of the service means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Classified {
+    /// The outcome.
+    pub outcome: Outcome,
+    /// The receipt, if a unit was sold.
+    pub confirmation: Option<Confirmation>,
+    /// What is wrong with the answer.
+    pub problem: Option<String>,
+}
+
+/// Returns what an answer of the service means.
+pub fn classify(status: StatusCode, body: &str) -> Classified {
+    let (outcome, problem) = match status {
         StatusCode::OK => match serde_json::from_str(body) {
-            Ok(receipt) => (Outcome::Sold(receipt), None),
+            Ok(receipt) => return Classified::sold(receipt),
             Err(error) => (Outcome::Error, Some(format!("a 200 without a receipt: {error}"))),
         },
         StatusCode::CONFLICT => classify_conflict(body),
@@ -92,33 +103,46 @@ pub fn classify(status: StatusCode, body: &str) -> (Outcome, Option<String>) {
             };
             (Outcome::Error, Some(problem))
         }
+    };
+    Classified { outcome, confirmation: None, problem }
+}
+
+impl Classified {
+    fn sold(receipt: Receipt) -> Classified {
+        Classified { outcome: Outcome::Sold, confirmation: Some(Confirmation::Lab(receipt)), problem: None }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::Receipt;
+
+    /// Returns the outcome of an answer that sells nothing, and what is wrong with it.
+    fn unsold(status: StatusCode, body: &str) -> (Outcome, Option<String>) {
+        let Classified { outcome, confirmation, problem } = classify(status, body);
+        assert_eq!(confirmation, None);
+        (outcome, problem)
+    }
 
     #[test]
     fn answers_are_classified_by_status_and_receipt() {
         let receipt = r#"{"goods_no":1,"sale":7,"order_id":12,"quantity":1,"remaining":99}"#;
         let expected = Receipt { order_id: 12, goods_no: 1, quantity: 1, remaining: Some(99) };
-        assert_eq!(classify(StatusCode::OK, receipt), (Outcome::Sold(expected), None));
-        let (outcome, problem) = classify(StatusCode::NOT_FOUND, "{}");
+        assert_eq!(classify(StatusCode::OK, receipt), Classified::sold(expected));
+        let (outcome, problem) = unsold(StatusCode::NOT_FOUND, "{}");
         assert_eq!((outcome, problem.as_deref()), (Outcome::Error, Some("answered 404 Not Found")));
         let mismatch = r#"{"type":"urn:seckill-lab:problem:guard-mismatch","status":422}"#;
-        let (outcome, problem) = classify(StatusCode::UNPROCESSABLE_ENTITY, mismatch);
+        let (outcome, problem) = unsold(StatusCode::UNPROCESSABLE_ENTITY, mismatch);
         let expected = "answered 422 Unprocessable Entity: guard-mismatch";
         assert_eq!((outcome, problem.as_deref()), (Outcome::Error, Some(expected)));
-        let (outcome, problem) = classify(StatusCode::OK, "sold!");
+        let (outcome, problem) = unsold(StatusCode::OK, "sold!");
         assert!(outcome == Outcome::Error && problem.unwrap().starts_with("a 200 without a receipt"));
     }
 
     // C5
     #[test]
     fn a_409_is_sold_out_only_if_its_problem_says_so() {
-        let conflict = |body: &str| classify(StatusCode::CONFLICT, body);
+        let conflict = |body: &str| unsold(StatusCode::CONFLICT, body);
         let of_type = |r#type: &str| conflict(&format!(r#"{{"type":"{type}","title":"t","status":409,"detail":"d"}}"#));
         assert_eq!(of_type("urn:seckill-lab:problem:sold-out"), (Outcome::SoldOut, None));
         for (answer, expected) in [
@@ -136,7 +160,7 @@ mod tests {
     fn a_503_is_a_refusal_only_if_it_says_nothing_was_written() {
         let unavailable = |r#type: &str| {
             let body = format!(r#"{{"type":"{type}","title":"t","status":503,"detail":"d"}}"#);
-            classify(StatusCode::SERVICE_UNAVAILABLE, &body)
+            unsold(StatusCode::SERVICE_UNAVAILABLE, &body)
         };
         for slug in NOTHING_WRITTEN {
             let (outcome, problem) = unavailable(&format!("urn:seckill-lab:problem:{slug}"));
@@ -149,7 +173,7 @@ mod tests {
         assert_eq!(unavailable("about:blank").0, Outcome::Error);
         assert_eq!(unavailable("lock-timeout").0, Outcome::Error);
         for body in ["", "<html>", "{}"] {
-            let (outcome, problem) = classify(StatusCode::SERVICE_UNAVAILABLE, body);
+            let (outcome, problem) = unsold(StatusCode::SERVICE_UNAVAILABLE, body);
             assert_eq!((outcome, problem.as_deref()), (Outcome::Error, Some("a 503 without a problem document")));
         }
     }

@@ -1,33 +1,46 @@
-//! One request to buy.
+//! One purchase of a buyer.
 
 use std::sync::Mutex;
 use std::time::Duration;
 
-use reqwest::{Response, StatusCode, Url};
 use tokio::time::Instant;
 
-use crate::answer::classify;
-use crate::load::Load;
-use crate::received::head_bytes;
-use crate::sample::{Outcome, Sample};
+use crate::load::{Load, Purchase};
+use crate::sample::{Confirmation, Outcome, Sample};
+use crate::script::{Customer, Transport};
 use crate::tally::{Tally, shared};
 
-/// A user's next request, and its intended start.
+/// A user's next purchase, and its intended start.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Buyer {
     /// Number of the user, from zero.
     pub(crate) user: usize,
-    /// Number of the request, which chooses the instance and the SKU.
+    /// Number of the purchase, which chooses the instance and the SKU at the service of the lab.
     pub(crate) number: usize,
     /// When the users were released.
     pub(crate) released: Instant,
-    /// When the request is meant to start, counted from the release.
+    /// When the purchase is meant to start, counted from the release.
     pub(crate) intended: Duration,
-    /// Since when a user that could send it was idle.
+    /// Since when a user that could start it was idle.
     pub(crate) idle_since: Duration,
 }
 
-/// How a request ended.
+/// What a purchase came to.
+#[derive(Debug)]
+pub(crate) struct Bought {
+    /// Which of the SKUs on sale, from zero.
+    pub(crate) goods: usize,
+    pub(crate) outcome: Outcome,
+    pub(crate) confirmation: Option<Confirmation>,
+    /// What went wrong, for a refusal or an error.
+    pub(crate) problem: Option<String>,
+    pub(crate) status: Option<u16>,
+    pub(crate) first_byte: Option<Instant>,
+    pub(crate) ended: Instant,
+    pub(crate) received_bytes: u64,
+}
+
+/// How a purchase ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct End {
     /// When it ended, counted from the release.
@@ -36,49 +49,43 @@ pub(crate) struct End {
     pub(crate) failed: bool,
 }
 
-/// Buys once, by asking at a URL, and adds the request to the tally. Returns how it ended, or `None` without a URL or a
-/// client.
-pub(crate) async fn buy<A>(load: &Load, tally: &Mutex<Tally>, buyer: Buyer, ask: impl FnOnce(Url) -> A) -> Option<End>
-where
-    A: Future<Output = Option<reqwest::Result<Response>>>,
-{
+/// Buys once, and adds the purchase to the tally. Returns how it ended, or `None` when the load was called off. A shop that a
+/// file describes needs its customer.
+pub(crate) async fn buy(
+    load: &Load,
+    tally: &Mutex<Tally>,
+    buyer: Buyer,
+    customer: Option<&mut Customer>,
+    transport: &mut impl Transport,
+) -> Option<End> {
     let Buyer { user, number, released, intended, idle_since } = buyer;
-    let (goods, url) = load.target(number)?;
     let started = released.elapsed();
     shared(tally).start(user, started);
-    let response = ask(url.clone()).await?;
-    let first_byte = response.is_ok().then(|| released.elapsed());
-    let answer = match response {
-        Ok(response) => read(response).await,
-        Err(error) => Err(error),
+    let (of, bought) = match &load.purchase {
+        Purchase::Lab(lab) => (number, lab.buy(number, transport).await?),
+        Purchase::Shop(shop) => {
+            let customer = customer?;
+            (customer.number(), shop.buy(customer, transport).await?)
+        }
     };
-    let ended = released.elapsed();
-    let (status, received_bytes, (outcome, problem)) = match answer {
-        Ok((status, bytes, body)) => (Some(status.as_u16()), bytes, classify(status, &body)),
-        Err(error) if error.is_timeout() => (None, 0, (Outcome::Timeout, None)),
-        Err(error) => (None, 0, (Outcome::Error, Some(program::chain(&error.without_url())))),
-    };
+    let Bought { goods, outcome, confirmation, problem, status, first_byte, ended, received_bytes } = bought;
+    let since_release = |instant: Instant| instant.saturating_duration_since(released);
+    let ended = since_release(ended);
     let failed = status.is_none() && outcome == Outcome::Error;
     shared(tally).end(Sample {
         user,
+        buyer: of,
         goods,
         outcome,
+        confirmation,
         intended,
         idle_since,
         started,
-        first_byte,
+        first_byte: first_byte.map(since_release),
         ended,
         status,
         received_bytes,
         problem,
     });
     Some(End { ended, failed })
-}
-
-/// Returns the status, the size of the whole answer, and the body.
-async fn read(response: Response) -> Result<(StatusCode, u64, String), reqwest::Error> {
-    let status = response.status();
-    let head_bytes = head_bytes(&response);
-    let body = response.text().await?;
-    Ok((status, head_bytes + body.len() as u64, body))
 }

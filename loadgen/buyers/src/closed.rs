@@ -4,15 +4,15 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use goose::config::GooseConfiguration;
-use goose::goose::{GooseRequest, GooseUser, Scenario, Transaction};
+use goose::goose::{GooseUser, Scenario, Transaction};
 use goose::{GooseAttack, GooseError};
-use reqwest::{Client, Response, Url};
+use reqwest::Client;
 use stats::as_f64;
 use tokio::task::JoinSet;
 
 use super::buyer::{Buyer, buy};
 use super::gate::{CancelOnDrop, Gate};
-use super::load::{Load, LoadResult, client, cpu_time};
+use super::load::{Load, LoadResult, cpu_time};
 use crate::Error;
 use crate::health::Dropped;
 use crate::heartbeat::Heartbeat;
@@ -21,8 +21,6 @@ use crate::tally::{SharedTally, Tally, close};
 
 /// Users that goose starts a second if they meet at the rendezvous, so that their pace does not matter.
 const USERS_PER_SECOND: f64 = 100_000.0;
-/// The name of every request in goose's report.
-const REQUEST: &str = "buy";
 /// How long goose may take for its own start and end, besides the load.
 const GOOSE_GRACE: Duration = Duration::from_secs(15);
 /// The pause of a looping user whose request had no answer at all, so that an instance that is gone is not asked tens of
@@ -30,15 +28,16 @@ const GOOSE_GRACE: Duration = Duration::from_secs(15);
 const FAILED_PAUSE: Duration = Duration::from_millis(10);
 
 /// Runs a closed model.
-pub(crate) async fn run(load: &Load) -> Result<LoadResult, Error> {
+pub(crate) async fn run(load: Load) -> Result<LoadResult, Error> {
+    let load = Arc::new(load);
     let gate = Gate::new(load.users);
     let _cancel = CancelOnDrop(Arc::clone(&gate));
     let tally = Arc::new(Mutex::new(load.tally()));
-    let client = client(load)?;
-    let attack = attack(load, &client, &gate, &tally)?;
+    let client = load.client()?;
+    let attack = attack(&load, &client, &gate, &tally)?;
 
     let loading = async {
-        connect(&client, load).await;
+        connect(&client, &load).await;
         // If a user is missing, the others would wait at the gate until the limit of the attack.
         let released = gate.open(load.arrive_within).await.inspect_err(|_| gate.cancel())?;
         let cpu_start = cpu_time();
@@ -77,7 +76,7 @@ async fn connect(client: &Client, load: &Load) {
     if !load.model.starts_together() {
         return;
     }
-    let probes = load.probes.iter().cycle().take(load.users).map(|url| client.get(url.clone()).send());
+    let probes = load.purchase.probes().iter().cycle().take(load.users).map(|url| client.get(url.clone()).send());
     let answers = tokio::time::timeout(load.arrive_within, JoinSet::from_iter(probes).join_all()).await;
     // Read only now: a connection whose answer has been read would serve the probes of others too.
     for answer in answers.into_iter().flatten().flatten() {
@@ -86,10 +85,10 @@ async fn connect(client: &Client, load: &Load) {
 }
 
 /// Makes a goose attack of one iteration, in which each user buys all that it buys.
-fn attack(load: &Load, client: &Client, gate: &Arc<Gate>, tally: &SharedTally) -> Result<GooseAttack, Error> {
+fn attack(load: &Arc<Load>, client: &Client, gate: &Arc<Gate>, tally: &SharedTally) -> Result<GooseAttack, Error> {
     let mut configuration = GooseConfiguration::default();
     // Every request names its own URL; goose merely wants a host to be set.
-    configuration.host = load.target(0).map(|(_, url)| url.to_string());
+    configuration.host = load.purchase.probes().first().map(ToString::to_string);
     configuration.users = Some(load.users);
     configuration.increase_rate = Some(users_per_second(load).to_string());
     configuration.iterations = Some(1);
@@ -108,7 +107,7 @@ fn attack(load: &Load, client: &Client, gate: &Arc<Gate>, tally: &SharedTally) -
     let shop = {
         let gate = Arc::clone(gate);
         let tally = Arc::clone(tally);
-        let load = Arc::new(load.clone());
+        let load = Arc::clone(load);
         let client = client.clone();
         Transaction::new(Arc::new(move |user: &mut GooseUser| {
             let gate = Arc::clone(&gate);
@@ -148,6 +147,7 @@ fn goose_failed(error: &GooseError) -> Error {
 /// Waits at the rendezvous, then sends all requests of one user. Returns `None` if the load was cancelled meanwhile.
 async fn shop(goose: &mut GooseUser, load: &Load, gate: &Gate, tally: &Mutex<Tally>) -> Option<()> {
     let user = goose.weighted_users_index;
+    let mut customer = load.purchase.customer(user);
     if load.model.starts_together() {
         gate.arrive().await;
     } else {
@@ -163,7 +163,7 @@ async fn shop(goose: &mut GooseUser, load: &Load, gate: &Gate, tally: &Mutex<Tal
             tokio::time::sleep_until(released + intended).await;
         }
         let buyer = Buyer { user, number, released, intended, idle_since: intended };
-        let end = buy(load, tally, buyer, |url| ask(goose, url)).await?;
+        let end = buy(load, tally, buyer, customer.as_mut(), goose).await?;
         // In a closed loop a user wants the next unit as soon as it has its answer.
         intended = end.ended;
         number += load.users;
@@ -177,10 +177,4 @@ async fn shop(goose: &mut GooseUser, load: &Load, gate: &Gate, tally: &Mutex<Tal
             _ => return Some(()),
         }
     }
-}
-
-/// Asks as a user of goose, which counts and times the request for its report. Nothing if goose has ended.
-async fn ask(user: &mut GooseUser, url: Url) -> Option<reqwest::Result<Response>> {
-    let request = GooseRequest::builder().path(REQUEST).set_request_builder(user.client.get(url)).build();
-    Some(user.request(request).await.ok()?.response)
 }

@@ -31,7 +31,7 @@ impl Latency {
     pub(crate) fn record(&mut self, sample: &Sample) {
         self.response.get_mut(sample.outcome).record(sample.response());
         self.service.get_mut(sample.outcome).record(sample.service());
-        if let (Outcome::Sold(_), Some(first_byte)) = (sample.outcome, sample.first_byte) {
+        if let (Outcome::Sold, Some(first_byte)) = (sample.outcome, sample.first_byte) {
             self.first_byte_sold.record(first_byte.saturating_sub(sample.intended));
         }
     }

@@ -7,8 +7,9 @@
 //! | one start of all users | `gate` | goose starts users one after another |
 //! | end of a closed loop | `closed` | goose looks at its clock twice a second |
 //! | arrivals at a rate | `open` | goose has no open model |
-//! | buyers of any shop | `script` | a file describes what they send, and what the answers mean |
-//! | client | `load` | goose makes clients that obey the environment's proxy, and gives none to open connections with |
+//! | a purchase at the service of the lab | `lab` | its answers are receipts, which other shops do not have |
+//! | a purchase at any shop | `shop`, `script` | a file describes what buyers send, and what the answers mean |
+//! | client | `lab`, or the owner of the load | goose makes clients that obey the environment's proxy, and gives none to open connections with |
 //! | times | `buyer` | goose's clock stops at the headers of an answer, and knows no intended start |
 //!
 //! The *release* of the buyers is the instant from which on they may buy: the gate opens, or an open model begins. All instants of a
@@ -23,6 +24,7 @@ mod closed;
 mod gate;
 pub mod health;
 mod heartbeat;
+pub mod lab;
 pub mod latency;
 pub mod load;
 pub mod model;
@@ -30,6 +32,7 @@ mod open;
 mod received;
 pub mod sample;
 pub mod script;
+pub mod shop;
 pub mod tally;
 
 use std::pin::Pin;
@@ -67,7 +70,7 @@ pub enum Error {
 /// # Cancel safety
 ///
 /// Buyers that wait or buy give up; what the service had begun for them, it may finish.
-pub fn run(load: &Load) -> Pin<Box<dyn Future<Output = Result<LoadResult, Error>> + Send + '_>> {
+pub fn run(load: Load) -> Pin<Box<dyn Future<Output = Result<LoadResult, Error>> + Send>> {
     // Boxed, because the compiler builds an `async fn` in the crate that awaits it, without the settings of this crate.
     match load.model {
         LoadModel::Burst | LoadModel::Ramp { .. } | LoadModel::Loop { .. } => Box::pin(closed::run(load)),

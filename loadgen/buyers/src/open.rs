@@ -14,17 +14,17 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
 use super::buyer::{Buyer, End, buy};
-use super::load::{Load, LoadResult, client, cpu_time};
+use super::load::{Load, LoadResult, cpu_time};
 use crate::Error;
 use crate::health::{Dropped, LATE};
 use crate::heartbeat::Heartbeat;
 use crate::tally::{SharedTally, close};
 
 /// Runs the open model.
-pub(crate) async fn run(load: &Load) -> Result<LoadResult, Error> {
+pub(crate) async fn run(load: Load) -> Result<LoadResult, Error> {
     let arrivals = load.model.arrivals(load.seed);
-    let client = client(load)?;
-    let load = Arc::new(load.clone());
+    let client = load.client()?;
+    let load = Arc::new(load);
     let runtime = Handle::current();
     let cpu_start = cpu_time();
     let released_at = SystemTime::now();
@@ -105,13 +105,14 @@ impl OpenUsers {
         if idle_since <= intended {
             self.idle_until = now;
         }
-        let client = self.client.clone();
+        let mut client = self.client.clone();
+        let mut customer = self.load.purchase.customer(number);
         let load = Arc::clone(&self.load);
         let released = self.released;
         let tally = Arc::clone(&self.tally);
         let buyer = Buyer { user, number, released, intended, idle_since };
-        let ask = async move |url| Some(client.get(url).send().await);
-        self.busy.spawn_on(async move { (user, buy(&load, &tally, buyer, ask).await) }, runtime);
+        let buying = async move { (user, buy(&load, &tally, buyer, customer.as_mut(), &mut client).await) };
+        self.busy.spawn_on(buying, runtime);
         Ok(())
     }
 

@@ -1,11 +1,12 @@
 //! One request to buy, and the answers by outcome.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a buyer was told of the order.
+/// What the service of the lab tells a buyer of the order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct Receipt {
     /// The number of the order.
@@ -18,14 +19,33 @@ pub struct Receipt {
     pub remaining: Option<i64>,
 }
 
+/// What any other shop told a buyer that has a unit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShopReceipt {
+    /// The number of the buyer, from zero.
+    pub buyer: usize,
+    /// The number of the order, if the answer has it.
+    pub order: Option<Arc<str>>,
+}
+
+/// How an answer confirms that a unit was bought.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Confirmation {
+    /// By the receipt of the service of the lab.
+    Lab(Receipt),
+    /// By the answer of another shop, with the number of the order if the answer has it.
+    Shop(Option<Arc<str>>),
+}
+
 /// The outcome of one request to buy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// 200: a unit was bought.
-    Sold(Receipt),
-    /// 409 with the problem `sold-out`: nothing left.
+    /// A unit was bought. The service of the lab says so by a 200 with a receipt.
+    Sold,
+    /// Nothing was left. The service of the lab says so by a 409 with the problem `sold-out`.
     SoldOut,
-    /// 503 with a problem that promises that nothing was bought, such as a lock that was not granted in time.
+    /// The buyer was not served, and nothing was bought. The service of the lab says so by a 503 with a problem that
+    /// promises it, such as a lock that was not granted in time.
     Refused,
     /// Any other answer, or none: the connection failed. Whether something was bought is unknown.
     Error,
@@ -38,10 +58,14 @@ pub enum Outcome {
 pub struct Sample {
     /// Number of the user, from zero.
     pub user: usize,
+    /// Number of the buyer, from zero. In an open model, one user sends the requests of many buyers.
+    pub buyer: usize,
     /// Which of the SKUs on sale, from zero.
     pub goods: usize,
     /// Its outcome.
     pub outcome: Outcome,
+    /// How the answer confirms it, if a unit was sold.
+    pub confirmation: Option<Confirmation>,
     /// When the request was meant to start.
     pub intended: Duration,
     /// Since when a user that could send it was idle.
@@ -82,8 +106,9 @@ impl Sample {
     }
 }
 
-/// One value for each outcome: `sold` (200), `sold_out` (409 that says so), `refused` (a 503 that promises that nothing was written),
-/// `error` (any other answer or failure) and `timeout` (no answer in time).
+/// One value for each outcome. The service of the lab says `sold` by a 200, `sold_out` by a 409 that says so, and `refused` by
+/// a 503 that promises that nothing was written. What another shop says, its file describes. Any other answer or failure is an
+/// `error`, and no answer in time a `timeout`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ByOutcome<T> {
     /// Told that a unit was bought.
@@ -119,7 +144,7 @@ impl<T> ByOutcome<T> {
     /// Returns the value of one outcome.
     pub fn get_mut(&mut self, outcome: Outcome) -> &mut T {
         match outcome {
-            Outcome::Sold(_) => &mut self.sold,
+            Outcome::Sold => &mut self.sold,
             Outcome::SoldOut => &mut self.sold_out,
             Outcome::Refused => &mut self.refused,
             Outcome::Error => &mut self.error,

@@ -9,15 +9,17 @@ use stats::times::Times;
 use crate::health::{Dropped, Starts};
 use crate::latency::Latency;
 use crate::model::LoadModel;
-use crate::sample::{ByOutcome, Outcome, Receipt, Sample, note};
+use crate::sample::{ByOutcome, Confirmation, Outcome, Receipt, Sample, ShopReceipt, note};
 
 /// What buyers of one SKU were told.
 #[derive(Debug, Clone, Default)]
 pub struct Told {
     /// How many of them had each outcome.
     pub answers: ByOutcome<u64>,
-    /// The receipts, in the order of the answers.
+    /// The receipts of the service of the lab, in the order of the answers.
     pub confirmed: Vec<Receipt>,
+    /// The receipts of another shop, in the order of the answers.
+    pub sold_to: Vec<ShopReceipt>,
 }
 
 /// What the requests of a load add up to. All instants count from the release.
@@ -140,9 +142,15 @@ impl Tally {
         self.elapsed.add(sample.service());
         if let Some(told) = self.told.get_mut(sample.goods) {
             *told.answers.get_mut(sample.outcome) += 1;
-            if let Outcome::Sold(receipt) = sample.outcome {
-                told.confirmed.push(receipt);
+            if sample.outcome == Outcome::Sold {
                 self.sold_at.push(sample.ended);
+            }
+            match &sample.confirmation {
+                Some(Confirmation::Lab(receipt)) => told.confirmed.push(*receipt),
+                Some(Confirmation::Shop(order)) => {
+                    told.sold_to.push(ShopReceipt { buyer: sample.buyer, order: order.clone() });
+                }
+                None => {}
             }
         }
         sample.problem.iter().for_each(|problem| note(&mut self.problems, problem));
@@ -183,7 +191,8 @@ pub(crate) mod tests {
     use super::*;
     use crate::model::LoadModel;
 
-    const SOLD: Outcome = Outcome::Sold(Receipt { order_id: 1, goods_no: 1, quantity: 1, remaining: None });
+    const SOLD: Outcome = Outcome::Sold;
+    const RECEIPT: Receipt = Receipt { order_id: 1, goods_no: 1, quantity: 1, remaining: None };
 
     fn ms(ms: u64) -> Duration {
         Duration::from_millis(ms)
@@ -196,8 +205,10 @@ pub(crate) mod tests {
     pub(crate) fn sample(outcome: Outcome, started_ms: u64, ended_ms: u64) -> Sample {
         Sample {
             user: 0,
+            buyer: 0,
             goods: 0,
             outcome,
+            confirmation: (outcome == Outcome::Sold).then_some(Confirmation::Lab(RECEIPT)),
             intended: Duration::ZERO,
             idle_since: Duration::ZERO,
             started: ms(started_ms),
@@ -283,7 +294,7 @@ pub(crate) mod tests {
         let elsewhere = Sample { goods: 1, ..sample(SOLD, 0, 7) };
         let told = of(&[sample(SOLD, 0, 5), sample(Outcome::SoldOut, 0, 6), elsewhere]);
         let of_goods = |goods: usize| {
-            let Told { answers, confirmed } = &told.told[goods];
+            let Told { answers, confirmed, .. } = &told.told[goods];
             (answers.sold, answers.sold_out, confirmed.len())
         };
         assert_eq!((of_goods(0), of_goods(1), told.answers().total()), ((1, 1, 1), (1, 0, 1), 3));
@@ -293,8 +304,8 @@ pub(crate) mod tests {
     // C19
     #[test]
     fn an_absurd_receipt_does_not_take_the_memory() {
-        let absurd = Receipt { order_id: 1, goods_no: 1, quantity: i64::MAX, remaining: None };
-        assert_eq!(of(&[sample(Outcome::Sold(absurd), 0, 5)]).sold_at, [ms(5)]);
+        let absurd = Confirmation::Lab(Receipt { quantity: i64::MAX, ..RECEIPT });
+        assert_eq!(of(&[Sample { confirmation: Some(absurd), ..sample(SOLD, 0, 5) }]).sold_at, [ms(5)]);
     }
 
     // C19

@@ -10,9 +10,9 @@ use crate::audit::balance::{Balance, Holders, clamped};
 use crate::audit::orders::OrderRow;
 use crate::audit::unchecked::Unchecked;
 
-/// Everything that the audit of one trial looks at.
+/// Everything that the audit of one trial of the service of the lab looks at.
 #[derive(Debug, Clone, Default)]
-pub struct Evidence<'a> {
+pub struct LabFacts<'a> {
     /// Units on hand when the sale began.
     pub stock_initial: i64,
     /// Units on hand after the sale.
@@ -68,20 +68,23 @@ pub struct Audit {
     pub confirmations_wrong: u64,
     /// Orders of the trial without lines.
     pub orders_without_lines: u64,
+    /// Buyers that got more units than one buyer may have. Zero without such a limit.
+    #[serde(default)]
+    pub over_limit: u64,
 }
 
 impl Audit {
     /// Balances the books of one trial. Returns what could not be checked as well.
-    pub fn of(evidence: &Evidence<'_>) -> (Audit, Unchecked) {
-        let first = Some(evidence.stock_initial);
-        let last = Some(evidence.stock_final);
-        let balance = Balance::of(first, last, Holders::of(evidence.permits), evidence.orders);
+    pub fn of(facts: &LabFacts<'_>) -> (Audit, Unchecked) {
+        let first = Some(facts.stock_initial);
+        let last = Some(facts.stock_final);
+        let balance = Balance::of(first, last, Holders::of(facts.permits), facts.orders);
         let sold = balance.sold;
-        let initial = i128::from(evidence.stock_initial);
-        let recorded: BTreeMap<i64, &OrderRow> = evidence.orders.iter().map(|order| (order.order_id, order)).collect();
-        let confirmed: BTreeSet<i64> = evidence.confirmed.iter().map(|receipt| receipt.order_id).collect();
+        let initial = i128::from(facts.stock_initial);
+        let recorded: BTreeMap<i64, &OrderRow> = facts.orders.iter().map(|order| (order.order_id, order)).collect();
+        let confirmed: BTreeSet<i64> = facts.confirmed.iter().map(|receipt| receipt.order_id).collect();
 
-        let unfounded = evidence.confirmed.iter().filter(|receipt| !recorded.contains_key(&receipt.order_id)).count();
+        let unfounded = facts.confirmed.iter().filter(|receipt| !recorded.contains_key(&receipt.order_id)).count();
         let is_wrong = |receipt: &&Receipt| {
             recorded.get(&receipt.order_id).is_some_and(|order| {
                 (order.goods_no, order.quantity, order.remaining)
@@ -89,13 +92,13 @@ impl Audit {
             })
         };
         let untold = recorded.keys().filter(|order_id| !confirmed.contains(*order_id)).count() as u64;
-        let indeterminate = untold.min(evidence.unanswered);
+        let indeterminate = untold.min(facts.unanswered);
 
-        let decided = evidence.confirmed.len() as u64 + evidence.sold_out;
-        let buyers = decided + evidence.refused + evidence.unanswered;
+        let decided = facts.confirmed.len() as u64 + facts.sold_out;
+        let buyers = decided + facts.refused + facts.unanswered;
         let wanted = initial.min(i128::from(buyers));
         // No unit comes back within a sale, so "sold out" is untrue while units are left.
-        let enough_decided = evidence.sold_out > 0 || i128::from(decided) >= wanted;
+        let enough_decided = facts.sold_out > 0 || i128::from(decided) >= wanted;
         let left = clamped((wanted - sold).max(0));
 
         let audit = Audit {
@@ -111,9 +114,10 @@ impl Audit {
             indeterminate,
             orders_unexplained: untold - indeterminate,
             confirmations_unfounded: unfounded as u64,
-            confirmations_repeated: (evidence.confirmed.len() - confirmed.len()) as u64,
-            confirmations_wrong: evidence.confirmed.iter().filter(is_wrong).count() as u64,
+            confirmations_repeated: (facts.confirmed.len() - confirmed.len()) as u64,
+            confirmations_wrong: facts.confirmed.iter().filter(is_wrong).count() as u64,
             orders_without_lines: 0,
+            over_limit: 0,
         };
         (audit, balance.unchecked)
     }
@@ -142,6 +146,7 @@ impl Audit {
             confirmations_repeated: sum.confirmations_repeated + one.confirmations_repeated,
             confirmations_wrong: sum.confirmations_wrong + one.confirmations_wrong,
             orders_without_lines: sum.orders_without_lines + one.orders_without_lines,
+            over_limit: sum.over_limit + one.over_limit,
         })
     }
 
@@ -154,7 +159,7 @@ impl Audit {
     /// Tells whether nothing at all is wrong with the trial. Units that undecided buyers left are no wrong.
     pub fn is_clean(&self) -> bool {
         let stock = self.oversold == 0 && self.undersold == 0 && self.lost_updates == 0 && self.double_sales == 0;
-        stock && self.is_in_sequence() && self.ledger_balanced()
+        stock && self.over_limit == 0 && self.is_in_sequence() && self.ledger_balanced()
     }
 
     /// Tells whether no order is out of sequence, as far as that is known.

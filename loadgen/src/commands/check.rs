@@ -1,5 +1,6 @@
-//! The `check` command: a shop that a file describes.
+//! The `check` command: shops that files describe.
 
+mod before;
 mod dry_run;
 mod remedy;
 mod strangers;
@@ -12,8 +13,9 @@ use std::process::ExitCode;
 
 use buyers::script::Pattern;
 use clap::Args;
-use program::{Epilogue, FromSystem as _, Interrupt};
+use program::{Epilogue, FromSystem as _, Interrupt, Progress};
 
+use crate::config::check::ShopTrialsArgs;
 use crate::config::values::Stock;
 use crate::error::{Error, Exit};
 use crate::output::Output;
@@ -27,12 +29,12 @@ const OTHERS: [&str; 3] = ["file", "shop", "init"];
 
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
-    /// File that describes the shop
+    /// Files that describe the shops. Several shops, or two builds of one, are judged against each other
     #[arg(value_name = "SHOP", required_unless_present_any = ["init", "shop", "buy"])]
-    file: Option<PathBuf>,
-    /// File that describes the shop, named by a flag
+    file: Vec<PathBuf>,
+    /// File that describes a shop, named by a flag. May be given several times
     #[arg(long, value_name = "FILE", conflicts_with = "file")]
-    shop: Option<PathBuf>,
+    shop: Vec<PathBuf>,
     /// Writes a shop file with every key in comments, to be filled in [default file: shop.toml]
     #[arg(
         long,
@@ -43,13 +45,15 @@ pub(crate) struct CheckArgs {
     )]
     init: Option<PathBuf>,
     /// Puts the stock on sale and lets one buyer buy. Shows each request, its answer and how the answer was read
-    #[arg(long, required_unless_present = "init", conflicts_with = "init")]
+    #[arg(long, conflicts_with = "init")]
     dry_run: bool,
     /// Sends requests to a shop that is not on this machine, without a question
     #[arg(long, conflicts_with = "init")]
     yes_this_is_my_shop: bool,
     #[command(flatten, next_help_heading = "Shop without a file")]
     quick: QuickArgs,
+    #[command(flatten)]
+    trials: ShopTrialsArgs,
 }
 
 /// The flags that describe a shop without a file.
@@ -107,7 +111,7 @@ pub(super) fn epilogue() -> Epilogue {
         ])
 }
 
-/// Writes a shop file, or tries a shop.
+/// Writes a shop file, tries a shop with one buyer, or runs trials.
 pub(super) async fn check(args: CheckArgs, interrupt: &Interrupt, output: &mut Output) -> Result<ExitCode, Error> {
     if let Some(path) = &args.init {
         write_template(path)?;
@@ -115,27 +119,37 @@ pub(super) async fn check(args: CheckArgs, interrupt: &Interrupt, output: &mut O
             .show(&format!("wrote {0}; fill it in, and try it by `loadgen check --dry-run {0}`\n", path.display()))?;
         return Ok(Exit::Passed.into());
     }
-    let is_confirmed = args.yes_this_is_my_shop;
-    let shop = args.read()?;
-    interrupt.or(strangers::confirm(&shop.strangers(), is_confirmed)).await?;
-    interrupt.or(dry_run::run(&shop, output)).await
+    let CheckArgs { file, shop, dry_run, yes_this_is_my_shop, quick, trials, .. } = args;
+    let shops = read(&[file, shop].concat(), quick)?;
+    if dry_run {
+        for shop in &shops {
+            interrupt.or(strangers::confirm(&shop.strangers(), yes_this_is_my_shop)).await?;
+            interrupt.or(dry_run::run(shop, output)).await?;
+        }
+        return Ok(Exit::Passed.into());
+    }
+    let settings = trials.resolve()?;
+    before::ensure(&settings, &shops)?;
+    for shop in &shops {
+        interrupt.or(strangers::confirm(&shop.strangers(), yes_this_is_my_shop)).await?;
+    }
+    let report = settings.report.clone();
+    let prepare = async |progress: &Progress| before::prepare(&settings, shops, progress);
+    crate::commands::trials::run(&report, prepare, interrupt, output).await
 }
 
-impl CheckArgs {
-    /// Reads the shop that the flags name.
-    fn read(self) -> Result<Shop, Error> {
-        if let Some(file) = self.file.or(self.shop) {
-            return shop::read(&file);
-        }
-        let QuickArgs { buy, reset, stock, sold, sold_out, refused, queued, outcome, order } = self.quick;
-        let (Some(buy), Some(reset), Some(stock)) = (buy, reset, stock) else {
-            return Err(Error::Usage(
-                "no shop is named; name a shop file, or write --buy, --reset and --stock".to_owned(),
-            ));
-        };
-        let stock = stock.get();
-        shop::read_quick(QuickShop { buy, reset, outcome, stock, sold, sold_out, refused, queued, order })
+/// Reads the shops that files or flags describe.
+fn read(files: &[PathBuf], quick: QuickArgs) -> Result<Vec<Shop>, Error> {
+    if !files.is_empty() {
+        return files.iter().map(|file| shop::read(file)).collect();
     }
+    let QuickArgs { buy, reset, stock, sold, sold_out, refused, queued, outcome, order } = quick;
+    let (Some(buy), Some(reset), Some(stock)) = (buy, reset, stock) else {
+        return Err(Error::Usage("no shop is named; name a shop file, or write --buy, --reset and --stock".to_owned()));
+    };
+    let stock = stock.get();
+    let quick = QuickShop { buy, reset, outcome, stock, sold, sold_out, refused, queued, order };
+    Ok(vec![shop::read_quick(quick)?])
 }
 
 /// Writes the shop file to fill in. A file that is there stays.

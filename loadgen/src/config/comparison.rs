@@ -1,19 +1,16 @@
 //! The flags of a comparison, which `compare` and `run` share.
 
 use std::env;
-use std::path::PathBuf;
 
-use buyers::model::LoadModel;
 use clap::Args;
 
 use super::load::{LoadArgs, Resolved};
 use super::service;
-use super::settings::{CompareSettings, RequestLog};
-use super::values::{Trials, one_or_two_programs, parse_share, parse_url, program_parser};
+use super::settings::CompareSettings;
+use super::trials::{ReportFlags, TrialArgs};
+use super::values::{one_or_two_programs, parse_url, program_parser};
 use crate::error::Error;
-use crate::judge::metrics::TableWidth;
 use crate::lab::source::{Program, Source, TargetSettings};
-use crate::trial::goose::GooseFormat;
 
 /// What is measured, how often, and where the report goes.
 #[derive(Debug, Args)]
@@ -53,96 +50,19 @@ pub(crate) struct TargetArgs {
     zookeeper: Option<String>,
 }
 
-/// The number of the trials, their order, and the limits.
-#[derive(Debug, Args)]
-struct TrialArgs {
-    /// Trials of each strategy, after one warm-up: 6 give an interval, 10 a ranking. A p99 needs 1000 sold units in all
-    /// trials together [default: 10]
-    #[arg(long, value_name = "N")]
-    trials: Option<Trials>,
-    /// Leaves out the warm-up
-    #[arg(long)]
-    no_warm_up: bool,
-    /// Seed of the order of the trials and of the arrivals [default: random; the report names it]
-    #[arg(long, value_name = "N")]
-    seed: Option<u32>,
-    /// Largest share of dropped arrivals. With more of them, a trial of --rate is undecided [default: 1%]
-    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
-    dropped_max: Option<f64>,
-    /// Largest share of requests that end in an error or a timeout. With more of them, a trial is undecided [default: 1%]
-    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
-    errors_max: Option<f64>,
-}
-
-/// What is reported.
-#[derive(Debug, Args)]
-struct ReportFlags {
-    /// Folder to write the report into; an earlier report in it is removed before the first trial
-    #[arg(long, value_name = "DIR", default_value = "report")]
-    out: PathBuf,
-    /// File for a log of every request, which JMeter reads. It may be on another disk than Postgres [default: results.jtl in
-    /// the folder of the report, without trials of more than 1000000 requests]
-    #[arg(long, value_name = "FILE")]
-    request_log: Option<PathBuf>,
-    /// Writes no log of requests
-    #[arg(long, conflicts_with = "request_log")]
-    no_request_log: bool,
-    /// Prints every column of the table, not only those that fit 100 characters
-    #[arg(long)]
-    wide: bool,
-    /// Prints a line per strategy as JMeter's summariser does, for tools that read it
-    #[arg(long)]
-    jmeter_summary: bool,
-    /// Writes the report that goose itself makes of each trial into the folder goose of --out. It costs time: requests are
-    /// counted twice
-    #[arg(long, value_name = "FORMAT", value_enum)]
-    goose_report: Option<GooseFormat>,
-    /// Shows no progress on standard error
-    #[arg(long)]
-    quiet: bool,
-}
-
 impl ComparisonArgs {
     /// Fills in the plan file, the preset, the defaults and the environment.
     pub(crate) fn resolve(self, strategies: Option<Vec<String>>) -> Result<CompareSettings, Error> {
         let ComparisonArgs { target, mut load, trials, report } = self;
-        load.flags.trials = trials.trials;
-        load.flags.warm_up = trials.no_warm_up.then_some(false);
-        load.flags.seed = trials.seed;
-        load.flags.dropped_max = trials.dropped_max;
-        load.flags.errors_max = trials.errors_max;
+        trials.put_into(&mut load.flags);
         let Resolved { load, mut service, trials, warm_up, seed, limits } = load.resolve(strategies)?;
         service.programs = one_or_two_programs(target.demo_service.clone())?;
         let source = match target.resolve(|name| env::var(name).ok())? {
             Some(target) => Source::Target(target),
             None => Source::Start(service),
         };
-        let ReportFlags { out: report, request_log, no_request_log, wide, jmeter_summary, goose_report, quiet } =
-            report;
-        if goose_report.is_some() && matches!(load.model, LoadModel::Open { .. }) {
-            let text =
-                "goose cannot report a load with a rate, as it has no open model; remove --goose-report, or the rate";
-            return Err(Error::Usage(text.to_owned()));
-        }
-        let request_log = match request_log {
-            Some(path) => RequestLog::At(path),
-            None if no_request_log => RequestLog::Off,
-            None => RequestLog::InReport,
-        };
-        Ok(CompareSettings {
-            source,
-            load,
-            trials,
-            warm_up,
-            seed,
-            limits,
-            report,
-            request_log,
-            column: if wide { TableWidth::Wide } else { TableWidth::Narrow },
-            jmeter_summary,
-            goose_report,
-            quiet,
-        })
+        let report = report.resolve(&load.model)?;
+        Ok(CompareSettings { source, load, trials, warm_up, seed, limits, report })
     }
 }
 
@@ -167,14 +87,17 @@ impl TargetArgs {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::path::PathBuf;
     use std::time::Duration;
 
     use clap::Parser;
 
     use super::*;
     use crate::commands::{Cli, Command};
+    use crate::config::settings::RequestLog;
     use crate::lab::source::ServiceSettings;
-    use buyers::model::Arrivals;
+    use crate::trial::goose::GooseFormat;
+    use buyers::model::{Arrivals, LoadModel};
 
     fn resolve(args: &[&str]) -> Result<CompareSettings, Error> {
         let cli = Cli::try_parse_from(["loadgen", "compare"].iter().chain(args)).unwrap();
@@ -211,7 +134,7 @@ mod tests {
         let CompareSettings { load, trials, warm_up, report, .. } = &compare(&[]);
         assert_eq!((load.users.as_slice(), load.stock, *trials, *warm_up), (&[300][..], 100, 10, true));
         assert_eq!((load.goods_no, load.goods, load.model), (1, 1, LoadModel::Burst));
-        assert_eq!(report, &PathBuf::from("report"));
+        assert_eq!(report.folder, PathBuf::from("report"));
         let settings = compare(&[]);
         let service = started(&settings);
         assert_eq!((service.instances, service.zk_sessions, service.business_time.as_str()), (3, 100, "2ms"));
@@ -271,7 +194,7 @@ mod tests {
 
     #[test]
     fn requests_are_logged_unless_they_are_too_many() {
-        let logged = |args: &[&str]| compare(args).request_log;
+        let logged = |args: &[&str]| compare(args).report.request_log;
         assert_eq!((logged(&[]), logged(&[]).requests_max()), (RequestLog::InReport, 1_000_000));
         assert_eq!((logged(&["--no-request-log"]), RequestLog::Off.requests_max()), (RequestLog::Off, 0));
         let named = logged(&["--request-log", "all.jtl"]);
@@ -295,8 +218,8 @@ mod tests {
 
     #[test]
     fn goose_reports_closed_models_only() {
-        assert_eq!(compare(&["--goose-report", "json"]).goose_report, Some(GooseFormat::Json));
-        assert_eq!(compare(&["--duration", "1s", "--goose-report", "md"]).goose_report, Some(GooseFormat::Md));
+        assert_eq!(compare(&["--goose-report", "json"]).report.goose_report, Some(GooseFormat::Json));
+        assert_eq!(compare(&["--duration", "1s", "--goose-report", "md"]).report.goose_report, Some(GooseFormat::Md));
         let refused = resolve(&["--rate", "5", "--goose-report", "html"]).unwrap_err().to_string();
         assert!(refused.ends_with("remove --goose-report, or the rate"), "{refused}");
     }

@@ -45,7 +45,13 @@ pub(crate) struct CompareSettings {
     pub(crate) warm_up: bool,
     pub(crate) seed: Option<u32>,
     pub(crate) limits: Limits,
-    pub(crate) report: PathBuf,
+    pub(crate) report: ReportSettings,
+}
+
+/// What is written about the trials, and where.
+#[derive(Debug, Clone)]
+pub(crate) struct ReportSettings {
+    pub(crate) folder: PathBuf,
     pub(crate) request_log: RequestLog,
     /// How much of the table the terminal shows.
     pub(crate) column: TableWidth,

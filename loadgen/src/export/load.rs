@@ -9,7 +9,7 @@ use crate::config::settings::{ExportSettings, LoadSettings};
 use crate::error::Error;
 use crate::judge::thresholds::Threshold;
 use crate::lab::source::{ServiceSettings, Source};
-use crate::trial::run::ANSWER_GRACE;
+use crate::trial::lab::ANSWER_GRACE;
 
 /// The instance to load when no target is named: `loadgen up --port 8080` starts it.
 const DEFAULT_TARGET: &str = "http://127.0.0.1:8080";

@@ -178,14 +178,13 @@ pub(crate) fn conclude(mut reasons: Vec<String>, rows: &[Row], metrics: &[&Metri
 mod tests {
     use super::*;
     use crate::judge::diff::rows::Unit;
-    use crate::judge::metrics::METRICS;
     use crate::judge::result::StrategyResult;
     use crate::report::{Findings, Report, fixture};
 
     fn of_builds(slowed: &str, change: impl Fn(&mut Trial)) -> Report {
         let mut findings = fixture::of_builds(slowed);
         findings.trials.iter_mut().for_each(change);
-        Report::of(findings, METRICS)
+        Report::of(findings)
     }
 
     fn worse(report: &Report) -> Vec<String> {
@@ -224,7 +223,7 @@ mod tests {
     fn five_blocks_tell_nothing_and_say_how_many_would() {
         let Findings { trials, .. } = fixture::of_builds("zk-mutex");
         let trials = trials.into_iter().filter(|trial| trial.block <= 5).collect();
-        let report = Report::of(Findings { trials, ..fixture::of_builds("") }, METRICS);
+        let report = Report::of(Findings { trials, ..fixture::of_builds("") });
         let reasons = &report.builds.as_ref().unwrap().reasons;
         assert_eq!(
             reasons,
@@ -260,7 +259,7 @@ mod tests {
     #[test]
     fn a_rule_is_checked_for_both_builds() {
         let thresholds = vec![crate::judge::thresholds::Threshold::parse("zk-mutex p50<500ms").unwrap()];
-        let report = Report::of(Findings { thresholds, ..fixture::of_builds("zk-mutex") }, METRICS);
+        let report = Report::of(Findings { thresholds, ..fixture::of_builds("zk-mutex") });
         let met: Vec<bool> = report.thresholds.iter().map(|checked| checked.is_met).collect();
         assert_eq!(met.len(), 2);
         assert!(report.thresholds[1].describe().contains("zk-mutex of head with 300 users is"));
@@ -270,7 +269,7 @@ mod tests {
     fn builds_of_different_profiles_have_a_caveat() {
         let mut findings = fixture::of_builds("");
         findings.environment.service[0].profile = "debug".to_owned();
-        let caveats = Report::of(findings, METRICS).builds.unwrap().caveats;
+        let caveats = Report::of(findings).builds.unwrap().caveats;
         assert_eq!(caveats, ["base is a debug build, and head is a release build"]);
     }
 

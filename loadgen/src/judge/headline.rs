@@ -223,12 +223,11 @@ fn herd(level: &[&StrategyResult]) -> Option<String> {
 mod tests {
     use super::*;
     use crate::audit::trial::Audit;
-    use crate::judge::metrics::METRICS;
     use crate::judge::verdict::Verdict;
     use crate::report::{Report, fixture};
 
     fn verdict(trials: Vec<Trial>) -> Verdict {
-        Report::of(fixture::findings(None, trials), METRICS).verdict
+        Report::of(fixture::findings(None, trials)).verdict
     }
 
     #[test]

@@ -201,7 +201,7 @@ mod tests {
     fn what_was_not_measured_meets_no_rule() {
         let mut trials = fixture::report().trials;
         trials.iter_mut().for_each(|trial| trial.history = None);
-        let results = Report::of(fixture::findings(None, trials), METRICS).results;
+        let results = Report::of(fixture::findings(None, trials)).results;
         let result = &Threshold::parse("zk-mutex overlaps==0").unwrap().check(&results, 3)[0];
         assert_eq!((result.value, result.is_met), (None, false));
         assert!(result.describe().ends_with("zk-mutex with 300 users was not measured"));
@@ -213,7 +213,7 @@ mod tests {
         let mut report = fixture::report();
         report.trials.iter_mut().filter(|trial| trial.block == 3).for_each(|trial| trial.zookeeper.releases = None);
         let findings = fixture::findings(None, report.trials);
-        let results = Report::of(findings, METRICS).results;
+        let results = Report::of(findings).results;
         let result = &Threshold::parse("zk-mutex notifications_per_release<=1").unwrap().check(&results, 3)[0];
         assert_eq!((result.value, result.is_met), (None, false));
         assert!(result.describe().ends_with("was measured in 7 of 8 trials only"), "{}", result.describe());

@@ -36,8 +36,8 @@ pub(crate) struct Environment {
     pub(crate) cpu_count: usize,
     /// Memory of the machine in bytes.
     pub(crate) memory_bytes: Option<u64>,
-    /// Version of Postgres.
-    pub(crate) postgres_version: String,
+    /// Version of Postgres. Absent for shops that files describe.
+    pub(crate) postgres_version: Option<String>,
     /// Settings of Postgres that matter for a load of small transactions, by name.
     pub(crate) postgres_settings: Vec<Setting>,
     /// Version of ZooKeeper.
@@ -71,47 +71,72 @@ fn in_words(builds: impl Iterator<Item = String>) -> String {
 
 /// Asks the machine and the servers.
 pub(crate) async fn environment(source: &Source, stack: &Stack) -> Result<Environment, Error> {
-    let machine = System::new_with_specifics(
-        RefreshKind::nothing().with_cpu(CpuRefreshKind::nothing()).with_memory(MemoryRefreshKind::nothing().with_ram()),
-    );
-    let machine = machine.as_ref().ok();
-    let cpu_model = machine.and_then(|machine| Some(machine.cpus().first()?.brand().trim().to_owned()));
     let mut service = Vec::new();
     for deployment in &stack.deployments {
         service.extend(builds(&deployment.service, deployment.build.as_deref()).await?);
     }
     let Deployment { database, zookeeper, .. } = stack.first();
     Ok(Environment {
-        loadgen_version: env!("CARGO_PKG_VERSION").to_owned(),
         service,
-        os: std::env::consts::OS.to_owned(),
-        arch: std::env::consts::ARCH.to_owned(),
-        kernel: uname().ok().map(|system| system.release().to_string_lossy().into_owned()),
-        cpu_model: cpu_model.filter(|name| !name.is_empty()),
-        cpu_count: cores(),
-        memory_bytes: machine.map(System::total_memory).filter(|bytes| *bytes > 0),
-        postgres_version: database.version().await?,
+        postgres_version: Some(database.version().await?),
         postgres_settings: database.settings().await?,
         zookeeper_version: zookeeper.version().await,
         zookeeper_servers: zookeeper.modes().await,
         servers_throwaway: stack.is_throwaway(),
         generator_shares_host: shares_host(source),
+        ..Environment::of_machine()
     })
+}
+
+impl Environment {
+    /// Asks the machine alone.
+    fn of_machine() -> Environment {
+        let machine = System::new_with_specifics(
+            RefreshKind::nothing()
+                .with_cpu(CpuRefreshKind::nothing())
+                .with_memory(MemoryRefreshKind::nothing().with_ram()),
+        );
+        let machine = machine.as_ref().ok();
+        let cpu_model = machine.and_then(|machine| Some(machine.cpus().first()?.brand().trim().to_owned()));
+        Environment {
+            loadgen_version: env!("CARGO_PKG_VERSION").to_owned(),
+            service: Vec::new(),
+            os: std::env::consts::OS.to_owned(),
+            arch: std::env::consts::ARCH.to_owned(),
+            kernel: uname().ok().map(|system| system.release().to_string_lossy().into_owned()),
+            cpu_model: cpu_model.filter(|name| !name.is_empty()),
+            cpu_count: cores(),
+            memory_bytes: machine.map(System::total_memory).filter(|bytes| *bytes > 0),
+            postgres_version: None,
+            postgres_settings: Vec::new(),
+            zookeeper_version: None,
+            zookeeper_servers: Vec::new(),
+            servers_throwaway: false,
+            generator_shares_host: None,
+        }
+    }
+
+    /// Asks the machine that checks shops at these addresses.
+    pub(crate) fn of_shops(urls: &[String]) -> Environment {
+        let generator_shares_host = urls.iter().any(is_loopback).then_some(true);
+        Environment { generator_shares_host, ..Environment::of_machine() }
+    }
 }
 
 /// Tells whether an instance runs on this machine. Only a loopback address tells: any other one may be anywhere.
 fn shares_host(source: &Source) -> Option<bool> {
-    let is_loopback = |url: &String| {
-        let host = reqwest::Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned));
-        host.is_some_and(|host| {
-            let ip = host.trim_matches(['[', ']']).parse::<IpAddr>();
-            host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())
-        })
-    };
     match source {
         Source::Start(_) => Some(true),
         Source::Target(target) => target.urls.iter().any(is_loopback).then_some(true),
     }
+}
+
+fn is_loopback(url: &String) -> bool {
+    let host = reqwest::Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned));
+    host.is_some_and(|host| {
+        let ip = host.trim_matches(['[', ']']).parse::<IpAddr>();
+        host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())
+    })
 }
 
 /// Cores that this process may use.

@@ -102,22 +102,27 @@ pub(crate) fn ensure_ports_are_free(settings: &ServiceSettings) -> Result<(), Er
 /// Makes sure that the limit of open files is enough for a load whose users are all connected at once. The processes that are
 /// started have the limit of this one. The limit of a running service is unknown.
 pub(crate) fn ensure_files_suffice(source: &Source, connections: u32) -> Result<(), Error> {
-    let connections = u64::from(connections);
-    let mut needs = vec![("loadgen".to_owned(), connections + FILES_SPARE)];
+    let mut needs = Vec::new();
     if let Source::Start(service) = source {
         let instances = u64::from(service.instances);
-        let of_instance = service_program::files_needed(service, connections.div_ceil(instances));
-        needs.push(("an instance".to_owned(), of_instance));
+        let of_instance = service_program::files_needed(service, u64::from(connections).div_ceil(instances));
+        needs.push(("an instance", of_instance));
         if !is_set("ZOOKEEPER_CONNECT") {
             let sessions = u64::from(service.zk_sessions) * instances * service.programs.len() as u64;
-            needs.push(("ZooKeeper".to_owned(), sessions + ZOOKEEPER_FILES_SPARE));
+            needs.push(("ZooKeeper", sessions + ZOOKEEPER_FILES_SPARE));
         }
     }
+    ensure_files(connections, &needs)
+}
+
+/// Makes sure that the limit of open files is enough for this process with so many connections, and for what others need.
+pub(crate) fn ensure_files(connections: u32, others: &[(&str, u64)]) -> Result<(), Error> {
+    let needs = [&[("loadgen", u64::from(connections) + FILES_SPARE)], others].concat();
     let limit = raise_file_limit();
     let needed = needs.iter().map(|(_, files)| *files).max().unwrap_or(0);
     if limit >= needed {
         return Ok(());
     }
-    let needs: Vec<String> = needs.into_iter().map(|(process, files)| format!("{process} {files}")).collect();
+    let needs: Vec<String> = needs.iter().map(|(process, files)| format!("{process} {files}")).collect();
     Err(Error::TooFewFiles { needs: needs.join(", "), needed, limit })
 }

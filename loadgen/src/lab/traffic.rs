@@ -23,7 +23,7 @@ pub(crate) struct ServerTraffic {
 }
 
 /// Traffic between two snapshots. An absent figure could not be read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Traffic {
     /// Purchases that held a ZooKeeper lock and released it: every `sold` and `sold_out` of a strategy whose mechanism is
     /// ZooKeeper. Absent if a buyer had no decision, because it is unknown whether that purchase held the lock.
@@ -51,7 +51,7 @@ pub(crate) struct Traffic {
 }
 
 /// Watch events by kind.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct WatchesFired {
     /// For created nodes.
     pub(crate) created: Option<u64>,

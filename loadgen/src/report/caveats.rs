@@ -233,7 +233,6 @@ mod tests {
 
     use stats::times::Times;
 
-    use crate::judge::metrics::METRICS;
     use crate::report::{Report, fixture};
 
     #[test]
@@ -242,7 +241,7 @@ mod tests {
         for trial in &mut trials[..2] {
             trial.left_out = vec!["waits for locks of Postgres: pool timed out".to_owned()];
         }
-        let caveats = Report::of(fixture::findings(None, trials), METRICS).caveats;
+        let caveats = Report::of(fixture::findings(None, trials)).caveats;
         let expected = "left out of 2 trials: waits for locks of Postgres: pool timed out";
         assert!(caveats.iter().any(|caveat| caveat == expected), "{caveats:?}");
     }
@@ -263,7 +262,7 @@ mod tests {
                 trial.generator.run_queue_share = Some(0.75);
             }
         }
-        let caveats = told(&Report::of(fixture::findings(None, trials), METRICS));
+        let caveats = told(&Report::of(fixture::findings(None, trials)));
         let [of_others, own] = caveats.as_slice() else { panic!("one for each side: {caveats:?}") };
         let expected = ": zk-mutex with 300 users (10\u{202f}% late, 50\u{202f}% of the p50, first starts within ";
         assert!(own.contains(expected) && !of_others.contains(expected), "{caveats:?}");

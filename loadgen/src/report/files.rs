@@ -10,7 +10,6 @@ use nix::unistd::{getegid, geteuid};
 use program::FromSystem as _;
 
 use crate::error::Error;
-use crate::judge::metrics::METRICS;
 use crate::lab::strategy::as_file_name;
 use crate::report::{Report, html, json, markdown};
 use crate::trial::goose::{GooseFormat, GooseReports};
@@ -142,11 +141,12 @@ impl Files {
 
     /// Writes everything but the report for programs.
     pub(crate) fn write_rendered(&self, report: &Report) -> Result<(), Error> {
-        self.write_file(MARKDOWN, &markdown::render(report, METRICS))?;
+        let metrics = &report.metrics()[..];
+        self.write_file(MARKDOWN, &markdown::render(report, metrics))?;
         if let Some(builds) = &report.builds {
-            self.write_file(DIFF, &markdown::diff(builds, METRICS))?;
+            self.write_file(DIFF, &markdown::diff(builds, metrics))?;
         }
-        self.write_file(HTML, &html::render(report, METRICS)?)?;
+        self.write_file(HTML, &html::render(report, metrics)?)?;
         self.make(HGRM)?;
         for result in report.results.iter().filter(|result| result.latency.response.sold.count() > 0) {
             let users = if report.schedule.users.len() > 1 { format!("-{}", result.users) } else { String::new() };

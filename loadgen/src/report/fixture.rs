@@ -5,15 +5,14 @@ use std::time::Duration;
 
 use buyers::health::{Dropped, Effort, Generator, Processors, Threads};
 use buyers::model::LoadModel;
-use buyers::sample::{Outcome, Receipt, Sample};
+use buyers::sample::{Confirmation, Outcome, Receipt, Sample};
 use buyers::tally::Tally;
 use stats::as_ms;
 use stats::times::Times;
 
 use crate::audit::history::{HistoryAudit, Section, handovers_ns};
 use crate::audit::orders::OrderRow;
-use crate::audit::trial::{Audit, Evidence};
-use crate::judge::metrics::METRICS;
+use crate::audit::trial::{Audit, LabFacts};
 use crate::judge::verdict::EndedEarly;
 use crate::lab::build::Build;
 use crate::lab::cpu::ProcessCpu;
@@ -33,9 +32,6 @@ const USERS: u32 = 300;
 pub(crate) const LIMITS: Limits = Limits { dropped_share_max: 0.01, errors_share_max: 0.01 };
 /// Blocks of the plan without the warm-up: enough for significant differences.
 const TRIALS: u32 = 8;
-
-/// The answer to a buyer who got a unit.
-pub(crate) const SOLD: Outcome = Outcome::Sold(receipt(1, None));
 
 const fn receipt(order_id: i64, remaining: Option<i64>) -> Receipt {
     Receipt { order_id, goods_no: 1, quantity: 1, remaining }
@@ -57,10 +53,12 @@ pub(crate) fn trial(strategy: &str, block: usize, stock: i64, sold: i64) -> Tria
 
 fn samples(sold: i64, step_ms: f64) -> Vec<Sample> {
     let of = |number: u32| {
-        let outcome =
-            if i64::from(number) <= sold { Outcome::Sold(receipt(i64::from(number), None)) } else { Outcome::SoldOut };
+        let order_id = i64::from(number);
+        let outcome = if order_id <= sold { Outcome::Sold } else { Outcome::SoldOut };
+        let confirmation = (order_id <= sold).then(|| Confirmation::Lab(receipt(order_id, None)));
         let ended = Duration::from_secs_f64(step_ms * f64::from(number) / 1e3);
-        Sample { user: number as usize - 1, ended, first_byte: Some(ended), ..sample(outcome, 1, 0) }
+        let user = number as usize - 1;
+        Sample { user, buyer: user, confirmation, ended, first_byte: Some(ended), ..sample(outcome, 1, 0) }
     };
     (1..=USERS).map(of).collect()
 }
@@ -100,7 +98,7 @@ fn timed_trial(strategy: &str, block: usize, stock: i64, sold: i64, step_ms: f64
     let confirmed: Vec<Receipt> = orders.iter().map(|order| receipt(order.order_id, order.remaining)).collect();
     let tally = tally(&samples(sold, step_ms));
     let answers = tally.answers();
-    let (audit, _) = Audit::of(&Evidence {
+    let (audit, _) = Audit::of(&LabFacts {
         stock_initial: stock,
         stock_final: (stock - sold).max(0),
         permits: is_lock.then_some(1),
@@ -127,6 +125,8 @@ fn timed_trial(strategy: &str, block: usize, stock: i64, sold: i64, step_ms: f64
         audit,
         ledger_balanced: audit.ledger_balanced(),
         unchecked: Vec::new(),
+        evidence: None,
+        unseen: Vec::new(),
         history: is_lock.then(|| HistoryAudit::of(&sections, Some(1), 0)),
         handovers,
         goodput_per_s: goodput_per_s(tally.first_start, &sold_at, stock),
@@ -225,6 +225,7 @@ pub(crate) fn schedule() -> Schedule {
         goods_no: 1,
         goods: 1,
         builds: Vec::new(),
+        shops: Vec::new(),
         trials: TRIALS,
         instances: 3,
         zk_sessions_total: Some(300),
@@ -255,7 +256,7 @@ pub(crate) fn findings(ended_early: Option<EndedEarly>, trials: Vec<Trial>) -> F
             cpu_model: Some("Example CPU".to_owned()),
             cpu_count: 2,
             memory_bytes: Some(8 << 30),
-            postgres_version: "15.18".to_owned(),
+            postgres_version: Some("15.18".to_owned()),
             postgres_settings: vec![Setting { name: "fsync".to_owned(), value: "on".to_owned() }],
             zookeeper_version: Some("3.8.0".to_owned()),
             zookeeper_servers: vec![ZooKeeperServer {
@@ -299,7 +300,7 @@ fn draw(speed: f64, slowed: &str) -> Report {
             trial("pg-conditional", 100, 2.0),
         ]
     };
-    Report::of(findings(None, (0..=TRIALS as usize).flat_map(block).collect()), METRICS)
+    Report::of(findings(None, (0..=TRIALS as usize).flat_map(block).collect()))
 }
 
 /// The names of the two builds of [`builds`].
@@ -307,7 +308,7 @@ pub(crate) const BUILDS: [&str; 2] = ["base", "head"];
 
 /// Returns two builds in pairs, with one strategy slowed down by a half in the second build.
 pub(crate) fn builds(slowed: &str) -> Report {
-    Report::of(of_builds(slowed), METRICS)
+    Report::of(of_builds(slowed))
 }
 
 pub(crate) fn of_builds(slowed: &str) -> Findings {
@@ -337,15 +338,17 @@ pub(crate) fn of_builds(slowed: &str) -> Findings {
 /// Returns a comparison that was interrupted after its first trial.
 pub(crate) fn interrupted() -> Report {
     let ended = EndedEarly { exit_code: 130, reason: "interrupted".to_owned() };
-    Report::of(findings(Some(ended), vec![trial("zk-mutex", 0, 100, 100)]), METRICS)
+    Report::of(findings(Some(ended), vec![trial("zk-mutex", 0, 100, 100)]))
 }
 
 /// Returns a request of user zero that was meant to start at the release.
 pub(crate) fn sample(outcome: Outcome, started_ms: u64, ended_ms: u64) -> Sample {
     Sample {
         user: 0,
+        buyer: 0,
         goods: 0,
         outcome,
+        confirmation: (outcome == Outcome::Sold).then(|| Confirmation::Lab(receipt(1, None))),
         intended: Duration::ZERO,
         idle_since: Duration::ZERO,
         started: Duration::from_millis(started_ms),

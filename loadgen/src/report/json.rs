@@ -9,7 +9,7 @@ use simulation::Simulation;
 
 use crate::error::Error;
 use crate::judge::diff::Diff;
-use crate::judge::metrics::{FigureSource, METRICS, Metric};
+use crate::judge::metrics::{FigureSource, Metric};
 use crate::judge::thresholds::Threshold;
 use crate::judge::verdict::EndedEarly;
 use crate::lab::environment::Environment;
@@ -124,7 +124,7 @@ impl Recorded {
             return Err(format!("it has {run} of the {planned} trials of its plan, and was not ended early"));
         }
         let findings = Findings { generated_at, ended_early, environment, schedule, strategies, thresholds, trials };
-        Ok(Report { simulation, ..Report::of(findings, METRICS) })
+        Ok(Report { simulation, ..Report::of(findings) })
     }
 }
 

@@ -74,7 +74,7 @@ fn environment(text: &mut String, report: &Report) {
         environment.kernel.clone().unwrap_or_else(unknown),
         environment.cpu_count,
         environment.cpu_model.as_deref().unwrap_or("core"),
-        environment.postgres_version,
+        environment.postgres_version.clone().unwrap_or_else(unknown),
         environment.zookeeper_version.clone().unwrap_or_else(unknown),
         if environment.servers_throwaway { "started for this comparison" } else { "given" },
         report.schedule.lock_wait_ms.map_or_else(unknown, |wait| format!("{wait} ms")),

@@ -30,7 +30,7 @@ fn table() -> Vec<&'static Metric> {
 #[test]
 fn a_figure_is_added_once_and_found_in_every_output() {
     let metrics = table();
-    let report = Report::of(fixture::findings(None, fixture::report().trials), &metrics);
+    let report = Report::by(fixture::findings(None, fixture::report().trials), &metrics);
     assert!(report.results.iter().all(|result| BUYERS_ASKED.text(result) == "300"));
 
     assert!(terminal::render(&report, &metrics, TableWidth::Narrow, None).contains("Asked"));

@@ -2,12 +2,14 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use buyers::script::{Script, ScriptRequest, Source, Values};
+use buyers::script::{Script, ScriptRequest, Source, Steps, Values};
 use reqwest::Url;
 
 use super::address::{self, is_loopback};
 use super::database::DatabaseUrl;
+use super::errands::ANSWER_WITHIN;
 use super::people::People;
 use super::scope::{NUMBER, URL};
 use super::secrets::Secrets;
@@ -16,7 +18,7 @@ use super::secrets::Secrets;
 pub(crate) struct Shop {
     pub(crate) name: String,
     /// The base URLs, of which there is at least one. Buyers take them in turns.
-    pub(super) urls: Vec<Url>,
+    pub(crate) urls: Vec<Url>,
     /// Units on sale.
     pub(crate) stock: u32,
     /// The most units that one buyer may have.
@@ -45,6 +47,17 @@ pub(crate) enum Task {
     Sql(Statements),
 }
 
+impl Task {
+    /// Says what runs, unless requests are sent.
+    pub(crate) fn told(&self) -> Option<String> {
+        match self {
+            Task::Requests(_) => None,
+            Task::Command(command) => Some(format!("runs: {}", command.text)),
+            Task::Sql(sql) => Some(format!("runs at {}: {}", sql.url.address(), sql.statements.join("; "))),
+        }
+    }
+}
+
 /// A command for a shell.
 #[derive(Debug, Clone)]
 pub(crate) struct ShellCommand {
@@ -68,6 +81,30 @@ pub(crate) struct ShopBooks {
     /// A page with the number of orders.
     pub(crate) orders: Option<PageNumber>,
     pub(crate) queries: Option<BookQueries>,
+    /// How long the books have to stay the same after the last answer before they count.
+    pub(crate) quiet: Duration,
+}
+
+impl ShopBooks {
+    /// Tells whether the books say how many units are left.
+    pub(crate) fn have_stock(&self) -> bool {
+        self.stock.is_some() || self.queries.as_ref().is_some_and(|queries| queries.stock.is_some())
+    }
+
+    /// Tells whether the books say what was ordered.
+    fn have_orders(&self) -> bool {
+        self.orders.is_some() || self.have_order_rows()
+    }
+
+    /// Tells whether the books have each order by itself.
+    fn have_order_rows(&self) -> bool {
+        self.queries.as_ref().is_some_and(|queries| queries.orders.is_some())
+    }
+
+    /// Tells whether there are any books at all.
+    pub(crate) fn are_any(&self) -> bool {
+        self.have_stock() || self.have_orders()
+    }
 }
 
 /// A number on a page of the shop.
@@ -113,6 +150,36 @@ impl Shop {
         values.insert(NUMBER.to_owned(), number.to_string());
         values.extend(self.people.iter().flat_map(|people| people.values(number)));
         values
+    }
+
+    /// Lists what the file lets nobody see, and why.
+    pub(crate) fn unseen(&self) -> Vec<String> {
+        let books = &self.books;
+        let gaps = [
+            (books.have_stock(), "the units that are left: [books] has no stock"),
+            (books.have_orders(), "orders that no buyer was told of, and buyers without an order: [books] has no orders"),
+            (
+                books.have_order_rows() || !books.have_orders(),
+                "whose order is missing: [books] has the number of the orders, and not each of them by sql",
+            ),
+            (self.script.order.is_some(), "whether one order is told to two buyers: [buy] has no order"),
+            (self.per_buyer.is_some(), "the limit per buyer: [shop] has no per-buyer"),
+        ];
+        gaps.into_iter().filter(|(is_seen, _)| !is_seen).map(|(_, gap)| gap.to_owned()).collect()
+    }
+
+    /// Returns the longest time that a purchase can take.
+    pub(crate) fn purchase_within(&self) -> Duration {
+        let of = |steps: &Steps| -> Duration {
+            steps.requests.iter().map(|request| request.within.unwrap_or(ANSWER_WITHIN)).sum()
+        };
+        let asking = self.script.outcome.as_ref().map_or(Duration::ZERO, |poll| poll.within + of(&poll.steps));
+        of(&self.script.buy) + asking
+    }
+
+    /// Returns the requests that a buyer sends at least, from the sign-up to the purchase.
+    pub(crate) fn requests_of_a_buyer(&self) -> usize {
+        self.script.sign_up.requests.len() + self.script.buy.requests.len()
     }
 
     /// Returns the addresses that are not on this machine: of the shop, and of its databases.

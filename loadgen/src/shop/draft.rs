@@ -30,6 +30,8 @@ pub(super) struct Draft {
     pub(super) stock_left: Option<DraftReading>,
     pub(super) order_count: Option<DraftReading>,
     pub(super) queries: Option<DraftQueries>,
+    /// How long the books have to stay the same.
+    pub(super) quiet: Duration,
     pub(super) clean: Option<DraftTask>,
 }
 

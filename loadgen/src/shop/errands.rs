@@ -10,11 +10,11 @@ use reqwest::redirect::Policy;
 use reqwest::{Certificate, Client};
 use tokio::process::Command as Process;
 
-use super::described::{BookQueries, PageNumber, ShellCommand, Shop, Statements, Task};
+use super::described::{PageNumber, ShellCommand, Shop, Statements, Task};
 use crate::error::Error;
 
 /// The longest time for an answer, unless a request has its own.
-const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 /// The longest time for a command.
 const COMMAND_WITHIN: Duration = Duration::from_secs(120);
 /// How much of the output of a failed command is shown.
@@ -72,7 +72,7 @@ pub(crate) async fn carry_out(
 /// # Errors
 ///
 /// [`Error::Shop`] when the page does not answer, or has no whole number there.
-pub(crate) async fn number_on(
+pub(super) async fn number_on(
     page: &PageNumber,
     shop: &Shop,
     client: &Client,
@@ -93,18 +93,6 @@ fn no_number(request: &ScriptRequest, source: &Source, text: &str) -> Error {
         "{}: the answer has {text:?} at {source}, and the books need a whole number; name the number in the answer",
         request.origin
     ))
-}
-
-/// Reads the units that are left by the query for them, if there is one.
-///
-/// # Errors
-///
-/// Errors of the database.
-pub(crate) async fn stock_in(queries: &BookQueries) -> Result<Option<i64>, Error> {
-    match &queries.stock {
-        Some(query) => queries.url.stock(query).await.map(Some),
-        None => Ok(None),
-    }
 }
 
 /// Makes the buyer that stands for all: it has no line of the CSV.

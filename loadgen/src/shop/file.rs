@@ -21,6 +21,9 @@ pub(super) const EVERY: Duration = Duration::from_millis(200);
 /// How long a queued buyer asks.
 pub(super) const WITHIN: Duration = Duration::from_secs(30);
 
+/// How long the books have to stay the same after the last answer, before what they lack counts as missing.
+pub(super) const QUIET: Duration = Duration::from_secs(2);
+
 /// Reads the text of a shop file. Each refusal names the line.
 pub(super) fn draft(text: ShopText<'_>) -> Result<Draft, String> {
     let document = DeTable::parse(text.text).map_err(|error| no_toml(text, &error))?;
@@ -57,6 +60,7 @@ pub(super) fn draft(text: ShopText<'_>) -> Result<Draft, String> {
         stock_left: books.stock_left,
         order_count: books.order_count,
         queries: books.queries,
+        quiet: books.quiet.unwrap_or(QUIET),
         clean,
     })
 }
@@ -146,15 +150,17 @@ struct DraftBooks {
     stock_left: Option<DraftReading>,
     order_count: Option<DraftReading>,
     queries: Option<DraftQueries>,
+    quiet: Option<Duration>,
 }
 
 impl DraftBooks {
     fn read(file: &Keys<'_>) -> Result<DraftBooks, String> {
-        let Some(books) = file.table("books", &["stock", "orders", "sql"])? else { return Ok(DraftBooks::default()) };
+        let Some(books) = file.table("books", &["stock", "orders", "sql", "quiet"])? else { return Ok(DraftBooks::default()) };
         let found = DraftBooks {
             stock_left: reading(&books, "stock", "value")?,
             order_count: reading(&books, "orders", "count")?,
             queries: queries(&books)?,
+            quiet: books.time("quiet")?,
         };
         if found.stock_left.is_none() && found.order_count.is_none() && found.queries.is_none() {
             return Err(books.refuse("[books] is empty; write stock, orders or sql, or remove [books]"));

@@ -8,7 +8,7 @@ use super::address::{address, base_url};
 use super::curl;
 use super::described::Shop;
 use super::draft::{Draft, DraftPoll, DraftSteps, DraftTask};
-use super::file::{EVERY, WITHIN};
+use super::file::{EVERY, QUIET, WITHIN};
 use super::noted::Noted;
 use super::patterns::meanings;
 use super::read::{Lookup, of, variable};
@@ -62,6 +62,7 @@ fn parse(flags: QuickShop, lookup: Lookup<'_>) -> Result<Shop, String> {
         stock_left: None,
         order_count: None,
         queries: None,
+        quiet: QUIET,
         clean: None,
     };
     of(draft, lookup)

@@ -64,6 +64,7 @@ pub(super) fn of(draft: Draft, lookup: Lookup<'_>) -> Result<Shop, String> {
         stock: draft.stock_left.as_ref().map(|page| reader.page(page, &scopes.for_all)).transpose()?,
         orders: draft.order_count.as_ref().map(|page| reader.page(page, &scopes.for_all)).transpose()?,
         queries: draft.queries.as_ref().map(|queries| reader.queries(queries, &scopes.for_all)).transpose()?,
+        quiet: draft.quiet,
     };
     let clean = draft.clean.as_ref().map(|task| reader.task(task, &scopes.for_all)).transpose()?;
     let certificate = draft.certificate.as_ref().map(|path| certificate(path, &draft.folder)).transpose()?;

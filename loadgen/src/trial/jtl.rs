@@ -131,7 +131,7 @@ impl Jtl {
 }
 
 fn is_success(sample: &Sample) -> bool {
-    matches!(sample.outcome, Outcome::Sold(_) | Outcome::SoldOut)
+    matches!(sample.outcome, Outcome::Sold | Outcome::SoldOut)
 }
 
 fn in_one_line(text: &str) -> String {
@@ -182,7 +182,7 @@ mod tests {
 
     use super::*;
     use crate::report::fixture;
-    use crate::report::fixture::{SOLD, sample};
+    use crate::report::fixture::sample;
 
     /// The wall clock at the beginning of every load here.
     const RELEASED_MS: u64 = 1_795_224_922_000;
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_request_is_a_line_with_the_columns_of_jmeter_5() {
-        let late = Sample { first_byte: Some(Duration::from_millis(140)), ..sample(SOLD, 100, 150) };
+        let late = Sample { first_byte: Some(Duration::from_millis(140)), ..sample(Outcome::Sold, 100, 150) };
         let sold_out = Sample { user: 393, status: Some(409), received_bytes: 135, ..sample(Outcome::SoldOut, 1, 62) };
         let (log, _) = written(&[ran("zk-mutex", vec![late, sold_out])]);
         let expected = "timeStamp,elapsed,label,responseCode,responseMessage,threadName,dataType,success,failureMessage,\
@@ -270,9 +270,9 @@ mod tests {
 
     #[test]
     fn jmeter_sums_up_all_trials_alike() {
-        let first = ran("zk-mutex", vec![sample(SOLD, 0, 100), sample(Outcome::SoldOut, 50, 2000)]);
-        let second = ran("zk-mutex", vec![failed(Outcome::Timeout, None, None), sample(SOLD, 0, 1000)]);
-        let (_, summary) = written(&[first, ran("pg-conditional", vec![sample(SOLD, 7, 7)]), second]);
+        let first = ran("zk-mutex", vec![sample(Outcome::Sold, 0, 100), sample(Outcome::SoldOut, 50, 2000)]);
+        let second = ran("zk-mutex", vec![failed(Outcome::Timeout, None, None), sample(Outcome::Sold, 0, 1000)]);
+        let (_, summary) = written(&[first, ran("pg-conditional", vec![sample(Outcome::Sold, 7, 7)]), second]);
         let lines: Vec<&str> = summary.lines().collect();
         assert_eq!(
             lines,
@@ -290,13 +290,13 @@ mod tests {
     #[test]
     fn the_summary_needs_no_log() {
         let mut jtl = Jtl::create(None).unwrap();
-        jtl.add(&ran("a", vec![sample(SOLD, 0, 100)])).unwrap();
+        jtl.add(&ran("a", vec![sample(Outcome::Sold, 0, 100)])).unwrap();
         assert!(jtl.summary().starts_with("a =      1 in "), "{}", jtl.summary());
     }
 
     #[test]
     fn hours_and_long_names_do_not_break_the_summary() {
-        let long = ran("zk-cohort-fenced", vec![sample(SOLD, 0, 7_384_000)]);
+        let long = ran("zk-cohort-fenced", vec![sample(Outcome::Sold, 0, 7_384_000)]);
         let (_, summary) = written(&[long]);
         assert!(summary.contains(" in 02:03:04 ="), "{summary}");
         assert!(summariser().is_match(summary.trim_end()), "{summary}");

@@ -11,6 +11,7 @@ use stats::times::Times;
 use stats::{as_f64, as_ms};
 
 use crate::audit::history::HistoryAudit;
+use crate::audit::shop::Evidence;
 use crate::audit::trial::Audit;
 use crate::lab::cpu::ProcessCpu;
 use crate::lab::postgres_load::PostgresLoad;
@@ -64,6 +65,14 @@ pub struct Trial {
     pub(crate) ledger_balanced: bool,
     /// What the audit could not check, one line each with its count. Empty if everything was checked.
     pub(crate) unchecked: Vec<String>,
+    /// What the audit of a shop that a file describes stands on. Absent for the service of the lab, whose database and history
+    /// are read.
+    #[serde(default)]
+    pub(crate) evidence: Option<Evidence>,
+    /// What nothing could show of a shop that a file describes, one line each. It is no fault of the trial: the file does not
+    /// say how to see it.
+    #[serde(default)]
+    pub(crate) unseen: Vec<String>,
     /// The findings about the lock in the instances' history; absent if their times cannot be compared.
     pub(crate) history: Option<HistoryAudit>,
     /// Hand-over times in milliseconds, if the history tells them: from a release to the entry of the next waiter.
@@ -117,8 +126,10 @@ impl Trial {
     pub(crate) fn is_bad(&self) -> bool {
         let audit = &self.audit;
         let at_rest = self.settled && (audit.undersold > 0 || audit.lost_updates != 0);
-        let wrong_in_itself = audit.oversold > 0 || audit.double_sales > 0 || !audit.is_in_sequence();
-        wrong_in_itself || !audit.ledger_balanced() || at_rest
+        let stock = audit.oversold > 0 || audit.double_sales > 0 || !audit.is_in_sequence();
+        // Only a shop of another kind may answer before it writes the order.
+        let may_be_written = self.evidence.is_some() && !self.settled;
+        stock || audit.over_limit > 0 || at_rest || !(audit.ledger_balanced() || may_be_written)
     }
 
     /// Tells whether the order in which buyers were served breaks a promise. The lock did not exclude, an order has an older

@@ -30,7 +30,7 @@ pub(crate) struct Schedule {
     pub(crate) users: Vec<u32>,
     /// Units on sale of each SKU.
     pub(crate) stock: u32,
-    /// The first SKU on sale.
+    /// The first SKU on sale. Zero for shops that files describe.
     pub(crate) goods_no: i64,
     /// Number of SKUs, from the first one on; the users take turns.
     pub(crate) goods: u32,
@@ -38,7 +38,10 @@ pub(crate) struct Schedule {
     pub(crate) trials: u32,
     /// The two builds of the service that were compared: the second is judged against the first. Empty if there was one.
     pub(crate) builds: Vec<NamedBuild>,
-    /// Instances of the service, or of each build.
+    /// The shops that were checked, if files describe them. Empty for the service of the lab.
+    #[serde(default)]
+    pub(crate) shops: Vec<CheckedShop>,
+    /// Instances of the service, or of each build. Of shops that files describe, the most addresses that one has.
     pub(crate) instances: usize,
     /// ZooKeeper sessions over all instances, or over those of each build.
     pub(crate) zk_sessions_total: Option<u64>,
@@ -62,6 +65,19 @@ pub(crate) struct NamedBuild {
     pub(crate) name: String,
     /// The path of its program.
     pub(crate) program: String,
+}
+
+/// A shop that a file describes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct CheckedShop {
+    /// Its name, which stands for its strategy.
+    pub(crate) name: String,
+    /// Its addresses.
+    pub(crate) urls: Vec<String>,
+    /// The most units that one buyer may have.
+    pub(crate) per_buyer: Option<u32>,
+    /// What its file lets nobody see, one line each.
+    pub(crate) unseen: Vec<String>,
 }
 
 /// Limits beyond which a trial proves nothing.

@@ -49,6 +49,11 @@ impl Customer {
         Customer { number, values, secrets: Arc::default(), jar: Jar::default() }
     }
 
+    /// Returns the number of the buyer.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
     /// Names the values that are shown as `…`, wherever they are.
     #[must_use]
     pub fn with_secrets(self, secrets: Arc<BTreeSet<String>>) -> Customer {

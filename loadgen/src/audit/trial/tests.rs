@@ -27,8 +27,8 @@ fn audit_with_refused(
 ) -> Audit {
     let permits = Some(1);
     let confirmed = &receipts(orders, confirmed);
-    let evidence = Evidence { stock_initial, stock_final, permits, orders, confirmed, sold_out, refused, unanswered };
-    Audit::of(&evidence).0
+    let facts = LabFacts { stock_initial, stock_final, permits, orders, confirmed, sold_out, refused, unanswered };
+    Audit::of(&facts).0
 }
 
 /// Returns what buyers are told of these orders. Of a missing order, they are told of one unit.
@@ -138,7 +138,7 @@ fn a_receipt_unlike_its_order_unbalances_the_ledger() {
         let orders = &orders;
         let confirmed = &[receipt];
         let audit =
-            Audit::of(&Evidence { stock_initial: 9, stock_final: 8, orders, confirmed, ..Evidence::default() }).0;
+            Audit::of(&LabFacts { stock_initial: 9, stock_final: 8, orders, confirmed, ..LabFacts::default() }).0;
         assert_eq!(audit.ledger_balanced(), audit.confirmations_wrong == 0);
         audit.confirmations_wrong
     };

@@ -10,9 +10,10 @@ use stats::figures::things;
 
 use super::remedy::remedy;
 use super::transcript::Transcript;
+use crate::audit::shop::ShopBook;
 use crate::error::Error;
 use crate::output::Output;
-use crate::shop::{self, Shop, ShopBooks, Task};
+use crate::shop::{self, Shop};
 
 /// Runs through a shop with one buyer.
 ///
@@ -28,17 +29,17 @@ pub(super) async fn run(shop: &Shop, output: &mut Output) -> Result<ExitCode, Er
     let units = things(shop.stock, "unit");
     transcript.line(&format!("{} at {}, {units} on sale", shop.name, shop.urls().join(" and ")));
     put_on_sale(shop, &client, &mut transcript).await?;
-    if has_stock(&shop.books) {
-        let left = BooksSeen::read(shop, &client, &mut transcript).await?;
-        left.compare(i64::from(shop.stock), "after [sale]", &mut transcript);
+    if shop.books.have_stock() {
+        let book = read_books(shop, &client, &mut transcript).await?;
+        compare(&book, i64::from(shop.stock), "after [sale]", &mut transcript);
     }
     let decision = buy(shop, &client, &mut transcript).await?;
     let conclusion = conclusion(shop, &decision, &mut transcript);
-    if has_any(&shop.books) {
-        let seen = BooksSeen::read(shop, &client, &mut transcript).await?;
+    if shop.books.are_any() {
+        let book = read_books(shop, &client, &mut transcript).await?;
         let sold = i64::from(matches!(decision.outcome, ShopOutcome::Sold { .. }));
-        seen.compare(i64::from(shop.stock) - sold, "after the purchase", &mut transcript);
-        seen.tell_orders(&mut transcript);
+        compare(&book, i64::from(shop.stock) - sold, "after the purchase", &mut transcript);
+        tell_orders(&book, &mut transcript);
     }
     transcript.heading("not checked by one buyer:");
     for gap in gaps(shop, &decision.outcome) {
@@ -51,12 +52,8 @@ pub(super) async fn run(shop: &Shop, output: &mut Output) -> Result<ExitCode, Er
 /// Carries out `[sale]`. What is not a request is printed before it runs.
 async fn put_on_sale(shop: &Shop, client: &Client, transcript: &mut Transcript<'_>) -> Result<(), Error> {
     transcript.heading("[sale] puts the stock on sale");
-    match &shop.sale {
-        Task::Requests(_) => {}
-        Task::Command(command) => transcript.line(&format!("runs: {}", command.text)),
-        Task::Sql(sql) => {
-            transcript.line(&format!("runs at {}: {}", sql.url.address(), sql.statements.join("; ")));
-        }
+    if let Some(told) = shop.sale.told() {
+        transcript.line(&told);
     }
     let mut observe = |exchange: &Exchange| transcript.exchange(exchange);
     shop::carry_out(&shop.sale, "[sale]", shop, client, Some(&mut observe)).await
@@ -105,57 +102,30 @@ fn unknown(shop: &Shop, doubt: &Doubt, transcript: &mut Transcript<'_>) -> Error
     Error::Shop(shop.secrets.hide(&format!("the purchase has no known outcome: {doubt}{remedy}")))
 }
 
-fn has_stock(books: &ShopBooks) -> bool {
-    books.stock.is_some() || books.queries.as_ref().is_some_and(|queries| queries.stock.is_some())
+/// Reads the books, and shows each request for a page.
+async fn read_books(shop: &Shop, client: &Client, transcript: &mut Transcript<'_>) -> Result<ShopBook, Error> {
+    transcript.heading("[books] are read");
+    let mut observe = |exchange: &Exchange| transcript.exchange(exchange);
+    shop::book(shop, client, Some(&mut observe)).await
 }
 
-fn has_any(books: &ShopBooks) -> bool {
-    has_stock(books) || books.orders.is_some() || books.queries.is_some()
-}
-
-/// What the books of a shop say.
-#[derive(Debug, Default)]
-struct BooksSeen {
-    /// Units left, each with the source that says so.
-    left: Vec<(&'static str, i64)>,
-    /// Orders and their units, each with the source that says so.
-    orders: Vec<String>,
-}
-
-impl BooksSeen {
-    async fn read(shop: &Shop, client: &Client, transcript: &mut Transcript<'_>) -> Result<BooksSeen, Error> {
-        let ShopBooks { stock, orders, queries } = &shop.books;
-        transcript.heading("[books] are read");
-        let mut observe = |exchange: &Exchange| transcript.exchange(exchange);
-        let mut seen = BooksSeen::default();
-        if let Some(page) = stock {
-            seen.left.push(("the page", shop::number_on(page, shop, client, Some(&mut observe)).await?));
-        }
-        if let Some(page) = orders {
-            let count = shop::number_on(page, shop, client, Some(&mut observe)).await?;
-            seen.orders.push(format!("the page says: {}", things(count, "order")));
-        }
-        let Some(queries) = queries else { return Ok(seen) };
-        seen.left.extend(shop::stock_in(queries).await?.map(|left| ("the database", left)));
-        if let Some(query) = &queries.orders {
-            let booked = queries.url.orders(query).await?;
-            let units: i64 = booked.iter().map(|order| order.quantity).sum();
-            let orders = things(booked.len(), "order");
-            seen.orders.push(format!("the database says: {orders} of {}", things(units, "unit")));
-        }
-        Ok(seen)
+/// Says what is left, and whether it is what should be left.
+fn compare(book: &ShopBook, expected: i64, when: &str, transcript: &mut Transcript<'_>) {
+    for (source, left) in [("the page", book.left_on_page), ("the database", book.left_in_database)] {
+        let Some(left) = left else { continue };
+        let doubt = if left == expected { String::new() } else { format!(", and {expected} should be") };
+        transcript.line(&format!("{source} says: {} left {when}{doubt}", things(left, "unit")));
     }
+}
 
-    /// Says what is left, and whether it is what should be left.
-    fn compare(&self, expected: i64, when: &str, transcript: &mut Transcript<'_>) {
-        for (source, left) in &self.left {
-            let doubt = if *left == expected { String::new() } else { format!(", and {expected} should be") };
-            transcript.line(&format!("{source} says: {} left {when}{doubt}", things(*left, "unit")));
-        }
+fn tell_orders(book: &ShopBook, transcript: &mut Transcript<'_>) {
+    if let Some(orders) = book.orders_on_page {
+        transcript.line(&format!("the page says: {}", things(orders, "order")));
     }
-
-    fn tell_orders(&self, transcript: &mut Transcript<'_>) {
-        self.orders.iter().for_each(|orders| transcript.line(orders));
+    if let Some(orders) = &book.orders_in_database {
+        let units: i64 = orders.iter().map(|order| order.units).sum();
+        let count = things(orders.len(), "order");
+        transcript.line(&format!("the database says: {count} of {}", things(units, "unit")));
     }
 }
 
@@ -170,17 +140,9 @@ fn gaps(shop: &Shop, outcome: &ShopOutcome) -> Vec<String> {
     ];
     let unseen: Vec<_> = unseen.into_iter().filter(|(_, is_unseen)| *is_unseen).map(|(name, _)| name).collect();
     let mut gaps = vec![format!("whether the shop has answers that match {}", unseen.join(", "))];
-    let mut note = |is_missing: bool, gap: &str| {
-        if is_missing {
-            gaps.push(gap.to_owned());
-        }
-    };
-    let queries = shop.books.queries.as_ref();
-    note(!has_stock(&shop.books), "the units that are left: [books] has no stock");
-    let has_orders = shop.books.orders.is_some() || queries.is_some_and(|queries| queries.orders.is_some());
-    note(!has_orders, "the orders that were written: [books] has no orders");
-    note(shop.script.order.is_none(), "whether an order number is told twice: [buy] has no order");
-    note(shop.per_buyer.is_none(), "the limit per buyer: [shop] has no per-buyer");
-    note(shop.clean.is_some(), "[clean], which a dry run does not carry out");
+    gaps.extend(shop.unseen());
+    if shop.clean.is_some() {
+        gaps.push("[clean], which a dry run does not carry out".to_owned());
+    }
     gaps
 }

@@ -33,6 +33,7 @@ pub(super) async fn draw(settings: &CompareSettings, stack: &Stack, subjects: &[
         goods: load.goods,
         trials: settings.trials,
         builds: builds(&settings.source)?,
+        shops: Vec::new(),
         instances: stack.first().service.urls().len(),
         zk_sessions_total,
         business_time,

@@ -36,6 +36,8 @@ pub(crate) struct Metric {
     pub(crate) is_record: bool,
     /// How k6 can check it, if the answers to buyers suffice.
     pub(crate) k6: Option<K6>,
+    /// Whether only the service of the lab tells it.
+    pub(crate) lab_only: bool,
 }
 
 /// Values of most rows.
@@ -54,6 +56,7 @@ pub(crate) const ROW: Metric = Metric {
     compared: Compared::Never,
     is_record: false,
     k6: None,
+    lab_only: false,
 };
 
 /// Names rows of the table of figures, and lists them in their order as `ROWS`.
@@ -202,6 +205,12 @@ impl fmt::Debug for Metric {
 }
 
 impl Metric {
+    /// Tells whether a shop that a file describes can have it.
+    pub(super) fn is_of_any_shop(&self) -> bool {
+        let of_lab = matches!(self.table, PageTable::Handover | PageTable::Herd | PageTable::Database);
+        !of_lab && !self.lab_only
+    }
+
     /// Returns title and unit in one text.
     pub(crate) fn name(&self) -> String {
         format!("{} {}", self.title, self.unit).replace('\u{ad}', "")

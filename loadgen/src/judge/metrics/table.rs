@@ -13,6 +13,11 @@ use crate::trial::record::Trial;
 /// Every figure, in the order in which tables show them.
 pub(crate) static METRICS: &[&Metric] = &joined::<{ ROWS.len() + generator::ROWS.len() }>(ROWS, generator::ROWS);
 
+/// Returns the figures that a service of the lab can have, or those of shops that files describe.
+pub(crate) fn metrics_of(is_lab: bool) -> Vec<&'static Metric> {
+    METRICS.iter().copied().filter(|metric| is_lab || metric.is_of_any_shop()).collect()
+}
+
 const fn joined<const N: usize>(first: &[&'static Metric], second: &[&'static Metric]) -> [&'static Metric; N] {
     let mut all = [first[0]; N];
     let mut position = 0;
@@ -69,6 +74,7 @@ rows! {
         definition: "Orders for a unit that an earlier order had already taken, in the worst trial.",
         source: FigureSource::Worst(|trial| Some(as_f64(trial.audit.double_sales))),
         compared: Compared::Exact,
+        lab_only: true,
     }
     OUT_OF_SEQUENCE {
         key: "out_of_sequence", title: "Out of sequence", unit: "orders, worst", kind: Kind::Count, better: Better::Zero,
@@ -76,11 +82,18 @@ rows! {
                      units that the previous order left. The orders of a batch follow each other, and their numbers \
                      grow. Absent if the orders do not say how many units they left.",
         source: FigureSource::Worst(|trial| trial.audit.out_of_sequence.map(as_f64)),
+        lab_only: true,
     }
     UNBALANCED {
         key: "unbalanced", title: "Ledger", unit: "trials not balanced", kind: Kind::Count, better: Better::Zero,
         definition: "Trials whose orders differ from what buyers were told, apart from indeterminate orders.",
         source: FigureSource::Sum(|trial| Some(f64::from(u8::from(!trial.ledger_balanced)))),
+    }
+    OVER_LIMIT {
+        key: "over_limit", title: "Over the limit", unit: "buyers, worst", kind: Kind::Count, better: Better::Zero,
+        definition: "Buyers that got more units than one buyer may have, in the worst trial. Zero where the shop has no \
+                     such limit.",
+        source: FigureSource::Worst(|trial| Some(as_f64(trial.audit.over_limit))),
     }
     OVERLAPS {
         key: "overlaps", title: "Overlaps", unit: "all trials", kind: Kind::Count, better: Better::Zero,
@@ -89,12 +102,14 @@ rows! {
         source: FigureSource::Sum(|trial| trial.history.as_ref()?.overlaps.map(as_f64)),
         needs: |nature| nature.permits.is_some() && !nature.oversells,
         column: TableWidth::Wide,
+        lab_only: true,
     }
     TOKEN_REGRESSIONS {
         key: "token_regressions", title: "Token regres\u{ad}sions", unit: "all trials", kind: Kind::Count, better: Better::Zero,
         definition: "Holds whose fencing token is not above the tokens of all earlier holds.",
         source: FigureSource::Sum(|trial| trial.history.as_ref()?.token_regressions.map(as_f64)),
         needs: |nature| nature.has_zookeeper_lock() && nature.excludes(),
+        lab_only: true,
     }
     TOKENS_OUT_OF_ORDER {
         key: "tokens_out_of_order", title: "Tokens out of order", unit: "orders, all trials", kind: Kind::Count,
@@ -103,6 +118,7 @@ rows! {
                      with several permits.",
         source: FigureSource::Sum(|trial| trial.audit.tokens_out_of_order.map(as_f64)),
         needs: |nature| nature.has_zookeeper_lock() && (nature.excludes() || nature.permits.is_none()),
+        lab_only: true,
     }
     OVERTAKEN_IN_BATCH {
         key: "overtaken_in_batch", title: "Over\u{ad}taken in a batch", unit: "orders, all trials", kind: Kind::Count,
@@ -112,6 +128,7 @@ rows! {
         source: FigureSource::Sum(|trial| trial.audit.overtaken_in_batch.map(as_f64)),
         needs: |nature| nature.permits.is_none() && !nature.oversells,
         table: PageTable::Handover,
+        lab_only: true,
     }
     INDETERMINATE {
         key: "indeterminate", title: "Indeter\u{ad}minate", unit: "orders", kind: Kind::Count,

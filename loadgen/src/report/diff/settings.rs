@@ -78,7 +78,7 @@ pub(super) fn environment_differences(old: &Report, new: &Report) -> Vec<String>
         ("processor", text(&was.cpu_model), text(&now.cpu_model)),
         ("cores", was.cpu_count.to_string(), now.cpu_count.to_string()),
         ("kernel", text(&was.kernel), text(&now.kernel)),
-        ("Postgres", was.postgres_version.clone(), now.postgres_version.clone()),
+        ("Postgres", text(&was.postgres_version), text(&now.postgres_version)),
         ("Postgres settings", settings(old), settings(new)),
         ("ZooKeeper", text(&was.zookeeper_version), text(&now.zookeeper_version)),
         ("ZooKeeper servers", was.zookeeper_servers.len().to_string(), now.zookeeper_servers.len().to_string()),

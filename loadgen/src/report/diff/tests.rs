@@ -7,7 +7,7 @@ use crate::report::{Findings, Trial, fixture};
 fn changed(change: impl Fn(&mut Trial)) -> Report {
     let mut trials = fixture::report().trials;
     trials.iter_mut().for_each(change);
-    Report::of(Findings { trials, ..fixture::findings(None, Vec::new()) }, METRICS)
+    Report::of(Findings { trials, ..fixture::findings(None, Vec::new()) })
 }
 
 fn of_mutex(change: impl Fn(&mut Trial)) -> Report {

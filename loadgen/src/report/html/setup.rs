@@ -83,7 +83,7 @@ fn machine(report: &Report) -> Vec<ShownTerm> {
         ShownTerm::new("System", format!("{} {}, kernel {kernel}", environment.os, environment.arch)),
         ShownTerm::new("Processor", format!("{cores} × {}", environment.cpu_model.as_deref().unwrap_or("core"))),
         ShownTerm::new("Memory", environment.memory_bytes.map_or_else(unknown, |size| bytes(as_f64(size)))),
-        ShownTerm::new("Postgres", environment.postgres_version.clone()),
+        ShownTerm::new("Postgres", environment.postgres_version.clone().unwrap_or_else(unknown)),
     ];
     let settings: Vec<String> =
         environment.postgres_settings.iter().map(|setting| format!("{} = {}", setting.name, setting.value)).collect();

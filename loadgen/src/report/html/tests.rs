@@ -44,7 +44,7 @@ fn with_thresholds() -> Report {
     let rules = ["zk-mutex p50<250ms", "zk-* oversold==0", "unguarded oversold==0"];
     let thresholds = rules.iter().map(|rule| Threshold::parse(rule).unwrap()).collect();
     let findings = fixture::findings(None, fixture::report().trials);
-    Report::of(crate::report::Findings { thresholds, ..findings }, METRICS)
+    Report::of(crate::report::Findings { thresholds, ..findings })
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn a_run_without_a_fault_has_no_banner_and_every_other_has_one() {
     assert!(all(&clean, ".banner:not(noscript .banner)").is_empty() && !all(&clean, ".reasons li").is_empty());
     let interrupted = page(&fixture::interrupted());
     assert_eq!(texts(&interrupted, ".banner-title"), ["! Ended early: interrupted (1 of 36 trials)"]);
-    let broken = Report::of(fixture::findings(None, vec![fixture::trial("zk-mutex", 0, 100, 103)]), METRICS);
+    let broken = Report::of(fixture::findings(None, vec![fixture::trial("zk-mutex", 0, 100, 103)]));
     let page = page(&broken);
     assert_eq!(texts(&page, ".banner.grave .banner-title"), ["✗ A promise was broken"]);
     assert!(texts(&page, ".banner p").contains(&"Exit code 2.".to_owned()));
@@ -197,7 +197,7 @@ fn a_chart_without_data_says_why_and_what_gives_them() {
     }
     assert_eq!(absent(&interrupted, "oversell"), "", "the warm-up was audited");
     let alone = fixture::report().trials.into_iter().filter(|trial| trial.strategy == "zk-mutex").collect();
-    let alone = page(&Report::of(fixture::findings(None, alone), METRICS));
+    let alone = page(&Report::of(fixture::findings(None, alone)));
     assert!(absent(&alone, "ratios").starts_with("There is nothing to compare the reference with"));
     assert_eq!(absent(&alone, "medians"), "");
 }

@@ -12,7 +12,7 @@ use crate::lab::cpu::CpuTimes;
 use crate::lab::deployment::Deployment;
 use crate::lab::postgres::Database;
 use crate::lab::postgres_load::{LockWaits, PostgresCounters, PostgresLoad};
-use crate::trial::settle::snapshot_of;
+use crate::trial::lab::settle::snapshot_of;
 
 /// Upper bound of the time of an observation.
 const OBSERVE_WITHIN: Duration = Duration::from_secs(30);

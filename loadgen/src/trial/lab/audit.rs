@@ -5,7 +5,7 @@ use buyers::tally::Told;
 
 use crate::audit::history::Section;
 use crate::audit::orders::{OrderRow, foreign_order};
-use crate::audit::trial::{Audit, Evidence};
+use crate::audit::trial::{Audit, LabFacts};
 use crate::audit::unchecked::{Gap, Unchecked, without_section};
 use crate::error::Error;
 use crate::lab::books::Books;
@@ -40,7 +40,7 @@ pub(super) async fn audit(
         let mut orders = books.orders.remove(&opened.goods_no).unwrap_or_default();
         ensure_own(&orders, strategy)?;
         orders.iter_mut().for_each(|order| order.arrived_ns = arrivals.get(&order.order_id).copied());
-        let (mut audit, unchecked) = Audit::of(&Evidence {
+        let (mut audit, unchecked) = Audit::of(&LabFacts {
             stock_initial: opened.stock_initial,
             stock_final: closed.on_hand,
             permits: strategy.permits,

@@ -1,0 +1,118 @@
+//! A purchase at the service of the lab: one request, whose answer is a receipt or a problem.
+
+use std::time::Duration;
+
+use reqwest::redirect::Policy;
+use reqwest::{Client, Response, StatusCode, Url};
+use tokio::time::Instant;
+
+use crate::Error;
+use crate::answer::{Classified, classify};
+use crate::buyer::Bought;
+use crate::received::head_bytes;
+use crate::sample::Outcome;
+use crate::script::Transport;
+
+/// Where the buyers of the lab's own service buy.
+#[derive(Debug, Clone)]
+pub struct LabPurchase {
+    /// For each SKU, one URL an instance.
+    pub urls: Vec<Vec<Url>>,
+    /// For each instance, a URL that answers at once.
+    pub probes: Vec<Url>,
+}
+
+impl LabPurchase {
+    /// Returns the SKU and the URL for buyer `number`. The buyers go to the instances alternately, and rounds of buyers
+    /// to the SKUs. So every SKU is bought at every instance.
+    fn target(&self, number: usize) -> Option<(usize, &Url)> {
+        let instances = self.urls.first()?.len().max(1);
+        let goods = number / instances % self.urls.len();
+        Some((goods, self.urls[goods].get(number % instances)?))
+    }
+
+    /// Buys once. Returns `None` without a URL, or when the load was called off.
+    pub(crate) async fn buy(&self, number: usize, transport: &mut impl Transport) -> Option<Bought> {
+        let (goods, url) = self.target(number)?;
+        let request = transport.client().get(url.clone());
+        let response = transport.send(request).await?;
+        let first_byte = response.is_ok().then(Instant::now);
+        let answer = match response {
+            Ok(response) => read(response).await,
+            Err(error) => Err(error),
+        };
+        let ended = Instant::now();
+        let unanswered = |outcome, problem| Classified { outcome, confirmation: None, problem };
+        let (status, received_bytes, classified) = match answer {
+            Ok((status, bytes, body)) => (Some(status.as_u16()), bytes, classify(status, &body)),
+            Err(error) if error.is_timeout() => (None, 0, unanswered(Outcome::Timeout, None)),
+            Err(error) => {
+                (None, 0, unanswered(Outcome::Error, Some(program::chain(&error.without_url()))))
+            }
+        };
+        let Classified { outcome, confirmation, problem } = classified;
+        Some(Bought { goods, outcome, confirmation, problem, status, first_byte, ended, received_bytes })
+    }
+}
+
+/// Returns the status, the size of the whole answer, and the body.
+async fn read(response: Response) -> Result<(StatusCode, u64, String), reqwest::Error> {
+    let status = response.status();
+    let head_bytes = head_bytes(&response);
+    let body = response.text().await?;
+    Ok((status, head_bytes + body.len() as u64, body))
+}
+
+/// Makes the client that all users share. It opens as many connections as are needed at the same time.
+pub(crate) fn client(answer_within: Duration) -> Result<Client, Error> {
+    // A proxy would be measured together with the service. The probes of ten thousand idle connections come at one
+    // instant, overflow the queue of the loopback device, and then the system ends connections in good health.
+    let builder = Client::builder().no_proxy().tcp_user_timeout(None);
+    let builder = builder.tcp_keepalive(None).tcp_keepalive_interval(None).tcp_keepalive_retries(None);
+    let builder = builder.timeout(answer_within).redirect(Policy::none());
+    // The service has no TLS. A machine without certificates, such as a small container, can make no other client.
+    let builder = builder.tls_certs_only([]);
+    builder.build().map_err(|error| Error::Generator(format!("no HTTP client: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: ten thousand connections that wait for answers are not probed all at one instant. Method: the system's table of
+    /// connections has no timer for one that waits.
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_connection_that_waits_for_its_answer_is_not_probed() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let client = client(Duration::from_secs(60)).unwrap();
+        let asking = tokio::spawn(client.get(format!("http://{address}/")).send());
+        let (stream, _) = listener.accept().await.unwrap();
+        stream.readable().await.unwrap();
+        let remote = format!("0100007F:{:04X}", address.port());
+        let timer_of_client = || {
+            let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
+            let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+            let of_client = rows.filter(|row| row.get(2) == Some(&remote.as_str())).map(|row| row[5].to_owned());
+            of_client.collect::<Vec<_>>()
+        };
+        // 01 is the wait for the acknowledgement of the request, and 02 would be the one for a probe.
+        while timer_of_client().iter().any(|timer| timer.starts_with("01:")) {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(timer_of_client(), ["00:00000000"]);
+        asking.abort();
+    }
+
+    #[test]
+    fn buyers_take_turns_in_the_instances_and_in_the_goods() {
+        let url = |goods: &str, instance: &str| Url::parse(&format!("http://{instance}/{goods}")).unwrap();
+        let urls = ["1", "2"].map(|goods| ["a", "b"].map(|instance| url(goods, instance)).to_vec()).to_vec();
+        let lab = LabPurchase { urls, probes: Vec::new() };
+        let targets: Vec<_> = (0..5).map(|number| lab.target(number).unwrap()).collect();
+        let targets: Vec<_> = targets.iter().map(|(goods, url)| (*goods, url.as_str())).collect();
+        let expected = [(0, "http://a/1"), (0, "http://b/1"), (1, "http://a/2"), (1, "http://b/2"), (0, "http://a/1")];
+        assert_eq!(targets, expected);
+    }
+}

@@ -1,0 +1,55 @@
+//! A purchase at any shop, as a file describes it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use reqwest::{Client, Url};
+
+use crate::buyer::Bought;
+use crate::sample::{Confirmation, Outcome};
+use crate::script::{Customer, Decision, Doubt, Script, ShopOutcome, Transport};
+
+/// What the buyers do at a shop that a file describes.
+#[derive(Debug)]
+pub struct ShopPurchase {
+    /// The client that all buyers share. It follows no redirect and keeps no cookie.
+    pub client: Client,
+    /// What each buyer does.
+    pub script: Arc<Script>,
+    /// URLs that the users ask before the release, to have their connections open.
+    pub probes: Vec<Url>,
+    customers: Mutex<Vec<Option<Customer>>>,
+}
+
+impl ShopPurchase {
+    /// Makes the purchase of these buyers, who are signed up. There is one for each user of a closed model, and one for each
+    /// arrival of an open one.
+    pub fn of(client: Client, script: Arc<Script>, probes: Vec<Url>, customers: Vec<Customer>) -> ShopPurchase {
+        ShopPurchase { client, script, probes, customers: Mutex::new(customers.into_iter().map(Some).collect()) }
+    }
+
+    /// Takes the buyer with this number. Each can be taken once.
+    pub(crate) fn take(&self, number: usize) -> Option<Customer> {
+        self.customers.lock().unwrap_or_else(PoisonError::into_inner).get_mut(number)?.take()
+    }
+
+    /// Buys once. Returns `None` when the load was called off.
+    pub(crate) async fn buy(&self, customer: &mut Customer, transport: &mut impl Transport) -> Option<Bought> {
+        let decision = customer.purchase(&self.script, transport, None).await;
+        let Decision { outcome, status, first_byte, ended, received_bytes, .. } = decision;
+        let (outcome, confirmation, problem) = match outcome {
+            ShopOutcome::Sold { order } => (Outcome::Sold, Some(Confirmation::Shop(order.map(Arc::from))), None),
+            ShopOutcome::SoldOut => (Outcome::SoldOut, None, None),
+            ShopOutcome::Refused => (Outcome::Refused, None, Some(refused(status))),
+            ShopOutcome::Unknown(Doubt::CalledOff) => return None,
+            ShopOutcome::Unknown(doubt) => {
+                let outcome = if doubt.is_timeout() { Outcome::Timeout } else { Outcome::Error };
+                (outcome, None, Some(doubt.to_string()))
+            }
+        };
+        Some(Bought { goods: 0, outcome, confirmation, problem, status, first_byte, ended, received_bytes })
+    }
+}
+
+fn refused(status: Option<u16>) -> String {
+    status.map_or_else(|| "refused".to_owned(), |status| format!("refused by an answer of status {status}"))
+}

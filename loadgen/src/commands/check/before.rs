@@ -1,0 +1,129 @@
+//! What is known before the first trial at a shop: mistakes that can be found without it, the schedule, the environment.
+
+use program::Progress;
+use stats::figures::{count, things};
+
+use crate::commands::trials::{OnTrial, Prepared};
+use crate::config::check::CheckSettings;
+use crate::error::Error;
+use crate::lab::environment::Environment;
+use crate::lab::stack::ensure_files;
+use crate::lab::strategy::{Mechanism, Promise, Strategy, Wakes};
+use crate::shop::Shop;
+use crate::trial::any::{ShopOnTrial, buyers_needed};
+use crate::trial::schedule::{CheckedShop, Schedule, Subject, blocks};
+
+/// Refuses shops that cannot be checked together, and loads that they or this machine cannot have.
+///
+/// # Errors
+///
+/// [`Error::Usage`] with what is wrong and the remedy.
+pub(super) fn ensure(settings: &CheckSettings, shops: &[Shop]) -> Result<(), Error> {
+    for (number, shop) in shops.iter().enumerate() {
+        if shops[..number].iter().any(|other| other.name == shop.name) {
+            let name = &shop.name;
+            return Err(Error::Usage(format!("two shops are named {name:?}; give each its own name in [shop]")));
+        }
+    }
+    if let Some(other) = shops.iter().find(|shop| shop.stock != shops[0].stock) {
+        let first = &shops[0];
+        return Err(Error::Usage(format!(
+            "{} has stock = {}, and {} has stock = {}; shops are compared with the same stock",
+            first.name, first.stock, other.name, other.stock
+        )));
+    }
+    let users_max = settings.users.last().copied().unwrap_or(1);
+    // The number of the arrivals of an open model depends on the seed a little.
+    let buyers = buyers_needed(&settings.model, users_max, u64::from(settings.seed.unwrap_or_default()));
+    for people in shops.iter().filter_map(|shop| shop.people.as_ref()) {
+        people.ensure(buyers)?;
+    }
+    let trials = u64::from(settings.trials) + u64::from(settings.warm_up);
+    let of_trial = |users: u32| buyers_needed(&settings.model, users, 0) as u64;
+    let of_shops: u64 = shops.iter().map(|shop| shop.requests_of_a_buyer() as u64).sum();
+    let requests = trials * of_shops * settings.users.iter().map(|users| of_trial(*users)).sum::<u64>();
+    if requests > settings.requests_max {
+        return Err(Error::Usage(format!(
+            "the check would send at least {}, and the most are {}; give fewer --users or --trials, or a larger --requests-max",
+            things(requests, "request"),
+            count(settings.requests_max)
+        )));
+    }
+    if settings.model.starts_together() {
+        ensure_files(users_max, &[])?;
+    }
+    Ok(())
+}
+
+/// Draws the schedule of the trials at these shops.
+pub(super) fn prepare(settings: &CheckSettings, shops: Vec<Shop>, progress: &Progress) -> Result<Prepared, Error> {
+    let strategies: Vec<Strategy> = shops.iter().map(strategy).collect();
+    let of_users = |users: &u32| strategies.iter().map(|strategy| Subject::of(strategy, *users)).collect::<Vec<_>>();
+    let mut subjects: Vec<Subject> = settings.users.iter().flat_map(of_users).collect();
+    subjects.sort_by_key(|subject| strategies.iter().position(|strategy| strategy.name == subject.strategy));
+    let urls: Vec<String> = shops.iter().flat_map(Shop::urls).collect();
+    let environment = Environment::of_shops(&urls);
+    let schedule = schedule(settings, &shops, &subjects);
+    for shop in &shops {
+        // Whoever runs a check sees what it does beside requests.
+        for task in [Some(&shop.sale), shop.clean.as_ref()].into_iter().flatten() {
+            if let Some(told) = task.told() {
+                progress.stage(&shop.secrets.hide(&format!("{} {told}", shop.name)));
+            }
+        }
+    }
+    let of = |shop| ShopOnTrial::of(shop, settings.stop_share);
+    Ok(Prepared {
+        on_trial: OnTrial::Shops(shops.into_iter().map(of).collect::<Result<_, _>>()?),
+        strategies,
+        schedule,
+        environment,
+        thresholds: settings.thresholds.clone(),
+        goods_nos: vec![0],
+        lock_wait: std::time::Duration::ZERO,
+    })
+}
+
+fn schedule(settings: &CheckSettings, shops: &[Shop], subjects: &[Subject]) -> Schedule {
+    let seed = settings.seed.unwrap_or_else(rand::random);
+    let checked = |shop: &Shop| CheckedShop {
+        name: shop.name.clone(),
+        urls: shop.urls(),
+        per_buyer: shop.per_buyer,
+        unseen: shop.unseen(),
+    };
+    Schedule {
+        seed,
+        model: settings.model,
+        model_described: settings.model.describe(settings.users.last().copied().unwrap_or(0)),
+        users: settings.users.clone(),
+        stock: shops.first().map_or(0, |shop| shop.stock),
+        goods_no: 0,
+        goods: 1,
+        trials: settings.trials,
+        builds: Vec::new(),
+        shops: shops.iter().map(checked).collect(),
+        instances: shops.iter().map(|shop| shop.urls.len()).max().unwrap_or(1),
+        zk_sessions_total: None,
+        business_time: None,
+        lock_wait_ms: None,
+        service_args: Vec::new(),
+        limits: settings.limits,
+        blocks: blocks(subjects, settings.warm_up, settings.trials, seed),
+    }
+}
+
+/// Makes a shop a strategy of its own. Each is expected to sell exactly its stock.
+fn strategy(shop: &Shop) -> Strategy {
+    Strategy {
+        name: shop.name.clone(),
+        promise: Promise::NeverOversells,
+        mechanism: Mechanism::None,
+        family: shop.name.clone(),
+        wakes: Wakes::None,
+        summary: format!("the shop at {}", shop.urls().join(" and ")),
+        permits: None,
+        headline: false,
+        build: None,
+    }
+}

@@ -1,0 +1,192 @@
+//! A trial at a shop that a file describes. What it sold is judged by its answers, and by its books as far as the file says how
+//! they are read.
+
+mod rest;
+mod sign_up;
+
+use buyers::load::{LoadResult, Purchase};
+use buyers::model::LoadModel;
+use buyers::shop::ShopPurchase;
+use reqwest::Client;
+use stats::figures::{percent, things};
+use tracing::{Instrument as _, debug_span, instrument};
+
+use self::rest::{Rest, rest};
+use self::sign_up::sign_up;
+use crate::audit::shop::{ShopBook, ShopFacts};
+use crate::audit::trial::Audit;
+use crate::error::Error;
+use crate::shop::{self, Shop};
+use crate::trial::run::{Conditions, FinishedTrial, Seen, record};
+use crate::trial::schedule::ScheduledTrial;
+
+/// A shop, ready to be tried.
+pub(crate) struct ShopOnTrial {
+    pub(crate) shop: Shop,
+    client: Client,
+    /// A trial with a larger share of failed purchases ends the check.
+    stop_share: f64,
+}
+
+impl ShopOnTrial {
+    /// Makes a shop ready. A trial in which a larger share of purchases fails ends the check.
+    ///
+    /// # Errors
+    ///
+    /// The certificate of the shop file cannot be read.
+    pub(crate) fn of(shop: Shop, stop_share: f64) -> Result<ShopOnTrial, Error> {
+        let client = shop::client(&shop)?;
+        Ok(ShopOnTrial { shop, client, stop_share })
+    }
+
+    /// Returns the name of the shop.
+    pub(crate) fn name(&self) -> &str {
+        &self.shop.name
+    }
+}
+
+/// Returns how many buyers a trial needs: one for each user of a closed model, and one for each arrival of an open one.
+pub(crate) fn buyers_needed(model: &LoadModel, users: u32, seed: u64) -> usize {
+    match model {
+        LoadModel::Open { .. } => model.arrivals(seed).count(),
+        LoadModel::Burst | LoadModel::Ramp { .. } | LoadModel::Loop { .. } => {
+            usize::try_from(users).unwrap_or(usize::MAX)
+        }
+    }
+}
+
+/// Runs one trial: puts the stock on sale, signs the buyers up, lets them buy, waits until the books are at rest, and audits
+/// them.
+#[instrument(skip_all, fields(block = scheduled.block, shop = tried.shop.name, users = scheduled.subject.users))]
+pub(crate) async fn trial(
+    tried: &ShopOnTrial,
+    conditions: &Conditions,
+    scheduled: ScheduledTrial<'_>,
+) -> Result<FinishedTrial, Error> {
+    let ShopOnTrial { shop, client, .. } = tried;
+    let before = open(tried).instrument(debug_span!("put on sale")).await?;
+    let needed = buyers_needed(&conditions.model, scheduled.subject.users, conditions.seed_of(scheduled));
+    let customers = sign_up(shop, client, needed).instrument(debug_span!("sign up")).await?;
+    ensure_still(tried, &before).instrument(debug_span!("look again")).await?;
+    let script = shop.script.clone().into();
+    let purchase = ShopPurchase::of(client.clone(), script, shop.urls.clone(), customers);
+    let load = conditions.load(scheduled, Purchase::Shop(purchase), shop.purchase_within());
+    let bought = buyers::run(load).instrument(debug_span!("load")).await?;
+    ensure_served(tried, &bought)?;
+    let of = |books: &ShopBook| Audit::of_shop(&facts(shop, &bought, books));
+    let found = rest(shop, client, &before, |books| of(books).is_clean()).instrument(debug_span!("rest")).await?;
+    let Rest { books, settled } = found;
+    let seen = Seen {
+        audit: of(&books),
+        evidence: Some(books.evidence()),
+        unseen: unseen(shop, &bought, &books),
+        settled,
+        left_out: contradiction(&books).into_iter().collect(),
+        ..Seen::default()
+    };
+    Ok(record(conditions, scheduled, bought, seen))
+}
+
+/// Does what the files of the shops say is to be done after the last trial.
+///
+/// # Errors
+///
+/// The first part that fails, after all others were tried.
+pub(crate) async fn clean(all: &[ShopOnTrial]) -> Result<(), Error> {
+    let mut failed = None;
+    for tried in all {
+        if let Some(task) = &tried.shop.clean {
+            let cleaned = shop::carry_out(task, "[clean]", &tried.shop, &tried.client, None).await;
+            failed = failed.or(cleaned.err());
+        }
+    }
+    failed.map_or(Ok(()), Err)
+}
+
+fn facts<'a>(shop: &Shop, bought: &'a LoadResult, books: &'a ShopBook) -> ShopFacts<'a> {
+    let tally = &bought.tally;
+    ShopFacts {
+        stock: i64::from(shop.stock),
+        per_buyer: shop.per_buyer,
+        sold_to: tally.told.first().map_or(&[], |told| &told.sold_to),
+        answers: tally.answers(),
+        books,
+    }
+}
+
+/// Carries out `[sale]`, and makes sure that the books have the stock that is put on sale. Returns the books.
+async fn open(tried: &ShopOnTrial) -> Result<ShopBook, Error> {
+    let ShopOnTrial { shop, client, .. } = tried;
+    shop::carry_out(&shop.sale, "[sale]", shop, client, None).await?;
+    let book = shop::book(shop, client, None).await?;
+    let expected = i64::from(shop.stock);
+    let sources = [("the page of [books]", book.left_on_page), ("the database", book.left_in_database)];
+    for (source, left) in sources {
+        if let Some(left) = left.filter(|left| *left != expected) {
+            return Err(Error::Reset(format!(
+                "{}: {source} has {} after [sale], and [shop] has stock = {expected}; let [sale] restore the stock, or \
+                 correct stock",
+                shop.name,
+                things(left, "unit")
+            )));
+        }
+    }
+    Ok(book)
+}
+
+/// Makes sure that the books are still what they were: nobody has bought yet.
+async fn ensure_still(tried: &ShopOnTrial, before: &ShopBook) -> Result<(), Error> {
+    let now = shop::book(&tried.shop, &tried.client, None).await?;
+    if now == *before {
+        return Ok(());
+    }
+    let words = |book: &ShopBook| {
+        let left = book.left().map(|left| format!("{} left", things(left, "unit")));
+        let orders = book.order_count().map(|orders| things(orders, "order"));
+        left.into_iter().chain(orders).collect::<Vec<_>>().join(", ")
+    };
+    Err(Error::Reset(format!(
+        "the books of {} changed before anybody bought: {}, then {}; nobody else may buy meanwhile, and [buyers] may take no \
+         stock",
+        tried.shop.name,
+        words(before),
+        words(&now)
+    )))
+}
+
+/// Ends the check if too many purchases failed: it would only load a shop that is down.
+fn ensure_served(tried: &ShopOnTrial, bought: &LoadResult) -> Result<(), Error> {
+    let answers = bought.tally.answers();
+    let share = stats::as_f64(answers.failed()) / stats::as_f64(answers.total().max(1));
+    if share <= tried.stop_share {
+        return Ok(());
+    }
+    let problems = bought.tally.problems.join("; ");
+    Err(Error::Shop(format!(
+        "{} of the {} at {} failed, and the check ends at {}: {problems}; look at the shop, or allow more by --stop-at",
+        percent(share),
+        things(answers.total(), "purchase"),
+        tried.shop.name,
+        percent(tried.stop_share)
+    )))
+}
+
+/// Lists what nothing could show in this trial.
+fn unseen(shop: &Shop, bought: &LoadResult, books: &ShopBook) -> Vec<String> {
+    let mut unseen = shop.unseen();
+    let sold_to = bought.tally.told.first().map_or(&[][..], |told| &told.sold_to);
+    let without_number = sold_to.iter().filter(|receipt| receipt.order.is_none()).count();
+    if shop.script.order.is_some() && without_number > 0 {
+        unseen.push("orders by their numbers: not every answer that sold has a number".to_owned());
+    }
+    if books.orders_in_database.is_some() && !ShopFacts::share_numbers(sold_to, books) {
+        unseen.push("orders by their numbers: those of the answers are not those of the database".to_owned());
+    }
+    unseen
+}
+
+/// Tells that a page and the database say different things. The database counts.
+fn contradiction(books: &ShopBook) -> Option<String> {
+    let (page, database) = books.left_on_page.zip(books.left_in_database)?;
+    (page != database).then(|| format!("the stock by the page, which says {page}: the database says {database}, and counts"))
+}

@@ -1,0 +1,154 @@
+//! A trial at the service of the lab, which tells more than any other shop: the history of its locks, its counters, and those
+//! of its servers.
+
+mod audit;
+mod observe;
+mod settle;
+
+use std::time::Duration;
+
+use buyers::lab::LabPurchase;
+use buyers::load::{LoadResult, Purchase};
+use reqwest::Url;
+use stats::times::Times;
+use tracing::{Instrument as _, debug_span, instrument};
+
+use self::audit::{Audited, audit};
+use self::observe::{Counted, LeftOut, count, postgres_load, with_lock_waits};
+use self::settle::settle;
+use crate::audit::history::{HistoryAudit, handovers_ns};
+use crate::error::Error;
+use crate::lab::deployment::Deployment;
+use crate::lab::history::{HistoryMark, HistorySince};
+use crate::lab::service::Goods;
+use crate::lab::service_program::HTTP_GRACE;
+use crate::lab::strategy::Strategy;
+use crate::lab::traffic::Traffic;
+use crate::trial::herd::releases;
+use crate::trial::run::{Conditions, FinishedTrial, Seen, record};
+use crate::trial::schedule::ScheduledTrial;
+
+/// The client waits this much longer for an answer than a buyer waits for the lock. It is longer than any limit of an
+/// instance, so that the service's own refusal arrives, and not a timeout that leaves open what happened.
+pub(crate) const ANSWER_GRACE: Duration = HTTP_GRACE.saturating_add(Duration::from_secs(10));
+/// The part that the report leaves out if the history cannot be read.
+const HISTORY: &str = "the history of the locks";
+
+/// Runs one trial. It fails only if something is missing that the sale or its audit needs. Observers that fail are left out.
+#[instrument(skip_all, fields(block = scheduled.block, strategy = strategy.name, users = scheduled.subject.users))]
+pub(crate) async fn trial(
+    deployment: &Deployment,
+    conditions: &Conditions,
+    strategy: &Strategy,
+    scheduled: ScheduledTrial<'_>,
+) -> Result<FinishedTrial, Error> {
+    let database = &deployment.database;
+    let mut left_out = LeftOut::default();
+    let opened = open_sales(deployment, conditions, strategy).instrument(debug_span!("open the sales")).await?;
+    left_out.unless("the removal of dead rows", database.vacuum().instrument(debug_span!("vacuum"))).await;
+    let mark = left_out.unless(HISTORY, deployment.service.history_mark()).await;
+    let before = count(deployment, &mut left_out).instrument(debug_span!("count before")).await;
+    let purchase = Purchase::Lab(purchase_of(deployment, conditions, strategy)?);
+    let load = conditions.load(scheduled, purchase, conditions.lock_wait + ANSWER_GRACE);
+    let buying = buyers::run(load).instrument(debug_span!("load"));
+    let (bought, lock_waits) = with_lock_waits(database, buying, &mut left_out).await;
+    let bought = bought?;
+    let settled = settle(deployment, &opened).instrument(debug_span!("settle")).await?;
+    let after = count(deployment, &mut left_out).instrument(debug_span!("count after")).await;
+    let history = history_since(deployment, mark, &mut left_out).instrument(debug_span!("read the history")).await;
+    let audit = audit(deployment, strategy, &opened, &bought.tally.told, &history);
+    let audited = audit.instrument(debug_span!("audit")).await?;
+    let sales: Vec<i64> = opened.iter().map(|goods| goods.sale).collect();
+    let counters = (before.postgres.as_ref(), after.postgres.as_ref());
+    let postgres = postgres_load(database, counters, lock_waits, (&conditions.goods_nos, &sales), &mut left_out).await;
+    let parts = LabParts { conditions, strategy, before, after, history, audited, settled };
+    let seen = Seen { sales, postgres, left_out: left_out.lines(), ..parts.into_seen(&bought) };
+    Ok(record(conditions, scheduled, bought, seen))
+}
+
+/// Reads the history of the instances since a mark. If that fails, the locks are unchecked.
+async fn history_since(deployment: &Deployment, mark: Option<HistoryMark>, left_out: &mut LeftOut) -> HistorySince {
+    let unread = || HistorySince { unread: deployment.service.urls().len() as u64, ..HistorySince::default() };
+    match mark {
+        Some(mark) => left_out.unless(HISTORY, deployment.service.history_since(&mark)).await.unwrap_or_else(unread),
+        None => unread(),
+    }
+}
+
+/// What was read before and after the load.
+struct LabParts<'a> {
+    conditions: &'a Conditions,
+    strategy: &'a Strategy,
+    before: Counted,
+    after: Counted,
+    history: HistorySince,
+    audited: Audited,
+    settled: bool,
+}
+
+impl LabParts<'_> {
+    /// Draws what follows from counters and history. Sales, the load of Postgres and what was left out are still empty.
+    fn into_seen(self, bought: &LoadResult) -> Seen {
+        let LabParts { conditions, strategy, before, mut after, history, audited, settled } = self;
+        if history.strangers > 0 {
+            // An instance was restarted, or is another one, so its counters began anew.
+            after.snapshot.instances.clear();
+        }
+        let HistorySince { mut sections, missing, one_clock, .. } = history;
+        let mut sections = sections.remove(&strategy.name).unwrap_or_default();
+        sections.retain(|section| conditions.goods_nos.contains(&section.goods_no));
+        let mut handovers = Times::new();
+        if one_clock && strategy.permits == Some(1) {
+            handovers_ns(&sections).into_iter().for_each(|ns| handovers.record(Duration::from_nanos(ns)));
+        }
+        let asked_first = sections.iter().filter_map(|section| section.asked_ns).min().filter(|_| one_clock);
+        let entered = asked_first.map_or_else(Vec::new, |first| {
+            sections.iter().map(|section| Duration::from_nanos(section.entered_ns.saturating_sub(first))).collect()
+        });
+        let releases = releases(strategy.mechanism, &bought.tally.answers());
+        Seen {
+            audit: audited.audit,
+            unchecked: audited.unchecked,
+            history: one_clock.then(|| HistoryAudit::of(&sections, strategy.permits, missing)),
+            handovers,
+            entered,
+            traffic: Traffic::between(&before.snapshot, &after.snapshot, releases),
+            cpu: after.cpu.since(&before.cpu),
+            settled,
+            ..Seen::default()
+        }
+    }
+}
+
+/// Opens new sales that this strategy sells, and makes sure that the database has them as the service says. Strategies of
+/// another family cannot write them.
+async fn open_sales(
+    deployment: &Deployment,
+    conditions: &Conditions,
+    strategy: &Strategy,
+) -> Result<Vec<Goods>, Error> {
+    let mut opened = Vec::with_capacity(conditions.goods_nos.len());
+    for goods_no in &conditions.goods_nos {
+        opened.push(deployment.service.reset(*goods_no, conditions.stock, strategy).await?);
+    }
+    let recorded = deployment.database.goods(&conditions.goods_nos).await?;
+    match opened.iter().zip(&recorded).find(|(opened, recorded)| opened != recorded) {
+        None => Ok(opened),
+        Some((opened, recorded)) => {
+            let advice = "is this the database of the service?";
+            Err(Error::Reset(format!("the service opened {opened:?}, but the database holds {recorded:?}; {advice}")))
+        }
+    }
+}
+
+fn purchase_of(deployment: &Deployment, conditions: &Conditions, strategy: &Strategy) -> Result<LabPurchase, Error> {
+    let at_instances = |path: &str| -> Result<Vec<Url>, Error> {
+        let instances = deployment.service.urls().iter().map(|instance| format!("{instance}{path}"));
+        instances.map(|url| Url::parse(&url).map_err(|error| Error::Generator(format!("{url}: {error}")))).collect()
+    };
+    let goods = |goods_no: &i64| at_instances(&format!("/goods-stock/{goods_no}?strategy={}", strategy.name));
+    Ok(LabPurchase {
+        urls: conditions.goods_nos.iter().map(goods).collect::<Result<_, _>>()?,
+        probes: at_instances("/healthz")?,
+    })
+}

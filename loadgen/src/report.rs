@@ -17,6 +17,7 @@ pub(crate) mod fixture;
 #[cfg(test)]
 mod tests;
 
+use crate::trial::record::Reproduction;
 pub use crate::trial::record::Trial;
 
 use schemars::JsonSchema;
@@ -63,6 +64,8 @@ pub struct Report {
     pub(crate) builds: Option<Diff>,
     /// Every trial that was run to its end, in order.
     pub trials: Vec<Trial>,
+    /// The fewest buyers that made a shop sell wrongly, if shops that files describe were checked and one did.
+    pub(crate) reproductions: Vec<Reproduction>,
     /// What `loadgen simulate` predicts for more waiters, if it was added.
     pub(crate) simulation: Option<Simulation>,
 }
@@ -118,6 +121,7 @@ impl Report {
             results,
             builds,
             trials,
+            reproductions: Vec::new(),
             simulation: None,
         }
     }

@@ -8,6 +8,7 @@
 //! | `people` | the buyers of a CSV file |
 //! | `secrets` | what no screen and no report may show |
 //! | `errands`, `book`, `database` | the stock is put on sale, the books are read |
+//! | `reproduction` | a script of a few buyers, for the maintainer of a shop that sells wrongly |
 //!
 //! A shop is read whole before anything is sent: files that it names, variables of the environment, values of each request.
 
@@ -25,6 +26,7 @@ mod patterns;
 mod people;
 mod quick;
 mod read;
+mod reproduction;
 mod scope;
 mod secrets;
 mod words;
@@ -35,6 +37,7 @@ pub(crate) use self::errands::{carry_out, client};
 pub(crate) use self::patterns::parse as parse_pattern;
 pub(crate) use self::quick::{QuickShop, read_quick};
 pub(crate) use self::read::read;
+pub(crate) use self::reproduction::reproduction;
 pub(crate) use self::secrets::{HIDDEN, Secrets, is_secret_header};
 
 /// A shop file with every key, in comments where a shop can do without it.

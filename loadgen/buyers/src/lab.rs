@@ -46,9 +46,7 @@ impl LabPurchase {
         let (status, received_bytes, classified) = match answer {
             Ok((status, bytes, body)) => (Some(status.as_u16()), bytes, classify(status, &body)),
             Err(error) if error.is_timeout() => (None, 0, unanswered(Outcome::Timeout, None)),
-            Err(error) => {
-                (None, 0, unanswered(Outcome::Error, Some(program::chain(&error.without_url()))))
-            }
+            Err(error) => (None, 0, unanswered(Outcome::Error, Some(program::chain(&error.without_url())))),
         };
         let Classified { outcome, confirmation, problem } = classified;
         Some(Bought { goods, outcome, confirmation, problem, status, first_byte, ended, received_bytes })

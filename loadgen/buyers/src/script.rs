@@ -42,5 +42,5 @@ pub use meaning::{Meaning, Meanings, Pattern};
 pub use request::{Body, FormPart, ScriptRequest};
 pub use source::{Source, SourceError};
 pub use steps::{Poll, Script, Steps};
-pub use template::{MissingValue, Template, TemplateError, Values};
+pub use template::{MissingValue, Template, TemplateError, Values, encoded};
 pub use transport::Transport;

@@ -75,7 +75,8 @@ impl ShopBook {
 
     /// Returns the number of orders, by the best book that has them.
     pub fn order_count(&self) -> Option<i64> {
-        let in_database = self.orders_in_database.as_ref().map(|orders| i64::try_from(orders.len()).unwrap_or(i64::MAX));
+        let in_database =
+            self.orders_in_database.as_ref().map(|orders| i64::try_from(orders.len()).unwrap_or(i64::MAX));
         in_database.or(self.orders_on_page)
     }
 
@@ -200,7 +201,8 @@ impl Audit {
             orders_unexplained: mismatch.untold - indeterminate,
             confirmations_unfounded: mismatch.unfounded,
             confirmations_repeated: told.repeated,
-            confirmations_wrong: orders.map_or(0, |orders| orders.iter().filter(|order| order.units != 1).count() as u64),
+            confirmations_wrong: orders
+                .map_or(0, |orders| orders.iter().filter(|order| order.units != 1).count() as u64),
             over_limit: told.over_limit.max(orders.map_or(0, |orders| over_limit(orders, facts.per_buyer))),
             ..Audit::default()
         }

@@ -111,7 +111,7 @@ async fn prepare(settings: &CompareSettings, progress: &Progress) -> Result<Prep
     let (mut stack, compared) = open(settings, progress).await?;
     match planned(settings, &stack, &compared.subjects).await {
         Ok((schedule, environment)) => Ok(Prepared {
-            on_trial: OnTrial::Lab(stack),
+            on_trial: OnTrial::Lab(Box::new(stack)),
             strategies: compared.strategies,
             schedule,
             environment,

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use program::{Interrupt, ProgramError as _, Progress, chain};
+use stats::figures::things;
 
 use crate::config::settings::{ReportSettings, RequestLog};
 use crate::error::Error;
@@ -20,14 +21,14 @@ use crate::report::{Findings, Report, terminal};
 use crate::trial::any::{self, ShopOnTrial};
 use crate::trial::jtl::Jtl;
 use crate::trial::lab;
-use crate::trial::record::Trial;
+use crate::trial::record::{Reproduction, Trial};
 use crate::trial::run::{Conditions, FinishedTrial};
 use crate::trial::schedule::{Schedule, ScheduledTrial, Subject};
 
 /// What is on trial.
 pub(super) enum OnTrial {
     /// The service of the lab, or two builds of it.
-    Lab(Stack),
+    Lab(Box<Stack>),
     /// Shops that files describe.
     Shops(Vec<ShopOnTrial>),
 }
@@ -62,10 +63,10 @@ impl OnTrial {
         }
     }
 
-    /// Stops what was started, and cleans up what the files of shops name.
-    async fn stop(self) -> Result<(), Error> {
+    /// Stops what was started, and cleans up what the files of shops name. Returns what is left, one line each.
+    async fn stop(self) -> Result<Vec<String>, Error> {
         match self {
-            OnTrial::Lab(stack) => stack.stop().await,
+            OnTrial::Lab(stack) => stack.stop().await.map(|()| Vec::new()),
             OnTrial::Shops(shops) => any::clean(&shops).await,
         }
     }
@@ -121,9 +122,16 @@ pub(super) async fn run(
     let written = files.write(&report).map_err(|error| save(&report, error));
     let stopped = on_trial.stop().await;
     written?;
-    stopped?;
+    let left = stopped?;
     shown?;
-    output.print(&format!("report: {}\n", files.path(files::HTML).display()))?;
+    let mut end = format!("report: {}\n", files.path(files::HTML).display());
+    for Reproduction { shop, buyers, wrong, tries, .. } in &report.reproductions {
+        let script = files.path(&Files::script_of(shop));
+        let buyers = things(buyers, "buyer");
+        end += &format!("reproduction: sh {}: {buyers}, wrong in {wrong} of {tries} tries\n", script.display());
+    }
+    left.iter().for_each(|line| end += &format!("{line}\n"));
+    output.print(&end)?;
     Ok(ExitCode::from(report.verdict.exit_code))
 }
 
@@ -166,25 +174,51 @@ async fn measure(
         goose_reports: settings.goose_report.map(|format| files.goose_reports(format)).transpose()?,
         log_max: settings.request_log.requests_max(),
     };
-    let mut jtl = Jtl::create(match &settings.request_log {
+    let path = match &settings.request_log {
         RequestLog::Off => None,
         RequestLog::InReport => Some(files.path(files::JTL)),
         RequestLog::At(path) => Some(path.clone()),
-    })?;
+    };
+    let mut jtl = Jtl::create(path, matches!(prepared.on_trial, OnTrial::Shops(_)))?;
     progress.planned("trial", prepared.schedule.len());
     let (trials, ended_early) = run_all(prepared, &conditions, interrupt, (progress, &mut jtl)).await?;
-    let report = Report::of(
-        Findings {
-            generated_at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
-            ended_early,
-            environment: prepared.environment.clone(),
-            schedule: prepared.schedule.clone(),
-            strategies: prepared.strategies.clone(),
-            thresholds: prepared.thresholds.clone(),
-            trials,
-        },
-    );
-    Ok((report, jtl))
+    let reproductions = match ended_early {
+        None => reproductions(prepared, &conditions, &trials, interrupt, progress).await,
+        Some(_) => Vec::new(),
+    };
+    let findings = Findings {
+        generated_at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+        ended_early,
+        environment: prepared.environment.clone(),
+        schedule: prepared.schedule.clone(),
+        strategies: prepared.strategies.clone(),
+        thresholds: prepared.thresholds.clone(),
+        trials,
+    };
+    Ok((Report { reproductions, ..Report::of(findings) }, jtl))
+}
+
+/// Looks for the fewest buyers that make each shop sell wrongly which has done so. A failure or an interrupt ends the search of
+/// a shop, and the trials stay what they are.
+async fn reproductions(
+    prepared: &Prepared,
+    conditions: &Conditions,
+    trials: &[Trial],
+    interrupt: &Interrupt,
+    progress: &Progress,
+) -> Vec<Reproduction> {
+    let OnTrial::Shops(shops) = &prepared.on_trial else { return Vec::new() };
+    let mut found = Vec::new();
+    for shop in shops {
+        let is_bad = |trial: &&Trial| trial.strategy == shop.name() && trial.is_bad();
+        let Some(users) = trials.iter().filter(is_bad).map(|trial| trial.users).min() else { continue };
+        progress.stage(&format!("looking for the fewest buyers that make {} sell wrongly", shop.name()));
+        match interrupt.or(any::reproduce(shop, conditions, users)).await {
+            Ok(reproduction) => found.extend(reproduction),
+            Err(error) => progress.stage(&format!("no reproduction of {}: {}", shop.name(), chain(&error))),
+        }
+    }
+    found
 }
 
 /// Runs the trials. An interrupted trial is dropped, because its buyers gave up at different moments. Earlier trials are
@@ -198,8 +232,7 @@ async fn run_all(
     let Prepared { on_trial, strategies, schedule, .. } = prepared;
     let mut trials = Vec::with_capacity(schedule.len());
     for scheduled in schedule.trials() {
-        let is_scheduled =
-            |strategy: &&Strategy| Subject::of(strategy, scheduled.subject.users) == *scheduled.subject;
+        let is_scheduled = |strategy: &&Strategy| Subject::of(strategy, scheduled.subject.users) == *scheduled.subject;
         let Some(strategy) = strategies.iter().find(is_scheduled) else { continue };
         progress.step_begins(progress::scheduled(scheduled));
         let ran = interrupt.or(on_trial.trial(conditions, strategy, scheduled)).await;

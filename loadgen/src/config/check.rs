@@ -11,6 +11,7 @@ use super::settings::ReportSettings;
 use super::trials::{ReportFlags, TrialArgs};
 use super::values::{Users, parse_rate, parse_share, parse_time};
 use crate::error::Error;
+use crate::judge::metrics::metrics_of;
 use crate::judge::thresholds::Threshold;
 use crate::trial::schedule::Limits;
 
@@ -109,8 +110,10 @@ impl ShopTrialsArgs {
     }
 }
 
-/// Reads a rule. One that begins with a metric is about every shop.
+/// Reads a rule. One that begins with a figure is about every shop.
 fn rule(text: &str) -> Result<Threshold, String> {
-    let about_all = format!("* {text}");
-    Threshold::parse(&about_all).or_else(|_| Threshold::parse(text))
+    let metrics = metrics_of(false);
+    let first: String = text.trim_start().chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+    let about_all = metrics.iter().any(|metric| metric.key == first).then(|| format!("* {text}"));
+    Threshold::parse_by(&metrics, about_all.as_deref().unwrap_or(text))
 }

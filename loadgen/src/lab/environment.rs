@@ -118,7 +118,7 @@ impl Environment {
 
     /// Asks the machine that checks shops at these addresses.
     pub(crate) fn of_shops(urls: &[String]) -> Environment {
-        let generator_shares_host = urls.iter().any(is_loopback).then_some(true);
+        let generator_shares_host = urls.iter().any(|url| is_loopback(url)).then_some(true);
         Environment { generator_shares_host, ..Environment::of_machine() }
     }
 }
@@ -127,11 +127,11 @@ impl Environment {
 fn shares_host(source: &Source) -> Option<bool> {
     match source {
         Source::Start(_) => Some(true),
-        Source::Target(target) => target.urls.iter().any(is_loopback).then_some(true),
+        Source::Target(target) => target.urls.iter().any(|url| is_loopback(url)).then_some(true),
     }
 }
 
-fn is_loopback(url: &String) -> bool {
+fn is_loopback(url: &str) -> bool {
     let host = reqwest::Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned));
     host.is_some_and(|host| {
         let ip = host.trim_matches(['[', ']']).parse::<IpAddr>();

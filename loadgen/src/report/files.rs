@@ -28,6 +28,8 @@ pub(crate) const JTL: &str = "results.jtl";
 const HGRM: &str = "hgrm";
 /// The folder of goose's own reports, one file per trial.
 const GOOSE: &str = "goose";
+/// The folder of the scripts that make a shop sell wrongly, one file per shop, and their extension.
+const REPRODUCTION: [&str; 2] = ["reproduction", "sh"];
 /// Extension of a file until it is complete.
 pub(crate) const UNFINISHED: &str = "unfinished";
 
@@ -75,6 +77,8 @@ impl Files {
         let mut old = [JSON, HTML, MARKDOWN, DIFF, JTL].map(|name| self.path(name)).to_vec();
         old.extend(self.left_in(HGRM, &[HGRM])?);
         old.extend(self.left_in(GOOSE, &of_goose)?);
+        let [scripts, sh] = REPRODUCTION;
+        old.extend(self.left_in(scripts, &[sh])?);
         for path in old {
             match fs::remove_file(&path) {
                 Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -147,6 +151,10 @@ impl Files {
             self.write_file(DIFF, &markdown::diff(builds, metrics))?;
         }
         self.write_file(HTML, &html::render(report, metrics)?)?;
+        for reproduction in &report.reproductions {
+            self.make(REPRODUCTION[0])?;
+            self.write_file(&Files::script_of(&reproduction.shop), &reproduction.script)?;
+        }
         self.make(HGRM)?;
         for result in report.results.iter().filter(|result| result.latency.response.sold.count() > 0) {
             let users = if report.schedule.users.len() > 1 { format!("-{}", result.users) } else { String::new() };
@@ -155,6 +163,12 @@ impl Files {
             self.write_file(&name, &result.latency.response.sold.hgrm())?;
         }
         Ok(())
+    }
+
+    /// Returns the name of the script that makes a shop sell wrongly.
+    pub(crate) fn script_of(shop: &str) -> String {
+        let [scripts, sh] = REPRODUCTION;
+        format!("{scripts}/{}.{sh}", as_file_name(shop, None))
     }
 
     /// Writes a file as a whole: a reader sees the old one or the new one.

@@ -15,6 +15,7 @@ use crate::judge::verdict::EndedEarly;
 use crate::lab::environment::Environment;
 use crate::lab::strategy::{Mechanism, Promise, Strategy, Wakes};
 use crate::report::{Findings, Report, SCHEMA};
+use crate::trial::record::Reproduction;
 use crate::trial::record::Trial;
 use crate::trial::schedule::Schedule;
 
@@ -70,6 +71,8 @@ struct Recorded {
     thresholds: Vec<RecordedRule>,
     results: Vec<Described>,
     trials: Vec<Trial>,
+    #[serde(default)]
+    reproductions: Vec<Reproduction>,
     simulation: Option<Simulation>,
 }
 
@@ -117,14 +120,14 @@ impl Recorded {
                 });
             }
         }
-        let Recorded { generated_at, ended_early, environment, schedule, trials, simulation, .. } = self;
+        let Recorded { generated_at, ended_early, environment, schedule, trials, reproductions, simulation, .. } = self;
         if ended_early.is_none() && trials.len() != schedule.len() {
             let run = trials.len();
             let planned = schedule.len();
             return Err(format!("it has {run} of the {planned} trials of its plan, and was not ended early"));
         }
         let findings = Findings { generated_at, ended_early, environment, schedule, strategies, thresholds, trials };
-        Ok(Report { simulation, ..Report::of(findings) })
+        Ok(Report { reproductions, simulation, ..Report::of(findings) })
     }
 }
 

@@ -55,6 +55,13 @@ impl DatabaseUrl {
         }
     }
 
+    /// Writes the command of a shell that sends a statement and prints what it finds. The address is not in it, as it may have a
+    /// password.
+    pub(super) fn client(&self, statement: &str) -> String {
+        let statement = statement.replace('\'', r"'\''");
+        format!("psql \"${{SHOP_DATABASE:?set it to the URL of the shop's database}}\" -qAtc '{statement}'")
+    }
+
     /// Tells whether the server is on this machine.
     pub(super) fn is_here(&self) -> bool {
         let host = self.0.get_host();

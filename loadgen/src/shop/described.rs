@@ -157,7 +157,10 @@ impl Shop {
         let books = &self.books;
         let gaps = [
             (books.have_stock(), "the units that are left: [books] has no stock"),
-            (books.have_orders(), "orders that no buyer was told of, and buyers without an order: [books] has no orders"),
+            (
+                books.have_orders(),
+                "orders that no buyer was told of, and buyers without an order: [books] has no orders",
+            ),
             (
                 books.have_order_rows() || !books.have_orders(),
                 "whose order is missing: [books] has the number of the orders, and not each of them by sql",

@@ -155,7 +155,9 @@ struct DraftBooks {
 
 impl DraftBooks {
     fn read(file: &Keys<'_>) -> Result<DraftBooks, String> {
-        let Some(books) = file.table("books", &["stock", "orders", "sql", "quiet"])? else { return Ok(DraftBooks::default()) };
+        let Some(books) = file.table("books", &["stock", "orders", "sql", "quiet"])? else {
+            return Ok(DraftBooks::default());
+        };
         let found = DraftBooks {
             stock_left: reading(&books, "stock", "value")?,
             order_count: reading(&books, "orders", "count")?,

@@ -66,6 +66,11 @@ impl Secrets {
         &self.names
     }
 
+    /// Tells whether a text has a secret in it.
+    pub(super) fn has(&self, text: &str) -> bool {
+        self.texts.iter().any(|secret| text.contains(secret))
+    }
+
     /// Hides the secrets that the file has, in a text. Values of a buyer are hidden where they are filled in.
     pub(crate) fn hide(&self, text: &str) -> String {
         let mut secrets: Vec<&String> = self.texts.iter().collect();

@@ -1,16 +1,20 @@
 //! A trial at a shop that a file describes. What it sold is judged by its answers, and by its books as far as the file says how
 //! they are read.
 
+mod reproduce;
 mod rest;
 mod sign_up;
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use buyers::load::{LoadResult, Purchase};
 use buyers::model::LoadModel;
-use buyers::shop::ShopPurchase;
+use buyers::shop::{RequestBudget, ShopPurchase};
 use reqwest::Client;
-use stats::figures::{percent, things};
+use stats::figures::{count, percent, things};
 use tracing::{Instrument as _, debug_span, instrument};
 
+pub(crate) use self::reproduce::reproduce;
 use self::rest::{Rest, rest};
 use self::sign_up::sign_up;
 use crate::audit::shop::{ShopBook, ShopFacts};
@@ -26,6 +30,11 @@ pub(crate) struct ShopOnTrial {
     client: Client,
     /// A trial with a larger share of failed purchases ends the check.
     stop_share: f64,
+    budget: RequestBudget,
+    /// Buyers that signed up, in all trials.
+    signed_up: AtomicU64,
+    /// Purchases that were told as sold, in all trials.
+    sold: AtomicU64,
 }
 
 impl ShopOnTrial {
@@ -34,9 +43,9 @@ impl ShopOnTrial {
     /// # Errors
     ///
     /// The certificate of the shop file cannot be read.
-    pub(crate) fn of(shop: Shop, stop_share: f64) -> Result<ShopOnTrial, Error> {
+    pub(crate) fn of(shop: Shop, stop_share: f64, budget: RequestBudget) -> Result<ShopOnTrial, Error> {
         let client = shop::client(&shop)?;
-        Ok(ShopOnTrial { shop, client, stop_share })
+        Ok(ShopOnTrial { shop, client, stop_share, budget, signed_up: AtomicU64::new(0), sold: AtomicU64::new(0) })
     }
 
     /// Returns the name of the shop.
@@ -67,11 +76,19 @@ pub(crate) async fn trial(
     let before = open(tried).instrument(debug_span!("put on sale")).await?;
     let needed = buyers_needed(&conditions.model, scheduled.subject.users, conditions.seed_of(scheduled));
     let customers = sign_up(shop, client, needed).instrument(debug_span!("sign up")).await?;
+    let of_sign_up = shop.script.sign_up.requests.len();
+    tried.budget.spend((needed * of_sign_up) as u64);
+    tried.signed_up.fetch_add(if of_sign_up > 0 { needed as u64 } else { 0 }, Ordering::Relaxed);
     ensure_still(tried, &before).instrument(debug_span!("look again")).await?;
     let script = shop.script.clone().into();
-    let purchase = ShopPurchase::of(client.clone(), script, shop.urls.clone(), customers);
+    let purchase = ShopPurchase::of(client.clone(), script, shop.urls.clone(), tried.budget.clone(), customers);
     let load = conditions.load(scheduled, Purchase::Shop(purchase), shop.purchase_within());
     let bought = buyers::run(load).instrument(debug_span!("load")).await?;
+    tried.sold.fetch_add(bought.tally.answers().sold, Ordering::Relaxed);
+    if tried.budget.is_spent() {
+        let text = "the check has sent the greatest number of requests; allow more by --requests-max";
+        return Err(Error::Shop(text.to_owned()));
+    }
     ensure_served(tried, &bought)?;
     let of = |books: &ShopBook| Audit::of_shop(&facts(shop, &bought, books));
     let found = rest(shop, client, &before, |books| of(books).is_clean()).instrument(debug_span!("rest")).await?;
@@ -87,20 +104,29 @@ pub(crate) async fn trial(
     Ok(record(conditions, scheduled, bought, seen))
 }
 
-/// Does what the files of the shops say is to be done after the last trial.
+/// Does what the files of the shops say is to be done after the last trial. Returns what the check has left at each shop.
 ///
 /// # Errors
 ///
 /// The first part that fails, after all others were tried.
-pub(crate) async fn clean(all: &[ShopOnTrial]) -> Result<(), Error> {
+pub(crate) async fn clean(all: &[ShopOnTrial]) -> Result<Vec<String>, Error> {
+    let mut left = Vec::new();
     let mut failed = None;
     for tried in all {
-        if let Some(task) = &tried.shop.clean {
-            let cleaned = shop::carry_out(task, "[clean]", &tried.shop, &tried.client, None).await;
-            failed = failed.or(cleaned.err());
-        }
+        let ShopOnTrial { shop, client, signed_up, sold, .. } = tried;
+        let signed_up = things(count(signed_up.load(Ordering::Relaxed)), "sign-up");
+        let sold = things(count(sold.load(Ordering::Relaxed)), "purchase");
+        let cleaned = match &shop.clean {
+            Some(task) => {
+                let cleaned = shop::carry_out(task, "[clean]", shop, client, None).await;
+                failed = failed.or(cleaned.err());
+                "then [clean] was carried out"
+            }
+            None => "its file has no [clean]",
+        };
+        left.push(format!("made at {}: {signed_up} and {sold}; {cleaned}", shop.name));
     }
-    failed.map_or(Ok(()), Err)
+    failed.map_or(Ok(left), Err)
 }
 
 fn facts<'a>(shop: &Shop, bought: &'a LoadResult, books: &'a ShopBook) -> ShopFacts<'a> {
@@ -188,5 +214,6 @@ fn unseen(shop: &Shop, bought: &LoadResult, books: &ShopBook) -> Vec<String> {
 /// Tells that a page and the database say different things. The database counts.
 fn contradiction(books: &ShopBook) -> Option<String> {
     let (page, database) = books.left_on_page.zip(books.left_in_database)?;
-    (page != database).then(|| format!("the stock by the page, which says {page}: the database says {database}, and counts"))
+    (page != database)
+        .then(|| format!("the stock by the page, which says {page}: the database says {database}, and counts"))
 }

@@ -11,7 +11,7 @@ use std::fs::{File, TryLockError};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use buyers::sample::{Outcome, Sample};
+use buyers::sample::{Confirmation, Outcome, Sample};
 use buyers::tally::{ElapsedMs, Tally};
 use csv::{Terminator, Writer, WriterBuilder};
 use program::FromSystem as _;
@@ -24,10 +24,16 @@ use crate::trial::run::FinishedTrial;
 const HEADER: &str = "timeStamp,elapsed,label,responseCode,responseMessage,threadName,dataType,success,failureMessage,bytes,\
                       sentBytes,grpThreads,allThreads,URL,Latency,IdleTime,Connect";
 
+/// The columns that follow in the log of a shop that a file describes, as JMeter writes its sample variables. Times are milliseconds
+/// since 1970, and a buyer is its number.
+const ANSWERS: [&str; 5] = ["trial", "intended", "outcome", "buyer", "order"];
+
 /// A log of requests that is being written trial by trial, and its summary.
 pub(crate) struct Jtl {
     /// Absent if only the summary is written.
     log: Option<(PathBuf, Writer<File>)>,
+    /// Whether the log has the answers that buyers got.
+    has_answers: bool,
     totals: Vec<Total>,
 }
 
@@ -42,9 +48,9 @@ struct Total {
 }
 
 impl Jtl {
-    /// Begins a log, or only its summary.
-    pub(crate) fn create(path: Option<PathBuf>) -> Result<Jtl, Error> {
-        let mut jtl = Jtl { log: None, totals: Vec::new() };
+    /// Begins a log, or only its summary. With `has_answers`, the log says what each buyer was told.
+    pub(crate) fn create(path: Option<PathBuf>, has_answers: bool) -> Result<Jtl, Error> {
+        let mut jtl = Jtl { log: None, has_answers, totals: Vec::new() };
         if let Some(path) = path {
             let file = File::options().write(true).create(true).truncate(false).open(&path);
             let file = file.map_err(Error::system(format!("write {}", path.display())))?;
@@ -57,7 +63,8 @@ impl Jtl {
             }
             jtl.log = Some((path, WriterBuilder::new().terminator(Terminator::Any(b'\n')).from_writer(file)));
         }
-        jtl.write(|writer| writer.write_record(HEADER.split(',')))?;
+        let answers = if has_answers { &ANSWERS[..] } else { &[] };
+        jtl.write(|writer| writer.write_record(HEADER.split(',').chain(answers.iter().copied())))?;
         Ok(jtl)
     }
 
@@ -65,9 +72,12 @@ impl Jtl {
     pub(crate) fn add(&mut self, finished: &FinishedTrial) -> Result<(), Error> {
         let FinishedTrial { trial, tally, released_at } = finished;
         let name = &trial.name();
+        let has_answers = self.has_answers;
         self.write(|writer| {
             for sample in &tally.samples {
-                writer.write_record(row(sample, name, trial.users, trial.block, *released_at))?;
+                let told = has_answers.then(|| answer(sample, trial.block, *released_at));
+                let row = row(sample, name, trial.users, trial.block, *released_at);
+                writer.write_record(row.into_iter().chain(told.into_iter().flatten()))?;
             }
             writer.flush()?;
             // A pipe cannot be flushed to a disk.
@@ -174,6 +184,25 @@ fn row(sample: &Sample, name: &str, users: u32, block: usize, released_at: Syste
     ]
 }
 
+/// Returns what the buyer of a request was told.
+fn answer(sample: &Sample, block: usize, released_at: SystemTime) -> [String; 5] {
+    let intended = (released_at + sample.intended).duration_since(UNIX_EPOCH).unwrap_or_default();
+    let outcome = match sample.outcome {
+        Outcome::Sold => "sold",
+        Outcome::SoldOut => "sold_out",
+        Outcome::Refused => "refused",
+        Outcome::Error => "error",
+        Outcome::Timeout => "timeout",
+    };
+    let order = match &sample.confirmation {
+        Some(Confirmation::Shop(Some(order))) => in_one_line(order),
+        Some(Confirmation::Lab(receipt)) => receipt.order_id.to_string(),
+        Some(Confirmation::Shop(None)) | None => String::new(),
+    };
+    let ms = format!("{:.3}", as_ms(intended));
+    [block.to_string(), ms, outcome.to_owned(), sample.buyer.to_string(), order]
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -194,9 +223,13 @@ mod tests {
 
     /// Returns the log of these trials, and the lines of the summariser.
     fn written(all: &[FinishedTrial]) -> (String, String) {
+        written_with(all, false)
+    }
+
+    fn written_with(all: &[FinishedTrial], has_answers: bool) -> (String, String) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("results.jtl");
-        let mut jtl = Jtl::create(Some(path.clone())).unwrap();
+        let mut jtl = Jtl::create(Some(path.clone()), has_answers).unwrap();
         all.iter().for_each(|ran| jtl.add(ran).unwrap());
         let summary = jtl.summary();
         (fs::read_to_string(path).unwrap(), summary)
@@ -218,6 +251,18 @@ mod tests {
                         1795224922100,50,zk-mutex,200,OK,zk-mutex 2-1,text,true,,100,0,300,300,,40,0,0\n\
                         1795224922001,61,zk-mutex,409,Conflict,zk-mutex 2-394,text,true,,135,0,300,300,,61,0,0\n";
         assert_eq!(log, expected);
+    }
+
+    #[test]
+    fn the_log_of_a_shop_says_what_each_buyer_was_told() {
+        let order = Confirmation::Shop(Some("o, 7".into()));
+        let sold = Sample { buyer: 41, confirmation: Some(order), ..sample(Outcome::Sold, 100, 150) };
+        let refused = Sample { intended: Duration::from_micros(1500), ..sample(Outcome::Refused, 2, 9) };
+        let (log, _) = written_with(&[ran("a shop", vec![sold, refused])], true);
+        let ends: Vec<&str> = log.lines().map(|line| line.split(",Connect").last().unwrap()).collect();
+        assert_eq!(ends[0], ",trial,intended,outcome,buyer,order");
+        assert!(ends[1].ends_with(",0,0,2,1795224922000.000,sold,41,\"o, 7\""), "{log}");
+        assert!(ends[2].ends_with(",0,0,2,1795224922001.500,refused,0,"), "{log}");
     }
 
     #[test]
@@ -289,7 +334,7 @@ mod tests {
 
     #[test]
     fn the_summary_needs_no_log() {
-        let mut jtl = Jtl::create(None).unwrap();
+        let mut jtl = Jtl::create(None, false).unwrap();
         jtl.add(&ran("a", vec![sample(Outcome::Sold, 0, 100)])).unwrap();
         assert!(jtl.summary().starts_with("a =      1 in "), "{}", jtl.summary());
     }

@@ -177,6 +177,21 @@ impl Trial {
     }
 }
 
+/// The fewest buyers that were found to make a shop sell wrongly.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Reproduction {
+    /// The name of the shop.
+    pub(crate) shop: String,
+    /// How many buyers bought at the same instant.
+    pub(crate) buyers: u32,
+    /// Tries in which they were sold wrongly.
+    pub(crate) wrong: u32,
+    /// Tries with so many buyers.
+    pub(crate) tries: u32,
+    /// A shell script that does the same.
+    pub(crate) script: String,
+}
+
 /// Returns units of the stock sold a second between the first start and the last of these sales, which are in order.
 pub(crate) fn goodput_per_s(first_start: Option<Duration>, sold_at: &[Duration], stock: usize) -> Option<f64> {
     let units = sold_at.len().min(stock);

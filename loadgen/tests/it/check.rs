@@ -239,8 +239,7 @@ fn a_shop_file_is_written_once_and_can_be_read() {
 fn flags_that_need_each_other_say_so() {
     let folder = TestFolder::new();
     for (args, expected) in [
-        (&["check"][..], "--dry-run"),
-        (&["check", "shop.toml"], "--dry-run"),
+        (&["check"][..], "SHOP"),
         (&["check", "--dry-run"], "SHOP"),
         (&["check", "--dry-run", "--buy", "curl http://127.0.0.1:1/"], "--reset <CURL>"),
         (&["check", "--dry-run", "--shop", "shop.toml", "--sold", "200"], "cannot be used with"),

@@ -7,6 +7,7 @@ mod broken;
 mod browser;
 mod builds;
 mod check;
+mod checked;
 mod compare;
 mod goose;
 mod jmeter;

@@ -94,7 +94,7 @@ fn python() -> PathBuf {
 }
 
 /// Starts a shop in Python with a database of SQLite in this folder.
-fn start_on_sqlite(program: &str, folder: &TestFolder, args: &str) -> ShopProcess {
+pub(crate) fn start_on_sqlite(program: &str, folder: &TestFolder, args: &str) -> ShopProcess {
     start_on(program, folder.path("shop.db").to_str().unwrap(), args)
 }
 

@@ -61,6 +61,17 @@ impl JsonPath {
         }
     }
 
+    /// Returns the steps of the path as JSON: a text for the name of a member, a number for the index of an element. A negative
+    /// number counts from the end: the last element is -1.
+    pub fn steps(&self) -> Vec<Value> {
+        let step = |step: &JsonStep| match step {
+            JsonStep::Member(name) => Value::from(name.as_str()),
+            JsonStep::Element(index) => Value::from(*index),
+            JsonStep::ElementFromEnd(back) => Value::from(i64::try_from(*back).map_or(i64::MIN, i64::wrapping_neg)),
+        };
+        self.steps.iter().map(step).collect()
+    }
+
     /// Returns the value at this path, if the document has it.
     pub fn find<'a>(&self, document: &'a Value) -> Option<&'a Value> {
         self.steps.iter().try_fold(document, |value, step| match step {
@@ -124,6 +135,13 @@ mod tests {
             assert_eq!(JsonPath::parse(path).unwrap().find(&document), found, "{path}");
             assert_eq!(JsonPath::parse(path).unwrap().to_string(), path);
         }
+    }
+
+    #[test]
+    fn the_steps_of_a_path_are_names_and_indices() {
+        let path = JsonPath::parse("$.data['a b'][0][-2]").unwrap();
+        assert_eq!(path.steps(), [json!("data"), json!("a b"), json!(0), json!(-2)]);
+        assert_eq!(JsonPath::parse("$").unwrap().steps(), [json!(null); 0]);
     }
 
     #[test]

@@ -145,7 +145,7 @@ impl fmt::Display for Template {
 }
 
 /// Returns a value as it stands in the path or the query of a URL.
-pub(crate) fn encoded(value: &str) -> String {
+pub fn encoded(value: &str) -> String {
     utf8_percent_encode(value, RESERVED).to_string()
 }
 

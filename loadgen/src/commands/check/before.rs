@@ -1,5 +1,8 @@
 //! What is known before the first trial at a shop: mistakes that can be found without it, the schedule, the environment.
 
+use std::time::Duration;
+
+use buyers::shop::RequestBudget;
 use program::Progress;
 use stats::figures::{count, things};
 
@@ -72,7 +75,8 @@ pub(super) fn prepare(settings: &CheckSettings, shops: Vec<Shop>, progress: &Pro
             }
         }
     }
-    let of = |shop| ShopOnTrial::of(shop, settings.stop_share);
+    let budget = RequestBudget::of(settings.requests_max);
+    let of = |shop| ShopOnTrial::of(shop, settings.stop_share, budget.clone());
     Ok(Prepared {
         on_trial: OnTrial::Shops(shops.into_iter().map(of).collect::<Result<_, _>>()?),
         strategies,
@@ -80,7 +84,7 @@ pub(super) fn prepare(settings: &CheckSettings, shops: Vec<Shop>, progress: &Pro
         environment,
         thresholds: settings.thresholds.clone(),
         goods_nos: vec![0],
-        lock_wait: std::time::Duration::ZERO,
+        lock_wait: Duration::ZERO,
     })
 }
 

@@ -1,0 +1,329 @@
+//! Trials of `loadgen check`: right and wrong shops, and everything that ends a check before or during them.
+
+use std::fs;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use crate::shops::{ShopProcess, start_on_sqlite};
+use crate::support::{Finished, PATIENCE, Running, TestFolder, eventually, finish};
+
+/// Units on sale in the shops of this file.
+const STOCK: i64 = 10;
+
+/// A shop that is right, unless its fields say otherwise.
+#[derive(Debug, Default)]
+struct PlainShop {
+    stock: AtomicI64,
+    orders: AtomicI64,
+    /// Units that a reset restores.
+    restored: i64,
+    /// Whether its page shows a unit less each time.
+    shrinks: bool,
+    /// The buyer that cannot log in.
+    stranger: Option<&'static str>,
+    /// Whether every purchase fails.
+    is_down: bool,
+    /// Whether purchases never end.
+    hangs: bool,
+}
+
+impl PlainShop {
+    fn right() -> PlainShop {
+        PlainShop { restored: STOCK, ..PlainShop::default() }
+    }
+
+    /// Starts the shop, and returns its address.
+    async fn start(self) -> String {
+        let routes = Router::new()
+            .route("/reset", post(reset))
+            .route("/login", post(log_in))
+            .route("/buy", post(buy))
+            .route("/stock", get(stock))
+            .with_state(Arc::new(self));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move { axum::serve(listener, routes).await });
+        format!("http://{address}")
+    }
+}
+
+async fn reset(State(shop): State<Arc<PlainShop>>) -> StatusCode {
+    shop.stock.store(shop.restored, Ordering::SeqCst);
+    shop.orders.store(0, Ordering::SeqCst);
+    StatusCode::NO_CONTENT
+}
+
+async fn log_in(State(shop): State<Arc<PlainShop>>, body: String) -> StatusCode {
+    let is_stranger = shop.stranger.is_some_and(|stranger| body == format!("buyer={stranger}"));
+    if is_stranger { StatusCode::FORBIDDEN } else { StatusCode::NO_CONTENT }
+}
+
+async fn buy(State(shop): State<Arc<PlainShop>>) -> Response {
+    if shop.hangs {
+        std::future::pending::<()>().await;
+    }
+    if shop.is_down {
+        return StatusCode::BAD_GATEWAY.into_response();
+    }
+    let take = |left: i64| (left > 0).then_some(left - 1);
+    if shop.stock.try_update(Ordering::SeqCst, Ordering::SeqCst, take).is_err() {
+        return StatusCode::CONFLICT.into_response();
+    }
+    let order = shop.orders.fetch_add(1, Ordering::SeqCst) + 1;
+    (StatusCode::CREATED, Json(json!({ "order": order }))).into_response()
+}
+
+async fn stock(State(shop): State<Arc<PlainShop>>) -> Json<Value> {
+    let left = if shop.shrinks { shop.stock.fetch_sub(1, Ordering::SeqCst) } else { shop.stock.load(Ordering::SeqCst) };
+    Json(json!({ "left": left, "orders": shop.orders.load(Ordering::SeqCst) }))
+}
+
+const BOOKS: &str = "[books]\nstock = { request = \"curl {{url}}/stock\", value = \"$.left\" }\norders = { request = \"curl \
+                     {{url}}/stock\", count = \"$.orders\" }\n";
+
+/// Writes the file of a shop, with these further lines.
+fn write(folder: &TestFolder, name: &str, url: &str, rest: &str) {
+    let text = format!(
+        "[shop]\nname = \"{name}\"\nurls = [\"{url}\"]\nstock = {STOCK}\n[sale]\nrequests = [\"curl -X POST \
+         {{{{url}}}}/reset\"]\n[buy]\nrequests = [\"curl -X POST {{{{url}}}}/buy -d buyer={{{{number}}}}\"]\nsold = [{{ status = \
+         201 }}]\norder = \"$.order\"\n{rest}"
+    );
+    fs::write(folder.path(&format!("{name}.toml")), text).unwrap();
+}
+
+/// Checks these files, with few buyers and one trial.
+fn check(folder: &TestFolder, args: &[&str]) -> Finished {
+    let few = ["check", "--users", "30", "--trials", "1", "--no-warm-up"];
+    finish(&mut folder.loadgen(few.iter().chain(args)))
+}
+
+/// Checks a shop of `tests/shops`, whose file is left without what names a database.
+fn check_process(folder: &TestFolder, shop: &ShopProcess, file: &str) -> Finished {
+    let text = shop.file(file, &[("stock = 100", "stock = 10")]);
+    let text = text.split("[books.sql]").next().unwrap();
+    fs::write(folder.path("shop.toml"), text).unwrap();
+    check(folder, &["shop.toml"])
+}
+
+fn run_script(folder: &TestFolder, script: &str, tries: &str) -> (Option<i32>, String) {
+    let output = Command::new("sh").arg(folder.path(script)).arg(tries).output().unwrap();
+    (output.status.code(), String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn a_shop_that_sells_its_stock_passes_by_its_books() {
+    let folder = TestFolder::new();
+    let shop = start_on_sqlite("shop.py", &folder, "");
+    let finished = check_process(&folder, &shop, "shop.toml");
+    assert_eq!(finished.code, Some(0), "{}{}", finished.stdout, finished.stderr);
+    let report = folder.report();
+    let trial = &report["trials"][0];
+    assert_eq!((&trial["audit"]["sold"], &trial["evidence"]), (&json!(10), &json!("pages")));
+    assert_eq!(report["plan"]["shops"][0]["urls"], json!([shop.url()]));
+    let log = fs::read_to_string(folder.path("report/results.jtl")).unwrap();
+    assert_eq!(log.matches(",sold,").count(), 10, "{log}");
+    assert!(log.lines().next().unwrap().ends_with(",trial,intended,outcome,buyer,order"), "{log}");
+    assert!(finished.stdout.contains("made at Flask and SQLite: 0 sign-ups and 10 purchases; its file has no [clean]"));
+}
+
+#[test]
+fn a_shop_that_oversells_fails_with_a_script_that_shows_it() {
+    let folder = TestFolder::new();
+    let shop = start_on_sqlite("shop.py", &folder, "--wrong --meet");
+    let finished = check_process(&folder, &shop, "shop.toml");
+    assert_eq!(finished.code, Some(2), "{}{}", finished.stdout, finished.stderr);
+    let script = "report/reproduction/Flask_and_SQLite.sh";
+    let expected = format!("reproduction: sh {script}: 2 buyers, wrong in 4 of 4 tries\n");
+    assert!(finished.stdout.contains(&expected), "{}", finished.stdout);
+    let (code, told) = run_script(&folder, script, "3");
+    assert_eq!(code, Some(1), "{told}");
+    assert!(told.contains("WRONG: the stock fell by 1, and 2 were sold"), "{told}");
+    let text = fs::read_to_string(folder.path(script)).unwrap();
+    drop(shop);
+    let right = start_on_sqlite("shop.py", &folder, "");
+    fs::write(folder.path(script), text.replace(&address(&text), right.url())).unwrap();
+    let (code, told) = run_script(&folder, script, "1");
+    assert_eq!((code, told.ends_with("nothing was sold wrongly\n")), (Some(0), true), "{told}");
+}
+
+/// Returns the address that a script buys at.
+fn address(script: &str) -> String {
+    let line = script.lines().find(|line| line.starts_with("# Sends requests to ")).unwrap();
+    line["# Sends requests to ".len()..].split(' ').next().unwrap().to_owned()
+}
+
+#[test]
+fn buyers_that_log_in_and_wait_in_a_queue_are_judged() {
+    for (args, code) in [("", 0), ("--wrong --meet", 2)] {
+        let folder = TestFolder::new();
+        let shop = start_on_sqlite("course_shop.py", &folder, args);
+        let finished = check_process(&folder, &shop, "course_shop.toml");
+        assert_eq!(finished.code, Some(code), "{}{}", finished.stdout, finished.stderr);
+        if code == 2 {
+            let (code, told) = run_script(&folder, "report/reproduction/course_on_flash_sales.sh", "3");
+            assert_eq!(code, Some(1), "{told}");
+        }
+    }
+}
+
+#[test]
+fn a_shop_that_loses_orders_after_its_answers_is_found() {
+    for (args, code) in [("--loses 0.2", 2), ("", 0)] {
+        let folder = TestFolder::new();
+        let shop = start_on_sqlite("early_shop.py", &folder, args);
+        let finished = check_process(&folder, &shop, "early_shop.toml");
+        assert_eq!(finished.code, Some(code), "{}{}", finished.stdout, finished.stderr);
+        let lost = if code == 2 { 2 } else { 0 };
+        assert_eq!(folder.report()["trials"][0]["audit"]["confirmations_unfounded"], lost);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_books_the_answers_are_the_evidence() {
+    let folder = TestFolder::new();
+    let url = PlainShop::right().start().await;
+    let buy = format!("curl -X POST {url}/buy");
+    let reset = format!("curl -X POST {url}/reset");
+    let stock = STOCK.to_string();
+    let finished = check(&folder, &["--buy", &buy, "--reset", &reset, "--stock", &stock, "--sold", "201"]);
+    assert_eq!(finished.code, Some(0), "{}{}", finished.stdout, finished.stderr);
+    assert_eq!(folder.report()["trials"][0]["evidence"], "answers");
+    // Of a shop with more units than it says, the answers tell of too many.
+    let less = (STOCK - 3).to_string();
+    let finished = check(&folder, &["--buy", &buy, "--reset", &reset, "--stock", &less, "--sold", "201"]);
+    assert_eq!(finished.code, Some(2), "{}{}", finished.stdout, finished.stderr);
+    assert_eq!(folder.report()["trials"][0]["audit"]["oversold"], 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_shops_are_compared_block_by_block() {
+    let folder = TestFolder::new();
+    write(&folder, "old", &PlainShop::right().start().await, BOOKS);
+    write(&folder, "new", &PlainShop::right().start().await, BOOKS);
+    let finished = check(&folder, &["old.toml", "new.toml", "--rate", "200", "--duration", "200ms"]);
+    assert_eq!(finished.code, Some(0), "{}{}", finished.stdout, finished.stderr);
+    let report = folder.report();
+    let names = |list: &Value, key: &str| -> Vec<String> {
+        list.as_array().unwrap().iter().map(|one| one[key].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names(&report["results"], "strategy"), ["old", "new"]);
+    assert_eq!(names(&report["plan"]["shops"], "name"), ["old", "new"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rule_about_every_shop_needs_no_name() {
+    let folder = TestFolder::new();
+    write(&folder, "shop", &PlainShop::right().start().await, BOOKS);
+    assert_eq!(check(&folder, &["shop.toml", "--threshold", "errors<1%"]).code, Some(0));
+    let crossed = check(&folder, &["shop.toml", "--threshold", "shop goodput>1000000000"]);
+    assert_eq!(crossed.code, Some(1), "{}", crossed.stdout);
+}
+
+/// Expects a check to be refused in its first trial.
+async fn assert_ends(shop: PlainShop, rest: &str, args: &[&str], expected: &str) {
+    let folder = TestFolder::new();
+    write(&folder, "shop", &shop.start().await, rest);
+    check(&folder, &[&["shop.toml"], args].concat()).assert_error(3, expected);
+    assert!(!folder.path("report/report.json").exists());
+}
+
+const LOGIN: &str = "[buyers]\nrequests = [\"curl {{url}}/login -d buyer={{number}}\"]\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reset_that_does_not_restore_the_stock_is_named() {
+    let shop = PlainShop { restored: STOCK - 1, ..PlainShop::default() };
+    let expected =
+        "error: shop: the page of [books] has 9 units after [sale], and [shop] has stock = 10; let [sale] restore";
+    assert_ends(shop, BOOKS, &[], expected).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn books_that_change_before_anybody_buys_are_named() {
+    let shop = PlainShop { shrinks: true, ..PlainShop::right() };
+    let expected =
+        "error: the books of shop changed before anybody bought: 10 units left, 0 orders, then 8 units left, 0 orders";
+    assert_ends(shop, BOOKS, &[], expected).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_buyer_that_cannot_log_in_is_named() {
+    let shop = PlainShop { stranger: Some("17"), ..PlainShop::right() };
+    let expected = "error: buyer 17 could not sign up: shop.toml:12: answered 403, and a sign-up needs 2xx";
+    assert_ends(shop, LOGIN, &[], expected).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shop_that_is_down_ends_the_check() {
+    let shop = PlainShop { is_down: true, ..PlainShop::right() };
+    let expected =
+        "of the 30 purchases at shop failed, and the check ends at 50\u{202f}%: answered 502, which neither sold";
+    assert_ends(shop, BOOKS, &[], expected).await;
+    let unlimited = PlainShop { is_down: true, ..PlainShop::right() };
+    let folder = TestFolder::new();
+    write(&folder, "shop", &unlimited.start().await, BOOKS);
+    let finished = check(&folder, &["shop.toml", "--stop-at", "100%"]);
+    assert_eq!(finished.code, Some(3), "{}{}", finished.stdout, finished.stderr);
+    assert_eq!(folder.report()["results"][0]["finding"], "refused-or-failed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_check_sends_no_more_requests_than_it_may() {
+    let shop = PlainShop::right();
+    let expected = "error: the check has sent the greatest number of requests; allow more by --requests-max";
+    assert_ends(shop, BOOKS, &["--duration", "2s", "--requests-max", "100"], expected).await;
+    let folder = TestFolder::new();
+    write(&folder, "shop", "http://127.0.0.1:1", BOOKS);
+    check(&folder, &["shop.toml", "--requests-max", "29"]).assert_error(
+        64,
+        "error: the check would send at least 30 requests, and the most are 29; give fewer --users or --trials",
+    );
+}
+
+#[test]
+fn mistakes_are_found_before_a_request_is_sent() {
+    let folder = TestFolder::new();
+    write(&folder, "shop", "http://127.0.0.1:1", BOOKS);
+    let text = fs::read_to_string(folder.path("shop.toml")).unwrap();
+    fs::write(folder.path("more.toml"), text.replace("\"shop\"", "\"more\"").replace("stock = 10", "stock = 11"))
+        .unwrap();
+    fs::write(folder.path("buyers.csv"), "phone\n1\n2\n").unwrap();
+    write(&folder, "csv", "http://127.0.0.1:1", "[buyers]\ncsv = \"buyers.csv\"\n");
+    for (args, expected) in [
+        (&["shop.toml", "shop.toml"][..], "two shops are named \"shop\"; give each its own name in [shop]"),
+        (
+            &["shop.toml", "more.toml"],
+            "shop has stock = 10, and more has stock = 11; shops are compared with the same stock",
+        ),
+        (&["csv.toml"], "buyers.csv has 2 buyers, and the load needs 30; add lines to it, or give fewer users"),
+        (&["shop.toml", "--threshold", "p99=1s"], "one of <, <=, ==, >= and > is expected here"),
+        (&["shop.toml", "--rate", "9", "--goose-report", "md"], "goose cannot report a load with a rate"),
+    ] {
+        check(&folder, args).assert_error(64, expected);
+    }
+    check(&folder, &["shop.toml"]).assert_error(3, "error: [sale] failed: no answer: ");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ctrl_c_in_the_middle_cleans_up_and_keeps_nothing_half() {
+    let folder = TestFolder::new();
+    let shop = PlainShop { hangs: true, ..PlainShop::right() };
+    let clean = "[clean]\ncommand = \"echo cleaned >cleaned\"\n";
+    write(&folder, "shop", &shop.start().await, clean);
+    let running = Running::start(&mut folder.loadgen(["check", "shop.toml", "--users", "3"]));
+    eventually("a trial runs", PATIENCE, || folder.path("report/results.jtl").exists());
+    running.signal(Signal::SIGINT);
+    assert_eq!(running.wait().0.code(), Some(130));
+    assert_eq!(fs::read_to_string(folder.path("cleaned")).unwrap(), "cleaned\n");
+    let report = folder.report();
+    assert_eq!((&report["ended_early"]["exit_code"], &report["trials"]), (&json!(130), &json!([])));
+}

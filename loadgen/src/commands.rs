@@ -2,6 +2,7 @@
 
 pub(crate) mod audit;
 mod before;
+mod capacity;
 mod check;
 mod compare;
 mod completions;
@@ -49,6 +50,9 @@ pub(crate) enum Command {
     /// where the books are. `loadgen check --init` writes one with every key.
     #[command(after_help = check::epilogue().to_string())]
     Check(check::CheckArgs),
+    /// Searches for the highest rate that a strategy or a shop holds
+    #[command(after_help = capacity::epilogue().to_string())]
+    Capacity(capacity::CapacityArgs),
     /// Writes the pages of a report again, from its report.json
     #[command(after_help = report::epilogue().to_string())]
     Report(report::ReportArgs),
@@ -88,6 +92,7 @@ impl Command {
         match self {
             Command::Compare(args) => args.comparison.target.target.is_none(),
             Command::Run(args) => args.comparison.target.target.is_none(),
+            Command::Capacity(args) => args.lab.target.target.is_none(),
             Command::Up(_) => true,
             _ => false,
         }
@@ -140,6 +145,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Error> {
         Command::Compare(args) => run_comparison(&args.resolve()?, &interrupt, &mut output),
         Command::Run(args) => run_comparison(&args.resolve()?, &interrupt, &mut output),
         Command::Check(args) => runtime()?.block_on(check::check(args, &interrupt, &mut output)),
+        Command::Capacity(args) => runtime()?.block_on(capacity::capacity(args, &interrupt, &mut output)),
         Command::Report(args) => report::report(&args, &mut output),
         Command::Diff(args) => diff::diff(&args, &mut output),
         Command::Audit(args) => runtime()?.block_on(audit::audit(&args, &interrupt, &mut output)),

@@ -6,9 +6,10 @@
 //! | `plan`, `service` | each setting once: its name in a plan, its flag, its help, its default |
 //! | `preset` | the plan files that the program brings along |
 //! | `layers` | the merge of the layers |
-//! | `load`, `trials`, `comparison`, `check` | the flags that commands share |
+//! | `load`, `trials`, `comparison`, `check`, `capacity` | the flags that commands share |
 //! | `settings` | what each command gets: settings without open choices |
 
+pub(crate) mod capacity;
 pub(crate) mod check;
 pub(crate) mod comparison;
 mod layers;

@@ -1,5 +1,6 @@
 //! The conclusions from the trials of a comparison: figures, thresholds, findings, the verdict. All of it is pure.
 
+pub(crate) mod capacity;
 pub(crate) mod diff;
 pub(crate) mod finding;
 pub(crate) mod headline;

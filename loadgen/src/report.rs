@@ -2,6 +2,7 @@
 //! `report.json` and all other outputs are made from them. `docs/reports.md` explains how to read it.
 
 pub(crate) mod audit;
+pub(crate) mod capacity;
 pub(crate) mod caveats;
 pub mod diff;
 pub(crate) mod files;

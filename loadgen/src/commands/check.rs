@@ -15,7 +15,8 @@ use buyers::script::Pattern;
 use clap::Args;
 use program::{Epilogue, FromSystem as _, Interrupt, Progress};
 
-use crate::config::check::ShopTrialsArgs;
+use crate::commands::trials::{self, Prepared};
+use crate::config::check::{CheckSettings, ShopTrialsArgs};
 use crate::config::values::Stock;
 use crate::error::{Error, Exit};
 use crate::output::Output;
@@ -119,7 +120,7 @@ pub(super) async fn check(args: CheckArgs, interrupt: &Interrupt, output: &mut O
             .show(&format!("wrote {0}; fill it in, and try it by `loadgen check --dry-run {0}`\n", path.display()))?;
         return Ok(Exit::Passed.into());
     }
-    let CheckArgs { file, shop, dry_run, yes_this_is_my_shop, quick, trials, .. } = args;
+    let CheckArgs { file, shop, dry_run, yes_this_is_my_shop, quick, trials: of_trials, .. } = args;
     let shops = read(&[file, shop].concat(), quick)?;
     if dry_run {
         for shop in &shops {
@@ -128,14 +129,31 @@ pub(super) async fn check(args: CheckArgs, interrupt: &Interrupt, output: &mut O
         }
         return Ok(Exit::Passed.into());
     }
-    let settings = trials.resolve()?;
-    before::ensure(&settings, &shops)?;
-    for shop in &shops {
-        interrupt.or(strangers::confirm(&shop.strangers(), yes_this_is_my_shop)).await?;
-    }
-    let report = settings.report.clone();
+    let settings = of_trials.resolve()?;
+    interrupt.or(admitted(&settings, &shops, yes_this_is_my_shop)).await?;
     let prepare = async |progress: &Progress| before::prepare(&settings, shops, progress);
-    crate::commands::trials::run(&report, prepare, interrupt, output).await
+    trials::run(&settings.report, prepare, interrupt, output).await
+}
+
+/// Makes sure that a check of these shops can begin, and that they are the user's own.
+async fn admitted(settings: &CheckSettings, shops: &[Shop], is_confirmed: bool) -> Result<(), Error> {
+    before::ensure(settings, shops)?;
+    for shop in shops {
+        strangers::confirm(&shop.strangers(), is_confirmed).await?;
+    }
+    Ok(())
+}
+
+/// Reads shops for another command, and prepares trials at them.
+pub(super) async fn prepare(
+    settings: &CheckSettings,
+    files: &[PathBuf],
+    is_confirmed: bool,
+    progress: &Progress,
+) -> Result<Prepared, Error> {
+    let shops: Vec<Shop> = files.iter().map(|file| shop::read(file)).collect::<Result<_, _>>()?;
+    admitted(settings, &shops, is_confirmed).await?;
+    before::prepare(settings, shops, progress)
 }
 
 /// Reads the shops that files or flags describe.

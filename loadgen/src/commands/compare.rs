@@ -107,7 +107,7 @@ impl ComparedSubjects {
 }
 
 /// Starts the service or connects to it, and draws the schedule.
-async fn prepare(settings: &CompareSettings, progress: &Progress) -> Result<Prepared, Error> {
+pub(super) async fn prepare(settings: &CompareSettings, progress: &Progress) -> Result<Prepared, Error> {
     let (mut stack, compared) = open(settings, progress).await?;
     match planned(settings, &stack, &compared.subjects).await {
         Ok((schedule, environment)) => Ok(Prepared {

@@ -34,7 +34,7 @@ pub(super) enum OnTrial {
 }
 
 impl OnTrial {
-    async fn trial(
+    pub(super) async fn trial(
         &self,
         conditions: &Conditions,
         strategy: &Strategy,
@@ -56,7 +56,7 @@ impl OnTrial {
     }
 
     /// Replaces an error by its cause, if that is known.
-    async fn explain(&mut self, error: Error) -> Error {
+    pub(super) async fn explain(&mut self, error: Error) -> Error {
         match self {
             OnTrial::Lab(stack) => stack.explain(error).await,
             OnTrial::Shops(_) => error,
@@ -64,7 +64,7 @@ impl OnTrial {
     }
 
     /// Stops what was started, and cleans up what the files of shops name. Returns what is left, one line each.
-    async fn stop(self) -> Result<Vec<String>, Error> {
+    pub(super) async fn stop(self) -> Result<Vec<String>, Error> {
         match self {
             OnTrial::Lab(stack) => stack.stop().await.map(|()| Vec::new()),
             OnTrial::Shops(shops) => any::clean(&shops).await,

@@ -18,7 +18,7 @@ use crate::trial::schedule::Limits;
 /// The share of failed purchases at which a check ends.
 const STOP_AT: f64 = 0.5;
 /// The most requests of a check.
-const REQUESTS_MAX: u64 = 1_000_000;
+pub(super) const REQUESTS_MAX: u64 = 1_000_000;
 
 /// The load at a shop.
 #[derive(Debug, Args)]

@@ -1,14 +1,15 @@
 //! The flags of a comparison, which `compare` and `run` share.
 
 use std::env;
+use std::path::PathBuf;
 
 use clap::Args;
 
 use super::load::{LoadArgs, Resolved};
 use super::service;
-use super::settings::CompareSettings;
+use super::settings::{CompareSettings, ReportSettings};
 use super::trials::{ReportFlags, TrialArgs};
-use super::values::{one_or_two_programs, parse_url, program_parser};
+use super::values::{one_or_two_programs, one_program, parse_url, program_parser};
 use crate::error::Error;
 use crate::lab::source::{Program, Source, TargetSettings};
 
@@ -64,6 +65,22 @@ impl ComparisonArgs {
         let report = report.resolve(&load.model)?;
         Ok(CompareSettings { source, load, trials, warm_up, seed, limits, report })
     }
+
+    /// Returns the settings for a search, which makes the trials and a report of its own.
+    pub(super) fn of_search(
+        target: TargetArgs,
+        load: LoadArgs,
+        strategies: Option<Vec<String>>,
+    ) -> Result<CompareSettings, Error> {
+        let Resolved { load, mut service, seed, limits, .. } = load.resolve(strategies)?;
+        service.programs = one_program(target.demo_service.clone(), "capacity")?;
+        let source = match target.resolve(|name| env::var(name).ok())? {
+            Some(target) => Source::Target(target),
+            None => Source::Start(service),
+        };
+        let report = ReportSettings::in_folder(PathBuf::new());
+        Ok(CompareSettings { source, load, trials: 1, warm_up: false, seed, limits, report })
+    }
 }
 
 impl TargetArgs {
@@ -87,7 +104,6 @@ impl TargetArgs {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::path::PathBuf;
     use std::time::Duration;
 
     use clap::Parser;

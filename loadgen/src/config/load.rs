@@ -18,7 +18,7 @@ use crate::trial::schedule::Limits;
 pub(crate) struct LoadArgs {
     /// Plan: a TOML file of settings, which flags override. The presets are examples, and docs/using.md lists the keys
     #[arg(long, value_name = "FILE")]
-    plan: Option<PathBuf>,
+    pub(super) plan: Option<PathBuf>,
     #[command(flatten)]
     pub(super) flags: PlanLayer,
 }

@@ -62,6 +62,20 @@ pub(crate) struct ReportSettings {
     pub(crate) quiet: bool,
 }
 
+impl ReportSettings {
+    /// Returns the settings of a command that writes files of its own into this folder.
+    pub(crate) fn in_folder(folder: PathBuf) -> ReportSettings {
+        ReportSettings {
+            folder,
+            request_log: RequestLog::Off,
+            column: TableWidth::Narrow,
+            jmeter_summary: false,
+            goose_report: None,
+            quiet: true,
+        }
+    }
+}
+
 /// Which requests are logged one by one, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RequestLog {

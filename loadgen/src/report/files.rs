@@ -11,6 +11,7 @@ use program::FromSystem as _;
 
 use crate::error::Error;
 use crate::lab::strategy::as_file_name;
+use crate::report::capacity::CapacityReport;
 use crate::report::{Report, html, json, markdown};
 use crate::trial::goose::{GooseFormat, GooseReports};
 
@@ -22,6 +23,9 @@ pub(crate) const HTML: &str = "report.html";
 pub(crate) const MARKDOWN: &str = "report.md";
 /// The comparison of two builds for a pull request, if two were compared.
 const DIFF: &str = "diff.md";
+/// What a search for a capacity has found, for programs and for people.
+const CAPACITY_JSON: &str = "capacity.json";
+pub(crate) const CAPACITY_MARKDOWN: &str = "capacity.md";
 /// Every single request, as JMeter writes it.
 pub(crate) const JTL: &str = "results.jtl";
 /// The folder of the distributions, one file per strategy, for HdrHistogram's plotters. Also their extension.
@@ -141,6 +145,13 @@ impl Files {
     pub(crate) fn write(&self, report: &Report) -> Result<(), Error> {
         self.write_file(JSON, &json::render(report)?)?;
         self.write_rendered(report)
+    }
+
+    /// Writes what a search for a capacity has found.
+    pub(crate) fn write_capacity(&self, report: &CapacityReport) -> Result<(), Error> {
+        let failed = |error| Error::Generator(format!("the results cannot be written as JSON: {error}"));
+        self.write_file(CAPACITY_JSON, &serde_json::to_string_pretty(report).map_err(failed)?)?;
+        self.write_file(CAPACITY_MARKDOWN, &report.markdown())
     }
 
     /// Writes everything but the report for programs.

@@ -6,6 +6,7 @@ mod before;
 mod broken;
 mod browser;
 mod builds;
+mod capacity;
 mod check;
 mod checked;
 mod compare;

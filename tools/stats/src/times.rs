@@ -115,6 +115,11 @@ impl Times {
         self.served.len()
     }
 
+    /// Returns the number of times above a limit, to three significant digits. The unserved are none of them.
+    pub fn later_than(&self, limit: Duration) -> u64 {
+        self.served.count_between(whole_us(limit) + 1, TIME_MAX_US)
+    }
+
     /// Returns the number of times and unserved together.
     fn sample(&self) -> u64 {
         self.count() + self.unserved
@@ -262,6 +267,15 @@ mod tests {
             times.record(Duration::from_millis(value));
         }
         times
+    }
+
+    #[test]
+    fn times_above_a_limit_are_counted() {
+        let mut times = Times::new();
+        [100, 200, 300].into_iter().for_each(|ms| times.record(Duration::from_millis(ms)));
+        times.record_unserved(7);
+        let later = |ms| times.later_than(Duration::from_millis(ms));
+        assert_eq!((later(99), later(100), later(250), later(301)), (3, 2, 1, 0));
     }
 
     #[test]

@@ -6,5 +6,6 @@ pub(crate) mod herd;
 pub(crate) mod jtl;
 pub(crate) mod lab;
 pub(crate) mod record;
+pub(crate) mod reproduce;
 pub(crate) mod run;
 pub(crate) mod schedule;

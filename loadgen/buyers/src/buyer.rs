@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::bought::Bought;
 use crate::load::{Load, Purchase};
-use crate::sample::{Confirmation, Outcome, Sample};
+use crate::sample::{Outcome, Sample};
 use crate::script::{Customer, Transport};
 use crate::tally::{Tally, shared};
 
@@ -23,21 +24,6 @@ pub(crate) struct Buyer {
     pub(crate) intended: Duration,
     /// Since when a user that could start it was idle.
     pub(crate) idle_since: Duration,
-}
-
-/// What a purchase came to.
-#[derive(Debug)]
-pub(crate) struct Bought {
-    /// Which of the SKUs on sale, from zero.
-    pub(crate) goods: usize,
-    pub(crate) outcome: Outcome,
-    pub(crate) confirmation: Option<Confirmation>,
-    /// What went wrong, for a refusal or an error.
-    pub(crate) problem: Option<String>,
-    pub(crate) status: Option<u16>,
-    pub(crate) first_byte: Option<Instant>,
-    pub(crate) ended: Instant,
-    pub(crate) received_bytes: u64,
 }
 
 /// How a purchase ended.

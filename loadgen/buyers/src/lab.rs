@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::Error;
 use crate::answer::{Classified, classify};
-use crate::buyer::Bought;
+use crate::bought::Bought;
 use crate::received::head_bytes;
 use crate::sample::Outcome;
 use crate::script::Transport;

@@ -19,6 +19,7 @@
 //! build. `answer`, `health`, `latency`, `model`, `sample` and `tally` are pure: they know no clock, no task and no socket.
 
 pub mod answer;
+mod bought;
 mod buyer;
 mod closed;
 mod gate;

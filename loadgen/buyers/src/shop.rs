@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use reqwest::{Client, Url};
 use tokio::time::Instant;
 
-use crate::buyer::Bought;
+use crate::bought::Bought;
 use crate::sample::{Confirmation, Outcome};
 use crate::script::{Customer, Decision, Doubt, Script, ShopOutcome, Transport};
 
@@ -15,7 +15,7 @@ use crate::script::{Customer, Decision, Doubt, Script, ShopOutcome, Transport};
 pub struct RequestBudget(Arc<AtomicI64>);
 
 impl RequestBudget {
-    /// Makes a budget of so many requests.
+    /// Makes a budget with this number of requests.
     pub fn of(requests: u64) -> RequestBudget {
         RequestBudget(Arc::new(AtomicI64::new(i64::try_from(requests).unwrap_or(i64::MAX))))
     }

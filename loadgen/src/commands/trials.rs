@@ -22,6 +22,7 @@ use crate::trial::any::{self, ShopOnTrial};
 use crate::trial::jtl::Jtl;
 use crate::trial::lab;
 use crate::trial::record::{Reproduction, Trial};
+use crate::trial::reproduce::reproduce;
 use crate::trial::run::{Conditions, FinishedTrial};
 use crate::trial::schedule::{Schedule, ScheduledTrial, Subject};
 
@@ -213,7 +214,7 @@ async fn reproductions(
         let is_bad = |trial: &&Trial| trial.strategy == shop.name() && trial.is_bad();
         let Some(users) = trials.iter().filter(is_bad).map(|trial| trial.users).min() else { continue };
         progress.stage(&format!("looking for the fewest buyers that make {} sell wrongly", shop.name()));
-        match interrupt.or(any::reproduce(shop, conditions, users)).await {
+        match interrupt.or(reproduce(shop, conditions, users)).await {
             Ok(reproduction) => found.extend(reproduction),
             Err(error) => progress.stage(&format!("no reproduction of {}: {}", shop.name(), chain(&error))),
         }

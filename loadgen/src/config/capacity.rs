@@ -20,7 +20,7 @@ use crate::trial::schedule::Limits;
 
 /// The lowest and the highest rate of a search, unless flags name others.
 const RATES: [f64; 2] = [10.0, 10_000.0];
-/// The part of its middle by which the interval reaches up and down.
+/// How far the interval reaches above and below its middle, as a share of it.
 const MARGIN: f64 = 0.05;
 
 /// What is searched for, and within which bounds.

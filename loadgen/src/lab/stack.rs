@@ -115,7 +115,7 @@ pub(crate) fn ensure_files_suffice(source: &Source, connections: u32) -> Result<
     ensure_files(connections, &needs)
 }
 
-/// Makes sure that the limit of open files is enough for this process with so many connections, and for what others need.
+/// Makes sure that the limit of open files is enough for the connections of this process, and for what others need.
 pub(crate) fn ensure_files(connections: u32, others: &[(&str, u64)]) -> Result<(), Error> {
     let needs = [&[("loadgen", u64::from(connections) + FILES_SPARE)], others].concat();
     let limit = raise_file_limit();

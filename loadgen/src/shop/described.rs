@@ -9,10 +9,12 @@ use reqwest::Url;
 
 use super::address::{self, is_loopback};
 use super::database::DatabaseUrl;
-use super::errands::ANSWER_WITHIN;
 use super::people::People;
 use super::scope::{NUMBER, URL};
 use super::secrets::Secrets;
+
+/// The longest time for an answer, unless a request has its own.
+pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 /// A shop that sells limited stock over HTTP.
 pub(crate) struct Shop {

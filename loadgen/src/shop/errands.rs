@@ -10,11 +10,9 @@ use reqwest::redirect::Policy;
 use reqwest::{Certificate, Client};
 use tokio::process::Command as Process;
 
-use super::described::{PageNumber, ShellCommand, Shop, Statements, Task};
+use super::described::{ANSWER_WITHIN, PageNumber, ShellCommand, Shop, Statements, Task};
 use crate::error::Error;
 
-/// The longest time for an answer, unless a request has its own.
-pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 /// The longest time for a command.
 const COMMAND_WITHIN: Duration = Duration::from_secs(120);
 /// How much of the output of a failed command is shown.

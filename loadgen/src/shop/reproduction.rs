@@ -16,7 +16,7 @@ fn literal(text: &str) -> String {
 
 /// Writes a script of `buyers` buyers. `seen` says how it was found.
 pub(crate) fn reproduction(shop: &Shop, buyers: usize, seen: &str) -> String {
-    let script = Script { shop, taken: taken(shop), has_cookies: has_cookies(shop) };
+    let script = ShellScript { shop, taken: taken(shop), has_cookies: has_cookies(shop) };
     shop.secrets.hide(&script.write(buyers, seen))
 }
 
@@ -33,7 +33,7 @@ fn has_cookies(shop: &Shop) -> bool {
     script.sign_up.requests.len() + script.buy.requests.len() > 1 || script.outcome.is_some()
 }
 
-struct Script<'a> {
+struct ShellScript<'a> {
     shop: &'a Shop,
     taken: BTreeSet<&'a str>,
     has_cookies: bool,
@@ -72,7 +72,7 @@ const FUNCTIONS: [(&str, &str); 6] = [
     ),
 ];
 
-impl Script<'_> {
+impl ShellScript<'_> {
     fn write(&self, buyers: usize, seen: &str) -> String {
         let Shop { name, stock, .. } = self.shop;
         let urls = self.shop.urls().join(" and ");

@@ -1,7 +1,6 @@
 //! A trial at a shop that a file describes. What it sold is judged by its answers, and by its books as far as the file says how
 //! they are read.
 
-mod reproduce;
 mod rest;
 mod sign_up;
 
@@ -14,7 +13,6 @@ use reqwest::Client;
 use stats::figures::{count, percent, things};
 use tracing::{Instrument as _, debug_span, instrument};
 
-pub(crate) use self::reproduce::reproduce;
 use self::rest::{Rest, rest};
 use self::sign_up::sign_up;
 use crate::audit::shop::{ShopBook, ShopFacts};

@@ -186,7 +186,7 @@ pub(crate) struct Reproduction {
     pub(crate) buyers: u32,
     /// Tries in which they were sold wrongly.
     pub(crate) wrong: u32,
-    /// Tries with so many buyers.
+    /// All tries with this number of buyers.
     pub(crate) tries: u32,
     /// A shell script that does the same.
     pub(crate) script: String,

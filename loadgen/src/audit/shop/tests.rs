@@ -80,7 +80,7 @@ fn buyers_told_of_no_order_are_counted_by_number_or_by_count() {
 }
 
 #[test]
-fn orders_that_nobody_was_told_of_may_be_those_of_the_unanswered() {
+fn an_unanswered_buyer_may_have_an_order_that_was_never_told() {
     let found = audit(&each_one(3), 1, &database(0, booked(1..=5)));
     assert_eq!((found.indeterminate, found.orders_unexplained), (1, 1));
     assert_eq!(audit(&each_one(3), 2, &pages(0, 5)).orders_unexplained, 0);
@@ -112,7 +112,7 @@ fn a_buyer_above_its_limit_is_found_by_answers_and_by_the_books() {
 }
 
 #[test]
-fn units_left_after_sold_out_are_undersold_unless_they_may_be_sold() {
+fn units_left_after_sold_out_are_undersold() {
     assert_eq!(audit(&each_one(2), 0, &ShopBook::default()).undersold, 3);
     assert_eq!(audit(&each_one(2), 2, &ShopBook::default()).undersold, 1, "two buyers may have one each");
     assert_eq!(audit(&each_one(2), 2, &pages(3, 2)).undersold, 3, "the books say that they have none");

@@ -68,7 +68,7 @@ pub(super) fn prepare(settings: &CheckSettings, shops: Vec<Shop>, progress: &Pro
     let environment = Environment::of_shops(&urls);
     let schedule = schedule(settings, &shops, &subjects);
     for shop in &shops {
-        // Whoever runs a check sees what it does beside requests.
+        // The user sees what a check does beside requests.
         for task in [Some(&shop.sale), shop.clean.as_ref()].into_iter().flatten() {
             if let Some(told) = task.told() {
                 progress.stage(&shop.secrets.hide(&format!("{} {told}", shop.name)));

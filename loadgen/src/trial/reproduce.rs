@@ -35,7 +35,10 @@ pub(crate) async fn reproduce(
         let between = right + (buyers - right) / 2;
         match wrong_tries(tried, &conditions, between).await? {
             0 => right = between,
-            fewer => (buyers, wrong) = (between, fewer),
+            fewer => {
+                buyers = between;
+                wrong = fewer;
+            }
         }
     }
     let seen = format!("loadgen saw it sell wrongly in {wrong} of {TRIES} tries");
@@ -43,7 +46,7 @@ pub(crate) async fn reproduce(
     Ok(Some(Reproduction { shop: tried.name().to_owned(), buyers, wrong, tries: TRIES, script }))
 }
 
-/// Tries with so many buyers, and counts the tries in which the shop sold wrongly.
+/// Tries with this number of buyers, and counts the tries in which the shop sold wrongly.
 async fn wrong_tries(tried: &ShopOnTrial, conditions: &Conditions, buyers: u32) -> Result<u32, Error> {
     let subject = Subject { strategy: tried.name().to_owned(), users: buyers, build: None };
     let mut wrong = 0;

@@ -5,6 +5,7 @@ pub(crate) mod diff;
 pub(crate) mod finding;
 pub(crate) mod headline;
 pub(crate) mod metrics;
+pub(crate) mod nouns;
 pub(crate) mod result;
 pub(crate) mod summary;
 pub(crate) mod thresholds;

@@ -91,12 +91,27 @@ impl Report {
 
     /// Tells whether it is about the service of the lab, and not about shops that files describe.
     pub(crate) fn is_of_lab(&self) -> bool {
-        self.schedule.shops.is_empty()
+        !self.schedule.is_of_shops()
+    }
+
+    /// Returns those of these figures that it can have and shows.
+    pub(crate) fn shown<'a>(&self, metrics: &[&'a Metric]) -> Vec<&'a Metric> {
+        let can_have = |metric: &&Metric| self.is_of_lab() || metric.is_of_any_shop();
+        metrics.iter().copied().filter(|metric| can_have(metric) && (metric.is_shown)(&self.schedule)).collect()
+    }
+
+    /// Returns the title of a report of shops that files describe.
+    pub(crate) fn title_of_shops(&self) -> String {
+        match self.schedule.shops.as_slice() {
+            [one] => format!("Check of {}", one.name),
+            [one, other] => format!("Check: {} against {}", one.name, other.name),
+            many => format!("Check: {} shops compared", many.len()),
+        }
     }
 
     /// Draws the conclusions, by the figures that such a report can have.
     pub(crate) fn of(findings: Findings) -> Report {
-        let metrics = metrics_of(findings.schedule.shops.is_empty());
+        let metrics = metrics_of(!findings.schedule.is_of_shops());
         Report::by(findings, &metrics)
     }
 

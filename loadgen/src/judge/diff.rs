@@ -23,6 +23,7 @@ use stats::{BLOCKS_MIN, SIGNIFICANCE, joint};
 
 use crate::error::Exit;
 use crate::judge::metrics::Metric;
+use crate::judge::nouns::SubjectKind;
 use crate::judge::result::StrategyResult;
 use crate::lab::environment::Environment;
 use crate::trial::record::Trial;
@@ -38,6 +39,9 @@ pub(crate) const SCHEMA: &str = "seckill-diff/1";
 pub(crate) struct Diff {
     /// `seckill-diff/1`. The name stays if fields are added, and changes if a field is removed or changes its meaning.
     pub(crate) schema: String,
+    /// What is compared.
+    #[serde(default)]
+    pub(crate) subject: SubjectKind,
     /// Exit code of the program.
     pub(crate) exit_code: u8,
     /// The reasons of the exit code, the gravest first.
@@ -98,8 +102,10 @@ impl Diff {
             code: described(schedule, environment, name),
             generated_at: vec![generated_at.to_owned()],
         });
-        let caveats = profiles_differ(environment, builds).into_iter().chain(untimed(sides)).collect();
-        Some(Diff { schema: SCHEMA.to_owned(), exit_code: exit.code(), reasons, old, new, rows, caveats })
+        let caveats =
+            profiles_differ(environment, builds).into_iter().chain(untimed(sides, SubjectKind::Strategy)).collect();
+        let subject = SubjectKind::Strategy;
+        Some(Diff { schema: SCHEMA.to_owned(), subject, exit_code: exit.code(), reasons, old, new, rows, caveats })
     }
 
     /// Returns the rows with this conclusion.
@@ -138,7 +144,8 @@ fn profiles_differ(environment: &Environment, builds: [&str; 2]) -> Option<Strin
 }
 
 /// Returns a caveat for each strategy whose times say nothing on one of the sides.
-pub(crate) fn untimed(sides: Sides<'_>) -> Vec<String> {
+pub(crate) fn untimed(sides: Sides<'_>, kind: SubjectKind) -> Vec<String> {
+    let untimed = kind.nouns().untimed;
     let [old, new] = sides.runs();
     let is_untimed = |subject: &Subject| {
         let [of_old, of_new] = sides.both(subject);
@@ -147,8 +154,8 @@ pub(crate) fn untimed(sides: Sides<'_>) -> Vec<String> {
         let is_timed = was.has_times() && now.has_times() || was.is_control && now.is_control;
         (!is_timed).then(|| {
             format!(
-                "{} with {} users sold wrongly, did not exclude, was not decided, or was limited by the load generator on one \
-                 of the sides: its times are not compared",
+                "{} with {} users {untimed}, or was limited by the load generator on one of the sides: its times are not \
+                 compared",
                 subject.name(),
                 subject.users
             )

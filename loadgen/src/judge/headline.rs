@@ -1,5 +1,8 @@
 //! The beginning of a report: at most three sentences, then one line for each further result.
 
+pub(crate) mod faults;
+pub(crate) mod shops;
+
 use stats::figures::{self as format, things};
 use stats::rate;
 
@@ -37,10 +40,19 @@ impl Headline {
         };
         let level: Vec<&StrategyResult> = run().filter(|result| result.users == users).collect();
         let against = builds.map(|diff| format!("{} against {}: {}.", diff.new.name, diff.old.name, diff.counted()));
+        let sold = if schedule.is_of_shops() { shops::sold } else { sold };
         let sentences = [Some(sold(schedule, users, &level, trials)), against.or_else(|| speed(&level)), herd(&level)];
+        let broken = if schedule.is_of_shops() { shops::broken } else { broken };
         Headline {
             sentence: sentences.into_iter().flatten().collect::<Vec<_>>().join(" "),
-            details: [broken(&level), controls(&level), not_proved(&level), Vec::from_iter(bound(&level))].concat(),
+            details: [
+                broken(&level),
+                controls(&level),
+                not_proved(&level),
+                Vec::from_iter(bound(&level)),
+                shops::unseen(&level),
+            ]
+            .concat(),
         }
     }
 }
@@ -53,12 +65,19 @@ fn sold(schedule: &Schedule, users: u32, level: &[&StrategyResult], trials: &[Tr
     };
     let broken = names(&|result| result.finding == Finding::Broken);
     let right = names(&|result| result.is_comparable);
-    let listed = |names: &[String]| listed(names, schedule.pair().is_some());
-    let broke = if broken.is_empty() { String::new() } else { format!("{} broke the promise", listed(&broken)) };
+    let broke =
+        if broken.is_empty() { String::new() } else { format!("{} broke the promise", listed(&broken, schedule)) };
     let Some(fewest) = level.iter().filter(|result| result.is_comparable).map(|result| result.trials).min() else {
         let nobody = format!("With {users_named}, no strategy was found to sell right in every trial");
         return if broke.is_empty() { format!("{nobody}.") } else { format!("{nobody}; {broke}.") };
     };
+    let what = sold_right(schedule, users, &right, trials, fewest);
+    let broke = if broke.is_empty() { broke } else { format!("; {broke}") };
+    format!("With {users_named}, {} sold {what}{broke}.", listed(&right, schedule))
+}
+
+/// Describes what was sold by those that sold right, in how many trials. `fewest`: the fewest trials of one of them.
+fn sold_right(schedule: &Schedule, users: u32, right: &[String], trials: &[Trial], fewest: u32) -> String {
     let each = if schedule.goods > 1 { " of each SKU" } else { "" };
     let stock_total = i64::from(schedule.stock) * i64::from(schedule.goods);
     let is_theirs = |trial: &&Trial| trial.users == users && right.contains(&trial.name());
@@ -69,17 +88,16 @@ fn sold(schedule: &Schedule, users: u32, level: &[&StrategyResult], trials: &[Tr
         "no unit too many and none too few".to_owned()
     };
     let times = if fewest == 1 { "the one trial".to_owned() } else { format!("each of {fewest} trials") };
-    let broke = if broke.is_empty() { broke } else { format!("; {broke}") };
-    format!("With {users_named}, {} sold {what} in {times}{broke}.", listed(&right))
+    format!("{what} in {times}")
 }
 
 /// Writes two names, or how many there are.
-fn listed(names: &[String], of_builds: bool) -> String {
+fn listed(names: &[String], schedule: &Schedule) -> String {
     match names {
         [one] => one.clone(),
         [one, other] => format!("{one} and {other}"),
-        many if of_builds => format!("{} pairs of strategy and build", many.len()),
-        many => format!("{} strategies", many.len()),
+        many if schedule.pair().is_some() => format!("{} pairs of strategy and build", many.len()),
+        many => format!("{} {}", many.len(), schedule.nouns().many),
     }
 }
 

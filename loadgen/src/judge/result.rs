@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use stats::{Estimate, Ratio};
 
+use crate::audit::shop::Evidence;
 use crate::judge::finding::Finding;
 use crate::lab::strategy::{Mechanism, Promise, Wakes};
 use crate::trial::record::Latency;
@@ -56,6 +57,14 @@ pub(crate) struct StrategyResult {
     pub(crate) unchecked_trials: u32,
     /// The checks that were missing in them, at most five lines.
     pub(crate) unchecked: Vec<String>,
+    /// What the audit of a shop that a file describes stands on: the weakest evidence of its trials. Absent for the service of the
+    /// lab, and without a trial.
+    pub(crate) evidence: Option<Evidence>,
+    /// What nothing could show of a shop that a file describes, in any of its trials, one line each.
+    pub(crate) unseen: Vec<String>,
+    /// What a shop that a file describes did wrong, one line for each kind of fault, with its size in the worst trial. Empty for
+    /// the service of the lab, whose figures tell it.
+    pub(crate) faults: Vec<String>,
     /// Exact (Clopper-Pearson) one-sided 95 % upper bound of the rate of bad trials, among the trials that prove something.
     pub(crate) bad_trial_rate_upper_95: f64,
     /// Trials that had not come to rest when they were audited.

@@ -7,6 +7,7 @@ use buyers::sample::{ByOutcome, problems};
 use stats::{as_f64, median, rate};
 
 use crate::judge::finding::Finding;
+use crate::judge::headline::faults;
 use crate::judge::metrics::{FigureSource, Metric, P50, TrialsOfStrategy};
 use crate::judge::result::{Figures, StrategyResult};
 use crate::lab::strategy::{Mechanism, Promise, Strategy};
@@ -76,16 +77,7 @@ fn result_of(
         mechanism: strategy.mechanism,
         permits: strategy.permits,
         wakes: strategy.wakes,
-        kept: match finding {
-            Finding::Kept => Some(true),
-            Finding::Broken => Some(false),
-            Finding::Inconclusive
-            | Finding::Dropped
-            | Finding::Failing
-            | Finding::Unchecked
-            | Finding::LoadTooWeak
-            | Finding::NotRun => None,
-        },
+        kept: kept(finding),
         finding,
         rank: None,
         stock: u64::from(schedule.stock) * u64::from(schedule.goods),
@@ -95,6 +87,9 @@ fn result_of(
         inconclusive_trials,
         unchecked_trials,
         unchecked: problems(trials.all.iter().flat_map(|trial| &trial.unchecked)),
+        evidence: trials.all.iter().filter_map(|trial| trial.evidence).min(),
+        unseen: unseen(&trials),
+        faults: faults_of(strategy, schedule, &trials),
         bad_trial_rate_upper_95: rate::upper_95(
             bad_trials,
             run - trials.count(|trial| trial.proves_nothing(&schedule.limits)),
@@ -123,6 +118,38 @@ fn result_of(
         figures: figures(&trials, metrics),
         partial: metrics.iter().filter_map(|metric| Some((metric.key.to_owned(), metric.part(&trials)?))).collect(),
     }
+}
+
+/// Tells whether a promise was kept, if the finding says that.
+fn kept(finding: Finding) -> Option<bool> {
+    match finding {
+        Finding::Kept => Some(true),
+        Finding::Broken => Some(false),
+        Finding::Inconclusive
+        | Finding::Dropped
+        | Finding::Failing
+        | Finding::Unchecked
+        | Finding::LoadTooWeak
+        | Finding::NotRun => None,
+    }
+}
+
+/// Lists what nothing could show in any of the trials, each line once.
+fn unseen(trials: &TrialsOfStrategy<'_>) -> Vec<String> {
+    let mut unseen: Vec<String> = Vec::new();
+    for line in trials.all.iter().flat_map(|trial| &trial.unseen) {
+        if !unseen.contains(line) {
+            unseen.push(line.clone());
+        }
+    }
+    unseen
+}
+
+/// Names the faults of a shop that a file describes. The service of the lab is no such shop.
+fn faults_of(strategy: &Strategy, schedule: &Schedule, trials: &TrialsOfStrategy<'_>) -> Vec<String> {
+    let shop = schedule.shops.iter().find(|shop| shop.name == strategy.name);
+    let stock = u64::from(schedule.stock) * u64::from(schedule.goods);
+    shop.map_or_else(Vec::new, |shop| faults::of(&trials.all, stock, shop.per_buyer))
 }
 
 fn figures(trials: &TrialsOfStrategy<'_>, metrics: &[&Metric]) -> Figures {

@@ -8,6 +8,8 @@ use crate::error::Exit;
 use crate::judge::diff::Diff;
 use crate::judge::finding::Finding;
 use crate::judge::headline::Headline;
+use crate::judge::headline::shops::by;
+use crate::judge::nouns::Nouns;
 use crate::judge::result::StrategyResult;
 use crate::judge::thresholds::ThresholdResult;
 use crate::trial::schedule::Schedule;
@@ -54,6 +56,7 @@ impl Verdict {
             let is_one_of_several = schedule.users.len() > 1;
             if is_one_of_several { format!("{} with {} users", result.name(), result.users) } else { result.name() }
         };
+        let nouns = schedule.nouns();
         let found = |finding: Finding, describe: &dyn Fn(&StrategyResult) -> String| {
             list(results, |result| result.finding == finding, describe)
         };
@@ -61,15 +64,15 @@ impl Verdict {
         if let Some(ended) = ended_early {
             exits.push((ended.exit_code, format!("ended before every trial was run: {}", ended.reason)));
         }
-        if let Some(names) = found(Finding::Broken, &name) {
-            exits.push((Exit::PromiseBroken.code(), format!("promise broken by {names}")));
+        for broken in broken(schedule, results, &name) {
+            exits.push((Exit::PromiseBroken.code(), format!("promise broken by {broken}")));
         }
         for (finding, advice) in [
-            (Finding::Inconclusive, "raise --lock-wait, or look at the service's log"),
+            (Finding::Inconclusive, nouns.advice.inconclusive),
             (Finding::Dropped, "lower --rate, or raise --users"),
-            (Finding::Failing, "look at the service's log"),
+            (Finding::Failing, nouns.advice.failing),
         ] {
-            let with_causes = |result: &StrategyResult| match causes(result).as_slice() {
+            let with_causes = |result: &StrategyResult| match causes(result, nouns).as_slice() {
                 [] => name(result),
                 causes => format!("{} ({})", name(result), causes.join(", ")),
             };
@@ -98,9 +101,8 @@ impl Verdict {
             exits.push((Exit::ClientLimited.code(), reason));
         }
         if exits.is_empty() {
-            let kept = "every strategy kept its promise";
             let met = if thresholds.is_empty() { "" } else { ", and every threshold was met" };
-            exits.push((Exit::Passed.code(), format!("{kept}{met}")));
+            exits.push((Exit::Passed.code(), format!("{}{met}", kept(schedule, results))));
             exits.extend(builds.map(|diff| (Exit::Passed.code(), of_builds(diff))));
         }
         let exit_code = exits[0].0;
@@ -111,6 +113,22 @@ impl Verdict {
             reasons: exits.into_iter().map(|(_, reason)| reason).collect(),
         }
     }
+}
+
+/// Names what broke its promise. Each shop that a file describes has its evidence and its faults.
+fn broken(schedule: &Schedule, results: &[StrategyResult], name: &dyn Fn(&StrategyResult) -> String) -> Vec<String> {
+    let is_broken = |result: &StrategyResult| result.finding == Finding::Broken;
+    if !schedule.is_of_shops() {
+        return list(results, is_broken, name).into_iter().collect();
+    }
+    let broken = results.iter().filter(|result| is_broken(result));
+    broken.map(|result| format!("{}, {}: {}", name(result), by(&[result]), result.faults.join("; "))).collect()
+}
+
+/// Says that all kept their promises. For shops that files describe, it names the evidence.
+fn kept(schedule: &Schedule, results: &[StrategyResult]) -> String {
+    let kept = format!("every {} kept its promise", schedule.nouns().one);
+    if schedule.is_of_shops() { format!("{kept}, {}", by(&results.iter().collect::<Vec<_>>())) } else { kept }
 }
 
 /// Writes the reasons of a comparison of two builds.
@@ -129,11 +147,11 @@ fn list(
 }
 
 /// Explains why a result proves nothing, by the figures behind its finding.
-fn causes(result: &StrategyResult) -> Vec<String> {
+fn causes(result: &StrategyResult, nouns: &Nouns) -> Vec<String> {
     let mut causes = Vec::new();
     if result.finding == Finding::Dropped {
         let [dropped, arrivals] = [result.dropped, result.arrivals].map(count);
-        causes.push(format!("{dropped} of {arrivals} arrivals were dropped{}", whose_fault(result)));
+        causes.push(format!("{dropped} of {arrivals} arrivals were dropped{}", whose_fault(result, nouns)));
     } else if result.finding == Finding::Failing {
         let [failed, requests] = [result.failed, result.arrivals - result.dropped].map(count);
         causes.push(format!("{failed} of {requests} requests ended in an error or a timeout"));
@@ -147,8 +165,11 @@ fn causes(result: &StrategyResult) -> Vec<String> {
 }
 
 /// Explains why arrivals were dropped.
-fn whose_fault(result: &StrategyResult) -> String {
-    let service = "all users were waiting for answers: the service is slower than the rate, or the users are too few";
+fn whose_fault(result: &StrategyResult, nouns: &Nouns) -> String {
+    let service = format!(
+        "all users were waiting for answers: the {} is slower than the rate, or the users are too few",
+        nouns.service
+    );
     match (result.dropped_busy, result.dropped - result.dropped_busy) {
         (_, 0) => format!(", as {service}"),
         (0, _) => ", as the load generator was late".to_owned(),

@@ -10,6 +10,7 @@ use crate::judge::metrics::{
     DROPPED, LATE, METRICS, Metric, P90, P90_CORRECTED, P99, P99_CORRECTED, PRESSURE, RUN_QUEUE, SILENCE_MAX,
     START_LAG_SHARE, START_SPREAD, TableWidth,
 };
+use crate::judge::nouns::Nouns;
 use crate::judge::result::StrategyResult;
 use crate::lab::environment::Environment;
 use crate::trial::record::Trial;
@@ -28,19 +29,21 @@ pub(crate) fn of(
     results: &[StrategyResult],
     trials: &[Trial],
 ) -> Vec<String> {
+    let nouns = schedule.nouns();
     let mut caveats = Vec::new();
     if environment.generator_shares_host == Some(true) {
-        caveats.push("generator, service and servers shared one machine: compare the rows, not the figures".to_owned());
+        caveats.push(nouns.shared_machine.to_owned());
     }
     let fewest = results.iter().filter(|result| result.trials > 0).map(|result| result.measured_trials).min();
     if let Some(fewest) = fewest.filter(|fewest| usize::try_from(*fewest).is_ok_and(|fewest| fewest < BLOCKS_MIN)) {
         let measured = things(fewest, "trial");
         let beside = if trials.iter().any(|trial| trial.warm_up) { " beside the warm-up" } else { "" };
         caveats.push(format!(
-            "only {measured} per strategy{beside}: no intervals and no significance; use at least {BLOCKS_MIN}, better 10"
+            "only {measured} per {}{beside}: no intervals and no significance; use at least {BLOCKS_MIN}, better 10",
+            nouns.one
         ));
     } else if results.iter().filter_map(|result| result.ratio_to_reference.as_ref()).any(is_undecidable) {
-        caveats.push("too few trials for significance with this many strategies (?); use at least 10".to_owned());
+        caveats.push(format!("too few trials for significance with this many {} (?); use at least 10", nouns.many));
     }
     let users_max = schedule.users.iter().max().copied().unwrap_or(0);
     if schedule.zk_sessions_total.is_some_and(|sessions| sessions < u64::from(users_max)) {
@@ -59,7 +62,7 @@ pub(crate) fn of(
     }
     let is_open = matches!(schedule.model, LoadModel::Open { .. });
     if !is_open {
-        caveats.extend(late_starts(results));
+        caveats.extend(late_starts(results, nouns));
     }
     caveats.extend(pressure(results));
     let dropped: f64 = results.iter().filter_map(|result| DROPPED.value(result)).sum();
@@ -72,7 +75,10 @@ pub(crate) fn of(
     }
     caveats.extend(of_some_trials(results));
     caveats.extend(sold_out_shop(schedule, results));
-    caveats.extend(of_trials(trials));
+    caveats.extend(of_trials(trials, nouns));
+    if !schedule.is_of_shops() {
+        caveats.extend(of_zookeeper(trials));
+    }
     // If the promise is not kept because of it, the verdict already says so.
     let unchecked =
         results.iter().filter(|result| !result.unchecked.is_empty() && result.finding != Finding::Unchecked);
@@ -94,7 +100,7 @@ fn of_some_trials(results: &[StrategyResult]) -> Option<String> {
 
 /// Lists the results of which more than one request in a hundred started late, each with the generator's part of its p50.
 /// Results during which the generator occupied the processors are listed apart from those during which other programs did.
-fn late_starts(results: &[StrategyResult]) -> Vec<String> {
+fn late_starts(results: &[StrategyResult], nouns: &Nouns) -> Vec<String> {
     let is_late = |result: &&StrategyResult| LATE.value(result).is_some_and(|late| late > LATE_SHARE_TOLD);
     let late: Vec<&StrategyResult> = results.iter().filter(is_late).collect();
     let of = |others_had_them: Option<bool>| {
@@ -104,8 +110,8 @@ fn late_starts(results: &[StrategyResult]) -> Vec<String> {
         let waited = of_these.iter().filter_map(|result| RUN_QUEUE.value(result)).reduce(f64::max);
         // If other programs occupy the processors, they are the bottleneck.
         let who = match others_had_them {
-            Some(true) => "the service, the servers or other programs occupied the processors",
-            _ => "it was busy itself",
+            Some(true) => format!("{} occupied the processors", nouns.occupants),
+            _ => "it was busy itself".to_owned(),
         };
         let bottleneck = waited.map(|waited| {
             format!("; it waited for a processor for up to {} of its time: {who}", figures::percent(waited))
@@ -168,9 +174,9 @@ fn sold_out_shop(schedule: &Schedule, results: &[StrategyResult]) -> Option<Stri
     let mut names: Vec<String> = late.iter().map(|result| result.name()).collect();
     names.dedup();
     Some(format!(
-        "most requests came after everything was sold, so the times of the sold cover only the beginning ({}); raise \
-         --stock above {}",
+        "most requests came after everything was sold, so the times of the sold cover only the beginning ({}); {} {}",
         names.join(", "),
+        schedule.nouns().advice.sold_out,
         count(most)
     ))
 }
@@ -179,20 +185,33 @@ fn is_undecidable(ratio: &Ratio) -> bool {
     ratio.difference == Difference::TooFewBlocks
 }
 
-fn of_trials(trials: &[Trial]) -> Vec<String> {
+fn of_trials(trials: &[Trial], nouns: &Nouns) -> Vec<String> {
     let mut caveats = Vec::new();
     let count = |is: fn(&Trial) -> bool| trials.iter().filter(|trial| is(trial)).count();
     let unsettled = count(|trial| !trial.settled);
     if unsettled > 0 {
         let trials = things(unsettled, "trial");
-        caveats.push(format!("{trials} had not come to rest when the database was audited"));
+        caveats.push(format!("{trials} had not come to rest when {}", nouns.audited));
     }
     let left_out: Vec<&Trial> = trials.iter().filter(|trial| !trial.left_out.is_empty()).collect();
     if !left_out.is_empty() {
         let lines = left_out.iter().flat_map(|trial| &trial.left_out);
         caveats.push(format!("left out of {}: {}", things(left_out.len(), "trial"), problems(lines).join("; ")));
     }
-    caveats.extend(undecided(trials));
+    caveats.extend(undecided(trials, nouns));
+    caveats
+}
+
+/// Tells what is not known of the traffic on ZooKeeper.
+fn of_zookeeper(trials: &[Trial]) -> Vec<String> {
+    let mut caveats = Vec::new();
+    let uncounted = trials.iter().filter(|trial| trial.zookeeper.releases.is_none()).count();
+    if uncounted > 0 {
+        caveats.push(format!(
+            "no notifications per release for {}: a buyer that gives up wakes others without a release",
+            things(uncounted, "trial")
+        ));
+    }
     if trials.iter().any(|trial| trial.zookeeper.watches_fired.deleted.is_none()) {
         caveats.push("ZooKeeper did not answer `mntr`; notifications are those that the instances received".to_owned());
     }
@@ -200,29 +219,22 @@ fn of_trials(trials: &[Trial]) -> Vec<String> {
 }
 
 /// Counts the buyers without a decision, and names the consequence.
-fn undecided(trials: &[Trial]) -> Vec<String> {
+fn undecided(trials: &[Trial], nouns: &Nouns) -> Vec<String> {
     let answers: Vec<&ByOutcome<u64>> = trials.iter().map(|trial| &trial.answers).collect();
     let ByOutcome { refused, error, timeout, .. } = ByOutcome::fold(&answers, |counts| counts.sum::<u64>());
     let mut caveats = Vec::new();
     if refused + error + timeout > 0 {
         caveats.push(format!(
-            "buyers without a decision: {} refused, {} errors, {} timeouts; a longer --lock-wait lets all buyers be \
-             served, and the service's log has the causes",
+            "buyers without a decision: {} refused, {} errors, {} timeouts; {}",
             count(refused),
             count(error),
-            count(timeout)
+            count(timeout),
+            nouns.advice.undecided
         ));
     }
     let problems = problems(trials.iter().flat_map(|trial| &trial.problems));
     if !problems.is_empty() {
         caveats.push(format!("problems that buyers met: {}", problems.join("; ")));
-    }
-    let uncounted = trials.iter().filter(|trial| trial.zookeeper.releases.is_none()).count();
-    if uncounted > 0 {
-        caveats.push(format!(
-            "no notifications per release for {}: a buyer that gives up wakes others without a release",
-            things(uncounted, "trial")
-        ));
     }
     caveats
 }
@@ -231,6 +243,7 @@ fn undecided(trials: &[Trial]) -> Vec<String> {
 mod tests {
     use std::time::Duration;
 
+    use buyers::model::LoadModel;
     use stats::times::Times;
 
     use crate::report::{Report, fixture};
@@ -244,6 +257,31 @@ mod tests {
         let caveats = Report::of(fixture::findings(None, trials)).caveats;
         let expected = "left out of 2 trials: waits for locks of Postgres: pool timed out";
         assert!(caveats.iter().any(|caveat| caveat == expected), "{caveats:?}");
+    }
+
+    #[test]
+    fn caveats_of_shops_give_advice_for_shops() {
+        let mut findings = fixture::of_shops(&["Flask"]);
+        for trial in &mut findings.trials {
+            trial.settled = trial.block != 3;
+            trial.answers.refused = 3;
+        }
+        findings.schedule.model = LoadModel::Loop { duration_ms: 1000, ramp_up_ms: 0 };
+        for trial in &mut findings.trials {
+            trial.answers.sold_out = 500;
+        }
+        let caveats = Report::of(findings).caveats;
+        for expected in [
+            "the load generator and a shop shared the processors of one machine, so the times are of both together",
+            "1 trial had not come to rest when the books were read",
+            "raise stock in the shop file above 603",
+            "27 refused, 0 errors, 0 timeouts; the shop's log may have the causes, and fewer --users may all be served",
+        ] {
+            assert!(caveats.iter().any(|caveat| caveat.ends_with(expected)), "{expected}: {caveats:?}");
+        }
+        for word in ["ZooKeeper", "mntr", "notifications", "strateg", "--lock-wait", "--stock"] {
+            assert!(caveats.iter().all(|caveat| !caveat.contains(word)), "{word}: {caveats:?}");
+        }
     }
 
     // C17

@@ -12,6 +12,7 @@ use crate::judge::diff::{Diff, SCHEMA, Side, conclude, untimed};
 use crate::judge::finding::Finding;
 use crate::judge::metrics::{Compared, Metric};
 use crate::report::Report;
+use crate::report::table::at_addresses;
 use crate::trial::schedule::Subject;
 
 pub use crate::judge::diff::rows::Run;
@@ -44,6 +45,7 @@ impl Diff {
                 differing.join("; ")
             )));
         }
+        let kind = new[0].schedule.kind();
         let [of_old, of_new] = [old, new].map(|reports| reports.iter().map(run).collect::<Vec<_>>());
         let mut gravest = Vec::new();
         let mut caveats = [differing, settings::environment_differences(&old[0], &new[0])].concat();
@@ -63,9 +65,13 @@ impl Diff {
             }
         }
         if !have_in_common {
-            return Err(Error::Usage("the runs have no strategy with the same number of users in common".to_owned()));
+            return Err(Error::Usage(format!(
+                "the runs have no {} with the same number of users in common",
+                kind.nouns().one
+            )));
         }
-        caveats.extend(untimed(Sides::Runs(&of_old, &of_new)));
+        caveats.extend(evidence_differs(&of_old, &of_new));
+        caveats.extend(untimed(Sides::Runs(&of_old, &of_new), kind));
         for subject in subjects(&of_new).into_iter().filter(|subject| Standing::of(&of_old, subject).is_none()) {
             caveats.push(format!("{} is in the new runs only", subject.described()));
         }
@@ -74,6 +80,7 @@ impl Diff {
         reasons.extend(too_few(old.len(), new.len()));
         Ok(Diff {
             schema: SCHEMA.to_owned(),
+            subject: kind,
             exit_code: exit.code(),
             reasons,
             old: side("old", old, &of_old),
@@ -89,9 +96,29 @@ fn side(name: &str, reports: &[Report], runs: &[Run<'_>]) -> Side {
         name: name.to_owned(),
         runs: runs.len(),
         blocks: runs.iter().map(|run| run.blocks.len()).sum(),
-        code: reports[0].environment.code(),
+        code: code(&reports[0]),
         generated_at: reports.iter().map(|report| report.generated_at.clone()).collect(),
     }
+}
+
+/// Names the code that was measured, or the shops with their addresses if files describe them.
+fn code(report: &Report) -> String {
+    if report.is_of_lab() {
+        return report.environment.code();
+    }
+    report.schedule.shops.iter().map(at_addresses).collect::<Vec<_>>().join(", ")
+}
+
+/// Names the shops that were judged by other evidence than before.
+fn evidence_differs(old: &[Run<'_>], new: &[Run<'_>]) -> Vec<String> {
+    let weakest =
+        |runs: &[Run<'_>], subject: &Subject| runs.iter().filter_map(|run| run.result(subject)?.evidence).min();
+    let differs = |subject: &Subject| {
+        let (was, now) = weakest(old, subject).zip(weakest(new, subject))?;
+        (was != now)
+            .then(|| format!("{} was judged {}, and is judged {}", subject.described(), was.describe(), now.describe()))
+    };
+    subjects(old).iter().filter_map(differs).collect()
 }
 
 /// Names the compared figures that only some trials of a run have.

@@ -1,5 +1,7 @@
 //! Comparisons with fixed figures, for the tests of everything that reads them.
 
+mod shops;
+
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -26,6 +28,8 @@ use crate::lab::zookeeper::ZooKeeperServer;
 use crate::report::{Findings, Report};
 use crate::trial::record::{Curve, Trial, goodput_per_s, sold_out_after_ms};
 use crate::trial::schedule::{Limits, NamedBuild, Schedule, Subject, blocks};
+
+pub(crate) use self::shops::{of_shops, right_shop, shop_trial, wrong_shop, wrong_shop_beside_right};
 
 const USERS: u32 = 300;
 /// The limits of every comparison that sets none.

@@ -54,9 +54,12 @@ const SCRIPT: &str = concat!(
 /// Renders the whole page.
 pub(crate) fn render(report: &Report, metrics: &[&Metric]) -> Result<String, Error> {
     let failed = |error: &dyn std::fmt::Display| Error::Generator(format!("the page cannot be made: {error}"));
+    let metrics = &report.shown(metrics)[..];
     let levels = Some(levels(report)).filter(|levels| levels.len() > 1).unwrap_or_default();
     let page = Page {
         title: headline::title(report),
+        kicker: if report.is_of_lab() { "seckill lab" } else { "loadgen check" },
+        nouns: report.schedule.nouns(),
         sentence: report.verdict.sentence.clone(),
         glance: Glance::of(report),
         details: report.verdict.details.clone(),
@@ -81,6 +84,9 @@ pub(crate) fn render(report: &Report, metrics: &[&Metric]) -> Result<String, Err
 
 /// Returns the parts of the page in their order. A part without data says so.
 fn parts(report: &Report, metrics: &[&Metric]) -> Vec<PagePart> {
+    if !report.is_of_lab() {
+        return parts_of_shops(report, metrics);
+    }
     let builds = report.builds.as_ref().map(|diff| builds::part(diff, metrics));
     let others = vec![
         sale::part(report),
@@ -97,4 +103,18 @@ fn parts(report: &Report, metrics: &[&Metric]) -> Vec<PagePart> {
         setup::environment(report),
     ];
     builds.into_iter().chain(others).collect()
+}
+
+/// Returns the parts of a page about shops that files describe. What such shops cannot show has no part.
+fn parts_of_shops(report: &Report, metrics: &[&Metric]) -> Vec<PagePart> {
+    let several = (levels(report).len() > 1).then(|| herd::scaling(report));
+    let mut parts = vec![
+        sale::part(report),
+        sold::part(report, metrics),
+        latency::part(report, metrics),
+        cost::generator_part(report, metrics),
+    ];
+    parts.extend(several);
+    parts.extend([setup::thresholds(report), setup::guide(report, metrics), setup::environment(report)]);
+    parts
 }

@@ -5,12 +5,15 @@ use std::fmt::Write as _;
 use crate::judge::diff::Diff;
 use crate::judge::diff::rows::{Conclusion, Row};
 use crate::judge::metrics::{Better, Metric, TableWidth};
+use crate::judge::nouns::SubjectKind;
 use crate::report::table::{self, COMPARED, TextTable, compared, titles};
 use crate::report::{Report, glossary};
 
 /// Renders the whole file.
 pub(crate) fn render(report: &Report, metrics: &[&Metric]) -> String {
-    let mut text = format!("# seckill lab: comparison\n\n{}\n\n", report.verdict.sentence);
+    let metrics = &report.shown(metrics)[..];
+    let title = if report.is_of_lab() { "seckill lab: comparison".to_owned() } else { report.title_of_shops() };
+    let mut text = format!("# {title}\n\n{}\n\n", report.verdict.sentence);
     for detail in &report.verdict.details {
         let _ = writeln!(text, "- {detail}");
     }
@@ -54,31 +57,29 @@ fn table_lines(text: &mut String, table: &TextTable<'_>) {
 fn environment(text: &mut String, report: &Report) {
     let environment = &report.environment;
     let unknown = || "unknown".to_owned();
-    let _ = writeln!(
-        text,
-        "## Environment\n\n\
-         | | |\n|---|---|\n\
-         | ended | {} |\n\
-         | loadgen | {} |\n\
-         | measured | {} |\n\
-         | system | {} {}, kernel {}, {} × {} |\n\
-         | Postgres | {} |\n\
-         | ZooKeeper | {} |\n\
-         | servers | {} |\n\
-         | lock wait | {} |",
-        report.generated_at,
-        environment.loadgen_version,
-        environment.code(),
-        environment.os,
-        environment.arch,
-        environment.kernel.clone().unwrap_or_else(unknown),
-        environment.cpu_count,
-        environment.cpu_model.as_deref().unwrap_or("core"),
-        environment.postgres_version.clone().unwrap_or_else(unknown),
-        environment.zookeeper_version.clone().unwrap_or_else(unknown),
-        if environment.servers_throwaway { "started for this comparison" } else { "given" },
-        report.schedule.lock_wait_ms.map_or_else(unknown, |wait| format!("{wait} ms")),
-    );
+    let kernel = environment.kernel.clone().unwrap_or_else(unknown);
+    let cores = environment.cpu_count;
+    let processor = environment.cpu_model.as_deref().unwrap_or("core");
+    let system = format!("{} {}, kernel {kernel}, {cores} × {processor}", environment.os, environment.arch);
+    let mut rows = vec![("ended", report.generated_at.clone()), ("loadgen", environment.loadgen_version.clone())];
+    if report.is_of_lab() {
+        let servers = if environment.servers_throwaway { "started for this comparison" } else { "given" };
+        rows.extend([
+            ("measured", environment.code()),
+            ("system", system),
+            ("Postgres", environment.postgres_version.clone().unwrap_or_else(unknown)),
+            ("ZooKeeper", environment.zookeeper_version.clone().unwrap_or_else(unknown)),
+            ("servers", servers.to_owned()),
+            ("lock wait", report.schedule.lock_wait_ms.map_or_else(unknown, |wait| format!("{wait} ms"))),
+        ]);
+    } else {
+        rows.push(("system", system));
+        rows.extend(report.schedule.shops.iter().map(|shop| ("shop", table::at_addresses(shop))));
+    }
+    let _ = writeln!(text, "## Environment\n\n| | |\n|---|---|");
+    for (name, value) in rows {
+        let _ = writeln!(text, "| {name} | {} |", value.replace('|', "\\|"));
+    }
 }
 
 /// Renders a table of what every figure means.
@@ -99,7 +100,11 @@ pub(crate) fn figures(metrics: &[&Metric]) -> String {
 /// Renders the comparison of two sides as a comment for a pull request: the verdict, the changes, the number of figures
 /// without one, and what makes the sides hard to compare.
 pub(crate) fn diff(diff: &Diff, metrics: &[&Metric]) -> String {
-    let mut text = format!("### seckill lab, {} against {}: {}\n\n", diff.new.name, diff.old.name, diff.counted());
+    let what = match diff.subject {
+        SubjectKind::Strategy => "seckill lab",
+        SubjectKind::Shop => "check",
+    };
+    let mut text = format!("### {what}, {} against {}: {}\n\n", diff.new.name, diff.old.name, diff.counted());
     for reason in &diff.reasons {
         let _ = writeln!(text, "- **{reason}**");
     }
@@ -129,7 +134,8 @@ fn figures_of<'a>(text: &mut String, diff: &Diff, rows: impl Iterator<Item = &'a
         return;
     }
     let titles = titles(diff).join(" | ");
-    let _ = writeln!(text, "| strategy | users | {titles} |\n|---|--:|---|---|--:|--:|--:|--:|---|");
+    let one = diff.subject.nouns().one;
+    let _ = writeln!(text, "| {one} | users | {titles} |\n|---|--:|---|---|--:|--:|--:|--:|---|");
     for row in rows {
         let cells = compared(row, metrics).join(" | ");
         let _ = writeln!(text, "| `{}` | {} | {cells} |", row.named(), row.users);
@@ -146,6 +152,12 @@ mod tests {
     #[test]
     fn a_comparison() {
         insta::assert_snapshot!(render(&fixture::report(), METRICS));
+    }
+
+    #[test]
+    fn a_check_of_two_shops() {
+        let report = fixture::wrong_shop_beside_right();
+        insta::assert_snapshot!(render(&report, &report.metrics()));
     }
 
     #[test]
@@ -172,10 +184,12 @@ mod tests {
 
     #[test]
     fn every_row_of_the_table_has_as_many_cells() {
-        let text = render(&fixture::report(), METRICS);
+        let report = fixture::report();
+        let text = render(&report, METRICS);
         let table =
             text.lines().skip_while(|line| !line.starts_with("| Strategy")).take_while(|line| line.starts_with('|'));
+        let shown = report.shown(METRICS);
         let widths: Vec<usize> = table.map(|line| line.matches(" | ").count()).collect();
-        assert_eq!(widths, [METRICS.iter().filter(|metric| metric.column <= TableWidth::Wide).count() + 1; 6]);
+        assert_eq!(widths, [shown.iter().filter(|metric| metric.column <= TableWidth::Wide).count() + 1; 6]);
     }
 }

@@ -9,7 +9,7 @@ use crate::judge::metrics::{
 };
 use crate::judge::result::StrategyResult;
 use crate::report::Report;
-use crate::trial::schedule::Schedule;
+use crate::trial::schedule::{CheckedShop, Schedule};
 
 /// Columns that hold text; all others hold figures.
 pub(crate) const TEXT_COLUMNS: usize = 2;
@@ -31,7 +31,7 @@ impl<'a> TextTable<'a> {
     /// Titles of the columns, each with its unit. A soft hyphen stands where a narrow heading may break.
     pub(crate) fn header(&self) -> Vec<(&'a str, &'a str)> {
         let figures = self.metrics.iter().map(|metric| (metric.title, metric.unit));
-        [("Strategy", ""), ("Kept", "")].into_iter().chain(figures).collect()
+        [(self.report.schedule.nouns().title, ""), ("Kept", "")].into_iter().chain(figures).collect()
     }
 
     /// Returns one row for each strategy and number of users, in the service's order.
@@ -58,6 +58,11 @@ impl<'a> TextTable<'a> {
 
 /// Explains the columns that need words.
 pub(crate) fn legend(report: &Report) -> String {
+    let times = "Times are those of the buyers who got a unit, from the intended start to the last byte; – where there are too few of \
+                 them.\n";
+    if !report.schedule.has_relations() {
+        return times.to_owned();
+    }
     let mut references: Vec<&str> = report.results.iter().filter_map(|result| result.reference.as_deref()).collect();
     references.dedup();
     let of_build = if report.builds.is_some() { " of the same build" } else { "" };
@@ -65,10 +70,7 @@ pub(crate) fn legend(report: &Report) -> String {
         [reference] => format!("the p50 of {reference}{of_build}"),
         _ => format!("the p50 of the reference{of_build}"),
     };
-    format!(
-        "Times are those of the buyers who got a unit, from the intended start to the last byte; – where there are too few of \
-         them.\nRatio: p50 ÷ {reference}; ~ no significant difference, ? too few trials to tell.\n"
-    )
+    format!("{times}Ratio: p50 ÷ {reference}; ~ no significant difference, ? too few trials to tell.\n")
 }
 
 /// Meanings of those columns that need words.
@@ -116,10 +118,22 @@ pub(crate) fn conditions(report: &Report) -> String {
         Some([old, new]) => format!(" of each of the builds {old} and {new}"),
         None => String::new(),
     };
+    let subjects = if report.is_of_lab() {
+        format!("instances {instances}{sessions}{builds}{business_time}")
+    } else {
+        report.schedule.shops.iter().map(at_addresses).collect::<Vec<_>>().join(", ")
+    };
+    let one = report.schedule.nouns().one;
     format!(
-        "{model_described}{levels}; stock {stock}{each}; instances {instances}{sessions}{builds}{business_time}; \
-         trials of each strategy {trials}{warm_up}, seed {seed}"
+        "{model_described}{levels}; stock {stock}{each}; {subjects}; trials of each {one} {trials}{warm_up}, seed {seed}"
     )
+}
+
+/// Names a shop that a file describes, with its addresses and its limit.
+pub(crate) fn at_addresses(shop: &CheckedShop) -> String {
+    let limit =
+        shop.per_buyer.map_or_else(String::new, |units| format!(" (at most {} per buyer)", things(units, "unit")));
+    format!("{} at {}{limit}", shop.name, shop.urls.join(" and "))
 }
 
 /// Describes the load generator in one line. `None` without a measured trial.

@@ -24,6 +24,7 @@ static LEFT_OUT_FIRST: [&Metric; 4] = [&NOTIFICATIONS_PER_RELEASE, &RATIO, &UNDE
 
 /// Renders the table, the conditions and the verdict. A narrow table fits the columns of the terminal.
 pub(crate) fn render(report: &Report, metrics: &[&Metric], column: TableWidth, columns: Option<u16>) -> String {
+    let metrics = &report.shown(metrics)[..];
     let mut text = format!("{}\n", table::conditions(report));
     text += &match column {
         TableWidth::Narrow => narrow(report, metrics, columns),
@@ -61,7 +62,8 @@ fn narrow(report: &Report, metrics: &[&Metric], columns: Option<u16>) -> String 
     let room = usize::from(columns.unwrap_or(most).clamp(least, most));
     let mut shown = metrics.to_vec();
     let mut left_out = Vec::new();
-    let mut candidates = LEFT_OUT_FIRST.iter();
+    let mut candidates =
+        LEFT_OUT_FIRST.iter().filter(|candidate| metrics.iter().any(|metric| metric.key == candidate.key));
     let (header, rows, widths, (padding, rest)) = loop {
         let table = TextTable::of(report, &shown, TableWidth::Narrow);
         let title =
@@ -137,7 +139,7 @@ pub(crate) fn diff(diff: &Diff, metrics: &[&Metric]) -> String {
 
 /// Renders every figure of both sides, and a description of the sides.
 fn figures_of(diff: &Diff, metrics: &[&Metric]) -> String {
-    let mut header = vec!["strategy".to_owned()];
+    let mut header = vec![diff.subject.nouns().one.to_owned()];
     header.extend(titles(diff));
     let row = |row: &Row| {
         let mut cells = vec![format!("{} @{}", row.named(), row.users)];
@@ -226,6 +228,24 @@ mod tests {
     #[test]
     fn a_comparison_on_a_narrow_terminal() {
         insta::assert_snapshot!(render(&fixture::report(), METRICS, TableWidth::Narrow, Some(60)));
+    }
+
+    #[test]
+    fn a_check_of_a_right_shop() {
+        let report = fixture::right_shop();
+        insta::assert_snapshot!(render(&report, &report.metrics(), TableWidth::Narrow, None));
+    }
+
+    #[test]
+    fn a_check_of_a_wrong_shop() {
+        let report = fixture::wrong_shop();
+        insta::assert_snapshot!(render(&report, &report.metrics(), TableWidth::Wide, None));
+    }
+
+    #[test]
+    fn a_check_of_two_shops_on_a_narrow_terminal() {
+        let report = fixture::wrong_shop_beside_right();
+        insta::assert_snapshot!(render(&report, &report.metrics(), TableWidth::Narrow, Some(60)));
     }
 
     #[test]

@@ -1,8 +1,15 @@
 //! The figures of the load generator itself: whether it kept up, and the arrivals that it dropped.
 
+use buyers::model::LoadModel;
 use stats::as_f64;
 
 use super::metric::{Better, FigureSource, K6, Kind, Metric, PageTable, ROW, TableWidth, exact, rows};
+use crate::trial::schedule::Schedule;
+
+/// Tells whether arrivals can be dropped. The page of the lab always has these figures.
+fn has_arrivals(schedule: &Schedule) -> bool {
+    !schedule.is_of_shops() || matches!(schedule.model, LoadModel::Open { .. })
+}
 
 rows! {
     START_LAG_P50 {
@@ -15,6 +22,10 @@ rows! {
         key: "start_lag_share", title: "Start lag", unit: "of the p50", kind: Kind::Share,
         definition: "Part of the p50 that is the wait for the load generator. The rest of the p50 counts from the \
                      actual starts, and is the service's.",
+        of_shops: Some(
+            "Part of the p50 that is the wait for the load generator. The rest of the p50 counts from the actual starts, and \
+             is the shop's.",
+        ),
         source: FigureSource::Result(|result| {
             let [response, service] = [&result.latency.response, &result.latency.service].map(|by| by.sold.quantile_ms(500));
             Some(exact((1.0 - service? / response.filter(|p50| p50.is_finite())?).max(0.0)))
@@ -76,20 +87,24 @@ rows! {
         key: "dropped", title: "Dropped", unit: "arrivals", kind: Kind::Count,
         definition: "Arrivals of an open model that found no user free and were never started.",
         source: FigureSource::SumMeasured(|trial| Some(as_f64(trial.generator.dropped))),
-        table: PageTable::Generator, k6: Some(K6::Count("dropped_iterations")),
+        is_shown: has_arrivals, table: PageTable::Generator, k6: Some(K6::Count("dropped_iterations")),
     }
     DROPPED_SHARE {
         key: "dropped_share", title: "Dropped", unit: "of the arrivals", kind: Kind::Share,
         definition: "Dropped arrivals as a share of all arrivals.",
         source: FigureSource::Share(|trial| (trial.generator.dropped, trial.generator.requests + trial.generator.dropped)),
-        table: PageTable::Generator,
+        is_shown: has_arrivals, table: PageTable::Generator,
     }
     DROPPED_BUSY {
         key: "dropped_busy", title: "Dropped while all waited", unit: "arrivals", kind: Kind::Count,
         definition: "Dropped arrivals that found all users waiting for answers: the service was slower than the rate, or the \
             users were too few. The generator was late for the others.",
+        of_shops: Some(
+            "Dropped arrivals that found all users waiting for answers: the shop was slower than the rate, or the users were \
+             too few. The generator was late for the others.",
+        ),
         source: FigureSource::SumMeasured(|trial| Some(as_f64(trial.generator.dropped_busy))),
-        table: PageTable::Generator,
+        is_shown: has_arrivals, table: PageTable::Generator,
     }
     LATE_IDLE {
         key: "late_idle", title: "Late while a user was idle", unit: "of the arrivals", kind: Kind::Share,

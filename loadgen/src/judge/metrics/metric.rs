@@ -9,6 +9,7 @@ use stats::{Estimate, as_f64, median_estimate};
 use crate::judge::result::{Part, StrategyResult};
 use crate::lab::strategy::Mechanism;
 use crate::trial::record::Trial;
+use crate::trial::schedule::Schedule;
 
 /// One figure.
 pub(crate) struct Metric {
@@ -38,6 +39,10 @@ pub(crate) struct Metric {
     pub(crate) k6: Option<K6>,
     /// Whether only the service of the lab tells it.
     pub(crate) lab_only: bool,
+    /// Meaning of the figure in a report of shops that files describe, if the other one is not about them.
+    pub(crate) of_shops: Option<&'static str>,
+    /// Whether a report with this plan shows it.
+    pub(crate) is_shown: fn(&Schedule) -> bool,
 }
 
 /// Values of most rows.
@@ -57,6 +62,8 @@ pub(crate) const ROW: Metric = Metric {
     is_record: false,
     k6: None,
     lab_only: false,
+    of_shops: None,
+    is_shown: |_| true,
 };
 
 /// Names rows of the table of figures, and lists them in their order as `ROWS`.
@@ -206,7 +213,7 @@ impl fmt::Debug for Metric {
 
 impl Metric {
     /// Tells whether a shop that a file describes can have it.
-    pub(super) fn is_of_any_shop(&self) -> bool {
+    pub(crate) fn is_of_any_shop(&self) -> bool {
         let of_lab = matches!(self.table, PageTable::Handover | PageTable::Herd | PageTable::Database);
         !of_lab && !self.lab_only
     }
@@ -214,6 +221,11 @@ impl Metric {
     /// Returns title and unit in one text.
     pub(crate) fn name(&self) -> String {
         format!("{} {}", self.title, self.unit).replace('\u{ad}', "")
+    }
+
+    /// Returns its meaning in a report with this plan.
+    pub(crate) fn meaning(&self, schedule: &Schedule) -> &'static str {
+        self.of_shops.filter(|_| schedule.is_of_shops()).unwrap_or(self.definition)
     }
 
     /// Returns title, unit and definition in one text.

@@ -9,6 +9,7 @@ use super::metric::{
 };
 use crate::lab::cpu::GENERATOR;
 use crate::trial::record::Trial;
+use crate::trial::schedule::Schedule;
 
 /// Every figure, in the order in which tables show them.
 pub(crate) static METRICS: &[&Metric] = &joined::<{ ROWS.len() + generator::ROWS.len() }>(ROWS, generator::ROWS);
@@ -34,6 +35,11 @@ rows! {
         definition: "Trials that sold a unit too many or too few, lost an update, sold a unit twice or out of sequence, \
                      or told a buyer something that the database refutes; warm-up included. Next to it is the exact \
                      one-sided 95 % upper bound of their rate, if it is below one half: a few good trials prove little.",
+        of_shops: Some(
+            "Trials that sold a unit too many or too few, lost an update, gave a buyer more than one may have, or told a buyer \
+             something that the books deny; warm-up included. Next to it is the exact one-sided 95 % upper bound of their \
+             rate, if it is below one half: a few good trials prove little.",
+        ),
         source: FigureSource::Result(|result| Some(exact(f64::from(result.bad_trials)))),
         beside: |result| {
             let bound = Some(result.bad_trial_rate_upper_95).filter(|bound| rate::is_telling(*bound));
@@ -93,6 +99,7 @@ rows! {
         key: "over_limit", title: "Over the limit", unit: "buyers, worst", kind: Kind::Count, better: Better::Zero,
         definition: "Buyers that got more units than one buyer may have, in the worst trial. Zero where the shop has no \
                      such limit.",
+        column: TableWidth::Wide, is_shown: |schedule| schedule.shops.iter().any(|shop| shop.per_buyer.is_some()),
         source: FigureSource::Worst(|trial| Some(as_f64(trial.audit.over_limit))),
     }
     OVERLAPS {
@@ -133,6 +140,7 @@ rows! {
     INDETERMINATE {
         key: "indeterminate", title: "Indeter\u{ad}minate", unit: "orders", kind: Kind::Count,
         definition: "Orders in the database whose buyers saw an error or no answer. They count against no strategy.",
+        of_shops: Some("Orders in the books whose buyers saw an error or no answer. They count against no shop."),
         source: FigureSource::Sum(|trial| Some(as_f64(trial.audit.indeterminate))),
     }
     BUYERS {
@@ -190,6 +198,12 @@ rows! {
         definition: "Median response time as a multiple of the reference's, paired within blocks, with its exact 95 % \
             interval from Walsh averages. ~: no significant difference, or within 5 %. ?: too few trials to find any. \
             1 for the reference itself. Strategies that sold wrongly or were not decided have none.",
+        of_shops: Some(
+            "Median response time as a multiple of the reference's, paired within blocks, with its exact 95 % interval from \
+             Walsh averages. ~: no significant difference, or within 5 %. ?: too few trials to find any. 1 for the reference \
+             itself. Shops that sold wrongly or were not decided have none.",
+        ),
+        is_shown: Schedule::has_relations,
         source: FigureSource::Result(|result| {
             let Some(ratio) = result.ratio_to_reference else { return result.is_reference().then(|| exact(1.0)) };
             Some(Estimate { value: ratio.estimate, low: ratio.low, high: ratio.high })
@@ -366,7 +380,7 @@ rows! {
         key: "cpu_per_request", title: "All but the generator", unit: "ms per request", kind: Kind::Time,
         definition: "Processor time of the service and the servers for each request. Median over the trials.",
         source: FigureSource::Median(cpu_per_request),
-        table: PageTable::Processors,
+        table: PageTable::Processors, lab_only: true,
     }
 }
 

@@ -4,6 +4,7 @@ use stats::figures::percent;
 
 use crate::error::Error;
 use crate::report::Report;
+use crate::trial::schedule::{CheckedShop, Schedule};
 
 /// Lists the differences of two sides that do not depend on any figure.
 pub(super) fn differences_of_sides(old: &[Report], new: &[Report]) -> Result<Vec<String>, Error> {
@@ -43,15 +44,21 @@ fn cut(report: &Report) -> Option<String> {
 fn plan_differences(old: &Report, new: &Report) -> Vec<String> {
     let was = &old.schedule;
     let now = &new.schedule;
+    if was.kind() != now.kind() {
+        return differences([("what was measured", was.nouns().many.to_owned(), now.nouns().many.to_owned())]);
+    }
     let number = |value: Option<u64>| value.map_or_else(|| "unknown".to_owned(), |value| value.to_string());
+    let [many, one] = [was.nouns().many, was.nouns().one];
+    let instances = if was.is_of_shops() { "addresses" } else { "instances" };
     differences([
         ("load", was.model_described.clone(), now.model_described.clone()),
-        ("strategies", strategies(old), strategies(new)),
+        (many, strategies(old), strategies(new)),
         ("users", listed(&was.users), listed(&now.users)),
-        ("trials of each strategy", was.trials.to_string(), now.trials.to_string()),
+        (&format!("trials of each {one}"), was.trials.to_string(), now.trials.to_string()),
         ("stock", was.stock.to_string(), now.stock.to_string()),
         ("SKUs", was.goods.to_string(), now.goods.to_string()),
-        ("instances", was.instances.to_string(), now.instances.to_string()),
+        (instances, was.instances.to_string(), now.instances.to_string()),
+        ("limits per buyer", limits(was), limits(now)),
         ("ZooKeeper sessions", number(was.zk_sessions_total), number(now.zk_sessions_total)),
         ("business time", text(&was.business_time), text(&now.business_time)),
         ("lock wait in ms", number(was.lock_wait_ms), number(now.lock_wait_ms)),
@@ -97,6 +104,12 @@ fn strategies(report: &Report) -> String {
     names.sort_unstable();
     names.dedup();
     names.join(", ")
+}
+
+/// Lists the limits per buyer of the shops that files describe.
+fn limits(schedule: &Schedule) -> String {
+    let of = |shop: &CheckedShop| Some(format!("{} of {}", shop.per_buyer?, shop.name));
+    schedule.shops.iter().filter_map(of).collect::<Vec<_>>().join(", ")
 }
 
 fn listed(users: &[u32]) -> String {

@@ -1,3 +1,5 @@
+mod shops;
+
 use super::*;
 use crate::judge::diff::rows::{Conclusion, Row, Unit};
 use crate::judge::metrics::METRICS;

@@ -3,13 +3,13 @@
 use stats::as_f64;
 use stats::figures;
 
-use crate::judge::metrics::{Metric, PageTable};
+use crate::judge::metrics::{Metric, PRESSURE, PageTable};
 use crate::judge::result::StrategyResult;
 use crate::lab::cpu::GENERATOR;
 use crate::report::Report;
 use crate::report::html::names::name;
 use crate::report::html::page::{Absent, Cell, Chart, Group, PageItem, PagePart, Table, TableColumn};
-use crate::report::html::results::{columns, groups, row};
+use crate::report::html::results::{cell, columns, groups, row};
 use crate::trial::record::Trial;
 
 /// Shows the load on the database. Every strategy writes the stock there.
@@ -18,7 +18,7 @@ pub(super) fn database(report: &Report, metrics: &[&Metric]) -> PagePart {
         id: "table-database",
         caption: "What Postgres had to do: medians over the trials with 95 % intervals".to_owned(),
         label: None,
-        columns: columns([], metrics, PageTable::Database),
+        columns: columns(report, [], metrics, PageTable::Database),
         groups: groups(report, |result| row(report, result, [], metrics, PageTable::Database)),
     };
     let words = "Only transactions that wrote or locked a row are counted. The wait for locks is the database's own, added up \
@@ -82,7 +82,7 @@ pub(super) fn processors(report: &Report, metrics: &[&Metric]) -> PagePart {
         words: report.results.iter().filter_map(words).collect(),
         absent: (!known).then(|| Absent {
             why: "No trial that counts was run to its end.".to_owned(),
-            command: "loadgen compare --trials 10",
+            command: report.schedule.nouns().commands.more_trials,
         }),
         wide: true,
     };
@@ -96,13 +96,25 @@ pub(super) fn processors(report: &Report, metrics: &[&Metric]) -> PagePart {
     PagePart { id: "processors", title: "Processors and generator", items }
 }
 
+/// Shows whether the load generator kept up with shops that files describe. Only its own process is known.
+pub(super) fn generator_part(report: &Report, metrics: &[&Metric]) -> PagePart {
+    let words = "The generator and the wait for it are no part of the shop. Where it was late or waited for a processor, the times \
+                 of the buyers include that wait.";
+    let item = if report.trials.is_empty() {
+        PageItem::Paragraph("No trial was run to its end.".to_owned())
+    } else {
+        PageItem::Table(generator(report, metrics))
+    };
+    PagePart { id: "generator", title: "The load generator", items: vec![PageItem::Paragraph(words.to_owned()), item] }
+}
+
 /// Lists the processor time of every process.
 fn processes(report: &Report, metrics: &[&Metric]) -> Table {
     let mut names: Vec<&str> =
         report.trials.iter().flat_map(|trial| trial.cpu.iter().map(|cpu| cpu.process.as_str())).collect();
     names.sort_unstable();
     names.dedup();
-    let mut columns = columns([], metrics, PageTable::Processors);
+    let mut columns = columns(report, [], metrics, PageTable::Processors);
     let short =
         |name: &&str| TableColumn::figures(name.split_once("://").map_or(*name, |(_, address)| address), "s a trial");
     columns.extend(names.iter().map(short));
@@ -128,12 +140,15 @@ fn processes(report: &Report, metrics: &[&Metric]) -> Table {
 /// Lists what the load generator did in the worst trial of each strategy.
 fn generator(report: &Report, metrics: &[&Metric]) -> Table {
     let run = report.results.iter().filter(|result| result.trials > 0);
-    let rows = run.map(|result| row(report, result, [], metrics, PageTable::Generator)).collect();
+    // Where no process but the generator is known, this table has the pressure on its machine, too.
+    let pressure = || (!report.is_of_lab()).then_some(&PRESSURE);
+    let cells = |result| pressure().map(|metric| cell(metric, result));
+    let rows = run.map(|result| row(report, result, cells(result), metrics, PageTable::Generator)).collect();
     Table {
         id: "table-generator",
         caption: "Whether the load generator kept up, in the measured trials".to_owned(),
         label: None,
-        columns: columns([], metrics, PageTable::Generator),
+        columns: columns(report, pressure().map(TableColumn::of), metrics, PageTable::Generator),
         groups: vec![Group { title: None, rows }],
     }
 }

@@ -27,6 +27,8 @@ struct Data<'a> {
     /// Names in the service's order, with the build if two are compared. All other fields name a strategy by its index in
     /// this list.
     strategies: &'a [String],
+    /// What one of them is: a strategy or a shop.
+    subject: &'static str,
     /// Numbers of users with which a trial was run, in order.
     levels: Vec<u32>,
     stock: u64,
@@ -99,6 +101,7 @@ pub(super) fn embed(report: &Report) -> Result<String, serde_json::Error> {
     names.dedup();
     let indexes: StrategyIndexes = names.iter().cloned().zip(0..).collect();
     let data = Data {
+        subject: report.schedule.nouns().one,
         levels: levels(report),
         stock: u64::from(report.schedule.stock) * u64::from(report.schedule.goods),
         processes: KINDS,

@@ -12,6 +12,8 @@ pub(super) struct Glance {
     pub(super) users: u32,
     /// The position of the stock on the bars, in percent of their room. `None` if the stock is far more than was sold.
     pub(super) stock: Option<f64>,
+    /// Whether the waiters that a release woke are shown.
+    pub(super) has_herd: bool,
     pub(super) rows: Vec<GlanceRow>,
 }
 
@@ -54,7 +56,7 @@ impl Glance {
             }
         };
         let rows = level().map(row).collect();
-        Some(Glance { users, stock: has_line.then(|| units(stock)), rows })
+        Some(Glance { users, stock: has_line.then(|| units(stock)), has_herd: report.is_of_lab(), rows })
     }
 }
 

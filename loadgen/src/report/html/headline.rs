@@ -8,9 +8,13 @@ use crate::report::Report;
 use crate::report::glossary::ShownTerm;
 use crate::report::html::names::model_label;
 use crate::report::html::page::Banner;
+use crate::report::table::at_addresses;
 
 /// Returns the title of the page, which says what was compared.
 pub(super) fn title(report: &Report) -> String {
+    if !report.is_of_lab() {
+        return report.title_of_shops();
+    }
     let mut names: Vec<&str> = report.results.iter().map(|result| result.strategy.as_str()).collect();
     names.dedup();
     if let Some([old, new]) = report.schedule.pair() {
@@ -37,7 +41,7 @@ pub(super) fn banner(report: &Report) -> Option<Banner> {
     } else if code == Exit::PromiseBroken.code() {
         ("A promise was broken".to_owned(), true)
     } else if code == Exit::Failed.code() {
-        ("A rule was not met, or the load proved nothing".to_owned(), true)
+        (report.schedule.nouns().failed.to_owned(), true)
     } else if code == Exit::ClientLimited.code() {
         ("The load generator was the bottleneck".to_owned(), false)
     } else {
@@ -55,9 +59,12 @@ pub(super) fn conditions(report: &Report) -> Vec<ShownTerm> {
     }
     let each = if schedule.goods > 1 { format!(" of each of {} SKUs", schedule.goods) } else { String::new() };
     terms.push(ShownTerm::new("Stock", format!("{}{each}", things(count(u64::from(schedule.stock)), "unit"))));
-    let sessions = schedule.zk_sessions_total.map(|total| format!(", {} ZooKeeper sessions", count(total)));
-    let instances = things(schedule.instances, "instance");
-    terms.push(ShownTerm::new("Service", format!("{instances}{}", sessions.unwrap_or_default())));
+    if report.is_of_lab() {
+        let sessions = schedule.zk_sessions_total.map(|total| format!(", {} ZooKeeper sessions", count(total)));
+        let instances = things(schedule.instances, "instance");
+        terms.push(ShownTerm::new("Service", format!("{instances}{}", sessions.unwrap_or_default())));
+    }
+    terms.extend(schedule.shops.iter().map(|shop| ShownTerm::new("Shop", at_addresses(shop))));
     if let Some(time) = &schedule.business_time {
         terms.push(ShownTerm::new("Business time", format!("{time} inside the critical section")));
     }

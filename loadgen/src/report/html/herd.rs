@@ -12,8 +12,6 @@ use crate::report::html::names::{model_label, name};
 use crate::report::html::page::{Absent, Cell, Chart, Group, PageItem, PagePart, Table, TableColumn, TableRow};
 use crate::report::html::results::{columns, groups_of, row};
 
-const SCALE: &str = "loadgen compare --preset scale --users 10,30,100,300";
-
 pub(super) fn part(report: &Report, metrics: &[&Metric]) -> PagePart {
     let words = "A release of the lock wakes the waiters that watch for it. A queue wakes the next in line. A lock that all waiters \
                  watch wakes the herd, and all but one of them in vain.";
@@ -79,7 +77,7 @@ fn table(report: &Report, metrics: &[&Metric]) -> Option<Table> {
         id: "table-herd",
         caption: "Traffic on ZooKeeper: medians over the trials with 95 % intervals".to_owned(),
         label: None,
-        columns: columns([TableColumn::words("A release wakes")], metrics, PageTable::Herd),
+        columns: columns(report, [TableColumn::words("A release wakes")], metrics, PageTable::Herd),
         groups,
     })
 }
@@ -131,19 +129,21 @@ fn by_server(report: &Report) -> Option<Table> {
 
 /// Shows how the figures grow with the number of users.
 pub(super) fn scaling(report: &Report) -> PagePart {
+    let nouns = report.schedule.nouns();
+    let scale = nouns.commands.scale;
     let several = report.schedule.users.len() > 1;
     if !several {
         let absent = Absent {
             why: "This comparison had one number of users. With several, the growth of the waiting time, of the goodput and \
                   of the herd is drawn here."
                 .to_owned(),
-            command: SCALE,
+            command: scale,
         };
         let chart = chart("scale", "Against the number of users", "", Vec::new(), Some(absent));
         return PagePart { id: "scaling", title: "How it scales", items: vec![PageItem::Charts(vec![chart])] };
     }
     let unmeasured = |words: &Vec<String>| {
-        words.is_empty().then(|| Absent { why: "No trial that counts has this figure.".to_owned(), command: SCALE })
+        words.is_empty().then(|| Absent { why: "No trial that counts has this figure.".to_owned(), command: scale })
     };
     let words = |metric: &Metric| -> Vec<String> {
         let of = |result: &StrategyResult| {
@@ -156,9 +156,12 @@ pub(super) fn scaling(report: &Report) -> PagePart {
         chart(
             "scale-median",
             "Median response time against users",
-            "One line per strategy, with 95 % intervals; both axes are logarithmic. A line that rises by one power of \
-             ten together with the users grows in proportion to them, and one that rises by two grows with their \
-             square. Dashed lines belong to strategies that sold wrongly.",
+            &format!(
+                "One line per {}, with 95 % intervals; both axes are logarithmic. A line that rises by one power of ten together \
+                 with the users grows in proportion to them, and one that rises by two grows with their square. Dashed lines \
+                 belong to {} that sold wrongly.",
+                nouns.one, nouns.many
+            ),
             medians.clone(),
             unmeasured(&medians),
         ),
@@ -170,15 +173,17 @@ pub(super) fn scaling(report: &Report) -> PagePart {
             goodput.clone(),
             unmeasured(&goodput),
         ),
-        chart(
+    ];
+    if report.is_of_lab() {
+        charts.push(chart(
             "scale-notifications",
             "Notifications per release against users",
             "Dashed lines are what to expect when all N users wait at once: (N − 1)/2 for a herd, (N − 1)/N for a \
              queue, in which each release wakes one.",
             notifications.clone(),
             unmeasured(&notifications),
-        ),
-    ];
+        ));
+    }
     charts[0].label = Some(model_label(report));
     charts[0].wide = true;
     PagePart { id: "scaling", title: "How it scales", items: vec![PageItem::Charts(charts)] }

@@ -39,16 +39,18 @@ pub(super) fn part(report: &Report, metrics: &[&Metric]) -> PagePart {
 }
 
 fn response(report: &Report, metrics: &[&Metric]) -> Table {
-    let own = [TableColumn::figures("Rank", ""), TableColumn::words("Mechanism")];
+    let is_ranked = report.schedule.has_relations();
+    let rank = is_ranked.then(|| TableColumn::figures("Rank", ""));
+    let own = rank.into_iter().chain(report.is_of_lab().then(|| TableColumn::words("Mechanism")));
     let row = |result: &StrategyResult| {
-        let rank = result.rank.and_then(|rank| u64::try_from(rank).ok());
-        let own = [Cell::count(rank), Cell::text(mechanism(result.mechanism))];
-        row(report, result, own, metrics, PageTable::Response)
+        let rank = is_ranked.then(|| Cell::count(result.rank.and_then(|rank| u64::try_from(rank).ok())));
+        let mechanism = report.is_of_lab().then(|| Cell::text(mechanism(result.mechanism)));
+        row(report, result, rank.into_iter().chain(mechanism), metrics, PageTable::Response)
     };
     let mut groups = groups(report, row);
     // By rank within each number of users.
     for group in &mut groups {
-        if report.schedule.users.len() < 2 {
+        if is_ranked && report.schedule.users.len() < 2 {
             group.rows.sort_by(|a, b| rank_of(a).total_cmp(&rank_of(b)));
         }
     }
@@ -58,7 +60,7 @@ fn response(report: &Report, metrics: &[&Metric]) -> Table {
                   others are of all trials merged"
             .to_owned(),
         label: Some(model_label(report)),
-        columns: columns(own, metrics, PageTable::Response),
+        columns: columns(report, own, metrics, PageTable::Response),
         groups,
     }
 }
@@ -68,22 +70,23 @@ fn rank_of(row: &TableRow) -> f64 {
 }
 
 fn charts(report: &Report) -> Vec<Chart> {
+    let nouns = report.schedule.nouns();
     let label = Some(model_label(report));
     let unmeasured = || Absent {
         why: "No trial that counts sold anything: the warm-up is audited, but its times are left out.".to_owned(),
-        command: "loadgen compare --trials 10",
+        command: nouns.commands.more_trials,
     };
     let results = &report.results;
     let sold_any = results.iter().any(|result| result.latency.response.sold.count() > 0);
     let quantiles = Chart {
         id: "quantiles",
         title: "Distribution of response times".to_owned(),
-        caption:
-            "One line per strategy: how long the given share of the buyers who got a unit waited at most. Half of \
-                  them are left of 50 %, one in a hundred is right of 99 %. Lower is faster; a line that rises steeply \
-                  to the right has a long tail, a dashed one belongs to a strategy that sold wrongly. Both axes are \
-                  logarithmic."
-                .to_owned(),
+        caption: format!(
+            "One line per {0}: how long the given share of the buyers who got a unit waited at most. Half of them are left of \
+             50 %, one in a hundred is right of 99 %. Lower is faster; a line that rises steeply to the right has a long tail, a \
+             dashed one belongs to a {0} that sold wrongly. Both axes are logarithmic.",
+            nouns.one
+        ),
         label: label.clone(),
         words: results.iter().filter_map(|result| quantile_words(report, result)).collect(),
         absent: (!sold_any).then(unmeasured),
@@ -98,26 +101,32 @@ fn charts(report: &Report) -> Vec<Chart> {
     let medians = Chart {
         id: "medians",
         title: "Medians with their 95 % intervals".to_owned(),
-        caption:
-            "The dot is the median response time of the buyers who got a unit, the bar the range in which it lies \
-                  with 95 % confidence; the axis is logarithmic. An open dot belongs to a strategy that sold wrongly, \
-                  and is not ranked."
-                .to_owned(),
+        caption: format!(
+            "The dot is the median response time of the buyers who got a unit, the bar the range in which it lies with 95 % \
+             confidence; the axis is logarithmic. An open dot belongs to a {} that sold wrongly, and is not ranked.",
+            nouns.one
+        ),
         label: label.clone(),
         words: results.iter().filter_map(median_words).collect(),
         absent: if !sold_any {
             Some(unmeasured())
         } else if !has_median {
             Some(Absent {
-                why: "A median needs at least twenty buyers who got a unit, and every strategy has fewer.".to_owned(),
-                command: "loadgen compare --trials 10 --stock 100",
+                why: format!(
+                    "A median needs at least twenty buyers who got a unit, and every {} has fewer.",
+                    nouns.one
+                ),
+                command: nouns.commands.more_units,
             })
         } else {
             None
         },
         wide: false,
     };
-    vec![quantiles, medians, ratios(report, label)]
+    // The service of the lab has strategies to add. Of other shops, the table says which have no ratio.
+    let has_ratio = results.iter().any(|result| result.ratio_to_reference.is_some());
+    let ratios = (report.is_of_lab() || has_ratio).then(|| ratios(report, label));
+    [quantiles, medians].into_iter().chain(ratios).collect()
 }
 
 fn ratios(report: &Report, label: Option<String>) -> Chart {
@@ -199,14 +208,15 @@ fn correction(report: &Report) -> Option<Table> {
     let rows: Vec<TableRow> = report.results.iter().filter(differs).map(row).collect();
     (!rows.is_empty()).then(|| Table {
         id: "table-correction",
-        caption:
-            "Strategies whose response times and service times differ. The response time counts from the intended \
-                  start of a request: the buyer waits from then on. The service time counts from its actual start, and \
-                  leaves out the wait for the generator."
-                .to_owned(),
+        caption: format!(
+            "{} whose response times and service times differ. The response time counts from the intended start of a request: \
+             the buyer waits from then on. The service time counts from its actual start, and leaves out the wait for the \
+             generator.",
+            report.schedule.nouns().titles
+        ),
         label: Some(model_label(report)),
         columns: vec![
-            TableColumn::words("Strategy"),
+            TableColumn::words(report.schedule.nouns().title),
             TableColumn::figures("p50 response", "ms"),
             TableColumn::figures("p50 service", "ms"),
             TableColumn::figures("p99 response", "ms"),
@@ -219,7 +229,8 @@ fn correction(report: &Report) -> Option<Table> {
 /// Compares the times of a closed loop with and without the correction. `None` for another model.
 fn closed_loop(report: &Report) -> Option<Table> {
     let quantiles = [("p50", &P50, &P50_CORRECTED), ("p90", &P90, &P90_CORRECTED), ("p99", &P99, &P99_CORRECTED)];
-    let mut columns = vec![TableColumn::words("Strategy")];
+    let nouns = report.schedule.nouns();
+    let mut columns = vec![TableColumn::words(nouns.title)];
     for (name, ..) in quantiles {
         columns.extend([TableColumn::figures(name, "ms"), TableColumn::figures(name, "ms, corrected")]);
     }
@@ -231,9 +242,11 @@ fn closed_loop(report: &Report) -> Option<Table> {
     };
     matches!(report.schedule.model, LoadModel::Loop { .. }).then(|| Table {
         id: "table-loop",
-        caption: "What a closed loop leaves out. A user who waits for an answer makes no other request, so a stall of the service \
-                  counts once for each user. The corrected times have the requests that were not made: one in every mean time."
-            .to_owned(),
+        caption: format!(
+            "What a closed loop leaves out. A user who waits for an answer makes no other request, so a stall of the {} counts \
+             once for each user. The corrected times have the requests that were not made: one in every mean time.",
+            nouns.service
+        ),
         label: Some(model_label(report)),
         columns,
         groups: groups(report, row),
@@ -266,7 +279,7 @@ fn outcomes(report: &Report, metrics: &[&Metric]) -> Table {
         id: "table-outcomes",
         caption: format!("What buyers were told, and their median response time, the warm-up left out{none}"),
         label: Some(model_label(report)),
-        columns: columns(own, metrics, PageTable::Outcomes),
+        columns: columns(report, own, metrics, PageTable::Outcomes),
         groups: groups(report, row),
     }
 }
@@ -327,7 +340,7 @@ fn handover_table(report: &Report, metrics: &[&Metric]) -> Option<Table> {
             "From each release of the lock to the entry of the next waiter, and the order in which they were served"
                 .to_owned(),
         label: Some(model_label(report)),
-        columns: columns([], metrics, PageTable::Handover),
+        columns: columns(report, [], metrics, PageTable::Handover),
         groups,
     })
 }

@@ -3,6 +3,8 @@
 use askama::Template;
 use stats::figures;
 
+use crate::judge::metrics::Metric;
+use crate::judge::nouns::Nouns;
 use crate::report::glossary::ShownTerm;
 use crate::report::html::glance::Glance;
 
@@ -11,6 +13,9 @@ use crate::report::html::glance::Glance;
 #[template(path = "page.html")]
 pub(super) struct Page {
     pub(super) title: String,
+    /// The line above the title.
+    pub(super) kicker: &'static str,
+    pub(super) nouns: &'static Nouns,
     /// The comparison in at most three sentences.
     pub(super) sentence: String,
     /// The same as a picture, if any trial was run.
@@ -165,6 +170,11 @@ impl Emphasis {
 impl TableColumn {
     pub(super) fn words(title: &str) -> TableColumn {
         TableColumn { title: title.to_owned(), unit: String::new(), words: true }
+    }
+
+    /// Returns the column of a figure.
+    pub(super) fn of(metric: &Metric) -> TableColumn {
+        TableColumn::figures(metric.title, metric.unit)
     }
 
     pub(super) fn figures(title: &str, unit: &str) -> TableColumn {

@@ -6,18 +6,16 @@ use crate::report::Report;
 use crate::report::html::names::{is_unranked, name};
 use crate::report::html::page::{Cell, Emphasis, Group, TableColumn, TableRow};
 
-/// The heading of strategies that sold wrongly.
-const UNRANKED: &str = "Sold wrongly, did not exclude, undecided, or unchecked: shown, never ranked";
-
-/// Returns the columns: the strategy, these columns, and one for each figure of the table.
+/// Returns the columns: the strategy or shop, these columns, and one for each figure of the table.
 pub(super) fn columns(
+    report: &Report,
     own: impl IntoIterator<Item = TableColumn>,
     metrics: &[&Metric],
     table: PageTable,
 ) -> Vec<TableColumn> {
     let figures = metrics.iter().filter(|metric| metric.table == table);
-    let figures = figures.map(|metric| TableColumn::figures(metric.title, metric.unit));
-    std::iter::once(TableColumn::words("Strategy")).chain(own).chain(figures).collect()
+    let figures = figures.map(|metric| TableColumn::of(metric));
+    std::iter::once(TableColumn::words(report.schedule.nouns().title)).chain(own).chain(figures).collect()
 }
 
 /// Returns the row of a result in such columns.
@@ -48,13 +46,13 @@ pub(super) fn groups_of(
     };
     let groups = [
         Group { title: None, rows: of(&|result| result.trials > 0 && !is_unranked(result)) },
-        Group { title: Some(UNRANKED), rows: of(&is_unranked) },
+        Group { title: Some(report.schedule.nouns().unranked), rows: of(&is_unranked) },
         Group { title: Some("Not run"), rows: of(&|result| result.trials == 0) },
     ];
     groups.into_iter().filter(|group| !group.rows.is_empty()).collect()
 }
 
-fn cell(metric: &Metric, result: &StrategyResult) -> Cell {
+pub(super) fn cell(metric: &Metric, result: &StrategyResult) -> Cell {
     let is_bad = metric.better == Better::Zero && metric.is_fault(result);
     Cell {
         text: metric.text(result),

@@ -34,16 +34,17 @@ fn chart(report: &Report) -> Chart {
     Chart {
         id: "stock",
         title: "Units sold, left and oversold".to_owned(),
-        caption:
-            "One row per strategy: its trial of median length, by the times at which buyers learnt of their sales. \
-                  All rows have the same axes. The coloured part grows with each unit sold, and the grey part above it \
-                  are the units left. The upper line is the stock: what rises above it was sold beyond the stock."
-                .to_owned(),
+        caption: format!(
+            "One row per {}: its trial of median length, by the times at which buyers learnt of their sales. All rows have the \
+             same axes. The coloured part grows with each unit sold, and the grey part above it are the units left. The upper \
+             line is the stock: what rises above it was sold beyond the stock.",
+            report.schedule.nouns().one
+        ),
         label: None,
         words: report.results.iter().filter_map(words).collect(),
         absent: counted(report).all(|trial| trial.sold_over_time.at_ms.is_empty()).then(|| Absent {
             why: why_absent(report, "No trial that counts sold anything."),
-            command: "loadgen compare --trials 10",
+            command: report.schedule.nouns().commands.more_trials,
         }),
         wide: true,
     }

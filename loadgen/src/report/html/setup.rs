@@ -4,15 +4,18 @@ use stats::as_f64;
 use stats::figures::{ABSENT, bytes, count, exact, things};
 
 use crate::judge::metrics::{Metric, TableWidth};
+use crate::lab::environment::Environment;
 use crate::lab::zookeeper::ZooKeeperServer;
 use crate::report::glossary::ShownTerm;
 use crate::report::html::names::model_label;
 use crate::report::html::page::{Cell, Emphasis, Group, PageItem, PagePart, Table, TableColumn, TableRow};
+use crate::report::table::at_addresses;
 use crate::report::{Report, glossary};
-use crate::trial::schedule::Block;
+use crate::trial::schedule::{Block, CheckedShop};
 
 /// Lists the rules that were given, with their results.
 pub(super) fn thresholds(report: &Report) -> PagePart {
+    let nouns = report.schedule.nouns();
     let row = |result: &crate::judge::thresholds::ThresholdResult| {
         let met = if result.is_met { Cell::text("✓ met") } else { Cell::text("✗ CROSSED") };
         TableRow {
@@ -26,11 +29,10 @@ pub(super) fn thresholds(report: &Report) -> PagePart {
         }
     };
     let item = if report.thresholds.is_empty() {
-        PageItem::Paragraph(
-            "No rule was given. With --threshold 'zk-mutex p99<250ms' a comparison fails if a figure does not meet the \
-             rule."
-                .to_owned(),
-        )
+        PageItem::Paragraph(format!(
+            "No rule was given. With --threshold '{}' a {} fails if a figure does not meet the rule.",
+            nouns.rule, nouns.run
+        ))
     } else {
         PageItem::Table(Table {
             id: "table-thresholds",
@@ -38,7 +40,7 @@ pub(super) fn thresholds(report: &Report) -> PagePart {
             label: Some(model_label(report)),
             columns: vec![
                 TableColumn::words("Rule"),
-                TableColumn::words("Strategy"),
+                TableColumn::words(nouns.title),
                 TableColumn::figures("Users", ""),
                 TableColumn::figures("Figure", ""),
                 TableColumn::words("Met"),
@@ -59,7 +61,8 @@ pub(super) fn guide(report: &Report, metrics: &[&Metric]) -> PagePart {
 pub(super) fn environment(report: &Report) -> PagePart {
     let of_build = if report.builds.is_some() { " of each build" } else { "" };
     let plan_words = format!(
-        "Every block was to run each strategy{of_build} once with each number of users, in an order drawn from the seed."
+        "Every block was to run each {}{of_build} once with each number of users, in an order drawn from the seed.",
+        report.schedule.nouns().one
     );
     PagePart {
         id: "environment",
@@ -79,12 +82,27 @@ fn machine(report: &Report) -> Vec<ShownTerm> {
     let kernel = environment.kernel.clone().unwrap_or_else(unknown);
     let cores = environment.cpu_count;
     let mut terms = vec![
-        ShownTerm::new("Measured", environment.code()),
         ShownTerm::new("System", format!("{} {}, kernel {kernel}", environment.os, environment.arch)),
         ShownTerm::new("Processor", format!("{cores} × {}", environment.cpu_model.as_deref().unwrap_or("core"))),
         ShownTerm::new("Memory", environment.memory_bytes.map_or_else(unknown, |size| bytes(as_f64(size)))),
-        ShownTerm::new("Postgres", environment.postgres_version.clone().unwrap_or_else(unknown)),
     ];
+    if report.is_of_lab() {
+        terms.insert(0, ShownTerm::new("Measured", environment.code()));
+        terms.extend(servers(environment));
+    }
+    let shares = match environment.generator_shares_host {
+        Some(true) => "on one machine",
+        Some(false) => "on different machines",
+        None => "perhaps on different machines: the target's address does not tell",
+    };
+    terms.push(ShownTerm::new(&format!("Generator and {}", report.schedule.nouns().service), shares));
+    terms
+}
+
+/// Describes Postgres and ZooKeeper.
+fn servers(environment: &Environment) -> Vec<ShownTerm> {
+    let unknown = || "unknown".to_owned();
+    let mut terms = vec![ShownTerm::new("Postgres", environment.postgres_version.clone().unwrap_or_else(unknown))];
     let settings: Vec<String> =
         environment.postgres_settings.iter().map(|setting| format!("{} = {}", setting.name, setting.value)).collect();
     if !settings.is_empty() {
@@ -99,20 +117,16 @@ fn machine(report: &Report) -> Vec<ShownTerm> {
     }
     let throwaway = if environment.servers_throwaway { "started for this comparison alone" } else { "given" };
     terms.push(ShownTerm::new("Servers were", throwaway));
-    let shares = match environment.generator_shares_host {
-        Some(true) => "on one machine",
-        Some(false) => "on different machines",
-        None => "perhaps on different machines: the target's address does not tell",
-    };
-    terms.push(ShownTerm::new("Generator and service", shares));
     terms
 }
 
 fn schedule(report: &Report) -> Vec<ShownTerm> {
     let schedule = &report.schedule;
     let unknown = || "unknown".to_owned();
+    let one = schedule.nouns().one;
     let units = things(schedule.stock, "unit");
     let stock = match schedule.goods {
+        _ if schedule.is_of_shops() => units,
         1 => format!("{units} of SKU {}", schedule.goods_no),
         goods => format!("{units} of each of {goods} SKUs, numbered from {}", schedule.goods_no),
     };
@@ -122,17 +136,31 @@ fn schedule(report: &Report) -> Vec<ShownTerm> {
         ShownTerm::new("Load model", model_label(report)),
         ShownTerm::new("Users", users.join(", ")),
         ShownTerm::new("Stock", stock),
-        ShownTerm::new("Trials", format!("{} of each strategy; {} in all{warm_up}", schedule.trials, schedule.len())),
+        ShownTerm::new("Trials", format!("{} of each {one}; {} in all{warm_up}", schedule.trials, schedule.len())),
         ShownTerm::new("Seed", schedule.seed.to_string()),
-        ShownTerm::new("Instances", schedule.instances.to_string()),
-        ShownTerm::new("ZooKeeper sessions", schedule.zk_sessions_total.map_or_else(unknown, count)),
-        ShownTerm::new("Business time", schedule.business_time.clone().unwrap_or_else(unknown)),
-        ShownTerm::new("Lock wait", schedule.lock_wait_ms.map_or_else(unknown, |ms| format!("{} ms", count(ms)))),
     ];
+    if !schedule.is_of_shops() {
+        terms.extend([
+            ShownTerm::new("Instances", schedule.instances.to_string()),
+            ShownTerm::new("ZooKeeper sessions", schedule.zk_sessions_total.map_or_else(unknown, count)),
+            ShownTerm::new("Business time", schedule.business_time.clone().unwrap_or_else(unknown)),
+            ShownTerm::new("Lock wait", schedule.lock_wait_ms.map_or_else(unknown, |ms| format!("{} ms", count(ms)))),
+        ]);
+    }
+    terms.extend(schedule.shops.iter().flat_map(shop_terms));
     let builds = schedule.builds.iter();
     terms.extend(builds.map(|build| ShownTerm::new("Build", format!("{}: {}", build.name, build.program))));
     if !schedule.service_args.is_empty() {
         terms.push(ShownTerm::new("Further arguments", schedule.service_args.join(" ")));
+    }
+    terms
+}
+
+/// Describes a shop that a file describes: where it is, and what the file lets nobody see.
+fn shop_terms(shop: &CheckedShop) -> Vec<ShownTerm> {
+    let mut terms = vec![ShownTerm::new("Shop", at_addresses(shop))];
+    if !shop.unseen.is_empty() {
+        terms.push(ShownTerm::new(&format!("The file of {} does not show", shop.name), shop.unseen.join("; ")));
     }
     terms
 }
@@ -161,7 +189,7 @@ fn order(report: &Report) -> Table {
         label: None,
         columns: vec![
             TableColumn::words("Block"),
-            TableColumn::words("Strategies in order"),
+            TableColumn::words(&format!("{} in order", report.schedule.nouns().titles)),
             TableColumn::figures("Run", "trials"),
         ],
         groups: vec![Group { title: None, rows: report.schedule.blocks.iter().enumerate().map(row).collect() }],

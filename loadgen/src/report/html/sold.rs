@@ -2,6 +2,7 @@
 
 use stats::figures::{self, ABSENT, things};
 
+use crate::audit::shop::Evidence;
 use crate::judge::finding::Finding;
 use crate::judge::metrics::{Metric, OVERSOLD, PageTable};
 use crate::judge::result::StrategyResult;
@@ -12,8 +13,13 @@ use crate::report::html::page::{Absent, Cell, Chart, Emphasis, PageItem, PagePar
 use crate::report::html::results::{columns, groups, row};
 
 pub(super) fn part(report: &Report, metrics: &[&Metric]) -> PagePart {
-    let words = "Judged from the database after every trial, the warm-up included: units sold compared with the stock, \
-                 and answers to buyers compared with the orders.";
+    let words = if report.is_of_lab() {
+        "Judged from the database after every trial, the warm-up included: units sold compared with the stock, and answers to \
+         buyers compared with the orders."
+    } else {
+        "Judged after every trial, the warm-up included: by the answers to buyers, and by the books of the shop as far as its \
+         file says how they are read."
+    };
     PagePart {
         id: "sold",
         title: "What was sold",
@@ -26,17 +32,27 @@ pub(super) fn part(report: &Report, metrics: &[&Metric]) -> PagePart {
 }
 
 fn table(report: &Report, metrics: &[&Metric]) -> Table {
-    let own = ["Promise", "Kept"].map(TableColumn::words);
+    let own = if report.is_of_lab() { ["Promise", "Kept"] } else { ["Checked by", "Kept"] }.map(TableColumn::words);
     let row = |result: &StrategyResult| {
-        row(report, result, [promise(result.promise), kept(result)], metrics, PageTable::Sold)
+        let first = if report.is_of_lab() { promise(result.promise) } else { checked_by(result) };
+        row(report, result, [first, kept(result)], metrics, PageTable::Sold)
     };
     Table {
         id: "table-sold",
-        caption: "What each strategy sold".to_owned(),
+        caption: format!("What each {} sold", report.schedule.nouns().one),
         label: None,
-        columns: columns(own, metrics, PageTable::Sold),
+        columns: columns(report, own, metrics, PageTable::Sold),
         groups: groups(report, row),
     }
+}
+
+fn checked_by(result: &StrategyResult) -> Cell {
+    Cell::text(match result.evidence {
+        Some(Evidence::Answers) => "answers alone",
+        Some(Evidence::Pages) => "the shop's own pages",
+        Some(Evidence::Database) => "the database",
+        None => ABSENT,
+    })
 }
 
 fn promise(promise: Promise) -> Cell {
@@ -92,7 +108,7 @@ fn chart(report: &Report) -> Chart {
         words: run.map(word).collect(),
         absent: report.trials.is_empty().then(|| Absent {
             why: "No trial was run to its end.".to_owned(),
-            command: "loadgen compare --preset quick",
+            command: report.schedule.nouns().commands.again,
         }),
         wide: true,
     }

@@ -31,6 +31,8 @@ const rowFrame = (rows, width, roomRight, tall = 30) => {
   return {
     narrow,
     nameAt,
+    // Whether a text fits beside the name of its row. It always does where the names stand left of the rows.
+    fits: (row, text) => !narrow || (label(row).length + text.length) * 7 < width - 20,
     // The middle of the marks of a row, and how far half of this many pixels reach, on the axis of the rows.
     y: (position) => position + (narrow ? STRIP / 2 / each : 0),
     half: (pixels) => pixels / 2 / each,
@@ -48,10 +50,11 @@ const rowFrame = (rows, width, roomRight, tall = 30) => {
   };
 };
 
-// The text at the right of each row, on the line of the name if room is short.
-const rowFigures = ({ narrow, nameAt }, rows, text) =>
+// The text at the right of each row, on the line of the name if room is short. Beside a long name it is left out, as the words
+// below the chart have it.
+const rowFigures = ({ narrow, nameAt, fits }, rows, text) =>
   rows.map((row, position) =>
-    Plot.text([row], {
+    Plot.text(fits(row, text(row)) ? [row] : [], {
       y: () => position,
       text,
       frameAnchor: "right",

@@ -71,7 +71,7 @@ const stock = (width) => {
     })),
   );
   const keys = [
-    { name: "sold, in the colour of the strategy", colour: colour(rows[0].strategy) },
+    { name: `sold, in the colour of the ${data.subject}`, colour: colour(rows[0].strategy) },
     ...(hasLine ? [{ name: "left", colour: "var(--rule)" }, { name: "oversold", colour: "var(--bad)" }] : []),
   ];
   return { svg, keys, points: placed(svg, points) };

@@ -11,7 +11,7 @@ ARGS ?=
 BASE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test deps-check deps-bench demo demo-programs up test stress reconnects check check-model site msrv package sqlx bench bench-once bench-compare bench-peers bench-service bench-chart coverage false-verdicts sample-report cargo-deny critcmp gungraun-runner sqlx-cli
+.PHONY: help deps deps-test deps-check deps-bench demo demo-programs up test stress reconnects check check-model site msrv package sqlx bench bench-once bench-compare bench-peers bench-service bench-chart coverage false-verdicts shops sample-report cargo-deny critcmp gungraun-runner sqlx-cli
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -149,6 +149,12 @@ false-verdicts: demo-programs ## measure the same programs RUNS times, and PAIRS
 		$(AGAIN) $(TWICE) --out target/false-verdicts/pairs/$$run || [ $$? -eq 1 ] || [ $$? -eq 4 ] || exit; \
 	done
 	cargo run --release --locked -p loadgen --example false_verdicts -- target/false-verdicts
+
+# A run takes half a minute a shop on two cores.
+shops: RUNS = 1
+shops: deps-test ## check real shops from npm and PyPI, each RUNS times, and count false verdicts: RUNS=30; installs 900 MB below target/
+	cargo build --release --locked -p loadgen -p testbed
+	python3 loadgen/tests/shops/real/shops.py --runs $(RUNS) $(ARGS)
 
 bench-chart: ## copy the chart and the tables of the last make bench-peers to docs/, for the README
 	@[ -f target/bench-peers.svg ] && [ -f target/bench-peers.md ] || \

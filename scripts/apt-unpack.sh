@@ -59,13 +59,19 @@ if [ -e "$unpacked/usr/share/java/zookeeper.jar" ]; then
     done
 fi
 
+# The script of MariaDB looks for this program beside itself. A system with the client has it elsewhere.
+if [ -e "$unpacked/usr/bin/mariadb-install-db" ] && ! [ -e "$unpacked/usr/bin/my_print_defaults" ]; then
+    ln -sfn /usr/bin/my_print_defaults "$unpacked/usr/bin"
+fi
+
 libraries=
 for folder in "$unpacked"/lib/*-linux-gnu* "$unpacked"/usr/lib/*-linux-gnu*; do
     [ ! -d "$folder" ] || libraries="$libraries${libraries:+:}\$servers${folder#"$servers"}"
 done
 # They come last, because the programs are taken for there once these are.
 for program in "$unpacked"/usr/lib/postgresql/*/bin/* "$unpacked"/usr/lib/jvm/*/bin/* \
-    "$unpacked"/usr/bin/promtool "$unpacked"/usr/sbin/pgbouncer; do
+    "$unpacked"/usr/bin/promtool "$unpacked"/usr/sbin/pgbouncer "$unpacked"/usr/bin/mariadb-install-db \
+    "$unpacked"/usr/sbin/mariadbd; do
     [ -x "$program" ] || continue
     start=$servers/bin/${program##*/} path=${program#"$servers"}
     cat >"$start" <<END

@@ -10,7 +10,7 @@
 #                           schemathesis (Python) ask the service and wrk and JMeter (Java) load it, have its metrics
 #                           checked by promtool (Prometheus) and the scripts for k6 by the compiler of TypeScript (node),
 #                           run it behind pgbouncer, look at the page of a report in Chromium, follow the tutorial with curl,
-#                           and load shops of other people's style (Python with Flask, Node.js)
+#                           load shops of other people's style (Python with Flask, Node.js), and read the books of MariaDB
 #   scripts/deps.sh check   for make check too, which checks the workflows by jactionlint and zizmor, by shellcheck these
 #                           scripts (Python packages with the binaries in them), the manifests by kubernetes-validate, and
 #                           makes a site of the documents with Sphinx
@@ -218,6 +218,22 @@ has_pgbouncer() {
     has pgbouncer || [ -x /usr/sbin/pgbouncer ] || has_unpacked pgbouncer
 }
 
+# A script of the server asks the program of the client for the settings.
+has_mariadb() {
+    if has_unpacked mariadbd; then
+        return 0
+    fi
+    if has mariadb-install-db && has my_print_defaults && { has mariadbd || [ -x /usr/sbin/mariadbd ]; }; then
+        return 0
+    fi
+    for opt in $brew_opts; do
+        if [ -x "$opt/mariadb/bin/mariadbd" ]; then
+            return 0
+        fi
+    done
+    return 1
+}
+
 # The driver finds the browser by itself; either name of it will do.
 has_chromium() {
     has chromedriver || return 1
@@ -230,7 +246,7 @@ has_valgrind() {
 }
 
 # The names of what is missing, one a line: postgres, zookeeper, java, cc; for the tests jdk instead of java, and python,
-# node, curator, wrk, jmeter, chromium, promtool and pgbouncer beside; for the benches wrk and valgrind beside.
+# node, curator, wrk, jmeter, chromium, promtool, pgbouncer and mariadb beside; for the benches wrk and valgrind beside.
 missing_packages() {
     has_postgres || echo postgres
     has_zookeeper || echo zookeeper
@@ -252,6 +268,7 @@ missing_packages() {
         has curl || echo curl
         has_promtool || echo promtool
         has_pgbouncer || echo pgbouncer
+        has_mariadb || echo mariadb
     fi
     if [ "$for_benches" = yes ]; then
         has_valgrind || echo valgrind
@@ -288,6 +305,7 @@ apt_package() {
         node) echo nodejs npm ;;
         chromium) echo chromium chromium-driver ;;
         promtool) echo prometheus ;;
+        mariadb) echo mariadb-server-core mariadb-client-core ;;
         curl | pgbouncer | valgrind | wrk) echo "$1" ;;
     esac
 }
@@ -299,7 +317,7 @@ brew_formula() {
         java | jdk) echo openjdk ;;
         python) echo python3 ;;
         promtool) echo prometheus ;;
-        curl | jmeter | node | pgbouncer | valgrind | wrk) echo "$1" ;;
+        curl | jmeter | mariadb | node | pgbouncer | valgrind | wrk) echo "$1" ;;
     esac
 }
 
@@ -326,10 +344,11 @@ as_root() {
     fi
 }
 
-# Whether this need is unpacked and not installed. Two come with a server that starts with the machine.
+# Whether this need is unpacked and not installed. Two come with a server that starts with the machine, and MariaDB would replace an
+# installed MySQL.
 is_unpacked() {
     case $1 in
-        promtool | pgbouncer) return 0 ;;
+        promtool | pgbouncer | mariadb) return 0 ;;
         postgres | zookeeper | java | jdk) without_root ;;
         *) return 1 ;;
     esac
@@ -384,7 +403,7 @@ install_packages() {
             "java = a Java runtime 11 or newer, cc = a C compiler, jdk = a Java development kit 11 or newer," \
              "python = Python 3.11 or newer with venv and pip, node = Node.js 18 or newer with npm, curator = $(curator_by_hand)," \
              "jmeter = Apache JMeter (or unpack a release and set JMETER_HOME), wrk = wrk, curl = curl, valgrind = valgrind," \
-             "promtool = Prometheus, pgbouncer = pgbouncer," \
+             "promtool = Prometheus, pgbouncer = pgbouncer, mariadb = the MariaDB server 10.4 or newer," \
              "chromium = Chromium or Chrome, with the chromedriver of its version"
         exit 3
     fi

@@ -127,6 +127,36 @@ pub(crate) fn pgbouncer() -> Result<PathBuf, Error> {
     })
 }
 
+/// The programs of MariaDB.
+#[derive(Debug)]
+pub(crate) struct MariaDbPrograms {
+    /// Creates the system tables.
+    pub(crate) install: PathBuf,
+    pub(crate) server: PathBuf,
+    /// The folder of the files beside the programs. `None` if the programs know it.
+    pub(crate) base: Option<PathBuf>,
+}
+
+/// Returns the programs of MariaDB. `make deps-test` unpacks Debian's packages and does not install them, because they would
+/// replace those of an installed MySQL.
+pub(crate) fn mariadb() -> Result<MariaDbPrograms, Error> {
+    let find = |folders: &[PathBuf], name: &str| folders.iter().find_map(|folder| find_program(&folder.join(name)));
+    let programs = |folders: &[PathBuf], base| {
+        let install = find(folders, "mariadb-install-db")?;
+        Some(MariaDbPrograms { install, server: find(folders, "mariadbd")?, base })
+    };
+    let ours = [unpacked().join("bin")];
+    let brewed = BREW_OPT.iter().flat_map(|opt| versions(opt.as_ref(), "mariadb")).map(|keg| keg.join("bin"));
+    let installed: Vec<_> = path_folders().chain([PathBuf::from("/usr/sbin")]).chain(brewed).collect();
+    programs(&ours, Some(unpacked().join("unpacked/usr"))).or_else(|| programs(&installed, None)).ok_or(
+        Error::NotInstalled {
+            what: "the MariaDB server (mariadb-install-db, mariadbd)",
+            searched: "target/servers, PATH, /usr/sbin, Homebrew",
+            remedy: "`make deps-test`",
+        },
+    )
+}
+
 /// Returns the class path of the ZooKeeper server, without the folder of its logging configuration.
 pub(crate) fn zookeeper_class_path() -> Result<OsString, Error> {
     let lacks = "zookeeper-N.jar in it or in its folder lib";

@@ -17,6 +17,7 @@
 //! | a network that fails: cut connections, lost replies, silence | [`Proxy::start`] in front of a server |
 //! | a pooler in front of a Postgres server | [`PgBouncer::start`] |
 //! | any other program as a child | [`Process::spawn`] |
+//! | a MariaDB server | [`MariaDb::start`] |
 //! | Apache JMeter, or Java that uses it | [`jmeter()`] |
 //! | what a ZooKeeper server counts | [`four_letter_word`], [`Counters`] |
 //! | what a node of ZooKeeper has | [`node_data`] |
@@ -64,6 +65,7 @@ mod guard;
 mod jmeter;
 mod kept;
 mod lasting;
+mod mariadb;
 mod node;
 mod pgbouncer;
 mod port;
@@ -85,6 +87,7 @@ pub use error::Error;
 pub use find::{java, postgres_bin};
 pub use four_letter::four_letter_word;
 pub use jmeter::jmeter;
+pub use mariadb::MariaDb;
 pub use node::node_data;
 pub use pgbouncer::PgBouncer;
 pub use postgres::{Postgres, PostgresConfig};

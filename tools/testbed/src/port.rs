@@ -73,7 +73,7 @@ pub(crate) async fn on_free_ports<T>(start: impl AsyncFn() -> Result<T, Error>) 
     }
 }
 
-/// Returns whether a log has the system's text for a used port, which is in English for both servers.
+/// Returns whether a log has the system's text for a used port, which is in English for all servers.
 fn is_port_taken(log: &str) -> bool {
     log.contains("Address already in use")
 }

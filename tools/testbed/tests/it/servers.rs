@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use sqlx::{Connection, PgConnection};
-use testbed::{Error, Postgres, PostgresConfig, ZooKeeper, ZooKeeperConfig};
+use testbed::{Error, MariaDb, Postgres, PostgresConfig, ZooKeeper, ZooKeeperConfig};
 use zookeeper_client::{Acls, Client, CreateMode, EventType};
 
-use crate::support::{DEADLINE, address_of, four_letter_word, is_listening};
+use crate::support::{DEADLINE, address_of, four_letter_word, is_gone, is_listening};
 
 async fn setting(connection: &mut PgConnection, name: &str) -> String {
     sqlx::query_scalar("select current_setting($1)").bind(name).fetch_one(connection).await.unwrap()
@@ -51,6 +51,17 @@ async fn a_postgres_that_cannot_start_says_why() {
         Postgres::start(PostgresConfig { connections_max: 1_000_000, ..PostgresConfig::default() }).await.unwrap_err();
     assert!(matches!(error, Error::Ended { .. }), "{error}");
     assert!(error.to_string().contains("max_connections"), "{error}");
+}
+
+#[tokio::test]
+async fn a_started_mariadb_listens_and_is_gone_after_its_drop() {
+    let mariadb = MariaDb::start().await.unwrap();
+    let url = mariadb.url("mysql");
+    let pid = mariadb.pid();
+    assert!(url.starts_with("mysql://root@127.0.0.1:"), "{url}");
+    assert!(is_listening(address_of(&url)) && !is_gone(pid));
+    drop(mariadb);
+    assert!(!is_listening(address_of(&url)) && is_gone(pid));
 }
 
 #[tokio::test]

@@ -249,12 +249,13 @@ fn a_user_whom_sudo_refuses_is_told_how_to_do_without() {
 }
 
 #[test]
-fn what_comes_with_a_service_is_unpacked() {
+fn what_would_start_or_replace_a_server_is_unpacked() {
     let machine = Machine::without_java();
     let output = machine.deps().arg("test").env("INSTALL", "no").output().unwrap();
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains("\n    ./scripts/apt-unpack.sh prometheus"), "{said}");
+    assert!(said.contains(" mariadb-server-core mariadb-client-core\n"), "{said}");
 }
 
 // T12

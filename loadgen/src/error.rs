@@ -45,17 +45,19 @@ pub enum Error {
         #[source]
         source: Option<reqwest::Error>,
     },
-    /// The database did not answer, or refused a statement.
-    #[error("could not {action} in postgres")]
-    Postgres {
-        action: &'static str,
+    /// A database did not answer, or refused a statement.
+    #[error("could not {action} in {database}")]
+    Database {
+        action: String,
+        database: String,
         #[source]
         source: sqlx::Error,
     },
     /// No database answers at the address that was given.
-    #[error("could not connect to postgres at {address}")]
-    PostgresUnreachable {
+    #[error("could not connect to {address}: {}; {remedy}", program::chain(source))]
+    DatabaseUnreachable {
         address: String,
+        remedy: &'static str,
         #[source]
         source: sqlx::Error,
     },
@@ -121,9 +123,9 @@ pub enum Error {
 }
 
 impl Error {
-    /// Makes the error of a failed statement, for `map_err`.
+    /// Makes the error of a failed statement in the service's database, for `map_err`.
     pub(crate) fn postgres(action: &'static str) -> impl FnOnce(sqlx::Error) -> Self {
-        move |source| Error::Postgres { action, source }
+        move |source| Error::Database { action: action.to_owned(), database: "postgres".to_owned(), source }
     }
 }
 

@@ -40,7 +40,11 @@ impl Database {
             let text = format!("no answer within {} s", CONNECT_WITHIN.as_secs());
             Err(sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, text)))
         });
-        tried.map_err(|source| Error::PostgresUnreachable { address: address(&options), source })?;
+        tried.map_err(|source| Error::DatabaseUnreachable {
+            address: format!("postgres at {}", address(&options)),
+            remedy: "start the server, or correct its URL",
+            source,
+        })?;
         let pool = PgPoolOptions::new().max_connections(CONNECTIONS).acquire_timeout(CONNECT_WITHIN);
         Ok(Database(pool.connect_lazy_with(options)))
     }

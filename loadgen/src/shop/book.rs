@@ -5,7 +5,7 @@ use reqwest::Client;
 
 use super::described::{Shop, ShopBooks};
 use super::errands::number_on;
-use crate::audit::shop::{ShopBook, ShopOrder};
+use crate::audit::shop::ShopBook;
 use crate::error::Error;
 
 /// Reads the books once.
@@ -27,9 +27,7 @@ pub(crate) async fn book(shop: &Shop, client: &Client, mut observer: Observer<'_
         book.left_in_database = Some(queries.url.stock(query).await?);
     }
     if let Some(query) = &queries.orders {
-        let of = queries.url.orders(query).await?.into_iter();
-        let orders = of.map(|order| ShopOrder { number: order.order_id, buyer: order.buyer, units: order.quantity });
-        book.orders_in_database = Some(orders.collect());
+        book.orders_in_database = Some(queries.url.orders(query).await?);
     }
     Ok(book)
 }

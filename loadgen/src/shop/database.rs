@@ -1,79 +1,123 @@
 //! The database of a shop: statements that put the stock on sale, and queries for its books.
+//!
+//! A query is wrapped into one that turns its columns into text, because shops have columns of every type. So the three servers
+//! are read in the same way: `postgres`, `mysql` and `sqlite` have what differs, and `connection` has the rest.
+
+mod connection;
+#[cfg(feature = "shop-databases")]
+mod mysql;
+mod postgres;
+#[cfg(feature = "shop-databases")]
+mod sqlite;
 
 use std::fmt;
 use std::io;
+use std::path::Path;
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnectOptions, PgConnection};
-use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _};
-
-use super::address::is_loopback;
+use self::connection::{Access, DatabaseConnection};
+#[cfg(feature = "shop-databases")]
+use self::mysql::MySqlUrl;
+use self::postgres::PostgresUrl;
+#[cfg(feature = "shop-databases")]
+use self::sqlite::SqliteFile;
+use crate::audit::shop::ShopOrder;
 use crate::error::Error;
 
 /// Upper bound of the time for a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
+/// The databases that a build without the feature `shop-databases` cannot read.
+const LEFT_OUT: &[&str] = if cfg!(feature = "shop-databases") { &[] } else { &["mysql", "mariadb", "sqlite"] };
+
 /// The address of a database, with what is needed to connect.
 #[derive(Clone)]
-pub(crate) struct DatabaseUrl(Box<PgConnectOptions>);
+pub(crate) struct DatabaseUrl(DatabaseKind);
 
-/// An order, as the database has it.
-#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
-pub(crate) struct BookedOrder {
-    /// Its number.
-    pub(crate) order_id: Option<String>,
-    /// Its buyer.
-    pub(crate) buyer: Option<String>,
-    /// Its units.
-    pub(crate) quantity: i64,
+#[derive(Clone)]
+enum DatabaseKind {
+    Postgres(PostgresUrl),
+    #[cfg(feature = "shop-databases")]
+    MySql(MySqlUrl),
+    #[cfg(feature = "shop-databases")]
+    Sqlite(SqliteFile),
+}
+
+/// Evaluates an expression for the server of a URL.
+macro_rules! with_server {
+    ($url:expr, $server:ident => $value:expr) => {
+        match &$url.0 {
+            DatabaseKind::Postgres($server) => $value,
+            #[cfg(feature = "shop-databases")]
+            DatabaseKind::MySql($server) => $value,
+            #[cfg(feature = "shop-databases")]
+            DatabaseKind::Sqlite($server) => $value,
+        }
+    };
 }
 
 impl DatabaseUrl {
-    /// Reads a URL. The error does not repeat it, because it may have a password.
-    pub(super) fn read(text: &str) -> Result<DatabaseUrl, String> {
-        match text.split_once("://") {
-            Some(("postgres" | "postgresql", _)) => {}
-            Some((scheme, _)) => {
-                return Err(format!(
-                    "databases of {scheme} are not supported; supported is postgres://, or write requests in place of sql"
-                ));
-            }
-            None => return Err("this is no URL of a database; write postgres://USER@HOST/DATABASE".to_owned()),
-        }
-        program::one_postgres(text).map_err(|what| format!("the URL of the database cannot be read: {what}"))?;
-        let options: PgConnectOptions = text.parse().map_err(|error: sqlx::Error| {
-            format!("the URL of the database cannot be read: {error}; write postgres://USER@HOST/DATABASE")
-        })?;
-        Ok(DatabaseUrl(Box::new(options)))
-    }
-
-    /// Returns the address of the server, without the user and the password.
-    pub(crate) fn address(&self) -> String {
-        match self.0.get_socket() {
-            Some(folder) => format!("postgres in {}", folder.display()),
-            None => format!("postgres://{}:{}", self.0.get_host(), self.0.get_port()),
-        }
-    }
-
-    /// Writes the command of a shell that sends a statement and prints what it finds. The address is not in it, as it may have a
+    /// Reads a URL. The path of an SQLite file begins in the folder. The error does not repeat the URL, because it may have a
     /// password.
+    pub(super) fn read(
+        text: &str,
+        #[cfg_attr(not(feature = "shop-databases"), expect(unused_variables, reason = "only SQLite needs it"))]
+        folder: &Path,
+    ) -> Result<DatabaseUrl, String> {
+        let kind = match scheme(text)? {
+            "postgres" | "postgresql" => DatabaseKind::Postgres(PostgresUrl::read(text)?),
+            #[cfg(feature = "shop-databases")]
+            "mysql" | "mariadb" => DatabaseKind::MySql(MySqlUrl::read(text)?),
+            #[cfg(feature = "shop-databases")]
+            "sqlite" => DatabaseKind::Sqlite(SqliteFile::read(text, folder)?),
+            other => return Err(refusal(other, LEFT_OUT)),
+        };
+        Ok(DatabaseUrl(kind))
+    }
+
+    /// Returns the address of the server, without the user and the password, or the path of the file.
+    pub(crate) fn address(&self) -> String {
+        with_server!(self, server => server.address())
+    }
+
+    /// Writes the command of a shell that runs a statement and prints what it finds. No address of a server is in it, as it may
+    /// have a password.
     pub(super) fn client(&self, statement: &str) -> String {
-        let statement = statement.replace('\'', r"'\''");
-        format!("psql \"${{SHOP_DATABASE:?set it to the URL of the shop's database}}\" -qAtc '{statement}'")
+        let statement = format!("'{}'", statement.replace('\'', r"'\''"));
+        match &self.0 {
+            DatabaseKind::Postgres(_) => {
+                format!("psql \"${{SHOP_DATABASE:?set it to the URL of the shop's database}}\" -qAtc {statement}")
+            }
+            #[cfg(feature = "shop-databases")]
+            DatabaseKind::MySql(_) => {
+                format!("mysql ${{SHOP_DATABASE:?set it to the options of mysql, as in -u me shop}} -NBe {statement}")
+            }
+            #[cfg(feature = "shop-databases")]
+            DatabaseKind::Sqlite(file) => format!("sqlite3 '{}' {statement}", file.address().trim_start_matches("sqlite:")),
+        }
     }
 
-    /// Tells whether the server is on this machine.
+    /// Tells whether the database is on this machine.
     pub(super) fn is_here(&self) -> bool {
-        let host = self.0.get_host();
-        self.0.get_socket().is_some() || host.starts_with('/') || is_loopback(host)
+        match &self.0 {
+            DatabaseKind::Postgres(server) => server.is_here(),
+            #[cfg(feature = "shop-databases")]
+            DatabaseKind::MySql(server) => server.is_here(),
+            #[cfg(feature = "shop-databases")]
+            DatabaseKind::Sqlite(_) => true,
+        }
     }
 
-    async fn connect(&self) -> Result<PgConnection, Error> {
-        let connected = tokio::time::timeout(CONNECT_WITHIN, self.0.connect()).await.unwrap_or_else(|_| {
-            let text = format!("no answer within {} s", CONNECT_WITHIN.as_secs());
-            Err(sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, text)))
-        });
-        connected.map_err(|source| Error::PostgresUnreachable { address: self.address(), source })
+    /// Says what helps if there is no connection.
+    fn remedy(&self) -> &'static str {
+        let server = "start the server, or correct url in the shop file";
+        match &self.0 {
+            DatabaseKind::Postgres(_) => server,
+            #[cfg(feature = "shop-databases")]
+            DatabaseKind::MySql(_) => server,
+            #[cfg(feature = "shop-databases")]
+            DatabaseKind::Sqlite(_) => "start the shop, which makes the file, or correct url in the shop file",
+        }
     }
 
     /// Runs statements one after the other.
@@ -82,12 +126,12 @@ impl DatabaseUrl {
     ///
     /// The database does not answer, or refuses a statement. The statements before it stay done.
     pub(crate) async fn run(&self, statements: &[String]) -> Result<(), Error> {
-        let mut connection = self.connect().await?;
-        for statement in statements {
-            let ran = sqlx::raw_sql(AssertSqlSafe(statement.clone())).execute(&mut connection).await;
-            ran.map_err(Error::postgres("run a statement of the shop file"))?;
+        let mut connection = self.connect(Access::Write).await?;
+        for (number, statement) in (1..).zip(statements) {
+            let ran = connection.run(statement).await;
+            ran.map_err(self.failed(format!("run statement {number} of sql in [sale]")))?;
         }
-        connection.close().await.map_err(Error::postgres("end the connection"))
+        connection.close().await.map_err(self.failed("end the connection"))
     }
 
     /// Reads the one number of a query for the units that are left.
@@ -96,43 +140,79 @@ impl DatabaseUrl {
     ///
     /// The database does not answer, refuses the query, or has no number for it.
     pub(crate) async fn stock(&self, query: &str) -> Result<i64, Error> {
-        let whole = format!("select stock::bigint from ({}\n) as books(stock)", bare(query));
-        let mut connection = self.connect_for_reading().await?;
-        let found: Option<Option<i64>> = sqlx::query_scalar(AssertSqlSafe(whole))
-            .fetch_optional(&mut connection)
-            .await
-            .map_err(Error::postgres("read the stock of the shop by the query of [books]"))?;
-        let none = || {
-            Error::Shop(format!(
+        let action = "read the stock of the shop by the query of [books]";
+        let rows = self.rows(query, ["stock"], action).await?;
+        let Some([Some(text)]) = rows.into_iter().next() else {
+            return Err(Error::Shop(format!(
                 "the query for the stock in [books] finds no number in {}; name the row that has the units left",
                 self.address()
-            ))
+            )));
         };
-        found.flatten().ok_or_else(none)
+        whole_number(&text).ok_or_else(|| {
+            Error::Shop(format!(
+                "the query for the stock in [books] finds {text:?} in {}, and the books need a whole number; name the column \
+                 that has the units left",
+                self.address()
+            ))
+        })
     }
 
     /// Reads the orders of a query with the columns number, buyer and units.
     ///
     /// # Errors
     ///
-    /// The database does not answer, or refuses the query.
-    pub(crate) async fn orders(&self, query: &str) -> Result<Vec<BookedOrder>, Error> {
-        let whole = format!(
-            "select order_id::text, buyer::text, quantity::bigint from ({}\n) as books(order_id, buyer, quantity)",
-            bare(query)
-        );
-        let mut connection = self.connect_for_reading().await?;
-        sqlx::query_as(AssertSqlSafe(whole))
-            .fetch_all(&mut connection)
-            .await
-            .map_err(Error::postgres("read the orders of the shop by the query of [books]"))
+    /// The database does not answer, refuses the query, or has no number for the units of an order.
+    pub(crate) async fn orders(&self, query: &str) -> Result<Vec<ShopOrder>, Error> {
+        let action = "read the orders of the shop by the query of [books]";
+        let rows = self.rows(query, ["order_id", "buyer", "quantity"], action).await?;
+        rows.into_iter().map(|row| self.order(row)).collect()
     }
 
-    /// Connects, and lets the server refuse every write.
-    async fn connect_for_reading(&self) -> Result<PgConnection, Error> {
-        let mut connection = self.connect().await?;
-        connection.execute("begin read only").await.map_err(Error::postgres("begin to read"))?;
-        Ok(connection)
+    fn order(&self, [number, buyer, quantity]: [Option<String>; 3]) -> Result<ShopOrder, Error> {
+        let Some(units) = quantity.as_deref().and_then(whole_number) else {
+            let found = quantity.map_or_else(|| "nothing".to_owned(), |text| format!("{text:?}"));
+            let order = number.map_or_else(|| "an order without a number".to_owned(), |id| format!("order {id}"));
+            return Err(Error::Shop(format!(
+                "the query for the orders in [books] finds {found} as the units of {order} in {}, and the books need a whole \
+                 number; write the columns in the order number, buyer, units",
+                self.address()
+            )));
+        };
+        Ok(ShopOrder { number, buyer, units })
+    }
+
+    /// Reads the rows of a query, with these columns as text, while the database refuses every write.
+    async fn rows<const N: usize>(
+        &self,
+        query: &str,
+        columns: [&str; N],
+        action: &str,
+    ) -> Result<Vec<[Option<String>; N]>, Error> {
+        let bare = query.trim().trim_end_matches(';');
+        let as_text = with_server!(self, server => server.as_text(bare, &columns));
+        let mut connection = self.connect(Access::Read).await?;
+        let rows = connection.rows(as_text).await.map_err(self.failed(action))?;
+        connection.close().await.map_err(self.failed("end the connection"))?;
+        Ok(rows)
+    }
+
+    async fn connect(&self, access: Access) -> Result<DatabaseConnection, Error> {
+        let connecting = async { with_server!(self, server => server.connect(access).await.map(Into::into)) };
+        let connected = tokio::time::timeout(CONNECT_WITHIN, connecting).await.unwrap_or_else(|_| {
+            let text = format!("no answer within {} s", CONNECT_WITHIN.as_secs());
+            Err(sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, text)))
+        });
+        connected.map_err(|source| Error::DatabaseUnreachable {
+            address: self.address(),
+            remedy: self.remedy(),
+            source,
+        })
+    }
+
+    /// Makes the error of a failed statement, for `map_err`.
+    fn failed(&self, action: impl Into<String>) -> impl FnOnce(sqlx::Error) -> Error {
+        let action = action.into();
+        move |source| Error::Database { action, database: self.address(), source }
     }
 }
 
@@ -142,67 +222,39 @@ impl fmt::Debug for DatabaseUrl {
     }
 }
 
-/// Returns a query without the semicolon at its end.
-fn bare(query: &str) -> &str {
-    query.trim().trim_end_matches(';')
+/// Returns the scheme of a URL of a database.
+fn scheme(text: &str) -> Result<&str, String> {
+    let scheme = text.split_once(':').map_or("", |(scheme, _)| scheme);
+    if scheme.is_empty() || !scheme.bytes().all(|letter| letter.is_ascii_alphabetic()) {
+        return Err(
+            "this is no URL of a database; write one such as postgres://USER@HOST/DATABASE or sqlite:FILE".to_owned()
+        );
+    }
+    Ok(scheme)
+}
+
+/// Says why a database is not read.
+fn refusal(scheme: &str, left_out: &[&str]) -> String {
+    if left_out.contains(&scheme) {
+        return format!(
+            "this loadgen is built without {scheme}; build one with `cargo build --release -p loadgen`, take the one of a \
+             release, or write requests in place of sql"
+        );
+    }
+    format!(
+        "databases of {scheme} are not supported; supported are postgres://, mysql://, mariadb:// and sqlite:, or write requests \
+         in place of sql"
+    )
+}
+
+/// Reads a whole number as databases write it: `7`, and from a column with a fraction `7.00`.
+fn whole_number(text: &str) -> Option<i64> {
+    let (whole, fraction) = text.trim().split_once('.').unwrap_or((text.trim(), ""));
+    if fraction.bytes().any(|digit| digit != b'0') {
+        return None;
+    }
+    whole.parse().ok()
 }
 
 #[cfg(test)]
-mod tests {
-    use testbed::TestDatabase;
-
-    use super::*;
-
-    #[test]
-    fn another_database_is_refused_by_its_name() {
-        for (url, expected) in [
-            ("mysql://root@127.0.0.1/shop", "databases of mysql are not supported; supported is postgres://"),
-            ("sqlite://shop.db", "databases of sqlite are not supported"),
-            ("127.0.0.1/shop", "this is no URL of a database; write postgres://"),
-            ("postgres://me:s3cret@a,b/shop", "it names several hosts; name the primary"),
-            ("postgres://me:s3cret@a:port/shop", "the URL of the database cannot be read"),
-        ] {
-            let refused = DatabaseUrl::read(url).unwrap_err();
-            assert!(refused.contains(expected) && !refused.contains("s3cret"), "{url}: {refused}");
-        }
-    }
-
-    #[test]
-    fn a_database_is_named_without_its_password() {
-        let database = DatabaseUrl::read("postgres://me:s3cret@db.example:5433/shop").unwrap();
-        assert_eq!(format!("{database:?}"), "postgres://db.example:5433");
-        assert!(!database.is_here());
-        assert!(DatabaseUrl::read("postgres://me@127.0.0.1/shop").unwrap().is_here());
-    }
-
-    #[tokio::test]
-    async fn the_books_of_a_database_are_read_whatever_their_types() {
-        let server = TestDatabase::create().await.unwrap();
-        let database = DatabaseUrl::read(server.url()).unwrap();
-        let statements = [
-            "create table item (units int); insert into item values (3)",
-            "create table sold (id uuid, who varchar(9), n smallint)",
-            "insert into sold values ('00000000-0000-0000-0000-000000000001', 'ann', 2), (null, null, 1)",
-        ];
-        database.run(&statements.map(str::to_owned)).await.unwrap();
-        assert_eq!(database.stock("select units from item;").await.unwrap(), 3);
-        let orders = database.orders("select id, who, n from sold order by n desc -- all").await.unwrap();
-        let of_ann = BookedOrder {
-            order_id: Some("00000000-0000-0000-0000-000000000001".to_owned()),
-            buyer: Some("ann".to_owned()),
-            quantity: 2,
-        };
-        assert_eq!(orders, [of_ann, BookedOrder { order_id: None, buyer: None, quantity: 1 }]);
-    }
-
-    #[tokio::test]
-    async fn a_query_for_the_books_can_write_nothing() {
-        let server = TestDatabase::create().await.unwrap();
-        let database = DatabaseUrl::read(server.url()).unwrap();
-        database.run(&["create table item (units int); create sequence numbers".to_owned()]).await.unwrap();
-        let missing = database.stock("select units from item").await.unwrap_err().to_string();
-        assert!(missing.starts_with("the query for the stock in [books] finds no number in postgres://"), "{missing}");
-        let refused = program::chain(&database.stock("select nextval('numbers')").await.unwrap_err());
-        assert!(refused.contains("in a read-only transaction"), "{refused}");
-    }
-}
+mod tests;

@@ -213,7 +213,7 @@ impl ShopReader<'_> {
     fn database(&mut self, url: &Noted<String>, scope: &Scope) -> Result<DatabaseUrl, String> {
         let template = self.template(&url.value, scope).map_err(|what| url.refuse(what))?;
         let filled = url.read(|_| template.fill(&self.environment))?;
-        let database = url.read(|_| DatabaseUrl::read(&filled))?;
+        let database = url.read(|_| DatabaseUrl::read(&filled, &self.folder))?;
         if let Some(password) = Url::parse(&filled).ok().as_ref().and_then(Url::password) {
             self.secrets.add_text(password);
         }

@@ -19,6 +19,7 @@ mod page;
 mod provoked;
 mod results_log;
 mod setup;
+mod shop_books;
 mod shops;
 mod silence;
 mod simulate;

@@ -35,9 +35,10 @@ demo: deps demo-programs ## compare the strategies on throwaway servers and writ
 up: deps demo-programs ## start the service on throwaway servers and keep it running until Ctrl-C
 	./target/release/loadgen up $(ARGS)
 
+# The demo needs no database of another shop, and is built sooner without their drivers.
 demo-programs: deps
 	@[ -x target/release/loadgen ] || echo 'demo: building; on two cores this takes about four minutes the first time' >&2
-	cargo build --release --locked -p demo-service -p loadgen
+	cargo build --release --locked --no-default-features -p demo-service -p loadgen
 
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' locks/recipes/Cargo.toml)
 TEST := cargo test --locked --workspace --no-fail-fast
@@ -148,7 +149,7 @@ false-verdicts: demo-programs ## measure the same programs RUNS times, and PAIRS
 	for run in $$(seq -w $(PAIRS)); do \
 		$(AGAIN) $(TWICE) --out target/false-verdicts/pairs/$$run || [ $$? -eq 1 ] || [ $$? -eq 4 ] || exit; \
 	done
-	cargo run --release --locked -p loadgen --example false_verdicts -- target/false-verdicts
+	cargo run --release --locked --no-default-features -p loadgen --example false_verdicts -- target/false-verdicts
 
 # A run takes half a minute a shop on two cores.
 shops: RUNS = 1

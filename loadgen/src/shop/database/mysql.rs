@@ -136,7 +136,7 @@ mod tests {
     /// Returns the orders of a query, each with its columns.
     async fn orders(database: &DatabaseUrl, query: &str) -> Vec<(Option<String>, Option<String>, i64)> {
         let orders = database.orders(query).await.unwrap();
-        orders.into_iter().map(|order| (order.order_id, order.buyer, order.quantity)).collect()
+        orders.into_iter().map(|order| (order.number, order.buyer, order.units)).collect()
     }
 
     #[test]

@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(database.stock("select units from item;").await.unwrap(), 3);
         let orders = database.orders("select * from sold order by cast(n as int) desc -- all").await.unwrap();
         let found: Vec<_> =
-            orders.iter().map(|order| (order.order_id.as_deref(), order.buyer.as_deref(), order.quantity)).collect();
+            orders.iter().map(|order| (order.number.as_deref(), order.buyer.as_deref(), order.units)).collect();
         let expected = [
             (Some("00ff"), Some("ann"), 4),
             (Some("17"), Some("2.5"), 3),

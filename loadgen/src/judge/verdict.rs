@@ -122,13 +122,13 @@ fn broken(schedule: &Schedule, results: &[StrategyResult], name: &dyn Fn(&Strate
         return list(results, is_broken, name).into_iter().collect();
     }
     let broken = results.iter().filter(|result| is_broken(result));
-    broken.map(|result| format!("{}, {}: {}", name(result), by(&[result]), result.faults.join("; "))).collect()
+    broken.map(|result| format!("{}{}: {}", name(result), by(&[result]), result.faults.join("; "))).collect()
 }
 
 /// Says that all kept their promises. For shops that files describe, it names the evidence.
 fn kept(schedule: &Schedule, results: &[StrategyResult]) -> String {
     let kept = format!("every {} kept its promise", schedule.nouns().one);
-    if schedule.is_of_shops() { format!("{kept}, {}", by(&results.iter().collect::<Vec<_>>())) } else { kept }
+    if schedule.is_of_shops() { format!("{kept}{}", by(&results.iter().collect::<Vec<_>>())) } else { kept }
 }
 
 /// Writes the reasons of a comparison of two builds.

@@ -79,7 +79,7 @@ const OF_SHOPS: [Term; 9] = [
     },
     Term {
         name: "Evidence",
-        text: "What the verdict stands on. By answers alone: only what buyers were told. By the shop's own pages: also pages \
+        text: "What the verdict stands on. By answers alone: only what buyers were told; the figures of the books are absent. By the shop's own pages: also pages \
                with its stock or its orders. By the database: also its rows. The weakest evidence of all trials counts.",
     },
     Term {

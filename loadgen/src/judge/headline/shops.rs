@@ -4,6 +4,7 @@
 use stats::figures::things;
 
 use super::{listed, sold_right};
+use crate::audit::shop::Evidence;
 use crate::judge::finding::Finding;
 use crate::judge::result::StrategyResult;
 use crate::trial::record::Trial;
@@ -18,7 +19,7 @@ pub(super) fn sold(schedule: &Schedule, users: u32, level: &[&StrategyResult], t
     let mut parts = Vec::new();
     if let Some(fewest) = right.iter().map(|result| result.trials).min() {
         let what = sold_right(schedule, users, &names, trials, fewest);
-        parts.push(format!("{} sold {what}, {}", listed(&names, schedule), by(&right)));
+        parts.push(format!("{} sold {what}{}", listed(&names, schedule), by(&right)));
     } else if broken.len() < level.len() {
         let subject = match level {
             [one] => format!("{} was not", one.name()),
@@ -37,21 +38,21 @@ fn wrong(result: &StrategyResult) -> String {
         (bad, all) if bad == all => format!("each of {}", things(all, "trial")),
         (bad, all) => format!("{bad} of {}", things(all, "trial")),
     };
-    let by = result.evidence.map_or_else(String::new, |evidence| format!(", {}", evidence.describe()));
-    format!("{} sold wrongly in {trials}{by}", result.name())
+    format!("{} sold wrongly in {trials}{}", result.name(), by(&[result]))
 }
 
-/// Describes the weakest evidence of these results. If it differs, each shop is named.
+/// Describes the weakest evidence of these results, to follow a clause. If it differs, each shop is named.
 pub(crate) fn by(results: &[&StrategyResult]) -> String {
-    let told = |result: &&StrategyResult| result.evidence.map_or("by nothing", |evidence| evidence.describe());
-    match results {
-        [first, rest @ ..] if rest.iter().any(|result| result.evidence != first.evidence) => {
-            let each: Vec<String> =
-                results.iter().map(|result| format!("{} {}", result.name(), told(result))).collect();
-            each.join(", ")
-        }
-        [first, ..] => told(first).to_owned(),
+    let told = |result: &StrategyResult| result.evidence.map(Evidence::describe);
+    let mut kinds: Vec<&str> = results.iter().filter_map(|result| told(result)).collect();
+    kinds.dedup();
+    match kinds.as_slice() {
         [] => String::new(),
+        [one] => format!(", {one}"),
+        _ => {
+            let each = results.iter().filter_map(|result| Some(format!("{} {}", result.name(), told(result)?)));
+            format!(": {}", each.collect::<Vec<_>>().join(", "))
+        }
     }
 }
 
@@ -146,11 +147,11 @@ mod tests {
         let verdict = Report::of(findings).verdict;
         let words = "Flask by the shop's own pages, Node by answers alone";
         assert!(
-            verdict.sentence.contains(&format!("in each of 9 trials, {words}. Fastest was ")),
+            verdict.sentence.contains(&format!("in each of 9 trials: {words}. Fastest was ")),
             "{}",
             verdict.sentence
         );
-        assert_eq!(verdict.reasons, [format!("every shop kept its promise, {words}")]);
+        assert_eq!(verdict.reasons, [format!("every shop kept its promise: {words}")]);
     }
 
     #[test]

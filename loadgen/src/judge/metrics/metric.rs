@@ -6,6 +6,7 @@ use stats::figures as format;
 use stats::times::{Times, sample_needed};
 use stats::{Estimate, as_f64, median_estimate};
 
+use crate::audit::shop::Evidence;
 use crate::judge::result::{Part, StrategyResult};
 use crate::lab::strategy::Mechanism;
 use crate::trial::record::Trial;
@@ -376,6 +377,11 @@ impl<'a> TrialsOfStrategy<'a> {
     pub(crate) fn count(&self, is: impl Fn(&Trial) -> bool) -> u32 {
         u32::try_from(self.all.iter().filter(|trial| is(trial)).count()).unwrap_or(u32::MAX)
     }
+}
+
+/// Leaves out a zero of the books of a trial that was judged by answers alone: nobody has seen them.
+pub(super) fn of_books(trial: &Trial, value: f64) -> Option<f64> {
+    (value != 0.0 || trial.evidence != Some(Evidence::Answers)).then_some(value)
 }
 
 /// Makes an estimate without an interval.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{all, assert_sound, data, page, texts};
 use crate::audit::shop::Evidence;
-use crate::report::{Report, fixture};
+use crate::report::{Findings, Report, fixture};
 
 /// Words of the service of the lab that no page about other shops may have.
 pub(crate) const OF_LAB: [&str; 19] = [
@@ -102,6 +102,22 @@ fn the_page_says_by_what_each_shop_was_checked() {
     let gaps: Vec<String> =
         texts(&page, ".details li").into_iter().filter(|line| line.starts_with("not checked")).collect();
     assert!(gaps.len() == 1 && gaps[0].starts_with("not checked of Flask: whose order is missing"), "{gaps:?}");
+}
+
+#[test]
+fn figures_of_the_books_are_absent_by_answers_alone() {
+    let mut findings = fixture::of_shops(&["Flask"]);
+    let books = ["Lost updates worst", "Ledger trials not balanced", "Indeterminate orders"];
+    for (evidence, expected) in [(Evidence::Pages, "0"), (Evidence::Answers, "–")] {
+        findings.trials.iter_mut().for_each(|trial| trial.evidence = Some(evidence));
+        let report = Report::of(Findings { trials: findings.trials.clone(), ..fixture::of_shops(&["Flask"]) });
+        let page = page(&report);
+        let titles = texts(&page, "#table-sold thead th").into_iter().map(|title| title.replace('\u{ad}', ""));
+        let cells = texts(&page, "#table-sold tbody th, #table-sold tbody td");
+        let shown: Vec<String> =
+            titles.zip(cells).filter(|(title, _)| books.contains(&title.as_str())).map(|(_, cell)| cell).collect();
+        assert_eq!(shown, [expected; 3], "{evidence:?}");
+    }
 }
 
 #[test]

@@ -3,9 +3,11 @@
 //! | file | holds |
 //! |---|---|
 //! | `load.rs` | the load that every engine gets |
+//! | `literal.rs` | the escaping of values in scripts |
 //! | `shared.txt` | template text that all exported files share |
 //! | `k6.rs`, `k6/script.js` | the values and the template of a k6 script |
 //! | `jmeter.rs`, `jmeter/plan.jmx` | the values and the template of a JMeter plan |
+//! | `shop.rs`, `shop/` | the purchases at any shop, for JMeter, k6 and Locust |
 //!
 //! JMeter and k6 can send the load from several machines, and `loadgen` cannot. Neither resets the stock, repeats
 //! trials, compares strategies or audits. If an engine cannot do something, `render` refuses it, or the exported file
@@ -13,7 +15,9 @@
 
 mod jmeter;
 mod k6;
+mod literal;
 mod load;
+pub(crate) mod shop;
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -31,6 +35,8 @@ pub(crate) enum Engine {
     Jmeter,
     /// Grafana k6: a script (.js)
     K6,
+    /// Locust: a file of Python (.py), only with --shop
+    Locust,
 }
 
 impl Engine {
@@ -41,6 +47,7 @@ impl Engine {
         out.and_then(Path::file_name).and_then(OsStr::to_str).filter(is_plain).unwrap_or(match self {
             Engine::Jmeter => "seckill.jmx",
             Engine::K6 => "seckill.js",
+            Engine::Locust => "locustfile.py",
         })
     }
 }
@@ -51,6 +58,10 @@ pub(crate) fn render(engine: Engine, settings: &ExportSettings, out: Option<&Pat
     match engine {
         Engine::Jmeter => jmeter::render(&load, engine.file(out)),
         Engine::K6 => k6::render(&load, engine.file(out)),
+        Engine::Locust => Err(Error::Usage(
+            "only the purchases at a shop are written for Locust; name a shop file with --shop, or export for jmeter or k6"
+                .to_owned(),
+        )),
     }
 }
 
@@ -91,6 +102,11 @@ mod tests {
         let error = render(engine, &settings, None).unwrap_err();
         assert_eq!(error.exit().code(), 64);
         error.to_string()
+    }
+
+    #[test]
+    fn locust_gets_only_the_load_of_a_shop() {
+        assert!(refusal("locust").ends_with("name a shop file with --shop, or export for jmeter or k6"));
     }
 
     #[test]

@@ -5,7 +5,8 @@
 //! | folder | holds |
 //! |---|---|
 //! | `commands` | one file a command: its arguments, and what it does |
-//! | `export` | the same load for JMeter and k6 |
+//! | `export` | the same load for JMeter, k6 and Locust |
+//! | `engines` | what JMeter, k6 and Locust have logged |
 //! | `config` | flags that commands share, plan files, presets |
 //! | `report` | the report as terminal table, Markdown, HTML, JSON and HdrHistogram files; the difference of two |
 //! | `judge` | what follows from the trials: figures, findings, thresholds, verdict |
@@ -21,6 +22,8 @@
 pub mod audit;
 mod commands;
 mod config;
+
+pub mod engines;
 mod error;
 mod export;
 mod judge;

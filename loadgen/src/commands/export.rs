@@ -1,7 +1,7 @@
 //! The `export` command: the same load for another engine.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::builder::UnknownArgumentValueParser;
@@ -14,7 +14,8 @@ use crate::config::service;
 use crate::config::settings::ExportSettings;
 use crate::config::values::{one_program, parse_url, program_parser};
 use crate::error::{Error, Exit};
-use crate::export::{Engine, render};
+use crate::export::shop::{ShopFiles, ShopLoad};
+use crate::export::{Engine, render, shop};
 use crate::lab::source::{Program, ServiceSettings, Source};
 use crate::lab::strategy::select;
 use crate::output::Output;
@@ -68,8 +69,39 @@ pub(crate) struct ExportArgs {
         help_heading = "Service"
     )]
     target: Option<Vec<String>>,
+    #[command(flatten, next_help_heading = "Shop of your own")]
+    of_shop: ShopExportArgs,
     #[command(flatten, next_help_heading = "Load")]
     load: LoadArgs,
+}
+
+/// Flags about our service, which another shop does not have.
+const OF_SERVICE: [&str; 8] =
+    ["strategies", "demo_service", "target", "stock", "goods", "goods_no", "lock_wait", "thresholds"];
+
+/// The flags of a shop that a file describes.
+#[derive(Debug, Args)]
+struct ShopExportArgs {
+    /// File that describes a shop, as for `loadgen check`. The load is then purchases there, by --users, --ramp-up, --duration
+    /// and --rate
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = OF_SERVICE,
+        conflicts_with_all = service::FLAGS
+    )]
+    shop: Option<PathBuf>,
+    /// Common start of all machines, as 2026-11-27T12:00:00Z [default: each run names it by START_AT]
+    #[arg(long, value_name = "INSTANT", requires = "shop", value_parser = parse_instant)]
+    start_at: Option<String>,
+}
+
+/// Checks an instant. The engines read it, so it stays a text.
+fn parse_instant(text: &str) -> Result<String, String> {
+    match humantime::parse_rfc3339(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(_) => Err("write an instant of UTC such as 2026-11-27T12:00:00Z".to_owned()),
+    }
 }
 
 /// What is exported, for which tool, and into which file.
@@ -99,6 +131,7 @@ pub(super) fn epilogue() -> Epilogue {
                 "writes 50 requests per second for k6, with a threshold",
                 "loadgen export k6 --rate 50 --stock 1000 --strategies zk-mutex --threshold 'zk-* p99<250ms' --out sale.js",
             ),
+            ("writes purchases at your own shop for Locust", "loadgen export locust --shop shop.toml --users 300 --out locustfile.py"),
         ])
         .note(super::TIME)
         .exit_status(&[(Exit::Passed, ""), (Exit::Setup, ""), (Exit::Usage, ""), (Exit::Interrupted, "")])
@@ -106,6 +139,9 @@ pub(super) fn epilogue() -> Epilogue {
 
 /// Writes the load.
 pub(super) async fn export(args: ExportArgs, interrupt: &Interrupt, output: &mut Output) -> Result<ExitCode, Error> {
+    if args.of_shop.shop.is_some() {
+        return export_shop(args, output);
+    }
     let Export { engine, mut settings, service, out } = args.resolve()?;
     let offered = interrupt.or(before::listed(&service)).await?;
     if let Some(named) = settings.load.strategies.as_deref().filter(|named| !named.is_empty()) {
@@ -120,11 +156,34 @@ pub(super) async fn export(args: ExportArgs, interrupt: &Interrupt, output: &mut
         }
     }
     let text = render(engine, &settings, out.as_deref())?;
-    match out {
-        Some(path) => fs::write(&path, text).map_err(Error::system(format!("write {}", path.display())))?,
-        None => output.print(&text)?,
+    write(&text, out.as_deref(), output)?;
+    Ok(Exit::Passed.into())
+}
+
+/// Writes the purchases at a shop. The manifest for k6's operator is written beside the script.
+fn export_shop(args: ExportArgs, output: &mut Output) -> Result<ExitCode, Error> {
+    let ExportArgs { engine, out, of_shop: ShopExportArgs { shop, start_at }, load, .. } = args;
+    let Resolved { load, .. } = load.resolve(None)?;
+    let [users] = load.users[..] else {
+        return Err(Error::Usage(
+            "an export for a shop has one number of users; write one, as in --users 300".to_owned(),
+        ));
+    };
+    let load = ShopLoad { shop: crate::shop::read(&shop.unwrap_or_default())?, users, model: load.model, start_at };
+    let ShopFiles { script, manifest } = shop::render(engine, &load, out.as_deref())?;
+    write(&script, out.as_deref(), output)?;
+    if let (Some(manifest), Some(out)) = (manifest, &out) {
+        write(&manifest, Some(&out.with_extension("yaml")), output)?;
     }
     Ok(Exit::Passed.into())
+}
+
+/// Writes a text into a file, or to standard output.
+fn write(text: &str, out: Option<&Path>, output: &mut Output) -> Result<(), Error> {
+    match out {
+        Some(path) => fs::write(path, text).map_err(Error::system(format!("write {}", path.display()))),
+        None => Ok(output.print(text)?),
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 //! `k6/script.js` is the template of the script. The comment at its head explains how to run it and how it differs from
 //! `loadgen`.
 
-mod literal;
 mod rules;
 
 use askama::Template;

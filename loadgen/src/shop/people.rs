@@ -48,8 +48,13 @@ impl People {
         Ok(People { file: file.to_owned(), names, lines })
     }
 
+    /// Returns the path of the file.
+    pub(crate) fn file(&self) -> &str {
+        &self.file
+    }
+
     /// Returns the names of the values that every buyer has.
-    pub(super) fn names(&self) -> &[String] {
+    pub(crate) fn names(&self) -> &[String] {
         &self.names
     }
 

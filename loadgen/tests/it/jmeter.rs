@@ -20,7 +20,7 @@ const USERS: usize = 120;
 const STOCK: usize = 60;
 
 /// Prepares JMeter in a folder of its own for the files that it leaves.
-fn jmeter(folder: &Path) -> Command {
+pub(crate) fn jmeter(folder: &Path) -> Command {
     let shim = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("jmeter/JMeter.java");
     let mut jmeter = testbed::jmeter(&shim).unwrap_or_else(|error| panic!("{error}"));
     fs::create_dir_all(folder).unwrap();
@@ -239,24 +239,27 @@ fn only_the_shop_itself_tells_jmeter_that_all_is_sold() {
     assert_eq!((asked.len(), asked.values().all(|paths| *paths == expected)), (users, true), "{asked:#?}");
 }
 
+/// Starts a worker, and waits until it can be reached. Returns its port.
+pub(crate) fn start_worker(folder: &Path, args: &[String]) -> (u16, Running) {
+    let port = free_port();
+    let mut worker = jmeter(folder);
+    worker.arg("-s").arg(format!("-Jserver_port={port}")).args(args);
+    let worker = Running::start(worker.arg(format!("-Jserver.rmi.localport={}", free_port())));
+    // Only its log tells when it can be reached.
+    let is_bound = |log: &str| log.contains(&format!("Bound to registry on port {port}"));
+    let log = folder.join("jmeter.log");
+    eventually("a worker can be reached", PATIENCE, || fs::read_to_string(&log).is_ok_and(|log| is_bound(&log)));
+    (port, worker)
+}
+
 #[test]
 fn two_remote_jmeter_workers_sell_exactly_the_stock() {
     let sale = Sale::open();
     sale.put(1, "zk-mutex");
     let workers: Vec<(u16, Running)> = (0..2)
         .map(|_| {
-            let port = free_port();
-            let folder = sale.folder.path(&format!("worker-{port}"));
-            let mut worker = jmeter(&folder);
-            worker.arg("-s").arg(format!("-Jserver_port={port}"));
-            let worker = Running::start(worker.arg(format!("-Jserver.rmi.localport={}", free_port())));
-            // Only its log tells when it can be reached.
-            let is_bound = |log: &str| log.contains(&format!("Bound to registry on port {port}"));
-            let log = folder.join("jmeter.log");
-            eventually("a worker can be reached", PATIENCE, || {
-                fs::read_to_string(&log).is_ok_and(|log| is_bound(&log))
-            });
-            (port, worker)
+            let folder = sale.folder.path(&format!("worker-{}", free_port()));
+            start_worker(&folder, &[])
         })
         .collect();
     let remote = workers.iter().map(|(port, _)| format!("127.0.0.1:{port}")).collect::<Vec<_>>().join(",");

@@ -1,6 +1,6 @@
 //! Exported scripts, checked by a compiler that knows k6's types and evaluated by a JavaScript engine.
 //!
-//! k6 itself does not run here, so these tests do not show the behaviour of a script under it.
+//! k6 itself does not run here. `engines.rs` runs it with the purchases at a shop.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -60,12 +60,17 @@ fn scripts_of_every_load_model_ask_of_k6_what_its_types_have() {
         ("open.js", "--rate 50.5 --duration 5s"),
     ];
     let folder = scripts(&exports, "@types/k6", &installed.join("@types/k6"));
+    let of_shop = folder.path("shop.js");
+    let shop = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/engines/picky.toml");
+    let mut export = folder.loadgen(["export", "k6", "--users", "3", "--shop"]);
+    let exported = finish(export.arg(shop).arg("--out").arg(&of_shop).env("KEY", "any"));
+    assert_eq!((exported.code, exported.stdout.as_str()), (Some(0), ""), "{}", exported.stderr);
     let mut node = Command::new("node");
     node.current_dir(folder.path(""))
         .arg(compiler)
         .args("--noEmit --allowJs --checkJs --strict --noUnusedLocals --noUnusedParameters".split(' '));
     node.args("--target es2020 --lib es2020 --module esnext --moduleResolution bundler --types k6".split(' '));
-    output_of(node.args(exports.map(|(file, _)| folder.path(file))));
+    output_of(node.args(exports.map(|(file, _)| folder.path(file))).arg(of_shop));
 }
 
 /// Returns the options of a script, and its calls of k6 in these iterations.

@@ -10,6 +10,7 @@ mod capacity;
 mod check;
 mod checked;
 mod compare;
+mod engines;
 mod goose;
 mod jmeter;
 mod k6;

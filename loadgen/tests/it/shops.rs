@@ -17,7 +17,7 @@ use crate::support::{PATIENCE, TestFolder, lines};
 
 /// The address that the shop files have.
 const ADDRESS: &str = "http://127.0.0.1:8000";
-const STOCK: usize = 10;
+pub(crate) const STOCK: usize = 10;
 const BUYERS: usize = 50;
 const POLL: Duration = Duration::from_millis(20);
 /// What the course says of a purchase that is not made.
@@ -104,12 +104,12 @@ fn start_on(program: &str, database: &str, args: &str) -> ShopProcess {
     ShopProcess::start(program, &args.collect::<Vec<_>>())
 }
 
-fn client() -> Client {
+pub(crate) fn client() -> Client {
     Client::builder().no_proxy().build().unwrap()
 }
 
 /// Sends a request, and returns the status and the JSON of its answer.
-async fn answer(request: RequestBuilder) -> (u16, Value) {
+pub(crate) async fn answer(request: RequestBuilder) -> (u16, Value) {
     let response = request.send().await.unwrap();
     let status = response.status().as_u16();
     (status, response.json().await.unwrap())

@@ -147,7 +147,7 @@ pub(crate) fn is_alive(pid: Pid) -> bool {
 }
 
 /// Returns when the condition holds.
-pub(crate) fn eventually(what: &str, within: Duration, condition: impl Fn() -> bool) {
+pub(crate) fn eventually(what: &str, within: Duration, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + within;
     while !condition() {
         assert!(Instant::now() < deadline, "not within {within:?}: {what}");
@@ -216,6 +216,10 @@ impl Running {
 
     pub(crate) fn signal(&self, signal: Signal) {
         kill(self.pid(), signal).unwrap();
+    }
+
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
     }
 
     /// Waits for its end. Returns how it ended, and the rest of its standard output.

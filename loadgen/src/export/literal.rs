@@ -4,7 +4,7 @@ use std::fmt;
 
 use askama::filters::Escaper;
 
-/// Keeps a value inside a JavaScript string in single quotes, or inside a comment of one line.
+/// Keeps a value inside a string of JavaScript or Python in single quotes, or inside a comment of one line.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Literal;
 

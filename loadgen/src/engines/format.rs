@@ -1,21 +1,10 @@
 //! The formats of logs, and how the beginning of a file tells them.
 
-use std::fmt;
+use super::logged::LogFormat;
 
-use super::locust;
-
-/// The engine that wrote a log, and its format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogFormat {
-    /// JMeter, as CSV.
-    Jtl,
-    /// k6, as lines of JSON.
-    K6Json,
-    /// k6, as CSV.
-    K6Csv,
-    /// Locust, by the listener of an exported file.
-    Locust,
-}
+/// The columns of a file of Locust.
+pub(super) const LOCUST_COLUMNS: [&str; 9] =
+    ["trial", "shop", "intended_ns", "started_ns", "duration_ns", "outcome", "status", "buyer", "order"];
 
 /// The beginning of a log of k6 in CSV.
 const K6_CSV: &str = "metric_name,timestamp,metric_value";
@@ -23,28 +12,26 @@ const K6_CSV: &str = "metric_name,timestamp,metric_value";
 /// The beginnings of statistics that Locust itself writes.
 const LOCUST_STATISTICS: [&str; 4] = ["Type,Name,", "Timestamp,User Count", "Method,Name,", "Count,Message,"];
 
-impl LogFormat {
-    /// Tells the format by the beginning of a file.
-    pub(super) fn of(beginning: &str) -> Result<LogFormat, String> {
-        let beginning = beginning.trim_start_matches('\u{feff}');
-        let first = beginning.lines().next().unwrap_or_default();
-        if beginning.is_empty() {
-            return Err("the file is empty; was the run stopped, or does another machine have the results?".to_owned());
-        }
-        if delimiter_of(first).is_some() {
-            return Ok(LogFormat::Jtl);
-        }
-        if first.starts_with('{') && first.contains("\"metric\"") {
-            return Ok(LogFormat::K6Json);
-        }
-        if first.starts_with(K6_CSV) {
-            return Ok(LogFormat::K6Csv);
-        }
-        if first == locust::COLUMNS.join(",") {
-            return Ok(LogFormat::Locust);
-        }
-        Err(refusal(first))
+/// Tells the format by the beginning of a file.
+pub(super) fn format_of(beginning: &str) -> Result<LogFormat, String> {
+    let beginning = beginning.trim_start_matches('\u{feff}');
+    let first = beginning.lines().next().unwrap_or_default();
+    if beginning.is_empty() {
+        return Err("the file is empty; was the run stopped, or does another machine have the results?".to_owned());
     }
+    if delimiter_of(first).is_some() {
+        return Ok(LogFormat::Jtl);
+    }
+    if first.starts_with('{') && first.contains("\"metric\"") {
+        return Ok(LogFormat::K6Json);
+    }
+    if first.starts_with(K6_CSV) {
+        return Ok(LogFormat::K6Csv);
+    }
+    if first == LOCUST_COLUMNS.join(",") {
+        return Ok(LogFormat::Locust);
+    }
+    Err(refusal(first))
 }
 
 /// Returns the delimiter of a log of JMeter, if this is its first line.
@@ -87,15 +74,4 @@ fn is_row_of_jtl(first: &str) -> bool {
     let fields: Vec<_> = first.split([',', ';', '\t']).collect();
     let is_number = |field: &str| !field.is_empty() && field.bytes().all(|byte| byte.is_ascii_digit());
     fields.len() >= 6 && fields[0].len() == 13 && is_number(fields[0]) && is_number(fields[1])
-}
-
-impl fmt::Display for LogFormat {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            LogFormat::Jtl => "JMeter",
-            LogFormat::K6Json => "k6 (JSON)",
-            LogFormat::K6Csv => "k6 (CSV)",
-            LogFormat::Locust => "Locust",
-        })
-    }
 }

@@ -9,8 +9,9 @@ use std::time::{Duration, SystemTime};
 use csv::{ReaderBuilder, StringRecord};
 
 use super::format::delimiter_of;
+use super::logged::{EngineLog, JTL_COLUMNS, LogFormat, LoggedOutcome, LoggedRequest, NO_PURCHASE};
+use super::reading::{Log, known};
 use super::times::{digits, milliseconds, since_1970};
-use super::{EngineLog, JTL_COLUMNS, Log, LogFormat, LoggedOutcome, LoggedRequest, NO_PURCHASE, known};
 use crate::error::Error;
 
 /// How JMeter names a request that got no answer in time.

@@ -15,7 +15,8 @@ use csv::{ReaderBuilder, StringRecord};
 
 use self::collector::Collector;
 use self::point::{CsvColumns, JsonLine, TimeUnits};
-use super::{EngineLog, Log, LogFormat, next_line};
+use super::logged::{EngineLog, LogFormat};
+use super::reading::{Log, next_line};
 use crate::error::Error;
 
 /// Reads lines of JSON.

@@ -6,13 +6,11 @@ use std::time::Duration;
 
 use csv::{ReaderBuilder, StringRecord};
 
+use super::format::LOCUST_COLUMNS;
+use super::logged::{EngineLog, LogFormat, LoggedRequest};
+use super::reading::{Log, known};
 use super::times::{digits, since_1970};
-use super::{EngineLog, Log, LogFormat, LoggedRequest, known};
 use crate::error::Error;
-
-/// The columns of a file.
-pub(super) const COLUMNS: [&str; 9] =
-    ["trial", "shop", "intended_ns", "started_ns", "duration_ns", "outcome", "status", "buyer", "order"];
 
 /// Reads a file.
 pub(super) fn read(mut log: Log<'_>, reader: BufReader<File>) -> Result<EngineLog, Error> {
@@ -29,11 +27,11 @@ pub(super) fn read(mut log: Log<'_>, reader: BufReader<File>) -> Result<EngineLo
 fn request(log: &mut Log<'_>, line: u64, record: &StringRecord) -> Result<LoggedRequest, Error> {
     let nanos = |column: usize| {
         let seen = &record[column];
-        let wrong = || log.refuse_value(line, COLUMNS[column], seen, "nanoseconds");
+        let wrong = || log.refuse_value(line, LOCUST_COLUMNS[column], seen, "nanoseconds");
         digits(seen).filter(|_| !seen.is_empty()).map(Duration::from_nanos).ok_or_else(wrong)
     };
     let instant = |column: usize| {
-        let wrong = || log.refuse_value(line, COLUMNS[column], &record[column], "nanoseconds since 1970");
+        let wrong = || log.refuse_value(line, LOCUST_COLUMNS[column], &record[column], "nanoseconds since 1970");
         since_1970(nanos(column)?).ok_or_else(wrong)
     };
     let [intended, started] = [instant(2)?, instant(3)?];

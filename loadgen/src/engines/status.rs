@@ -2,7 +2,7 @@
 
 use buyers::script::{Meanings, Pattern};
 
-use super::LoggedOutcome;
+use super::logged::LoggedOutcome;
 
 /// The meanings of statuses, as the patterns of a shop have them.
 pub(super) struct StatusMeanings {

@@ -1,5 +1,6 @@
 use std::fs;
-use std::time::UNIX_EPOCH;
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 
 use buyers::script::{JsonPath, Pattern};
 use program::ProgramError as _;
@@ -199,6 +200,7 @@ fn a_file_of_locust_has_nanoseconds() {
     assert_eq!((failed.buyer.as_deref(), &failed.order), (Some("30"), &None));
 }
 
+// C41
 #[test]
 fn a_file_that_is_no_log_is_refused_with_the_remedy() {
     for (text, expected) in [
@@ -222,6 +224,7 @@ fn a_file_that_is_no_log_is_refused_with_the_remedy() {
     assert!(program::chain(&missing).starts_with("could not read no/such/log: "), "{missing}");
 }
 
+// C41
 #[test]
 fn a_wrong_line_is_refused_with_its_number() {
     let columns = ",,sold,1,\n";
@@ -238,7 +241,7 @@ fn a_wrong_line_is_refused_with_its_number() {
             "log:2: outcome is \"won\", and should be sold, sold_out, refused, error or timeout",
         ),
         (row("1", ",1,,,1,\n"), "log:2: outcome is \"\", and should be"),
-        (row("1", columns), "log:2: the line has 16 fields, and the first line names 17; a run that was stopped"),
+        (row("1", columns), "log:2: the line has 16 fields, and the first line names 17; delete the line"),
         (
             JTL.replace(",\"order\"", ""),
             "log:1: the column order is missing; log all by -Jsample_variables=trial,intended,",

@@ -2,9 +2,10 @@
 
 use std::time::{Duration, SystemTime};
 
-use super::point::{PURCHASE, Point, REQUESTS};
+use super::point::{MetricPoint, PURCHASE, REQUESTS};
+use crate::engines::logged::{EngineLog, LogFormat, LoggedOutcome, LoggedRequest, NO_PURCHASE};
+use crate::engines::reading::Log;
 use crate::engines::times::{milliseconds, since_1970};
-use crate::engines::{EngineLog, Log, LogFormat, LoggedOutcome, LoggedRequest, NO_PURCHASE};
 use crate::error::Error;
 
 /// The code of k6 for a request that got no answer in time.
@@ -17,7 +18,7 @@ pub(super) struct Collector<'a> {
     /// Whether the log is one of an exported script.
     answers_seen: bool,
     /// The request whose metrics are being read. Its parts are added to the value.
-    pending: Option<Point>,
+    pending: Option<MetricPoint>,
 }
 
 impl<'a> Collector<'a> {
@@ -25,7 +26,7 @@ impl<'a> Collector<'a> {
         Collector { log, requests: Vec::new(), answers_seen: false, pending: None }
     }
 
-    pub(super) fn add(&mut self, point: Point) -> Result<(), Error> {
+    pub(super) fn add(&mut self, point: MetricPoint) -> Result<(), Error> {
         if point.metric == PURCHASE {
             if !self.answers_seen {
                 // What was read so far are sign-ups, and single requests of purchases.
@@ -38,7 +39,7 @@ impl<'a> Collector<'a> {
         } else if !self.answers_seen {
             if point.metric == REQUESTS {
                 self.end_pending()?;
-                self.pending = Some(Point { value: 0.0, ..point });
+                self.pending = Some(MetricPoint { value: 0.0, ..point });
             } else if let Some(pending) = &mut self.pending {
                 pending.value += point.value;
             }
@@ -70,7 +71,7 @@ impl<'a> Collector<'a> {
     }
 
     /// Reads a point of an exported script.
-    fn purchase(&mut self, point: &Point) -> Result<LoggedRequest, Error> {
+    fn purchase(&mut self, point: &MetricPoint) -> Result<LoggedRequest, Error> {
         let intended = match point.get("intended") {
             Some(text) => Some(
                 milliseconds(text)
@@ -88,7 +89,7 @@ impl<'a> Collector<'a> {
     }
 
     /// Makes a request of its end and its time in milliseconds.
-    fn request(&mut self, point: &Point, label: String, status: Option<u16>) -> Result<LoggedRequest, Error> {
+    fn request(&mut self, point: &MetricPoint, label: String, status: Option<u16>) -> Result<LoggedRequest, Error> {
         let wrong = || self.log.refuse_value(point.line, "value", &point.value.to_string(), "milliseconds");
         let duration = Duration::try_from_secs_f64(point.value / 1000.0).map_err(|_| wrong())?;
         let started: SystemTime = point.time.checked_sub(duration).ok_or_else(wrong)?;
@@ -106,6 +107,6 @@ impl<'a> Collector<'a> {
     }
 }
 
-fn status(point: &Point) -> Option<u16> {
+fn status(point: &MetricPoint) -> Option<u16> {
     point.get("status").and_then(|status| status.parse().ok()).filter(|status| *status > 0)
 }

@@ -7,7 +7,7 @@ use csv::StringRecord;
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 
-use crate::engines::Log;
+use crate::engines::reading::Log;
 use crate::engines::times::{digits, rfc3339, since_1970};
 use crate::error::Error;
 
@@ -24,7 +24,7 @@ const REMEDY: &str = "set K6_CSV_TIME_FORMAT=unix_nano, or write JSON by --out j
 
 /// A point of a metric that matters here.
 #[derive(Debug)]
-pub(super) struct Point {
+pub(super) struct MetricPoint {
     /// The line of the file, from 1.
     pub(super) line: u64,
     pub(super) metric: String,
@@ -34,7 +34,7 @@ pub(super) struct Point {
     pub(super) names: BTreeMap<String, String>,
 }
 
-impl Point {
+impl MetricPoint {
     /// Returns a tag or a value of the metadata as the script gave it.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.names.get(name).map(String::as_str).filter(|value| !value.is_empty())
@@ -70,14 +70,14 @@ struct JsonData {
 
 impl JsonLine {
     /// Returns the point, if it matters here.
-    pub(super) fn point(self, log: &Log<'_>, line: u64) -> Result<Option<Point>, Error> {
+    pub(super) fn point(self, log: &Log<'_>, line: u64) -> Result<Option<MetricPoint>, Error> {
         if self.r#type != "Point" || !matters(&self.metric) {
             return Ok(None);
         }
         let JsonData { time, value, tags, metadata } = self.data;
         let time = time.unwrap_or_default();
         let wrong = || log.refuse_value(line, "time", &time, "an instant of RFC 3339");
-        Ok(Some(Point {
+        Ok(Some(MetricPoint {
             line,
             metric: self.metric,
             time: rfc3339(&time).ok_or_else(wrong)?,
@@ -113,7 +113,7 @@ impl CsvColumns {
         line: u64,
         record: &StringRecord,
         units: &mut TimeUnits,
-    ) -> Result<Option<Point>, Error> {
+    ) -> Result<Option<MetricPoint>, Error> {
         let [metric, time, value] = [0, 1, 2].map(|at| &record[at]);
         if !matters(metric) {
             return Ok(None);
@@ -124,7 +124,7 @@ impl CsvColumns {
         let lists = [self.extra_tags, self.metadata].into_iter().flatten().flat_map(|at| record[at].split('&'));
         let further =
             lists.filter_map(|pair| pair.split_once('=')).map(|(name, value)| (name.to_owned(), value.to_owned()));
-        Ok(Some(Point {
+        Ok(Some(MetricPoint {
             line,
             metric: metric.to_owned(),
             time: instant,

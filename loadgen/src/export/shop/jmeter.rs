@@ -15,6 +15,12 @@ use crate::error::Error;
 /// The script of the buyers.
 const BUYER: &str = include_str!("buyer.bsh");
 
+/// The part of the script that reads answers.
+const ANSWERS: &str = include_str!("buyer/answers.bsh");
+
+/// The line of the script that stands for this part.
+const ANSWERS_MARK: &str = "    //ANSWERS\n";
+
 /// What every JMeter of a run needs: the columns that are added to the results, their names in the first line, and no request that
 /// is silently sent twice.
 const SETTINGS: &str = "-Jsample_variables=trial,intended,outcome,buyer,order -Jjmeter.save.saveservice.print_field_names=true \
@@ -52,13 +58,13 @@ struct ShopPlan<'a> {
     variables: &'a [(&'a str, &'a str)],
     /// The script that prepares a run.
     preparation: String,
-    sign_up: Vec<PlanStep>,
-    buy: Vec<PlanStep>,
-    outcome: Vec<PlanStep>,
+    sign_up: Vec<Sampler>,
+    buy: Vec<Sampler>,
+    outcome: Vec<Sampler>,
 }
 
-/// A request of the plan.
-struct PlanStep {
+/// A request of the plan, which JMeter calls a sampler.
+struct Sampler {
     /// The number within its section, from 1.
     number: usize,
     method: Method,
@@ -87,12 +93,12 @@ pub(super) fn render(load: &ShopLoad, file: &str) -> Result<String, Error> {
     Ok(text + "\n")
 }
 
-fn steps(steps: &Steps) -> Result<Vec<PlanStep>, Error> {
-    steps.requests.iter().zip(1..).map(|(request, number)| PlanStep::of(request, number)).collect()
+fn steps(steps: &Steps) -> Result<Vec<Sampler>, Error> {
+    steps.requests.iter().zip(1..).map(|(request, number)| Sampler::of(request, number)).collect()
 }
 
-impl PlanStep {
-    fn of(request: &ScriptRequest, number: usize) -> Result<PlanStep, Error> {
+impl Sampler {
+    fn of(request: &ScriptRequest, number: usize) -> Result<Sampler, Error> {
         let refuse = |what: &str| Err(Error::Usage(format!("{}: {what}", request.origin)));
         let ScriptRequest { method, .. } = request;
         let has_body = request.body != Body::Empty;
@@ -123,7 +129,7 @@ impl PlanStep {
             headers.push(("content-type".to_owned(), multipart.to_owned()));
         }
         let within_ms = request.within.map_or_else(|| ANSWER_WITHIN_MS.into(), |within| within.as_millis());
-        Ok(PlanStep { number, method: method.clone(), has_body, headers, within_ms })
+        Ok(Sampler { number, method: method.clone(), has_body, headers, within_ms })
     }
 }
 
@@ -140,8 +146,9 @@ fn preparation(load: &ShopLoad, head: &Head) -> String {
         head.csv.clone(),
     ];
     let arguments = arguments.map(|text| quoted(&text)).join(",\n    ");
+    let buyer = BUYER.replace(ANSWERS_MARK, ANSWERS);
     format!(
-        "{BUYER}
+        "{buyer}
 try {{
     loadgen = buyers();
     loadgen.prepare(
@@ -176,6 +183,7 @@ mod unit_tests {
     #[test]
     fn a_text_of_the_script_is_no_expression_of_jmeter() {
         assert_eq!(quoted("a${b}\"\\é\n"), r#""a\044{b}\042\134\u00e9\012""#);
-        assert!(!BUYER.contains("${"), "JMeter would take it for an expression");
+        assert!(![BUYER, ANSWERS].concat().contains("${"), "JMeter would take it for an expression");
+        assert!(BUYER.contains(ANSWERS_MARK));
     }
 }

@@ -1,8 +1,8 @@
 //! What a buyer does at a shop, as JSON that a script of any engine reads.
 //!
 //! Texts keep their values as `{{name}}`, and the script of an engine fills them. A path is a list of names and indices. A number
-//! that an answer must have is a text that begins with the character U+0000: the scripts read numbers of answers in the same way,
-//! because JavaScript would round the number of an order with 19 digits.
+//! that an answer must have is a text that begins with the character U+0000. The scripts read numbers of answers in the same way,
+//! because JavaScript would round an order's number of 19 digits.
 
 use std::collections::BTreeSet;
 
@@ -43,7 +43,7 @@ pub(super) fn described(shop: &Shop) -> Value {
 
 /// Lists the variables of the environment that the requests of a buyer use.
 pub(super) fn variables(shop: &Shop) -> Vec<String> {
-    let names = requests(shop).flat_map(|request| texts(request)).flat_map(|text| text.names().map(str::to_owned));
+    let names = requests(shop).flat_map(texts).flat_map(|text| text.names().map(str::to_owned));
     let variables = names.filter_map(|name| name.strip_prefix(ENV).map(str::to_owned));
     variables.collect::<BTreeSet<_>>().into_iter().collect()
 }

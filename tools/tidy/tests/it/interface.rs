@@ -20,7 +20,7 @@ const READ_BY_LIBRARIES: [&str; 9] = [
 ];
 
 /// Names in the sources that are no settings of ours: set for other programs, or by Cargo and the system for everybody.
-const NO_SETTINGS: [&str; 22] = [
+const NO_SETTINGS: [&str; 23] = [
     "BUILD_CHANGED",
     "BUILD_PROFILE",
     "BUILD_REVISION",
@@ -30,6 +30,7 @@ const NO_SETTINGS: [&str; 22] = [
     "CARGO_TARGET_TMPDIR",
     "HYPOTHESIS_STORAGE_DIRECTORY",
     "JAVA_TOOL_OPTIONS",
+    "K6_CSV_TIME_FORMAT",
     "LD_LIBRARY_PATH",
     "LOCK_PATH",
     "LOCK_TOKEN",

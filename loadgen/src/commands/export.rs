@@ -171,10 +171,17 @@ fn export_shop(args: ExportArgs, output: &mut Output) -> Result<ExitCode, Error>
     };
     let load = ShopLoad { shop: crate::shop::read(&shop.unwrap_or_default())?, users, model: load.model, start_at };
     let ShopFiles { script, manifest } = shop::render(engine, &load, out.as_deref())?;
-    write(&script, out.as_deref(), output)?;
     if let (Some(manifest), Some(out)) = (manifest, &out) {
-        write(&manifest, Some(&out.with_extension("yaml")), output)?;
+        let beside = out.with_extension("yaml");
+        if beside == *out {
+            return Err(Error::Usage(format!(
+                "the manifest for k6-operator is written to {}; give the script another name, as in --out sale.js",
+                beside.display()
+            )));
+        }
+        write(&manifest, Some(&beside), output)?;
     }
+    write(&script, out.as_deref(), output)?;
     Ok(Exit::Passed.into())
 }
 

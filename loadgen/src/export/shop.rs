@@ -90,11 +90,11 @@ impl Head {
         let people = load.shop.people.as_ref();
         let name = |people: &crate::shop::People| {
             let path = Path::new(people.file());
-            path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+            in_one_line(&path.file_name().unwrap_or_default().to_string_lossy())
         };
         Head {
             described: load.model.describe(load.users),
-            shop: load.shop.name.split(char::is_control).collect::<Vec<_>>().join(" "),
+            shop: in_one_line(&load.shop.name),
             pace: ShopPace::of(load.model),
             variables: portable::variables(&load.shop),
             csv: people.map(name).unwrap_or_default(),
@@ -108,6 +108,11 @@ impl Head {
     fn half(&self) -> u32 {
         self.users.div_ceil(2)
     }
+}
+
+/// Returns a text that cannot end a comment of one line.
+fn in_one_line(text: &str) -> String {
+    text.split(char::is_control).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

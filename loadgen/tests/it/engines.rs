@@ -11,6 +11,7 @@ mod runs;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
+use std::thread;
 use std::time::Duration;
 
 use loadgen::engines::{EngineLog, LoggedOutcome, LoggedRequest};
@@ -160,14 +161,15 @@ fn locust_sees_that_a_wrong_shop_oversells() {
 fn two_jmeter_workers_sell_exactly_the_stock_of_a_course() {
     let open = OpenShop::course("");
     let plan = open.export("jmeter", "sale.jmx");
-    let workers: Vec<(u16, Running)> = [0, USERS / 2]
-        .into_iter()
-        .map(|offset| {
-            let own = [format!("-JOFFSET={offset}"), format!("-JTHREADS={}", USERS / 2)];
-            let args: Vec<String> = PROPERTIES.map(str::to_owned).into_iter().chain(own).collect();
-            start_worker(&open.folder.path(&format!("worker-{offset}")), &args)
-        })
-        .collect();
+    let worker = &|offset: usize| {
+        let own = [format!("-JOFFSET={offset}"), format!("-JTHREADS={}", USERS / 2)];
+        let args: Vec<String> = PROPERTIES.map(str::to_owned).into_iter().chain(own).collect();
+        start_worker(&open.folder.path(&format!("worker-{offset}")), &args)
+    };
+    let workers: Vec<(u16, Running)> = thread::scope(|scope| {
+        let workers = [0, USERS / 2].map(|offset| scope.spawn(move || worker(offset)));
+        workers.into_iter().map(|worker| worker.join().unwrap()).collect()
+    });
     let remote = workers.iter().map(|(port, _)| format!("127.0.0.1:{port}")).collect::<Vec<_>>().join(",");
     let run = |start: &str| {
         let args = ["-R".to_owned(), remote.clone(), format!("-GSTART_AT={start}"), "-GTRIAL=7".to_owned()];

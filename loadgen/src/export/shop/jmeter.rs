@@ -10,6 +10,7 @@ use reqwest::Method;
 use reqwest::header::COOKIE;
 
 use super::{ANSWER_WITHIN_MS, Head, ShopLoad, portable};
+use crate::engines::JTL_COLUMNS;
 use crate::error::Error;
 
 /// The script of the buyers.
@@ -21,10 +22,9 @@ const ANSWERS: &str = include_str!("buyer/answers.bsh");
 /// The line of the script that stands for this part.
 const ANSWERS_MARK: &str = "    //ANSWERS\n";
 
-/// What every JMeter of a run needs: the columns that are added to the results, their names in the first line, and no request that
-/// is silently sent twice.
-const SETTINGS: &str = "-Jsample_variables=trial,intended,outcome,buyer,order -Jjmeter.save.saveservice.print_field_names=true \
-                        -Jhttpclient4.retrycount=0";
+/// What every JMeter of a run needs beside the added columns: their names in the first line, and no request that is silently sent
+/// twice.
+const SETTINGS: &str = "-Jjmeter.save.saveservice.print_field_names=true -Jhttpclient4.retrycount=0";
 
 /// The variables of a thread, and their values at first.
 const VARIABLES: [(&str, &str); 10] = [
@@ -54,7 +54,7 @@ struct ShopPlan<'a> {
     head: Head,
     /// The name of the file.
     file: &'a str,
-    settings: &'a str,
+    settings: String,
     variables: &'a [(&'a str, &'a str)],
     /// The script that prepares a run.
     preparation: String,
@@ -83,7 +83,7 @@ pub(super) fn render(load: &ShopLoad, file: &str) -> Result<String, Error> {
         preparation: preparation(load, &head),
         head,
         file,
-        settings: SETTINGS,
+        settings: format!("-Jsample_variables={} {SETTINGS}", JTL_COLUMNS.join(",")),
         variables: &VARIABLES,
         sign_up: steps(&script.sign_up)?,
         buy: steps(&script.buy)?,

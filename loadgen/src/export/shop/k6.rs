@@ -1,12 +1,15 @@
 //! The purchases as a k6 script, and the manifest for k6's operator.
 
+use std::time::Duration;
+
 use askama::Template;
 
-use super::{Head, ShopLoad, portable};
+use super::{ANSWER_WITHIN_MS, Head, ShopLoad, portable};
 use crate::error::Error;
+use crate::shop::Shop;
 
-/// Upper bound of the time from the last start of a purchase to its end, without the wait of a queued buyer, in milliseconds.
-const GRACE_MS: u64 = 90_000;
+/// Time for the start and the end of k6, added to the longest purchase, in milliseconds.
+const GRACE_MS: u64 = 30_000;
 
 /// The values in the template of the script.
 #[derive(Template)]
@@ -33,16 +36,25 @@ struct TestRun<'a> {
 
 /// Writes the script.
 pub(super) fn render(load: &ShopLoad, file: &str) -> Result<String, Error> {
-    let outcome = load.shop.script.outcome.as_ref();
-    let queued_ms = outcome.map_or(0, |poll| u64::try_from(poll.within.as_millis()).unwrap_or(u64::MAX));
     let script = ShopScript {
         head: Head::of(load),
         file,
         description: format!("{:#}", portable::described(&load.shop)),
-        longest_ms: queued_ms.saturating_add(GRACE_MS),
+        longest_ms: longest_ms(&load.shop).saturating_add(GRACE_MS),
     };
     let text = script.render().map_err(|error| Error::Generator(format!("the script cannot be written: {error}")))?;
     Ok(text + "\n")
+}
+
+/// Returns the longest time of a purchase, in milliseconds.
+fn longest_ms(shop: &Shop) -> u64 {
+    let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let script = &shop.script;
+    let asking = script.outcome.iter().flat_map(|poll| &poll.steps.requests);
+    let requests = script.buy.requests.iter().chain(asking);
+    let requests = requests.map(|request| request.within.map_or(ANSWER_WITHIN_MS, ms));
+    let queued = script.outcome.iter().map(|poll| ms(poll.within));
+    requests.chain(queued).fold(0, u64::saturating_add)
 }
 
 /// Writes the manifest of a run on two machines.

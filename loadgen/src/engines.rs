@@ -40,7 +40,7 @@ use crate::error::Error;
 ///
 /// # Errors
 ///
-/// [`Error::Usage`] with the file, the line, what was seen there, and the remedy. [`Error::System`] when a file cannot be read.
+/// `Error::Usage` with the file, the line, what was seen there, and the remedy. `Error::System` when a file cannot be read.
 pub fn read(paths: &[PathBuf], meanings: &Meanings) -> Result<Vec<EngineLog>, Error> {
     let statuses = StatusMeanings::of(meanings);
     paths.iter().map(|path| read_file(path, &statuses)).collect()

@@ -115,6 +115,7 @@ fn parts_of_shops(report: &Report, metrics: &[&Metric]) -> Vec<PagePart> {
         cost::generator_part(report, metrics),
     ];
     parts.extend(several);
+    parts.extend(sold::reproductions(report));
     parts.extend([setup::thresholds(report), setup::guide(report, metrics), setup::environment(report)]);
     parts
 }

@@ -34,6 +34,10 @@ pub(crate) fn render(report: &Report, metrics: &[&Metric]) -> String {
     for line in table::generator(report).iter().chain(&report.caveats) {
         let _ = writeln!(text, "- {line}");
     }
+    for reproduction in &report.reproductions {
+        let title = "How to reproduce it";
+        let _ = writeln!(text, "\n## {title}\n\n{}\n\n```sh\n{}```", reproduction.describe(), reproduction.script);
+    }
     let _ = writeln!(text, "\n## How to read it\n");
     for term in glossary::terms(report, metrics, TableWidth::Wide) {
         let _ = writeln!(text, "- **{}**: {}", term.name, term.text);

@@ -93,7 +93,9 @@ impl DatabaseUrl {
                 format!("mysql ${{SHOP_DATABASE:?set it to the options of mysql, as in -u me shop}} -NBe {statement}")
             }
             #[cfg(feature = "shop-databases")]
-            DatabaseKind::Sqlite(file) => format!("sqlite3 '{}' {statement}", file.address().trim_start_matches("sqlite:")),
+            DatabaseKind::Sqlite(file) => {
+                format!("sqlite3 '{}' {statement}", file.address().trim_start_matches("sqlite:"))
+            }
         }
     }
 

@@ -7,6 +7,7 @@ pub(crate) use buyers::latency::Latency;
 use buyers::sample::ByOutcome;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use stats::figures::things;
 use stats::times::Times;
 use stats::{as_f64, as_ms};
 
@@ -190,6 +191,17 @@ pub(crate) struct Reproduction {
     pub(crate) tries: u32,
     /// A shell script that does the same.
     pub(crate) script: String,
+}
+
+impl Reproduction {
+    /// Describes how many buyers were enough.
+    pub(crate) fn describe(&self) -> String {
+        let Reproduction { shop, buyers, wrong, tries, .. } = self;
+        let buyers = things(buyers, "buyer");
+        format!(
+            "{buyers} at the same instant were enough: {shop} sold wrongly in {wrong} of {tries} tries. This script does the same."
+        )
+    }
 }
 
 /// Returns units of the stock sold a second between the first start and the last of these sales, which are in order.

@@ -68,6 +68,8 @@ pub(super) struct PagePart {
 #[derive(Debug)]
 pub(super) enum PageItem {
     Paragraph(String),
+    /// A script for a shell, line by line.
+    Script(String),
     Terms(Vec<ShownTerm>),
     Table(Table),
     /// Charts side by side where there is room.

@@ -31,6 +31,15 @@ pub(super) fn part(report: &Report, metrics: &[&Metric]) -> PagePart {
     }
 }
 
+/// Shows the scripts that make shops sell wrongly. `None` if there is none.
+pub(super) fn reproductions(report: &Report) -> Option<PagePart> {
+    let items = report.reproductions.iter().flat_map(|reproduction| {
+        [PageItem::Paragraph(reproduction.describe()), PageItem::Script(reproduction.script.clone())]
+    });
+    let part = PagePart { id: "reproduction", title: "How to reproduce it", items: items.collect() };
+    (!part.items.is_empty()).then_some(part)
+}
+
 fn table(report: &Report, metrics: &[&Metric]) -> Table {
     let own = if report.is_of_lab() { ["Promise", "Kept"] } else { ["Checked by", "Kept"] }.map(TableColumn::words);
     let row = |result: &StrategyResult| {

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::{all, assert_sound, data, page, texts};
 use crate::audit::shop::Evidence;
-use crate::report::{Findings, Report, fixture};
+use crate::report::{Findings, Report, fixture, markdown};
+use crate::trial::record::Reproduction;
 
 /// Words of the service of the lab that no page about other shops may have.
 pub(crate) const OF_LAB: [&str; 19] = [
@@ -48,6 +49,21 @@ fn no_word_of_the_lab_is_left() {
         let labels: Vec<&str> = all(&page, "[aria-label]").iter().filter_map(|with| with.attr("aria-label")).collect();
         assert_eq!(words_of_lab(&labels.join("\n")), [""; 0], "{labels:?}");
     }
+}
+
+#[test]
+fn the_script_that_shows_the_fault_is_on_the_page() {
+    let script = "#!/bin/sh\ncurl 'http://a/?b=1&c=2' &\n".to_owned();
+    let reproduction = Reproduction { shop: "early answers".to_owned(), buyers: 2, wrong: 3, tries: 4, script };
+    let report = Report { reproductions: vec![reproduction.clone()], ..fixture::wrong_shop() };
+    let page = page(&report);
+    let shown: String = all(&page, "pre.script")[0].text().collect();
+    assert_eq!(shown, reproduction.script);
+    let told = "2 buyers at the same instant were enough: early answers sold wrongly in 3 of 4 tries. This script does the same.";
+    assert!(texts(&page, "#reproduction p").contains(&told.to_owned()), "{:?}", texts(&page, "#reproduction p"));
+    assert_sound(&page, 4);
+    let text = markdown::render(&report, &report.metrics());
+    assert!(text.contains(&format!("{told}\n\n```sh\n{}```\n", reproduction.script)), "{text}");
 }
 
 #[test]

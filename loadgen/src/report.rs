@@ -16,6 +16,8 @@ pub(crate) mod terminal;
 #[cfg(test)]
 pub(crate) mod fixture;
 #[cfg(test)]
+pub(crate) mod shop_fixture;
+#[cfg(test)]
 mod tests;
 
 use crate::trial::record::Reproduction;

@@ -246,7 +246,7 @@ mod tests {
     use buyers::model::LoadModel;
     use stats::times::Times;
 
-    use crate::report::{Report, fixture};
+    use crate::report::{Report, fixture, shop_fixture};
 
     #[test]
     fn what_was_left_out_is_told_with_the_reason() {
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn caveats_of_shops_give_advice_for_shops() {
-        let mut findings = fixture::of_shops(&["Flask"]);
+        let mut findings = shop_fixture::of_shops(&["Flask"]);
         for trial in &mut findings.trials {
             trial.settled = trial.block != 3;
             trial.answers.refused = 3;

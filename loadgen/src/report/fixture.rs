@@ -1,7 +1,5 @@
 //! Comparisons with fixed figures, for the tests of everything that reads them.
 
-mod shops;
-
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -29,13 +27,11 @@ use crate::report::{Findings, Report};
 use crate::trial::record::{Curve, Trial, goodput_per_s, sold_out_after_ms};
 use crate::trial::schedule::{Limits, NamedBuild, Schedule, Subject, blocks};
 
-pub(crate) use self::shops::{of_shops, right_shop, shop_trial, wrong_shop, wrong_shop_beside_right};
-
-const USERS: u32 = 300;
+pub(super) const USERS: u32 = 300;
 /// The limits of every comparison that sets none.
 pub(crate) const LIMITS: Limits = Limits { dropped_share_max: 0.01, errors_share_max: 0.01 };
 /// Blocks of the plan without the warm-up: enough for significant differences.
-const TRIALS: u32 = 8;
+pub(super) const TRIALS: u32 = 8;
 
 const fn receipt(order_id: i64, remaining: Option<i64>) -> Receipt {
     Receipt { order_id, goods_no: 1, quantity: 1, remaining }
@@ -84,7 +80,7 @@ fn sections(strategy: &str, step_ms: f64) -> Vec<Section> {
 }
 
 #[expect(clippy::too_many_lines, reason = "one value, written out")]
-fn timed_trial(strategy: &str, block: usize, stock: i64, sold: i64, step_ms: f64) -> Trial {
+pub(super) fn timed_trial(strategy: &str, block: usize, stock: i64, sold: i64, step_ms: f64) -> Trial {
     let is_lock = strategy.starts_with("zk-");
     let remaining = |order_id: i64| Some((stock - order_id).max(0)).filter(|_| order_id <= stock);
     let order = |order_id| OrderRow {

@@ -158,7 +158,7 @@ mod tests {
 
     use super::*;
     use crate::judge::metrics::METRICS;
-    use crate::report::fixture;
+    use crate::report::{fixture, shop_fixture};
 
     const PUBLISHED: &str = include_str!("../../report.schema.json");
     const PUBLISHED_DIFF: &str = include_str!("../../diff.schema.json");
@@ -173,9 +173,12 @@ mod tests {
     #[test]
     fn a_report_is_valid_by_its_schema() {
         let validator = jsonschema::validator_for(&serde_json::from_str(PUBLISHED).unwrap()).unwrap();
-        for report in
-            [fixture::report(), fixture::interrupted(), fixture::builds("zk-mutex"), fixture::wrong_shop_beside_right()]
-        {
+        for report in [
+            fixture::report(),
+            fixture::interrupted(),
+            fixture::builds("zk-mutex"),
+            shop_fixture::wrong_shop_beside_right(),
+        ] {
             let json: Value = serde_json::from_str(&render(&report).unwrap()).unwrap();
             let errors: Vec<String> = validator.iter_errors(&json).map(|error| error.to_string()).collect();
             assert_eq!(errors, Vec::<String>::new());
@@ -233,7 +236,7 @@ mod tests {
         assert_eq!(render(&parse(&written).unwrap()).unwrap(), written);
         let of_builds = render(&fixture::builds("zk-mutex")).unwrap();
         assert_eq!(render(&parse(&of_builds).unwrap()).unwrap(), of_builds);
-        let of_shops = render(&fixture::wrong_shop_beside_right()).unwrap();
+        let of_shops = render(&shop_fixture::wrong_shop_beside_right()).unwrap();
         assert_eq!(render(&parse(&of_shops).unwrap()).unwrap(), of_shops);
     }
 

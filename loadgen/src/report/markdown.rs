@@ -151,7 +151,7 @@ fn figures_of<'a>(text: &mut String, diff: &Diff, rows: impl Iterator<Item = &'a
 mod tests {
     use super::*;
     use crate::judge::metrics::METRICS;
-    use crate::report::fixture;
+    use crate::report::{fixture, shop_fixture};
 
     #[test]
     fn a_comparison() {
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_check_of_two_shops() {
-        let report = fixture::wrong_shop_beside_right();
+        let report = shop_fixture::wrong_shop_beside_right();
         insta::assert_snapshot!(render(&report, &report.metrics()));
     }
 

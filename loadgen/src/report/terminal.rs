@@ -173,7 +173,7 @@ pub(crate) fn framed(header: &[String], rows: Vec<Vec<String>>, text_columns: us
 mod tests {
     use super::*;
     use crate::judge::metrics::METRICS;
-    use crate::report::fixture;
+    use crate::report::{fixture, shop_fixture};
 
     #[test]
     fn a_comparison() {
@@ -232,19 +232,19 @@ mod tests {
 
     #[test]
     fn a_check_of_a_right_shop() {
-        let report = fixture::right_shop();
+        let report = shop_fixture::right_shop();
         insta::assert_snapshot!(render(&report, &report.metrics(), TableWidth::Narrow, None));
     }
 
     #[test]
     fn a_check_of_a_wrong_shop() {
-        let report = fixture::wrong_shop();
+        let report = shop_fixture::wrong_shop();
         insta::assert_snapshot!(render(&report, &report.metrics(), TableWidth::Wide, None));
     }
 
     #[test]
     fn a_check_of_two_shops_on_a_narrow_terminal() {
-        let report = fixture::wrong_shop_beside_right();
+        let report = shop_fixture::wrong_shop_beside_right();
         insta::assert_snapshot!(render(&report, &report.metrics(), TableWidth::Narrow, Some(60)));
     }
 

@@ -81,10 +81,10 @@ fn limit(per_buyer: Option<u32>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::fixture;
+    use crate::report::shop_fixture;
 
     fn told(change: impl Fn(&mut Trial)) -> Vec<String> {
-        let [right, mut wrong] = [0, 1].map(|block| fixture::shop_trial("Flask", block, 100));
+        let [right, mut wrong] = [0, 1].map(|block| shop_fixture::shop_trial("Flask", block, 100));
         change(&mut wrong);
         of(&[&right, &wrong], 100, Some(1))
     }

@@ -75,11 +75,11 @@ pub(super) fn unseen(level: &[&StrategyResult]) -> Vec<String> {
 mod tests {
     use crate::audit::shop::Evidence;
     use crate::judge::verdict::Verdict;
-    use crate::report::{Report, fixture};
+    use crate::report::{Report, shop_fixture};
     use crate::trial::record::Trial;
 
     fn verdict(change: impl Fn(&mut Trial)) -> Verdict {
-        let mut findings = fixture::of_shops(&["Flask"]);
+        let mut findings = shop_fixture::of_shops(&["Flask"]);
         findings.trials.iter_mut().for_each(change);
         Report::of(findings).verdict
     }
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn shops_with_different_evidence_are_named_each() {
-        let mut findings = fixture::of_shops(&["Flask", "Node"]);
+        let mut findings = shop_fixture::of_shops(&["Flask", "Node"]);
         for trial in findings.trials.iter_mut().filter(|trial| trial.strategy == "Node") {
             trial.evidence = Some(Evidence::Answers);
         }
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn one_right_and_one_wrong_shop_are_both_told() {
-        let verdict = fixture::wrong_shop_beside_right().verdict;
+        let verdict = shop_fixture::wrong_shop_beside_right().verdict;
         assert_eq!(
             verdict.sentence,
             "With 300 users, Flask sold exactly the 100 units in each of 9 trials, by the shop's own pages; Node sold wrongly in \

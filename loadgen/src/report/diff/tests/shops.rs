@@ -4,12 +4,12 @@ use super::{diff, refused};
 use crate::audit::shop::Evidence;
 use crate::judge::metrics::METRICS;
 use crate::judge::nouns::SubjectKind;
-use crate::report::{Findings, Report, fixture, markdown, terminal};
+use crate::report::{Findings, Report, fixture, markdown, shop_fixture, terminal};
 use crate::trial::record::Trial;
 
 /// Returns the check of the shop Flask, made at this minute, with these trials changed.
 fn check(minute: u8, change: impl Fn(&mut Trial)) -> [Report; 1] {
-    let mut findings = fixture::of_shops(&["Flask"]);
+    let mut findings = shop_fixture::of_shops(&["Flask"]);
     findings.trials.iter_mut().for_each(change);
     [Report::of(Findings { generated_at: format!("2026-01-02T03:{minute:02}:05Z"), ..findings })]
 }

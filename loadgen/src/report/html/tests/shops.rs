@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{all, assert_sound, data, page, texts};
 use crate::audit::shop::Evidence;
-use crate::report::{Findings, Report, fixture, markdown};
+use crate::report::{Findings, Report, fixture, markdown, shop_fixture};
 use crate::trial::record::Reproduction;
 
 /// Words of the service of the lab that no page about other shops may have.
@@ -37,7 +37,7 @@ fn words_of_lab(text: &str) -> Vec<&'static str> {
 }
 
 fn all_reports() -> [Report; 3] {
-    [fixture::right_shop(), fixture::wrong_shop(), fixture::wrong_shop_beside_right()]
+    [shop_fixture::right_shop(), shop_fixture::wrong_shop(), shop_fixture::wrong_shop_beside_right()]
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn no_word_of_the_lab_is_left() {
 fn the_script_that_shows_the_fault_is_on_the_page() {
     let script = "#!/bin/sh\ncurl 'http://a/?b=1&c=2' &\n".to_owned();
     let reproduction = Reproduction { shop: "early answers".to_owned(), buyers: 2, wrong: 3, tries: 4, script };
-    let report = Report { reproductions: vec![reproduction.clone()], ..fixture::wrong_shop() };
+    let report = Report { reproductions: vec![reproduction.clone()], ..shop_fixture::wrong_shop() };
     let page = page(&report);
     let shown: String = all(&page, "pre.script")[0].text().collect();
     assert_eq!(shown, reproduction.script);
@@ -77,7 +77,7 @@ fn a_page_of_shops_is_sound() {
 fn the_title_says_how_many_shops_are_checked() {
     let titles = all_reports().map(|report| texts(&page(&report), "h1").join(""));
     assert_eq!(titles, ["Check of Flask", "Check of Node", "Check: Flask against Node"]);
-    let three = Report::of(fixture::of_shops(&["A", "B", "C"]));
+    let three = Report::of(shop_fixture::of_shops(&["A", "B", "C"]));
     assert_eq!(texts(&page(&three), "h1"), ["Check: 3 shops compared"]);
 }
 
@@ -99,15 +99,15 @@ fn what_relates_shops_needs_two_of_them() {
         let columns = texts(&page, "#table-latency thead th").into_iter();
         columns.chain(all(&page, "figure").iter().filter_map(|chart| chart.attr("id")).map(str::to_owned)).collect()
     };
-    let one = of(&fixture::right_shop());
-    let two = of(&Report::of(fixture::of_shops(&["Flask", "Node"])));
+    let one = of(&shop_fixture::right_shop());
+    let two = of(&Report::of(shop_fixture::of_shops(&["Flask", "Node"])));
     let only_two: Vec<&String> = two.difference(&one).collect();
     assert_eq!(only_two, ["Rank", "Ratio to the refer\u{ad}ence", "ratios"]);
 }
 
 #[test]
 fn the_page_says_by_what_each_shop_was_checked() {
-    let mut findings = fixture::of_shops(&["Flask", "Node"]);
+    let mut findings = shop_fixture::of_shops(&["Flask", "Node"]);
     for trial in findings.trials.iter_mut().filter(|trial| trial.strategy == "Node") {
         trial.evidence = Some(Evidence::Database);
         trial.unseen.clear();
@@ -122,11 +122,11 @@ fn the_page_says_by_what_each_shop_was_checked() {
 
 #[test]
 fn figures_of_the_books_are_absent_by_answers_alone() {
-    let mut findings = fixture::of_shops(&["Flask"]);
+    let mut findings = shop_fixture::of_shops(&["Flask"]);
     let books = ["Lost updates worst", "Ledger trials not balanced", "Indeterminate orders"];
     for (evidence, expected) in [(Evidence::Pages, "0"), (Evidence::Answers, "–")] {
         findings.trials.iter_mut().for_each(|trial| trial.evidence = Some(evidence));
-        let report = Report::of(Findings { trials: findings.trials.clone(), ..fixture::of_shops(&["Flask"]) });
+        let report = Report::of(Findings { trials: findings.trials.clone(), ..shop_fixture::of_shops(&["Flask"]) });
         let page = page(&report);
         let titles = texts(&page, "#table-sold thead th").into_iter().map(|title| title.replace('\u{ad}', ""));
         let cells = texts(&page, "#table-sold tbody th, #table-sold tbody td");
@@ -141,13 +141,13 @@ fn the_limit_per_buyer_is_shown_if_a_shop_has_one() {
     let of_limit = |report: &Report| {
         texts(&page(report), "#table-sold thead th").contains(&"Over the limit buyers, worst".to_owned())
     };
-    assert!(!of_limit(&fixture::right_shop()), "Flask has no limit");
-    assert!(of_limit(&fixture::wrong_shop()), "Node has one");
+    assert!(!of_limit(&shop_fixture::right_shop()), "Flask has no limit");
+    assert!(of_limit(&shop_fixture::wrong_shop()), "Node has one");
 }
 
 #[test]
 fn a_check_of_several_numbers_of_users_shows_how_it_scales() {
-    let mut report = fixture::right_shop();
+    let mut report = shop_fixture::right_shop();
     let mut few = report.results[0].clone();
     few.users = 30;
     report.results.insert(0, few);
@@ -159,13 +159,13 @@ fn a_check_of_several_numbers_of_users_shows_how_it_scales() {
 
 #[test]
 fn the_data_of_the_charts_say_that_they_are_of_shops() {
-    assert_eq!(data(&page(&fixture::right_shop()))["subject"], "shop");
+    assert_eq!(data(&page(&shop_fixture::right_shop()))["subject"], "shop");
     assert_eq!(data(&page(&fixture::report()))["subject"], "strategy");
 }
 
 #[test]
 fn a_check_that_ended_at_once_has_a_page_too() {
-    let mut findings = fixture::of_shops(&["Flask"]);
+    let mut findings = shop_fixture::of_shops(&["Flask"]);
     findings.trials.truncate(1);
     let ended = crate::judge::verdict::EndedEarly { exit_code: 130, reason: "interrupted".to_owned() };
     findings.ended_early = Some(ended);

@@ -18,7 +18,7 @@ use regex::Regex;
 
 use crate::support::{PATIENCE, Running, TestFolder, demo_service, eventually, zk_lock};
 
-const CHAPTERS: [&str; 5] = ["1-oversell", "2-herd", "3-queue", "4-fence", "5-batches"];
+const CHAPTERS: [&str; 6] = ["1-oversell", "2-herd", "3-queue", "4-fence", "5-batches", "6-your-own-shop"];
 /// The line that the shell prints after the output of each step.
 const END: &str = "--- end of the step";
 
@@ -196,6 +196,11 @@ fn chapter_5_writes_many_orders_by_one_commit() {
         let (orders, commits) = counted(strategy);
         assert!(orders > commits && commits > 0, "{strategy}: {orders} orders, {commits} commits");
     }
+}
+
+#[test]
+fn chapter_6_shows_with_two_buyers_that_a_shop_oversells() {
+    follow("6-your-own-shop");
 }
 
 #[test]

@@ -212,9 +212,9 @@ async fn reproductions(
     let mut found = Vec::new();
     for shop in shops {
         let is_bad = |trial: &&Trial| trial.strategy == shop.name() && trial.is_bad();
-        let Some(users) = trials.iter().filter(is_bad).map(|trial| trial.users).min() else { continue };
+        let Some(bad) = trials.iter().filter(is_bad).min_by_key(|trial| trial.users) else { continue };
         progress.stage(&format!("looking for the fewest buyers that make {} sell wrongly", shop.name()));
-        match interrupt.or(reproduce(shop, conditions, users)).await {
+        match interrupt.or(reproduce(shop, conditions, bad)).await {
             Ok(reproduction) => found.extend(reproduction),
             Err(error) => progress.stage(&format!("no reproduction of {}: {}", shop.name(), chain(&error))),
         }

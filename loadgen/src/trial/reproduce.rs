@@ -2,27 +2,30 @@
 
 use buyers::model::LoadModel;
 
+use crate::audit::shop::Evidence;
+use crate::audit::trial::Audit;
 use crate::error::Error;
 use crate::shop;
 use crate::trial::any::{ShopOnTrial, trial};
-use crate::trial::record::Reproduction;
+use crate::trial::record::{Reproduction, Trial};
 use crate::trial::run::Conditions;
 use crate::trial::schedule::{ScheduledTrial, Subject};
 
 /// Tries with each number of buyers. Two buyers do not meet every time.
 const TRIES: u32 = 4;
 
-/// Looks for the fewest buyers, from two on to the number with which the shop is known to sell wrongly. First each number is a
+/// Looks for the fewest buyers that make a shop sell wrongly, up to those of a trial in which it did. First each number is a
 /// quarter larger than the one before, then the gap is halved. `None` if the shop sold right in every try.
 pub(crate) async fn reproduce(
     tried: &ShopOnTrial,
     conditions: &Conditions,
-    users: u32,
+    bad: &Trial,
 ) -> Result<Option<Reproduction>, Error> {
     let conditions = Conditions { model: LoadModel::Burst, goose_reports: None, log_max: 0, ..conditions.clone() };
-    let mut right = 1;
+    let fewest = fewest(bad, tried.shop.stock);
+    let mut right = fewest.saturating_sub(1);
     let mut found = None;
-    for buyers in numbers(users) {
+    for buyers in numbers(fewest, bad.users) {
         let wrong = wrong_tries(tried, &conditions, buyers).await?;
         if wrong > 0 {
             found = Some((buyers, wrong));
@@ -57,22 +60,47 @@ async fn wrong_tries(tried: &ShopOnTrial, conditions: &Conditions, buyers: u32) 
     Ok(wrong)
 }
 
+/// Returns the fewest buyers that can show the fault of a trial. If the answers alone tell of too many units, it takes more buyers
+/// than units.
+fn fewest(bad: &Trial, stock: u32) -> u32 {
+    let only_oversold = Audit { sold: bad.audit.sold, oversold: bad.audit.oversold, ..Audit::default() };
+    let needs_all = bad.evidence == Some(Evidence::Answers) && bad.audit == only_oversold;
+    if needs_all { stock.saturating_add(1).min(bad.users) } else { 2.min(bad.users) }
+}
+
 /// Returns the numbers of buyers that are tried.
-fn numbers(users: u32) -> impl Iterator<Item = u32> {
+fn numbers(fewest: u32, users: u32) -> impl Iterator<Item = u32> {
     let next = |number: &u32| Some(number + number.div_ceil(4));
-    let fewer = std::iter::successors(Some(2), next).take_while(move |number| *number < users);
+    let fewer = std::iter::successors(Some(fewest), next).take_while(move |number| *number < users);
     fewer.chain([users])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::shop_fixture;
+
+    #[test]
+    fn a_fault_of_answers_alone_needs_more_buyers_than_units() {
+        let oversold = shop_fixture::shop_trial("shop", 0, 130);
+        let by_answers = |change: fn(&mut Trial)| {
+            let audit = Audit { sold: 130, oversold: 30, ..Audit::default() };
+            let mut trial = Trial { evidence: Some(Evidence::Answers), audit, ..oversold.clone() };
+            change(&mut trial);
+            fewest(&trial, 100)
+        };
+        assert_eq!(by_answers(|_| {}), 101);
+        assert_eq!(by_answers(|trial| trial.users = 50), 50);
+        assert_eq!(by_answers(|trial| trial.audit.confirmations_repeated = 1), 2);
+        assert_eq!(fewest(&oversold, 100), 2);
+    }
 
     #[test]
     fn few_numbers_lead_from_two_buyers_to_all() {
-        assert_eq!(numbers(12).collect::<Vec<_>>(), [2, 3, 4, 5, 7, 9, 12]);
-        assert_eq!(numbers(2).collect::<Vec<_>>(), [2]);
-        assert_eq!(numbers(1).collect::<Vec<_>>(), [1]);
-        assert!(numbers(20_000).count() < 45);
+        assert_eq!(numbers(2, 12).collect::<Vec<_>>(), [2, 3, 4, 5, 7, 9, 12]);
+        assert_eq!(numbers(2, 2).collect::<Vec<_>>(), [2]);
+        assert_eq!(numbers(2, 1).collect::<Vec<_>>(), [1]);
+        assert!(numbers(2, 20_000).count() < 45);
+        assert_eq!(numbers(101, 130).collect::<Vec<_>>(), [101, 127, 130]);
     }
 }

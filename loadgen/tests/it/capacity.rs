@@ -68,6 +68,7 @@ fn found(folder: &TestFolder) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
+// C45
 #[tokio::test(flavor = "multi_thread")]
 async fn the_capacity_of_a_shop_lies_within_its_interval() {
     let folder = TestFolder::new();

@@ -115,6 +115,15 @@ fn check_process(folder: &TestFolder, shop: &ShopProcess, file: &str) -> Finishe
     check(folder, &["shop.toml"])
 }
 
+/// Expects this exit status. A generator that is the bottleneck on a busy machine ends with 4 in place of 0.
+fn assert_ends_with(finished: &Finished, code: i32) {
+    if code == 0 {
+        finished.assert_kept();
+    } else {
+        assert_eq!(finished.code, Some(code), "{}{}", finished.stdout, finished.stderr);
+    }
+}
+
 fn run_script(folder: &TestFolder, script: &str, tries: &str) -> (Option<i32>, String) {
     let output = Command::new("sh").arg(folder.path(script)).arg(tries).output().unwrap();
     (output.status.code(), String::from_utf8(output.stdout).unwrap())
@@ -125,7 +134,7 @@ fn a_shop_that_sells_its_stock_passes_by_its_books() {
     let folder = TestFolder::new();
     let shop = start_on_sqlite("shop.py", &folder, "");
     let finished = check_process(&folder, &shop, "shop.toml");
-    assert_eq!(finished.code, Some(0), "{}{}", finished.stdout, finished.stderr);
+    finished.assert_kept();
     let report = folder.report();
     let trial = &report["trials"][0];
     assert_eq!((&trial["audit"]["sold"], &trial["evidence"]), (&json!(10), &json!("pages")));
@@ -136,6 +145,7 @@ fn a_shop_that_sells_its_stock_passes_by_its_books() {
     assert!(finished.stdout.contains("made at Flask and SQLite: 0 sign-ups and 10 purchases; its file has no [clean]"));
 }
 
+// C43
 #[test]
 fn a_shop_that_oversells_fails_with_a_script_that_shows_it() {
     let folder = TestFolder::new();
@@ -162,13 +172,14 @@ fn address(script: &str) -> String {
     line["# Sends requests to ".len()..].split(' ').next().unwrap().to_owned()
 }
 
+// C42
 #[test]
 fn buyers_that_log_in_and_wait_in_a_queue_are_judged() {
     for (args, code) in [("", 0), ("--wrong --meet", 2)] {
         let folder = TestFolder::new();
         let shop = start_on_sqlite("course_shop.py", &folder, args);
         let finished = check_process(&folder, &shop, "course_shop.toml");
-        assert_eq!(finished.code, Some(code), "{}{}", finished.stdout, finished.stderr);
+        assert_ends_with(&finished, code);
         if code == 2 {
             let (code, told) = run_script(&folder, "report/reproduction/course_on_flash_sales.sh", "3");
             assert_eq!(code, Some(1), "{told}");
@@ -176,18 +187,20 @@ fn buyers_that_log_in_and_wait_in_a_queue_are_judged() {
     }
 }
 
+// C42
 #[test]
 fn a_shop_that_loses_orders_after_its_answers_is_found() {
     for (args, code) in [("--loses 0.2", 2), ("", 0)] {
         let folder = TestFolder::new();
         let shop = start_on_sqlite("early_shop.py", &folder, args);
         let finished = check_process(&folder, &shop, "early_shop.toml");
-        assert_eq!(finished.code, Some(code), "{}{}", finished.stdout, finished.stderr);
+        assert_ends_with(&finished, code);
         let lost = if code == 2 { 2 } else { 0 };
         assert_eq!(folder.report()["trials"][0]["audit"]["confirmations_unfounded"], lost);
     }
 }
 
+// C42
 #[tokio::test(flavor = "multi_thread")]
 async fn without_books_the_answers_are_the_evidence() {
     let folder = TestFolder::new();
@@ -196,7 +209,7 @@ async fn without_books_the_answers_are_the_evidence() {
     let reset = format!("curl -X POST {url}/reset");
     let stock = STOCK.to_string();
     let finished = check(&folder, &["--buy", &buy, "--reset", &reset, "--stock", &stock, "--sold", "201"]);
-    assert_eq!(finished.code, Some(0), "{}{}", finished.stdout, finished.stderr);
+    finished.assert_kept();
     assert_eq!(folder.report()["trials"][0]["evidence"], "answers");
     // Of a shop with more units than it says, the answers tell of too many.
     let less = (STOCK - 3).to_string();
@@ -211,7 +224,7 @@ async fn two_shops_are_compared_block_by_block() {
     write(&folder, "old", &PlainShop::right().start().await, BOOKS);
     write(&folder, "new", &PlainShop::right().start().await, BOOKS);
     let finished = check(&folder, &["old.toml", "new.toml", "--rate", "200", "--duration", "200ms"]);
-    assert_eq!(finished.code, Some(0), "{}{}", finished.stdout, finished.stderr);
+    finished.assert_kept();
     let report = folder.report();
     let names = |list: &Value, key: &str| -> Vec<String> {
         list.as_array().unwrap().iter().map(|one| one[key].as_str().unwrap().to_owned()).collect()
@@ -224,7 +237,7 @@ async fn two_shops_are_compared_block_by_block() {
 async fn a_rule_about_every_shop_needs_no_name() {
     let folder = TestFolder::new();
     write(&folder, "shop", &PlainShop::right().start().await, BOOKS);
-    assert_eq!(check(&folder, &["shop.toml", "--threshold", "errors<1%"]).code, Some(0));
+    check(&folder, &["shop.toml", "--threshold", "errors<1%"]).assert_kept();
     let crossed = check(&folder, &["shop.toml", "--threshold", "shop goodput>1000000000"]);
     assert_eq!(crossed.code, Some(1), "{}", crossed.stdout);
 }
@@ -239,6 +252,7 @@ async fn assert_ends(shop: PlainShop, rest: &str, args: &[&str], expected: &str)
 
 const LOGIN: &str = "[buyers]\nrequests = [\"curl {{url}}/login -d buyer={{number}}\"]\n";
 
+// C44
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reset_that_does_not_restore_the_stock_is_named() {
     let shop = PlainShop { restored: STOCK - 1, ..PlainShop::default() };
@@ -247,6 +261,7 @@ async fn a_reset_that_does_not_restore_the_stock_is_named() {
     assert_ends(shop, BOOKS, &[], expected).await;
 }
 
+// C44
 #[tokio::test(flavor = "multi_thread")]
 async fn books_that_change_before_anybody_buys_are_named() {
     let shop = PlainShop { shrinks: true, ..PlainShop::right() };
@@ -255,6 +270,7 @@ async fn books_that_change_before_anybody_buys_are_named() {
     assert_ends(shop, BOOKS, &[], expected).await;
 }
 
+// C44
 #[tokio::test(flavor = "multi_thread")]
 async fn the_buyer_that_cannot_log_in_is_named() {
     let shop = PlainShop { stranger: Some("17"), ..PlainShop::right() };
@@ -262,6 +278,7 @@ async fn the_buyer_that_cannot_log_in_is_named() {
     assert_ends(shop, LOGIN, &[], expected).await;
 }
 
+// C44
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shop_that_is_down_ends_the_check() {
     let shop = PlainShop { is_down: true, ..PlainShop::right() };
@@ -276,6 +293,7 @@ async fn a_shop_that_is_down_ends_the_check() {
     assert_eq!(folder.report()["results"][0]["finding"], "refused-or-failed");
 }
 
+// C44
 #[tokio::test(flavor = "multi_thread")]
 async fn a_check_sends_no_more_requests_than_it_may() {
     let shop = PlainShop::right();
@@ -313,6 +331,7 @@ fn mistakes_are_found_before_a_request_is_sent() {
     check(&folder, &["shop.toml"]).assert_error(3, "error: [sale] failed: no answer: ");
 }
 
+// C44
 #[tokio::test(flavor = "multi_thread")]
 async fn ctrl_c_in_the_middle_cleans_up_and_keeps_nothing_half() {
     let folder = TestFolder::new();

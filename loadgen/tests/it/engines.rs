@@ -80,8 +80,8 @@ impl OpenShop {
         for request in requests {
             let label = if self.field.is_empty() { "Flask and SQLite" } else { "course on flash sales" };
             assert_eq!((&*request.label, request.trial), (label, Some(7)));
-            // A clock of milliseconds may round down.
-            assert!(request.started + Duration::from_millis(2) >= request.intended.unwrap(), "{request:?}");
+            // A clock of milliseconds may round down. The parts of a request that k6 adds up overlap on a busy machine.
+            assert!(request.started + Duration::from_millis(100) >= request.intended.unwrap(), "{request:?}");
         }
     }
 

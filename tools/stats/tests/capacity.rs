@@ -150,18 +150,21 @@ fn covered(queue: Queue) -> f64 {
     f64::from(covered) / 200.0
 }
 
+// C45
 #[test]
 fn a_paced_queue_lies_within_the_interval_of_every_search() {
     let share = covered(Queue::Paced);
     assert!(share > 0.999, "{share}");
 }
 
+// C45
 #[test]
 fn equal_service_lies_within_the_interval_of_most_searches() {
     let share = covered(Queue::EqualService);
     assert!(share >= 0.92, "{share}");
 }
 
+// C45
 #[test]
 fn random_service_lies_within_the_interval_of_most_searches() {
     let share = covered(Queue::RandomService);

@@ -1,5 +1,7 @@
 //! What an audit finds at a shop that a file describes.
 
+// C42
+
 use std::sync::Arc;
 
 use super::*;

@@ -115,9 +115,10 @@ impl Times {
         self.served.len()
     }
 
-    /// Returns the number of times above a limit, to three significant digits. The unserved are none of them.
+    /// Returns the number of times above a limit. A time that has the same three significant digits is not above it. The unserved
+    /// are none of them.
     pub fn later_than(&self, limit: Duration) -> u64 {
-        self.served.count_between(whole_us(limit) + 1, TIME_MAX_US)
+        self.served.count_between(self.served.highest_equivalent(whole_us(limit)) + 1, TIME_MAX_US)
     }
 
     /// Returns the number of times and unserved together.

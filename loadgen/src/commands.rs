@@ -8,9 +8,11 @@ mod compare;
 mod completions;
 mod diff;
 pub(crate) mod export;
+mod judge;
 mod man;
 mod report;
 mod run;
+mod shops;
 pub(crate) mod simulate;
 mod strategies;
 mod trials;
@@ -50,6 +52,12 @@ pub(crate) enum Command {
     /// where the books are. `loadgen check --init` writes one with every key.
     #[command(after_help = check::epilogue().to_string())]
     Check(check::CheckArgs),
+    /// Judges what JMeter, k6 or Locust bought at a shop, by their logs and by the shop's books
+    ///
+    /// The engines may run on any number of machines. Each purchase in their logs counts by itself, so all percentiles are exact. The
+    /// report is like one of `loadgen check`.
+    #[command(after_help = judge::epilogue().to_string())]
+    Judge(judge::JudgeArgs),
     /// Searches for the highest rate that a strategy or a shop holds
     #[command(after_help = capacity::epilogue().to_string())]
     Capacity(capacity::CapacityArgs),
@@ -145,6 +153,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Error> {
         Command::Compare(args) => run_comparison(&args.resolve()?, &interrupt, &mut output),
         Command::Run(args) => run_comparison(&args.resolve()?, &interrupt, &mut output),
         Command::Check(args) => runtime()?.block_on(check::check(args, &interrupt, &mut output)),
+        Command::Judge(args) => runtime()?.block_on(judge::judge(args, &interrupt, &mut output)),
         Command::Capacity(args) => runtime()?.block_on(capacity::capacity(args, &interrupt, &mut output)),
         Command::Report(args) => report::report(&args, &mut output),
         Command::Diff(args) => diff::diff(&args, &mut output),

@@ -6,11 +6,11 @@
 //! |---|---|
 //! | `commands` | one file a command: its arguments, and what it does |
 //! | `export` | the same load for JMeter, k6 and Locust |
-//! | `engines` | what JMeter, k6 and Locust have logged |
 //! | `config` | flags that commands share, plan files, presets |
 //! | `report` | the report as terminal table, Markdown, HTML, JSON and HdrHistogram files; the difference of two |
 //! | `judge` | what follows from the trials: figures, findings, thresholds, verdict |
 //! | `trial` | the order of the trials, one trial, and its record |
+//! | `engines` | what JMeter, k6 and Locust have logged |
 //! | `lab` | what is measured on: servers, service, processors |
 //! | `shop` | a shop of any kind, as a file describes it |
 //! | `audit` | what was really sold, and whether the locks excluded |

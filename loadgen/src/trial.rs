@@ -5,6 +5,7 @@ pub(crate) mod goose;
 pub(crate) mod herd;
 pub(crate) mod jtl;
 pub(crate) mod lab;
+pub(crate) mod logged;
 pub(crate) mod record;
 pub(crate) mod reproduce;
 pub(crate) mod run;

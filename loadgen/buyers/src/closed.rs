@@ -45,12 +45,13 @@ pub(crate) async fn run(load: Load) -> Result<LoadResult, Error> {
         let released_at = SystemTime::now() - released.elapsed();
         let done = gate.left().await;
         let processors = heartbeat.stop().await;
-        let cpu_time = cpu_time().saturating_sub(cpu_start);
+        let cpu_time = Some(cpu_time().saturating_sub(cpu_start));
         if done < load.users {
             return Err(Error::Generator(format!("only {done} of {} users reported back", load.users)));
         }
         let dropped = Dropped::default();
-        Ok(LoadResult { tally: close(&tally, &load.model, dropped), dropped, released_at, cpu_time, processors })
+        let tally = close(&tally, &load.model, dropped);
+        Ok(LoadResult { tally, is_open: false, dropped, released_at, cpu_time, processors })
     };
     // Goose waits for ever for a user that panics. Nothing here panics, but this limit does not rely on that.
     let limit = load.arrive_within + load.model.duration() + load.answer_within + GOOSE_GRACE;

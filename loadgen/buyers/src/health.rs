@@ -44,8 +44,9 @@ pub struct Generator {
     pub start_lag_max_ms: Option<f64>,
     /// From the first user's first request to the last user's, in milliseconds.
     pub start_spread_ms: f64,
-    /// Processor time of the generator from the release to the last answer, as a share of all cores.
-    pub cpu_share: f64,
+    /// Processor time of the generator from the release to the last answer, as a share of all cores. Absent if another engine
+    /// made the load.
+    pub cpu_share: Option<f64>,
     /// The same for each request, in microseconds.
     pub cpu_us_per_request: Option<f64>,
     /// How late each beat of a heartbeat was. It beats every five milliseconds while the buyers buy, and is late whenever an
@@ -168,8 +169,8 @@ pub struct Effort {
     pub response_p50_ms: Option<f64>,
     /// From the release to the last answer.
     pub length: Duration,
-    /// Processor time, user and system, that the generator used meanwhile.
-    pub cpu_time: Duration,
+    /// Processor time, user and system, that the generator used meanwhile. Unknown of another engine.
+    pub cpu_time: Option<Duration>,
     /// Cores of the machine.
     pub cores: usize,
     /// How late each beat of the heartbeat was.
@@ -186,7 +187,7 @@ impl Generator {
         let dropped = busy + idle;
         let late_idle = starts.late_idle + idle;
         let start_lag_p50_ms = starts.lag.median_served_ms();
-        let cpu_share = share(effort.cpu_time, effort.length, effort.cores);
+        let cpu_share = effort.cpu_time.map(|time| share(time, effort.length, effort.cores));
         let dominates = |delay_ms: Option<f64>, share: f64| match (delay_ms, effort.response_p50_ms) {
             (Some(delay), Some(response)) => delay > as_ms(LATE) && delay > share * response,
             _ => false,
@@ -204,7 +205,8 @@ impl Generator {
             start_lag_max_ms: (requests > 0).then(|| as_ms(starts.lag_max)),
             start_spread_ms: starts.first_user.map_or(0.0, |first| as_ms(starts.last_user) - as_ms(first)),
             cpu_share,
-            cpu_us_per_request: (requests > 0).then(|| effort.cpu_time.as_secs_f64() * 1e6 / as_f64(requests)),
+            cpu_us_per_request: (effort.cpu_time.filter(|_| requests > 0))
+                .map(|time| time.as_secs_f64() * 1e6 / as_f64(requests)),
             run_queue_share: effort.processors.threads.and_then(|Threads { ran, waited }| {
                 let all = (ran + waited).as_secs_f64();
                 (all > 0.0).then(|| waited.as_secs_f64() / all)
@@ -212,7 +214,7 @@ impl Generator {
             // The pressure is read a moment after the last answer, so it may exceed the length of the load.
             pressure_share: effort.processors.pressed.map(|pressed| share(pressed, effort.length, 1).min(1.0)),
             heartbeat,
-            limited: lag_dominates || lags_behind || is_starved || cpu_share > CPU_SHARE_MAX,
+            limited: lag_dominates || lags_behind || is_starved || cpu_share.is_some_and(|share| share > CPU_SHARE_MAX),
         }
     }
 }
@@ -248,7 +250,7 @@ mod tests {
             is_open: false,
             response_p50_ms: Some(f64::from(response_ms)),
             length: Duration::from_millis(1000),
-            cpu_time: Duration::from_millis(cpu_ms),
+            cpu_time: Some(Duration::from_millis(cpu_ms)),
             cores: 2,
             heartbeat: Times::new(),
             processors: Processors::default(),
@@ -264,7 +266,7 @@ mod tests {
         let generator = burst(&[1, 4, 9], 400, 500);
         assert!((generator.start_lag_p50_ms.unwrap() - 4.0).abs() < 0.01, "three digits are kept");
         assert!((generator.start_spread_ms - 8.0).abs() < 1e-9);
-        assert!((generator.cpu_share - 0.25).abs() < 1e-9);
+        assert!((generator.cpu_share.unwrap() - 0.25).abs() < 1e-9);
         assert_eq!((generator.requests, generator.late, generator.start_lag_max_ms), (3, 1, Some(9.0)));
         assert!((generator.cpu_us_per_request.unwrap() - 500_000.0 / 3.0).abs() < 1e-6);
         assert!(!generator.limited);

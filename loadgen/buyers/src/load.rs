@@ -71,7 +71,7 @@ impl Load {
             Purchase::Lab(lab) => lab.urls.len(),
             Purchase::Shop(_) => 1,
         };
-        Tally::of(goods, self.users, &self.model, self.log_max)
+        Tally::of(goods, self.users, self.model.starts_together(), self.log_max)
     }
 
     /// Returns the client that all users share.
@@ -88,12 +88,14 @@ impl Load {
 pub struct LoadResult {
     /// What the requests add up to.
     pub tally: Tally,
+    /// Whether the requests were to arrive at a rate.
+    pub is_open: bool,
     /// Arrivals that were not started, as no user was free.
     pub dropped: Dropped,
     /// The wall clock at the release of the buyers, from which the instants of the requests count.
     pub released_at: SystemTime,
-    /// Processor time of this process from that release to the last answer.
-    pub cpu_time: Duration,
+    /// Processor time of this process from that release to the last answer. Absent if another engine made the load.
+    pub cpu_time: Option<Duration>,
     /// What the system says of the processors meanwhile.
     pub processors: Processors,
 }

@@ -57,9 +57,9 @@ pub(crate) async fn run(load: Load) -> Result<LoadResult, Error> {
         users.is_done(done)?;
     }
     let processors = heartbeat.stop().await;
-    let cpu_time = cpu_time().saturating_sub(cpu_start);
+    let cpu_time = Some(cpu_time().saturating_sub(cpu_start));
     let tally = close(&tally, &users.load.model, users.dropped);
-    Ok(LoadResult { tally, dropped: users.dropped, released_at, cpu_time, processors })
+    Ok(LoadResult { tally, is_open: true, dropped: users.dropped, released_at, cpu_time, processors })
 }
 
 /// Sleeps until an instant. Returns whether the load is still wanted.

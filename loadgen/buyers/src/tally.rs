@@ -102,13 +102,14 @@ impl ElapsedMs {
 }
 
 impl Tally {
-    /// Returns the tally of a load that has not begun. It keeps at most `samples_max` requests for the log.
-    pub fn of(goods: usize, users: usize, model: &LoadModel, samples_max: usize) -> Tally {
+    /// Returns the tally of a load that has not begun. Its users start together or not. It keeps at most `samples_max` requests for
+    /// the log.
+    pub fn of(goods: usize, users: usize, starts_together: bool, samples_max: usize) -> Tally {
         Tally {
             told: vec![Told::default(); goods],
             samples_max,
             has_started: vec![false; users],
-            starts_together: model.starts_together(),
+            starts_together,
             ..Tally::default()
         }
     }
@@ -199,7 +200,7 @@ pub(crate) mod tests {
     }
 
     fn tally(model: LoadModel, log_max: usize) -> Tally {
-        Tally::of(2, 2, &model, log_max)
+        Tally::of(2, 2, model.starts_together(), log_max)
     }
 
     pub(crate) fn sample(outcome: Outcome, started_ms: u64, ended_ms: u64) -> Sample {

@@ -13,6 +13,8 @@ use crate::audit::trial::Audit;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Evidence {
+    /// The statuses in the log of another engine, which has no answers.
+    Statuses,
     /// The answers to the buyers alone.
     Answers,
     /// The answers, and pages of the shop with its stock or its orders.
@@ -25,6 +27,7 @@ impl Evidence {
     /// Describes the evidence in a few words.
     pub fn describe(self) -> &'static str {
         match self {
+            Evidence::Statuses => "by statuses alone, answers not seen",
             Evidence::Answers => "by answers alone",
             Evidence::Pages => "by the shop's own pages",
             Evidence::Database => "by the database",
@@ -33,7 +36,7 @@ impl Evidence {
 }
 
 /// An order, as the database of a shop has it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ShopOrder {
     /// Its number.
     pub number: Option<String>,
@@ -44,7 +47,7 @@ pub struct ShopOrder {
 }
 
 /// The books of a shop at one moment, as far as they can be read.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShopBook {
     /// Units left, by a page.
     pub left_on_page: Option<i64>,

@@ -123,8 +123,8 @@ pub(super) async fn check(args: CheckArgs, interrupt: &Interrupt, output: &mut O
     let CheckArgs { file, shop, dry_run, yes_this_is_my_shop, quick, trials: of_trials, .. } = args;
     let shops = read(&[file, shop].concat(), quick)?;
     if dry_run {
+        interrupt.or(confirm(&shops, yes_this_is_my_shop)).await?;
         for shop in &shops {
-            interrupt.or(strangers::confirm(&shop.strangers(), yes_this_is_my_shop)).await?;
             interrupt.or(dry_run::run(shop, output)).await?;
         }
         return Ok(Exit::Passed.into());
@@ -138,10 +138,20 @@ pub(super) async fn check(args: CheckArgs, interrupt: &Interrupt, output: &mut O
 /// Makes sure that a check of these shops can begin, and that they are the user's own.
 async fn admitted(settings: &CheckSettings, shops: &[Shop], is_confirmed: bool) -> Result<(), Error> {
     before::ensure(settings, shops)?;
+    confirm(shops, is_confirmed).await
+}
+
+/// Makes sure that shops on other machines are the user's own.
+pub(super) async fn confirm(shops: &[Shop], is_confirmed: bool) -> Result<(), Error> {
     for shop in shops {
         strangers::confirm(&shop.strangers(), is_confirmed).await?;
     }
     Ok(())
+}
+
+/// Reads the shops that files describe.
+pub(super) fn read_files(files: &[PathBuf]) -> Result<Vec<Shop>, Error> {
+    files.iter().map(|file| shop::read(file)).collect()
 }
 
 /// Reads shops for another command, and prepares trials at them.
@@ -151,7 +161,7 @@ pub(super) async fn prepare(
     is_confirmed: bool,
     progress: &Progress,
 ) -> Result<Prepared, Error> {
-    let shops: Vec<Shop> = files.iter().map(|file| shop::read(file)).collect::<Result<_, _>>()?;
+    let shops = read_files(files)?;
     admitted(settings, &shops, is_confirmed).await?;
     before::prepare(settings, shops, progress)
 }
@@ -159,7 +169,7 @@ pub(super) async fn prepare(
 /// Reads the shops that files or flags describe.
 fn read(files: &[PathBuf], quick: QuickArgs) -> Result<Vec<Shop>, Error> {
     if !files.is_empty() {
-        return files.iter().map(|file| shop::read(file)).collect();
+        return read_files(files);
     }
     let QuickArgs { buy, reset, stock, sold, sold_out, refused, queued, outcome, order } = quick;
     let (Some(buy), Some(reset), Some(stock)) = (buy, reset, stock) else {

@@ -1,9 +1,10 @@
-//! What `compare`, `run` and `check` share: they run the trials of a schedule at what is on trial, and report what was found.
+//! What `compare`, `run`, `check` and `judge` share: they run the trials of a schedule at what is on trial, and report what was found.
 
 use std::fs;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
+use buyers::model::LoadModel;
 use program::{Interrupt, ProgramError as _, Progress, chain};
 use stats::figures::things;
 
@@ -21,6 +22,7 @@ use crate::report::{Findings, Report, terminal};
 use crate::trial::any::{self, ShopOnTrial};
 use crate::trial::jtl::Jtl;
 use crate::trial::lab;
+use crate::trial::logged::LoggedShop;
 use crate::trial::record::{Reproduction, Trial};
 use crate::trial::reproduce::reproduce;
 use crate::trial::run::{Conditions, FinishedTrial};
@@ -32,6 +34,8 @@ pub(super) enum OnTrial {
     Lab(Box<Stack>),
     /// Shops that files describe.
     Shops(Vec<ShopOnTrial>),
+    /// Shops at which other engines have bought.
+    Logs(Vec<LoggedShop>),
 }
 
 impl OnTrial {
@@ -53,6 +57,10 @@ impl OnTrial {
                 Some(shop) => Some(any::trial(shop, conditions, scheduled).await?),
                 None => None,
             },
+            OnTrial::Logs(shops) => match shops.iter().find(|shop| shop.name() == strategy.name) {
+                Some(shop) => shop.trial(conditions, scheduled).await?,
+                None => None,
+            },
         })
     }
 
@@ -60,7 +68,7 @@ impl OnTrial {
     pub(super) async fn explain(&mut self, error: Error) -> Error {
         match self {
             OnTrial::Lab(stack) => stack.explain(error).await,
-            OnTrial::Shops(_) => error,
+            OnTrial::Shops(_) | OnTrial::Logs(_) => error,
         }
     }
 
@@ -69,6 +77,7 @@ impl OnTrial {
         match self {
             OnTrial::Lab(stack) => stack.stop().await.map(|()| Vec::new()),
             OnTrial::Shops(shops) => any::clean(&shops).await,
+            OnTrial::Logs(_) => Ok(Vec::new()),
         }
     }
 }
@@ -166,7 +175,8 @@ async fn measure(
     // Only now is everything known to be in order. Earlier, a mistake would cost the user the old report.
     files.remove_old()?;
     let conditions = Conditions {
-        model: prepared.schedule.model,
+        // A load that another engine made is over, so it needs no model.
+        model: prepared.schedule.model.unwrap_or(LoadModel::Burst),
         seed: prepared.schedule.seed,
         stock: prepared.schedule.stock,
         goods_nos: prepared.goods_nos.clone(),

@@ -111,7 +111,7 @@ impl ShopTrialsArgs {
 }
 
 /// Reads a rule. One that begins with a figure is about every shop.
-fn rule(text: &str) -> Result<Threshold, String> {
+pub(crate) fn rule(text: &str) -> Result<Threshold, String> {
     let metrics = metrics_of(false);
     let first: String = text.trim_start().chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
     let about_all = metrics.iter().any(|metric| metric.key == first).then(|| format!("* {text}"));

@@ -106,7 +106,7 @@ pub(super) fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D:
 }
 
 /// Checks a share in percent.
-pub(super) fn parse_share(text: &str) -> Result<f64, String> {
+pub(crate) fn parse_share(text: &str) -> Result<f64, String> {
     let percent = text.strip_suffix('%').and_then(|percent| percent.trim_end().parse::<f64>().ok());
     let share = percent.map(|percent| percent / 100.0).filter(|share| (0.0..=1.0).contains(share));
     share.ok_or_else(|| "write a share from 0% to 100%".to_owned())

@@ -63,7 +63,7 @@ fn result_of(
     let finding = Finding::of(strategy.promise, schedule.instances, &schedule.limits, &trials.all);
     let expected = schedule
         .model
-        .is_burst()
+        .is_some_and(|model| model.is_burst())
         .then(|| notifications_expected(strategy.wakes, u64::from(users), schedule.zk_sessions_total));
     let answers: Vec<&ByOutcome<u64>> = trials.measured().map(|trial| &trial.answers).collect();
     let sum = |of: fn(&Trial) -> u64| trials.all.iter().map(|trial| of(trial)).sum::<u64>();

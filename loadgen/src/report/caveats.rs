@@ -1,5 +1,7 @@
 //! Limits of the figures, as sentences.
 
+mod logged;
+
 use buyers::model::LoadModel;
 use buyers::sample::{ByOutcome, problems};
 use stats::figures::{self, count, things};
@@ -34,6 +36,7 @@ pub(crate) fn of(
     if environment.generator_shares_host == Some(true) {
         caveats.push(nouns.shared_machine.to_owned());
     }
+    caveats.extend(logged::of(&schedule.logs));
     let fewest = results.iter().filter(|result| result.trials > 0).map(|result| result.measured_trials).min();
     if let Some(fewest) = fewest.filter(|fewest| usize::try_from(*fewest).is_ok_and(|fewest| fewest < BLOCKS_MIN)) {
         let measured = things(fewest, "trial");
@@ -52,7 +55,7 @@ pub(crate) fn of(
                 .to_owned(),
         );
     }
-    if matches!(schedule.model, LoadModel::Loop { .. }) {
+    if matches!(schedule.model, Some(LoadModel::Loop { .. })) {
         caveats.push(
             "closed loop: a slow answer delays its user's next request (coordinated omission), so the latencies belong to this \
              many users, and to no arrival rate"
@@ -60,7 +63,7 @@ pub(crate) fn of(
         );
         caveats.extend(results.iter().filter_map(stalled));
     }
-    let is_open = matches!(schedule.model, LoadModel::Open { .. });
+    let is_open = matches!(schedule.model, Some(LoadModel::Open { .. }));
     if !is_open {
         caveats.extend(late_starts(results, nouns));
     }
@@ -168,7 +171,8 @@ fn stalled(result: &StrategyResult) -> Option<String> {
 /// Strategies that got most requests after everything was sold. In a burst, that is normal for a flash sale.
 fn sold_out_shop(schedule: &Schedule, results: &[StrategyResult]) -> Option<String> {
     let is_late = |result: &&StrategyResult| 2 * result.answers.sold_out > result.answers.total();
-    let late: Vec<&StrategyResult> = results.iter().filter(is_late).filter(|_| !schedule.model.is_one_shot()).collect();
+    let late: Vec<&StrategyResult> =
+        results.iter().filter(is_late).filter(|_| !schedule.model.is_some_and(|model| model.is_one_shot())).collect();
     let wanted = |result: &&StrategyResult| result.answers.total().div_ceil(u64::from(result.measured_trials.max(1)));
     let most = late.iter().map(wanted).max()?.div_ceil(u64::from(schedule.goods));
     let mut names: Vec<String> = late.iter().map(|result| result.name()).collect();
@@ -266,7 +270,7 @@ mod tests {
             trial.settled = trial.block != 3;
             trial.answers.refused = 3;
         }
-        findings.schedule.model = LoadModel::Loop { duration_ms: 1000, ramp_up_ms: 0 };
+        findings.schedule.model = Some(LoadModel::Loop { duration_ms: 1000, ramp_up_ms: 0 });
         for trial in &mut findings.trials {
             trial.answers.sold_out = 500;
         }

@@ -155,7 +155,7 @@ pub(super) fn timed_trial(strategy: &str, block: usize, stock: i64, sold: i64, s
             is_open: false,
             response_p50_ms: Some(as_ms(length / 2)),
             length,
-            cpu_time: length / 2,
+            cpu_time: Some(length / 2),
             cores: 2,
             heartbeat: heartbeat(),
             processors: Processors {
@@ -180,7 +180,7 @@ fn heartbeat() -> Times {
 /// Returns the tally of these requests, of one SKU.
 pub(crate) fn tally(samples: &[Sample]) -> Tally {
     let users = samples.iter().map(|sample| sample.user + 1).max().unwrap_or(0);
-    let mut tally = Tally::of(1, users, &LoadModel::Burst, samples.len());
+    let mut tally = Tally::of(1, users, true, samples.len());
     samples.iter().for_each(|sample| tally.start(sample.user, sample.started));
     samples.iter().for_each(|sample| tally.end(sample.clone()));
     tally
@@ -218,7 +218,7 @@ pub(crate) fn schedule() -> Schedule {
     let subjects: Vec<Subject> = strategies().iter().map(|strategy| Subject::of(strategy, USERS)).collect();
     Schedule {
         seed: 42,
-        model: LoadModel::Burst,
+        model: Some(LoadModel::Burst),
         model_described: LoadModel::Burst.describe(USERS),
         users: vec![USERS],
         stock: 100,
@@ -226,6 +226,7 @@ pub(crate) fn schedule() -> Schedule {
         goods: 1,
         builds: Vec::new(),
         shops: Vec::new(),
+        logs: Vec::new(),
         trials: TRIALS,
         instances: 3,
         zk_sessions_total: Some(300),

@@ -124,9 +124,8 @@ pub(crate) fn conditions(report: &Report) -> String {
         report.schedule.shops.iter().map(at_addresses).collect::<Vec<_>>().join(", ")
     };
     let one = report.schedule.nouns().one;
-    format!(
-        "{model_described}{levels}; stock {stock}{each}; {subjects}; trials of each {one} {trials}{warm_up}, seed {seed}"
-    )
+    let seed = if report.schedule.is_logged() { String::new() } else { format!(", seed {seed}") };
+    format!("{model_described}{levels}; stock {stock}{each}; {subjects}; trials of each {one} {trials}{warm_up}{seed}")
 }
 
 /// Names a shop that a file describes, with its addresses and its limit.

@@ -94,7 +94,7 @@ impl ShopBooks {
     }
 
     /// Tells whether the books say what was ordered.
-    fn have_orders(&self) -> bool {
+    pub(crate) fn have_orders(&self) -> bool {
         self.orders.is_some() || self.have_order_rows()
     }
 

@@ -1,6 +1,8 @@
 //! A trial at a shop that a file describes. What it sold is judged by its answers, and by its books as far as the file says how
 //! they are read.
 
+pub(super) mod before;
+pub(super) mod judged;
 mod rest;
 mod sign_up;
 
@@ -13,13 +15,13 @@ use reqwest::Client;
 use stats::figures::{count, percent, things};
 use tracing::{Instrument as _, debug_span, instrument};
 
-use self::rest::{Rest, rest};
+use self::before::BooksBefore;
+use self::judged::judged;
 use self::sign_up::sign_up;
-use crate::audit::shop::{ShopBook, ShopFacts};
-use crate::audit::trial::Audit;
+use crate::audit::shop::ShopBook;
 use crate::error::Error;
 use crate::shop::{self, Shop};
-use crate::trial::run::{Conditions, FinishedTrial, Seen, record};
+use crate::trial::run::{Conditions, FinishedTrial};
 use crate::trial::schedule::ScheduledTrial;
 
 /// A shop, ready to be tried.
@@ -71,7 +73,7 @@ pub(crate) async fn trial(
     scheduled: ScheduledTrial<'_>,
 ) -> Result<FinishedTrial, Error> {
     let ShopOnTrial { shop, client, .. } = tried;
-    let before = open(tried).instrument(debug_span!("put on sale")).await?;
+    let before = put_on_sale(shop, client).instrument(debug_span!("put on sale")).await?;
     let needed = buyers_needed(&conditions.model, scheduled.subject.users, conditions.seed_of(scheduled));
     let customers = sign_up(shop, client, needed).instrument(debug_span!("sign up")).await?;
     let of_sign_up = shop.script.sign_up.requests.len();
@@ -88,18 +90,7 @@ pub(crate) async fn trial(
         return Err(Error::Shop(text.to_owned()));
     }
     ensure_served(tried, &bought)?;
-    let of = |books: &ShopBook| Audit::of_shop(&facts(shop, &bought, books));
-    let found = rest(shop, client, &before, |books| of(books).is_clean()).instrument(debug_span!("rest")).await?;
-    let Rest { books, settled } = found;
-    let seen = Seen {
-        audit: of(&books),
-        evidence: Some(books.evidence()),
-        unseen: unseen(shop, &bought, &books),
-        settled,
-        left_out: contradiction(&books).into_iter().collect(),
-        ..Seen::default()
-    };
-    Ok(record(conditions, scheduled, bought, seen))
+    judged(shop, client, (conditions, scheduled), bought, &BooksBefore::Known(&before)).await
 }
 
 /// Does what the files of the shops say is to be done after the last trial. Returns what the check has left at each shop.
@@ -127,20 +118,12 @@ pub(crate) async fn clean(all: &[ShopOnTrial]) -> Result<Vec<String>, Error> {
     failed.map_or(Ok(left), Err)
 }
 
-fn facts<'a>(shop: &Shop, bought: &'a LoadResult, books: &'a ShopBook) -> ShopFacts<'a> {
-    let tally = &bought.tally;
-    ShopFacts {
-        stock: i64::from(shop.stock),
-        per_buyer: shop.per_buyer,
-        sold_to: tally.told.first().map_or(&[], |told| &told.sold_to),
-        answers: tally.answers(),
-        books,
-    }
-}
-
 /// Carries out `[sale]`, and makes sure that the books have the stock that is put on sale. Returns the books.
-async fn open(tried: &ShopOnTrial) -> Result<ShopBook, Error> {
-    let ShopOnTrial { shop, client, .. } = tried;
+///
+/// # Errors
+///
+/// [`Error::Reset`] if the books have another stock afterwards, and errors of the shop.
+pub(crate) async fn put_on_sale(shop: &Shop, client: &Client) -> Result<ShopBook, Error> {
     shop::carry_out(&shop.sale, "[sale]", shop, client, None).await?;
     let book = shop::book(shop, client, None).await?;
     let expected = i64::from(shop.stock);
@@ -193,25 +176,4 @@ fn ensure_served(tried: &ShopOnTrial, bought: &LoadResult) -> Result<(), Error> 
         tried.shop.name,
         percent(tried.stop_share)
     )))
-}
-
-/// Lists what nothing could show in this trial.
-fn unseen(shop: &Shop, bought: &LoadResult, books: &ShopBook) -> Vec<String> {
-    let mut unseen = shop.unseen();
-    let sold_to = bought.tally.told.first().map_or(&[][..], |told| &told.sold_to);
-    let without_number = sold_to.iter().filter(|receipt| receipt.order.is_none()).count();
-    if shop.script.order.is_some() && without_number > 0 {
-        unseen.push("orders by their numbers: not every answer that sold has a number".to_owned());
-    }
-    if books.orders_in_database.is_some() && !ShopFacts::share_numbers(sold_to, books) {
-        unseen.push("orders by their numbers: those of the answers are not those of the database".to_owned());
-    }
-    unseen
-}
-
-/// Tells that a page and the database say different things. The database counts.
-fn contradiction(books: &ShopBook) -> Option<String> {
-    let (page, database) = books.left_on_page.zip(books.left_in_database)?;
-    (page != database)
-        .then(|| format!("the stock by the page, which says {page}: the database says {database}, and counts"))
 }

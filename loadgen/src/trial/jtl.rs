@@ -17,6 +17,7 @@ use csv::{Terminator, Writer, WriterBuilder};
 use program::FromSystem as _;
 use stats::{as_f64, as_ms};
 
+use crate::engines::JTL_COLUMNS;
 use crate::error::Error;
 use crate::trial::run::FinishedTrial;
 
@@ -24,16 +25,14 @@ use crate::trial::run::FinishedTrial;
 const HEADER: &str = "timeStamp,elapsed,label,responseCode,responseMessage,threadName,dataType,success,failureMessage,bytes,\
                       sentBytes,grpThreads,allThreads,URL,Latency,IdleTime,Connect";
 
-/// The columns that follow in the log of a shop that a file describes, as JMeter writes its sample variables. Times are milliseconds
-/// since 1970, and a buyer is its number.
-const ANSWERS: [&str; 5] = ["trial", "intended", "outcome", "buyer", "order"];
-
 /// A log of requests that is being written trial by trial, and its summary.
 pub(crate) struct Jtl {
     /// Absent if only the summary is written.
     log: Option<(PathBuf, Writer<File>)>,
-    /// Whether the log has the answers that buyers got.
+    /// Whether the log has the answers that buyers got. They have [`JTL_COLUMNS`], as JMeter writes its sample variables.
     has_answers: bool,
+    /// The trials that it has.
+    trials: u32,
     totals: Vec<Total>,
 }
 
@@ -50,7 +49,7 @@ struct Total {
 impl Jtl {
     /// Begins a log, or only its summary. With `has_answers`, the log says what each buyer was told.
     pub(crate) fn create(path: Option<PathBuf>, has_answers: bool) -> Result<Jtl, Error> {
-        let mut jtl = Jtl { log: None, has_answers, totals: Vec::new() };
+        let mut jtl = Jtl { log: None, has_answers, trials: 0, totals: Vec::new() };
         if let Some(path) = path {
             let file = File::options().write(true).create(true).truncate(false).open(&path);
             let file = file.map_err(Error::system(format!("write {}", path.display())))?;
@@ -63,7 +62,7 @@ impl Jtl {
             }
             jtl.log = Some((path, WriterBuilder::new().terminator(Terminator::Any(b'\n')).from_writer(file)));
         }
-        let answers = if has_answers { &ANSWERS[..] } else { &[] };
+        let answers = if has_answers { &JTL_COLUMNS[..] } else { &[] };
         jtl.write(|writer| writer.write_record(HEADER.split(',').chain(answers.iter().copied())))?;
         Ok(jtl)
     }
@@ -72,10 +71,11 @@ impl Jtl {
     pub(crate) fn add(&mut self, finished: &FinishedTrial) -> Result<(), Error> {
         let FinishedTrial { trial, tally, released_at } = finished;
         let name = &trial.name();
-        let has_answers = self.has_answers;
+        self.trials += 1;
+        let Jtl { has_answers, trials: number, .. } = *self;
         self.write(|writer| {
             for sample in &tally.samples {
-                let told = has_answers.then(|| answer(sample, trial.block, *released_at));
+                let told = has_answers.then(|| answer(sample, number, *released_at));
                 let row = row(sample, name, trial.users, trial.block, *released_at);
                 writer.write_record(row.into_iter().chain(told.into_iter().flatten()))?;
             }
@@ -184,8 +184,8 @@ fn row(sample: &Sample, name: &str, users: u32, block: usize, released_at: Syste
     ]
 }
 
-/// Returns what the buyer of a request was told.
-fn answer(sample: &Sample, block: usize, released_at: SystemTime) -> [String; 5] {
+/// Returns what the buyer of a request in the trial with this number was told.
+fn answer(sample: &Sample, number: u32, released_at: SystemTime) -> [String; 5] {
     let intended = (released_at + sample.intended).duration_since(UNIX_EPOCH).unwrap_or_default();
     let outcome = match sample.outcome {
         Outcome::Sold => "sold",
@@ -200,7 +200,7 @@ fn answer(sample: &Sample, block: usize, released_at: SystemTime) -> [String; 5]
         Some(Confirmation::Shop(None)) | None => String::new(),
     };
     let ms = format!("{:.3}", as_ms(intended));
-    [block.to_string(), ms, outcome.to_owned(), sample.buyer.to_string(), order]
+    [number.to_string(), ms, outcome.to_owned(), sample.buyer.to_string(), order]
 }
 
 #[cfg(test)]
@@ -261,8 +261,8 @@ mod tests {
         let (log, _) = written_with(&[ran("a shop", vec![sold, refused])], true);
         let ends: Vec<&str> = log.lines().map(|line| line.split(",Connect").last().unwrap()).collect();
         assert_eq!(ends[0], ",trial,intended,outcome,buyer,order");
-        assert!(ends[1].ends_with(",0,0,2,1795224922000.000,sold,41,\"o, 7\""), "{log}");
-        assert!(ends[2].ends_with(",0,0,2,1795224922001.500,refused,0,"), "{log}");
+        assert!(ends[1].ends_with(",0,0,1,1795224922000.000,sold,41,\"o, 7\""), "{log}");
+        assert!(ends[2].ends_with(",0,0,1,1795224922001.500,refused,0,"), "{log}");
     }
 
     #[test]

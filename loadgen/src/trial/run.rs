@@ -110,8 +110,8 @@ pub(super) fn record(
     sold_at.sort_unstable();
     let stock = usize::try_from(conditions.stock).unwrap_or(usize::MAX) * conditions.goods_nos.len();
     let unsettled = [(Gap::Rest, u64::from(!seen.settled))].into_iter().collect();
-    let mut cpu = vec![ProcessCpu { process: GENERATOR.to_owned(), cpu_s: bought.cpu_time.as_secs_f64() }];
-    cpu.extend(seen.cpu);
+    let of_generator = |time: Duration| ProcessCpu { process: GENERATOR.to_owned(), cpu_s: time.as_secs_f64() };
+    let cpu = bought.cpu_time.map(of_generator).into_iter().chain(seen.cpu).collect();
     let mut left_out = seen.left_out;
     left_out.extend(unlogged(conditions, &answers));
     let trial = Trial {
@@ -162,7 +162,7 @@ fn effort(conditions: &Conditions, load: &LoadResult) -> Effort {
     Effort {
         starts: tally.starts.clone(),
         dropped: load.dropped,
-        is_open: matches!(conditions.model, LoadModel::Open { .. }),
+        is_open: load.is_open,
         response_p50_ms: Times::merged(all).median_served_ms(),
         length: tally.length,
         cpu_time: load.cpu_time,

@@ -11,7 +11,7 @@ use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use stats::figures::things;
+use stats::figures::{count, ms, things};
 
 use crate::lab::strategy::Strategy;
 
@@ -20,10 +20,10 @@ use crate::lab::strategy::Strategy;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Plan")]
 pub(crate) struct Schedule {
-    /// The seed that the order and the arrivals were drawn from; `--seed` repeats them.
+    /// The seed that the order and the arrivals were drawn from; `--seed` repeats them. Zero if other engines made the load.
     pub(crate) seed: u32,
-    /// The load model.
-    pub(crate) model: LoadModel,
+    /// The load model. Absent if another engine made the load, and the load was no burst.
+    pub(crate) model: Option<LoadModel>,
     /// The model in words, for the largest number of users.
     pub(crate) model_described: String,
     /// Numbers of users. Every strategy was run with each of them.
@@ -41,6 +41,9 @@ pub(crate) struct Schedule {
     /// The shops that were checked, if files describe them. Empty for the service of the lab.
     #[serde(default)]
     pub(crate) shops: Vec<CheckedShop>,
+    /// The logs of the engines that made the load, if `loadgen judge` read them. Empty if this program made it.
+    #[serde(default)]
+    pub(crate) logs: Vec<JudgedLog>,
     /// Instances of the service, or of each build. Of shops that files describe, the most addresses that one has.
     pub(crate) instances: usize,
     /// ZooKeeper sessions over all instances, or over those of each build.
@@ -78,6 +81,43 @@ pub(crate) struct CheckedShop {
     pub(crate) per_buyer: Option<u32>,
     /// What its file lets nobody see, one line each.
     pub(crate) unseen: Vec<String>,
+}
+
+/// A log of an engine that made a load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct JudgedLog {
+    /// The file.
+    pub(crate) file: String,
+    /// The engine, and the format of the file.
+    pub(crate) engine: String,
+    /// The purchases in it.
+    pub(crate) purchases: u64,
+    /// The unit of its times, in milliseconds.
+    pub(crate) resolution_ms: f64,
+    /// Whether it has the answers, and not only their statuses.
+    pub(crate) answers_seen: bool,
+    /// Longest time from the first purchase of a trial in any log to the first in this one, in milliseconds. The clock of each
+    /// machine counts.
+    pub(crate) first_start_ms: f64,
+    /// How far the clock of its machine was ahead of a common clock, in milliseconds. Absent if nobody compared them.
+    pub(crate) clock_ahead_ms: Option<f64>,
+}
+
+impl JudgedLog {
+    /// Describes the log in words.
+    pub(crate) fn describe(&self) -> String {
+        let JudgedLog { engine, answers_seen, clock_ahead_ms, .. } = self;
+        let purchases = things(count(self.purchases), "purchase");
+        let answers = if *answers_seen { "with the answers" } else { "statuses only" };
+        let clock = match clock_ahead_ms {
+            Some(ahead) => format!("clock {} ahead", ms(*ahead)),
+            None => "clock not compared".to_owned(),
+        };
+        format!(
+            "{engine}, {purchases}, {answers}; first start {} after the first of all, {clock}",
+            ms(self.first_start_ms)
+        )
+    }
 }
 
 /// Limits beyond which a trial proves nothing.
@@ -160,6 +200,11 @@ impl Schedule {
             [first, second] => Some([&first.name, &second.name]),
             _ => None,
         }
+    }
+
+    /// Tells whether other engines made the load. Then nothing was drawn from the seed.
+    pub(crate) fn is_logged(&self) -> bool {
+        !self.logs.is_empty()
     }
 
     /// Returns the number of trials.

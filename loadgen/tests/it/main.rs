@@ -13,6 +13,7 @@ mod compare;
 mod engines;
 mod goose;
 mod jmeter;
+mod judged;
 mod k6;
 mod observers;
 mod overlaps;

@@ -6,15 +6,16 @@ use buyers::shop::RequestBudget;
 use program::Progress;
 use stats::figures::{count, things};
 
+use crate::commands::shops::{TrialsAtShops, announce, strategy};
 use crate::commands::trials::{OnTrial, Prepared};
 use crate::config::check::CheckSettings;
 use crate::error::Error;
 use crate::lab::environment::Environment;
 use crate::lab::stack::ensure_files;
-use crate::lab::strategy::{Mechanism, Promise, Strategy, Wakes};
+use crate::lab::strategy::Strategy;
 use crate::shop::Shop;
 use crate::trial::any::{ShopOnTrial, buyers_needed};
-use crate::trial::schedule::{CheckedShop, Schedule, Subject, blocks};
+use crate::trial::schedule::{Subject, blocks};
 
 /// Refuses shops that cannot be checked together, and loads that they or this machine cannot have.
 ///
@@ -66,15 +67,19 @@ pub(super) fn prepare(settings: &CheckSettings, shops: Vec<Shop>, progress: &Pro
     subjects.sort_by_key(|subject| strategies.iter().position(|strategy| strategy.name == subject.strategy));
     let urls: Vec<String> = shops.iter().flat_map(Shop::urls).collect();
     let environment = Environment::of_shops(&urls);
-    let schedule = schedule(settings, &shops, &subjects);
-    for shop in &shops {
-        // The user sees what a check does beside requests.
-        for task in [Some(&shop.sale), shop.clean.as_ref()].into_iter().flatten() {
-            if let Some(told) = task.told() {
-                progress.stage(&shop.secrets.hide(&format!("{} {told}", shop.name)));
-            }
-        }
-    }
+    let seed = settings.seed.unwrap_or_else(rand::random);
+    let plan = TrialsAtShops {
+        seed,
+        model: Some(settings.model),
+        model_described: settings.model.describe(settings.users.last().copied().unwrap_or(0)),
+        users: settings.users.clone(),
+        trials: settings.trials,
+        limits: settings.limits,
+        logs: Vec::new(),
+        blocks: blocks(&subjects, settings.warm_up, settings.trials, seed),
+    };
+    let schedule = plan.at(&shops);
+    announce(&shops, progress);
     let budget = RequestBudget::of(settings.requests_max);
     let of = |shop| ShopOnTrial::of(shop, settings.stop_share, budget.clone());
     Ok(Prepared {
@@ -86,48 +91,4 @@ pub(super) fn prepare(settings: &CheckSettings, shops: Vec<Shop>, progress: &Pro
         goods_nos: vec![0],
         lock_wait: Duration::ZERO,
     })
-}
-
-fn schedule(settings: &CheckSettings, shops: &[Shop], subjects: &[Subject]) -> Schedule {
-    let seed = settings.seed.unwrap_or_else(rand::random);
-    let checked = |shop: &Shop| CheckedShop {
-        name: shop.name.clone(),
-        urls: shop.urls(),
-        per_buyer: shop.per_buyer,
-        unseen: shop.unseen(),
-    };
-    Schedule {
-        seed,
-        model: settings.model,
-        model_described: settings.model.describe(settings.users.last().copied().unwrap_or(0)),
-        users: settings.users.clone(),
-        stock: shops.first().map_or(0, |shop| shop.stock),
-        goods_no: 0,
-        goods: 1,
-        trials: settings.trials,
-        builds: Vec::new(),
-        shops: shops.iter().map(checked).collect(),
-        instances: shops.iter().map(|shop| shop.urls.len()).max().unwrap_or(1),
-        zk_sessions_total: None,
-        business_time: None,
-        lock_wait_ms: None,
-        service_args: Vec::new(),
-        limits: settings.limits,
-        blocks: blocks(subjects, settings.warm_up, settings.trials, seed),
-    }
-}
-
-/// Makes a shop a strategy of its own. Each is expected to sell exactly its stock.
-fn strategy(shop: &Shop) -> Strategy {
-    Strategy {
-        name: shop.name.clone(),
-        promise: Promise::NeverOversells,
-        mechanism: Mechanism::None,
-        family: shop.name.clone(),
-        wakes: Wakes::None,
-        summary: format!("the shop at {}", shop.urls().join(" and ")),
-        permits: None,
-        headline: false,
-        build: None,
-    }
 }

@@ -25,7 +25,7 @@ pub(super) async fn draw(settings: &CompareSettings, stack: &Stack, subjects: &[
     };
     Ok(Schedule {
         seed,
-        model: load.model,
+        model: Some(load.model),
         model_described: load.model.describe(load.users.last().copied().unwrap_or(0)),
         users: load.users.clone(),
         stock: load.stock,
@@ -34,6 +34,7 @@ pub(super) async fn draw(settings: &CompareSettings, stack: &Stack, subjects: &[
         trials: settings.trials,
         builds: builds(&settings.source)?,
         shops: Vec::new(),
+        logs: Vec::new(),
         instances: stack.first().service.urls().len(),
         zk_sessions_total,
         business_time,

@@ -1,7 +1,9 @@
 # Purchases at a shop: {{ head.shop }}. The load: {{ head.described }}.
 # Written by `loadgen export locust --shop`.
 #
-# Put the stock on sale before every run, as [sale] of the shop file does. This file does not do that, and reads no books.
+# This file neither puts the stock on sale nor reads the books. Before each run, and after it:
+#   loadgen judge --shop SHOP --put-on-sale before.json
+#   loadgen judge purchases-*.csv --shop SHOP --before before.json
 #
 # Run it. START_AT is the instant at which the sale begins, by the clock of this machine. Buyers sign up before it:
 #   START_AT=$(date -u -d '+20 seconds' +%FT%TZ) locust -f {{ file|safe }} --headless -u {{ head.users }} -r {{ head.users }}

@@ -1,7 +1,9 @@
 // Purchases at a shop: {{ head.shop }}. The load: {{ head.described }}.
 // Written by `loadgen export k6 --shop`.
 //
-// Put the stock on sale before every run, as [sale] of the shop file does. This script does not do that, and reads no books.
+// This script neither puts the stock on sale nor reads the books. Before each run, and after it:
+//   loadgen judge --shop SHOP --put-on-sale before.json
+//   loadgen judge purchases*.json --shop SHOP --before before.json
 //
 // Run it. START_AT is the instant at which the sale begins, by the clock of this machine. Buyers sign up before it:
 //   k6 run --out json=purchases.json -e START_AT=$(date -u -d '+20 seconds' +%FT%TZ) {{ file|safe }}

@@ -8,7 +8,7 @@ use crate::trial::schedule::Schedule;
 
 /// Tells whether arrivals can be dropped. The page of the lab always has these figures.
 fn has_arrivals(schedule: &Schedule) -> bool {
-    !schedule.is_of_shops() || matches!(schedule.model, LoadModel::Open { .. })
+    !schedule.is_of_shops() || matches!(schedule.model, Some(LoadModel::Open { .. }))
 }
 
 rows! {
@@ -68,7 +68,7 @@ rows! {
     GENERATOR_CPU {
         key: "generator_cpu", title: "Processor", unit: "of all cores", kind: Kind::Share,
         definition: "Processor time of the load generator as a share of all cores, in the worst trial.",
-        source: FigureSource::Largest(|trial| Some(trial.generator.cpu_share)),
+        source: FigureSource::Largest(|trial| trial.generator.cpu_share),
         table: PageTable::Generator,
     }
     GENERATOR_CPU_PER_REQUEST {

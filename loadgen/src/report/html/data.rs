@@ -201,7 +201,7 @@ fn timeline<'a>(report: &'a Report, indexes: &StrategyIndexes, result: &'a Strat
 fn expected(report: &Report) -> Vec<Expected> {
     let levels = levels(report);
     let (Some(fewest), Some(most)) = (levels.first(), levels.last()) else { return Vec::new() };
-    if !report.schedule.model.is_burst() || fewest == most {
+    if !report.schedule.model.is_some_and(|model| model.is_burst()) || fewest == most {
         return Vec::new();
     }
     let step = (most - fewest).div_ceil(EXPECTED_POINTS).max(1);

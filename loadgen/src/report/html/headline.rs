@@ -69,9 +69,10 @@ pub(super) fn conditions(report: &Report) -> Vec<ShownTerm> {
         terms.push(ShownTerm::new("Business time", format!("{time} inside the critical section")));
     }
     let warm_up = if schedule.blocks.iter().any(|block| block.warm_up) { " after a warm-up" } else { "" };
-    terms.push(ShownTerm::new(
-        "Trials",
-        format!("{} of each{warm_up}, in random order (seed {})", schedule.trials, schedule.seed),
-    ));
+    let order = match schedule.is_logged() {
+        true => String::new(),
+        false => format!(", in random order (seed {})", schedule.seed),
+    };
+    terms.push(ShownTerm::new("Trials", format!("{} of each{warm_up}{order}", schedule.trials)));
     terms
 }

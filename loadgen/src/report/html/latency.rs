@@ -240,7 +240,7 @@ fn closed_loop(report: &Report) -> Option<Table> {
         let cells = figures.chain([SILENCE_MAX.value(result)]).map(Cell::figure).collect();
         TableRow { name: name(report, result), cells }
     };
-    matches!(report.schedule.model, LoadModel::Loop { .. }).then(|| Table {
+    matches!(report.schedule.model, Some(LoadModel::Loop { .. })).then(|| Table {
         id: "table-loop",
         caption: format!(
             "What a closed loop leaves out. A user who waits for an answer makes no other request, so a stall of the {} counts \

@@ -60,10 +60,14 @@ pub(super) fn guide(report: &Report, metrics: &[&Metric]) -> PagePart {
 /// Lists where the comparison ran and what was asked for.
 pub(super) fn environment(report: &Report) -> PagePart {
     let of_build = if report.builds.is_some() { " of each build" } else { "" };
-    let plan_words = format!(
-        "Every block was to run each {}{of_build} once with each number of users, in an order drawn from the seed.",
-        report.schedule.nouns().one
-    );
+    let plan_words = if report.schedule.is_logged() {
+        "A block has one trial of each shop, in the order of time.".to_owned()
+    } else {
+        let one = report.schedule.nouns().one;
+        format!(
+            "Every block was to run each {one}{of_build} once with each number of users, in an order drawn from the seed."
+        )
+    };
     PagePart {
         id: "environment",
         title: "Environment and plan",
@@ -82,7 +86,10 @@ fn machine(report: &Report) -> Vec<ShownTerm> {
     let kernel = environment.kernel.clone().unwrap_or_else(unknown);
     let cores = environment.cpu_count;
     let mut terms = vec![
-        ShownTerm::new("System", format!("{} {}, kernel {kernel}", environment.os, environment.arch)),
+        ShownTerm::new(
+            if report.schedule.is_logged() { "System of the judge" } else { "System" },
+            format!("{} {}, kernel {kernel}", environment.os, environment.arch),
+        ),
         ShownTerm::new("Processor", format!("{cores} × {}", environment.cpu_model.as_deref().unwrap_or("core"))),
         ShownTerm::new("Memory", environment.memory_bytes.map_or_else(unknown, |size| bytes(as_f64(size)))),
     ];
@@ -137,8 +144,11 @@ fn schedule(report: &Report) -> Vec<ShownTerm> {
         ShownTerm::new("Users", users.join(", ")),
         ShownTerm::new("Stock", stock),
         ShownTerm::new("Trials", format!("{} of each {one}; {} in all{warm_up}", schedule.trials, schedule.len())),
-        ShownTerm::new("Seed", schedule.seed.to_string()),
     ];
+    if !schedule.is_logged() {
+        terms.push(ShownTerm::new("Seed", schedule.seed.to_string()));
+    }
+    terms.extend(schedule.logs.iter().map(|log| ShownTerm::new(&format!("Log {}", log.file), log.describe())));
     if !schedule.is_of_shops() {
         terms.extend([
             ShownTerm::new("Instances", schedule.instances.to_string()),

@@ -57,6 +57,7 @@ fn table(report: &Report, metrics: &[&Metric]) -> Table {
 
 fn checked_by(result: &StrategyResult) -> Cell {
     Cell::text(match result.evidence {
+        Some(Evidence::Statuses) => "statuses alone",
         Some(Evidence::Answers) => "answers alone",
         Some(Evidence::Pages) => "the shop's own pages",
         Some(Evidence::Database) => "the database",

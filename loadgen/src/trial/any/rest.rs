@@ -5,6 +5,7 @@ use std::time::Duration;
 use reqwest::Client;
 use tokio::time::Instant;
 
+use super::before::BooksBefore;
 use crate::audit::shop::ShopBook;
 use crate::error::Error;
 use crate::shop::{self, Shop};
@@ -17,7 +18,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The books after a sale.
 pub(super) struct Rest {
-    /// What they have, without what was there before.
+    /// What they have of this sale.
     pub(super) books: ShopBook,
     /// Whether they came to rest.
     pub(super) settled: bool,
@@ -27,12 +28,15 @@ pub(super) struct Rest {
 pub(super) async fn rest(
     shop: &Shop,
     client: &Client,
-    before: &ShopBook,
+    before: &BooksBefore<'_>,
     agrees: impl Fn(&ShopBook) -> bool,
 ) -> Result<Rest, Error> {
+    if !before.are_of_use() {
+        return Ok(Rest { books: ShopBook::default(), settled: true });
+    }
     let quiet = shop.books.quiet;
     let begun = Instant::now();
-    let mut books = shop::book(shop, client, None).await?.without(before);
+    let mut books = before.leave(shop::book(shop, client, None).await?);
     let mut still_since = Instant::now();
     loop {
         if agrees(&books) || !shop.books.are_any() || still_since.elapsed() >= quiet {
@@ -42,7 +46,7 @@ pub(super) async fn rest(
             return Ok(Rest { books, settled: false });
         }
         tokio::time::sleep(LOOK_EVERY).await;
-        let next = shop::book(shop, client, None).await?.without(before);
+        let next = before.leave(shop::book(shop, client, None).await?);
         if next != books {
             still_since = Instant::now();
             books = next;

@@ -1,0 +1,118 @@
+//! `loadgen judge` over logs of `loadgen check` itself, and what it refuses. The engines are in `engines`.
+
+// C46
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::shops::{ShopProcess, start_on_sqlite};
+use crate::support::{Finished, TestFolder, finish};
+
+/// A shop that runs, and the report of a check of it.
+struct JudgedShop {
+    folder: TestFolder,
+    _shop: ShopProcess,
+    report: Value,
+}
+
+impl JudgedShop {
+    fn of(args: &[&str]) -> JudgedShop {
+        let folder = TestFolder::new();
+        let shop = start_on_sqlite("shop.py", &folder, "");
+        let text = shop.file("shop.toml", &[("stock = 100", "stock = 10")]);
+        fs::write(folder.path("shop.toml"), text).unwrap();
+        finish(folder.loadgen(["check", "shop.toml"]).args(args)).assert_kept();
+        let report = folder.report();
+        JudgedShop { folder, _shop: shop, report }
+    }
+
+    fn judge(&self, args: &[&str]) -> Finished {
+        let log = ["judge", "report/results.jtl", "--shop", "shop.toml", "--out", "judged"];
+        finish(self.folder.loadgen(log).args(args))
+    }
+
+    fn judgement(&self) -> Value {
+        serde_json::from_slice(&fs::read(self.folder.path("judged/report.json")).unwrap()).unwrap()
+    }
+}
+
+/// Returns the answers of each trial.
+fn answers(report: &Value) -> Vec<Value> {
+    let trial =
+        |trial: &Value| [&trial["block"], &trial["users"], &trial["answers"], &trial["warm_up"]].map(Value::clone);
+    report["trials"].as_array().unwrap().iter().map(|one| Value::from(trial(one).to_vec())).collect()
+}
+
+#[test]
+fn the_log_of_a_check_is_judged_as_the_check_was() {
+    let checked = JudgedShop::of(&["--users", "45,90", "--trials", "2", "--seed", "4"]);
+    checked.judge(&["--no-books", "--warm-ups", "1"]).assert_kept();
+    let judged = checked.judgement();
+    let [mut own, mut logs] = [answers(&checked.report), answers(&judged)];
+    // A check draws the order in a block, and a log has the order of time.
+    own.sort_by_key(Value::to_string);
+    logs.sort_by_key(Value::to_string);
+    assert_eq!(own, logs);
+    for (own, log) in checked.report["results"].as_array().unwrap().iter().zip(judged["results"].as_array().unwrap()) {
+        assert_eq!((&own["users"], &own["answers"]), (&log["users"], &log["answers"]));
+        for figure in ["/sold/max", "/sold_out/p50", "/sold_out/max"] {
+            let times = |result: &Value| result["latency"]["response"].pointer(figure).unwrap().as_f64().unwrap();
+            let [exact, whole] = [own, log].map(times);
+            // A start and a duration are each rounded down to whole milliseconds, and a histogram keeps three digits.
+            assert!((-0.5..2.5).contains(&(exact - whole)), "{figure}: {exact} and {whole}");
+        }
+    }
+    let told = judged["caveats"].to_string();
+    assert!(told.contains("the load is of JMeter: 405 purchases in 1 log"), "{told}");
+    assert!(
+        judged["verdict"]["details"].to_string().contains("the books: --no-books was given"),
+        "{}",
+        judged["verdict"]
+    );
+}
+
+#[test]
+fn the_books_are_of_the_last_trial_alone() {
+    let checked = JudgedShop::of(&["--users", "30", "--trials", "2", "--no-warm-up"]);
+    checked.judge(&[]).assert_kept();
+    let judged = checked.judgement();
+    let evidence: Vec<&Value> = judged["trials"].as_array().unwrap().iter().map(|trial| &trial["evidence"]).collect();
+    assert_eq!(evidence, ["answers", "database"]);
+    let told = judged["verdict"]["details"].to_string();
+    assert!(told.contains("the books: they are of the last trial alone"), "{told}");
+    assert!(told.contains("the orders: --before does not name the books from before the sale"), "{told}");
+}
+
+#[test]
+fn books_of_the_next_sale_are_refused() {
+    let checked = JudgedShop::of(&["--users", "30", "--trials", "1", "--no-warm-up"]);
+    finish(&mut checked.folder.loadgen(["judge", "--shop", "shop.toml", "--put-on-sale", "before.json"]));
+    let late = checked.judge(&[]);
+    late.assert_error(3, "the stock was put on sale again after the load, or nothing was sold");
+    late.assert_error(3, "judge with --no-books");
+}
+
+#[test]
+fn what_cannot_be_judged_is_refused_with_its_remedy() {
+    let folder = TestFolder::new();
+    let url = "http://127.0.0.1:9";
+    let shop = format!(
+        "[shop]\nname = \"a\"\nurls = [\"{url}\"]\nstock = 10\n[sale]\nrequests = [\"curl {{{{url}}}}/reset\"]\n[buy]\nrequests = \
+         [\"curl {{{{url}}}}/buy\"]\nsold = [{{ status = 201 }}]\n"
+    );
+    fs::write(folder.path("shop.toml"), shop).unwrap();
+    fs::write(folder.path("a.jtl"), "timeStamp,elapsed,label,responseCode,success\n1,2,buy,201,true\n").unwrap();
+    fs::write(folder.path("no.json"), "{}").unwrap();
+    let judge = |args: &[&str]| finish(folder.loadgen(["judge", "--shop", "shop.toml"]).args(args));
+    judge(&[]).assert_error(64, "<RESULTS>");
+    judge(&["gone.jtl", "--no-books"]).assert_error(3, "gone.jtl");
+    judge(&["shop.toml", "--no-books"]).assert_error(64, "begins no log that can be read");
+    judge(&["a.jtl", "--before", "no.json"]).assert_error(64, "no.json has no books from before a sale");
+    judge(&["a.jtl", "--clock", "b.jtl=3ms"]).assert_error(64, "--clock names b.jtl, which is no log here");
+    judge(&["a.jtl", "--clock", "3ms"]).assert_error(64, "write a log and a time");
+    judge(&["a.jtl", "--label", "pay"]).assert_error(64, "it has \"buy\"");
+    judge(&["a.jtl", "--warm-ups", "1"]).assert_error(64, "a has 1 trial, so none is left");
+    judge(&["--put-on-sale", "before.json"]).assert_error(3, "is the shop running?");
+    assert!(!folder.path("before.json").exists() && !folder.path("report").exists(), "nothing was made");
+}

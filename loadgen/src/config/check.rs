@@ -115,5 +115,6 @@ pub(crate) fn rule(text: &str) -> Result<Threshold, String> {
     let metrics = metrics_of(false);
     let first: String = text.trim_start().chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
     let about_all = metrics.iter().any(|metric| metric.key == first).then(|| format!("* {text}"));
-    Threshold::parse_by(&metrics, about_all.as_deref().unwrap_or(text))
+    let threshold = Threshold::parse_by(&metrics, about_all.as_deref().unwrap_or(text))?;
+    Ok(threshold.as_given(text))
 }

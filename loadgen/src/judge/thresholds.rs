@@ -82,6 +82,11 @@ impl ThresholdResult {
 }
 
 impl Threshold {
+    /// Shows the rule in these words.
+    pub(crate) fn as_given(self, text: &str) -> Threshold {
+        Threshold { rule: text.to_owned(), ..self }
+    }
+
     /// Reads a rule.
     pub(crate) fn parse(rule: &str) -> Result<Threshold, String> {
         Threshold::parse_by(METRICS, rule)

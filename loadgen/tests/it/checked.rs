@@ -238,6 +238,7 @@ async fn a_rule_about_every_shop_needs_no_name() {
     let folder = TestFolder::new();
     write(&folder, "shop", &PlainShop::right().start().await, BOOKS);
     check(&folder, &["shop.toml", "--threshold", "errors<1%"]).assert_kept();
+    assert_eq!(folder.report()["thresholds"][0]["rule"], "errors<1%");
     let crossed = check(&folder, &["shop.toml", "--threshold", "shop goodput>1000000000"]);
     assert_eq!(crossed.code, Some(1), "{}", crossed.stdout);
 }

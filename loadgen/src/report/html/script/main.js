@@ -83,7 +83,8 @@ const showStrategies = (pointed = -1) => {
   shownStyle.textContent = rules(hidden, "display:none") + rules(others, "opacity:.15");
 };
 const legend = document.getElementById("legend");
-data.strategies.forEach((name, strategy) => {
+// A single one has nothing to be told apart from.
+(data.strategies.length > 1 ? data.strategies : []).forEach((name, strategy) => {
   const button = element("button", { type: "button", "aria-pressed": "true" }, iconOf(strategy), name);
   button.addEventListener("click", () => {
     if (chosen.hidden.has(strategy)) chosen.hidden.delete(strategy);

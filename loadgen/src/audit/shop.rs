@@ -59,7 +59,21 @@ pub struct ShopBook {
     pub orders_in_database: Option<Vec<ShopOrder>>,
 }
 
+/// Which books of a shop were read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BooksRead {
+    /// The units left.
+    pub stock: bool,
+    /// The orders, or their number.
+    pub orders: bool,
+}
+
 impl ShopBook {
+    /// Tells what of the books was read.
+    pub fn read(&self) -> BooksRead {
+        BooksRead { stock: self.left().is_some(), orders: self.order_count().is_some() }
+    }
+
     /// Returns the best evidence that these books are.
     pub fn evidence(&self) -> Evidence {
         if self.left_in_database.is_some() || self.orders_in_database.is_some() {

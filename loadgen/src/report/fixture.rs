@@ -126,6 +126,7 @@ pub(super) fn timed_trial(strategy: &str, block: usize, stock: i64, sold: i64, s
         ledger_balanced: audit.ledger_balanced(),
         unchecked: Vec::new(),
         evidence: None,
+        books_read: None,
         unseen: Vec::new(),
         history: is_lock.then(|| HistoryAudit::of(&sections, Some(1), 0)),
         handovers,

@@ -12,7 +12,7 @@ use stats::times::Times;
 use stats::{as_f64, as_ms};
 
 use crate::audit::history::HistoryAudit;
-use crate::audit::shop::Evidence;
+use crate::audit::shop::{BooksRead, Evidence};
 use crate::audit::trial::Audit;
 use crate::lab::cpu::ProcessCpu;
 use crate::lab::postgres_load::PostgresLoad;
@@ -70,6 +70,9 @@ pub struct Trial {
     /// are read.
     #[serde(default)]
     pub(crate) evidence: Option<Evidence>,
+    /// The books that were read of a shop that a file describes. Absent for the service of the lab, of which all are read.
+    #[serde(default)]
+    pub(crate) books_read: Option<BooksRead>,
     /// What nothing could show of a shop that a file describes, one line each. It is no fault of the trial: the file does not
     /// say how to see it.
     #[serde(default)]

@@ -12,7 +12,7 @@ use stats::times::Times;
 use stats::{as_ms, figures};
 
 use crate::audit::history::HistoryAudit;
-use crate::audit::shop::Evidence;
+use crate::audit::shop::{BooksRead, Evidence};
 use crate::audit::trial::Audit;
 use crate::audit::unchecked::{Gap, Unchecked};
 use crate::lab::cpu::{GENERATOR, ProcessCpu};
@@ -81,6 +81,7 @@ pub(super) struct Seen {
     pub(super) unchecked: Unchecked,
     /// What the audit of a shop that a file describes stands on.
     pub(super) evidence: Option<Evidence>,
+    pub(super) books_read: Option<BooksRead>,
     /// What nothing could show, a line each.
     pub(super) unseen: Vec<String>,
     /// The number of the sale of each SKU.
@@ -126,6 +127,7 @@ pub(super) fn record(
         ledger_balanced: seen.audit.ledger_balanced(),
         unchecked: Unchecked::sum([&seen.unchecked, &unsettled]).words(),
         evidence: seen.evidence,
+        books_read: seen.books_read,
         unseen: seen.unseen,
         history: seen.history,
         handovers: seen.handovers,

@@ -6,7 +6,7 @@ use stats::figures as format;
 use stats::times::{Times, sample_needed};
 use stats::{Estimate, as_f64, median_estimate};
 
-use crate::audit::shop::Evidence;
+use crate::audit::shop::BooksRead;
 use crate::judge::result::{Part, StrategyResult};
 use crate::lab::strategy::Mechanism;
 use crate::trial::record::Trial;
@@ -379,9 +379,9 @@ impl<'a> TrialsOfStrategy<'a> {
     }
 }
 
-/// Leaves out a zero of the books of a trial that was judged by answers alone: nobody has seen them.
-pub(super) fn of_books(trial: &Trial, value: f64) -> Option<f64> {
-    (value != 0.0 || trial.evidence != Some(Evidence::Answers)).then_some(value)
+/// Leaves out a zero of books that were not read: nobody has seen it.
+pub(super) fn of_books(trial: &Trial, book: fn(BooksRead) -> bool, value: f64) -> Option<f64> {
+    (value != 0.0 || trial.books_read.is_none_or(book)).then_some(value)
 }
 
 /// Makes an estimate without an interval.

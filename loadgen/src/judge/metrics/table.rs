@@ -72,7 +72,7 @@ rows! {
         key: "lost_updates", title: "Lost updates", unit: "worst", kind: Kind::Count, better: Better::Zero,
         definition: "Initial stock − final stock − units sold, in the worst trial. Negative: the deduction of an order was \
             overwritten. Positive: stock vanished without an order.",
-        source: FigureSource::Worst(|trial| of_books(trial, as_f64(trial.audit.lost_updates))),
+        source: FigureSource::Worst(|trial| of_books(trial, |read| read.stock, as_f64(trial.audit.lost_updates))),
         compared: Compared::Exact,
     }
     DOUBLE_SALES {
@@ -93,7 +93,7 @@ rows! {
     UNBALANCED {
         key: "unbalanced", title: "Ledger", unit: "trials not balanced", kind: Kind::Count, better: Better::Zero,
         definition: "Trials whose orders differ from what buyers were told, apart from indeterminate orders.",
-        source: FigureSource::Sum(|trial| of_books(trial, f64::from(u8::from(!trial.ledger_balanced)))),
+        source: FigureSource::Sum(|trial| of_books(trial, |read| read.orders, f64::from(u8::from(!trial.ledger_balanced)))),
     }
     OVER_LIMIT {
         key: "over_limit", title: "Over the limit", unit: "buyers, worst", kind: Kind::Count, better: Better::Zero,
@@ -141,7 +141,7 @@ rows! {
         key: "indeterminate", title: "Indeter\u{ad}minate", unit: "orders", kind: Kind::Count,
         definition: "Orders in the database whose buyers saw an error or no answer. They count against no strategy.",
         of_shops: Some("Orders in the books whose buyers saw an error or no answer. They count against no shop."),
-        source: FigureSource::Sum(|trial| of_books(trial, as_f64(trial.audit.indeterminate))),
+        source: FigureSource::Sum(|trial| of_books(trial, |read| read.orders, as_f64(trial.audit.indeterminate))),
     }
     BUYERS {
         key: "n", title: "n", unit: "sold", kind: Kind::Count, better: Better::Neither,

@@ -29,6 +29,7 @@ pub(in crate::trial) async fn judged(
     let seen = Seen {
         audit: of(&books),
         evidence: Some(books.evidence()),
+        books_read: Some(books.read()),
         unseen,
         settled,
         left_out: contradiction(&books).into_iter().collect(),

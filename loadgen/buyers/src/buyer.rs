@@ -1,4 +1,4 @@
-//! One purchase of a buyer.
+//! One purchase of a buyer: its start and its end in the tally.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -6,9 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::bought::Bought;
-use crate::load::{Load, Purchase};
 use crate::sample::{Outcome, Sample};
-use crate::script::{Customer, Transport};
 use crate::tally::{Tally, shared};
 
 /// A user's next purchase, and its intended start.
@@ -26,6 +24,14 @@ pub(crate) struct Buyer {
     pub(crate) idle_since: Duration,
 }
 
+/// A purchase that is under way in the tally.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Begun {
+    buyer: Buyer,
+    /// When it started, counted from the release.
+    started: Duration,
+}
+
 /// How a purchase ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct End {
@@ -35,43 +41,43 @@ pub(crate) struct End {
     pub(crate) failed: bool,
 }
 
-/// Buys once, and adds the purchase to the tally. Returns how it ended, or `None` when the load was called off. A shop that a
-/// file describes needs its customer.
-pub(crate) async fn buy(
-    load: &Load,
-    tally: &Mutex<Tally>,
-    buyer: Buyer,
-    customer: Option<&mut Customer>,
-    transport: &mut impl Transport,
-) -> Option<End> {
-    let Buyer { user, number, released, intended, idle_since } = buyer;
-    let started = released.elapsed();
-    shared(tally).start(user, started);
-    let (of, bought) = match &load.purchase {
-        Purchase::Lab(lab) => (number, lab.buy(number, transport).await?),
-        Purchase::Shop(shop) => {
-            let customer = customer?;
-            (customer.number(), shop.buy(customer, transport).await?)
-        }
-    };
-    let Bought { goods, outcome, confirmation, problem, status, first_byte, ended, received_bytes } = bought;
-    let since_release = |instant: Instant| instant.saturating_duration_since(released);
-    let ended = since_release(ended);
-    let failed = status.is_none() && outcome == Outcome::Error;
-    shared(tally).end(Sample {
-        user,
-        buyer: of,
-        goods,
-        outcome,
-        confirmation,
-        intended,
-        idle_since,
-        started,
-        first_byte: first_byte.map(since_release),
-        ended,
-        status,
-        received_bytes,
-        problem,
-    });
-    Some(End { ended, failed })
+impl Buyer {
+    /// Notes in the tally that the purchase starts now.
+    pub(crate) fn begin(self, tally: &Mutex<Tally>) -> Begun {
+        let started = self.released.elapsed();
+        shared(tally).start(self.user, started);
+        Begun { buyer: self, started }
+    }
+}
+
+impl Begun {
+    /// Returns when the purchase started.
+    pub(crate) fn since(&self) -> Instant {
+        self.buyer.released + self.started
+    }
+
+    /// Adds the purchase to the tally. `of` is the number of the buyer that bought. Returns how it ended.
+    pub(crate) fn end(self, tally: &Mutex<Tally>, of: usize, bought: Bought) -> End {
+        let Begun { buyer: Buyer { user, released, intended, idle_since, .. }, started } = self;
+        let Bought { goods, outcome, confirmation, problem, status, first_byte, ended, received_bytes } = bought;
+        let since_release = |instant: Instant| instant.saturating_duration_since(released);
+        let ended = since_release(ended);
+        let failed = status.is_none() && outcome == Outcome::Error;
+        shared(tally).end(Sample {
+            user,
+            buyer: of,
+            goods,
+            outcome,
+            confirmation,
+            intended,
+            idle_since,
+            started,
+            first_byte: first_byte.map(since_release),
+            ended,
+            status,
+            received_bytes,
+            problem,
+        });
+        End { ended, failed }
+    }
 }

@@ -106,6 +106,11 @@ impl Gate {
         self.state.send_replace(GateState::Cancelled);
     }
 
+    /// Tells whether the burst is called off.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        *self.state.borrow() == GateState::Cancelled
+    }
+
     pub(crate) async fn cancelled(&self) {
         let mut state = self.state.subscribe();
         let _ = state.wait_for(|state| *state == GateState::Cancelled).await;

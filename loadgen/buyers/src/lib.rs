@@ -9,6 +9,7 @@
 //! | arrivals at a rate | `open` | goose has no open model |
 //! | a purchase at the service of the lab | `lab` | its answers are receipts, which other shops do not have |
 //! | a purchase at any shop | `shop`, `script` | a file describes what buyers send, and what the answers mean |
+//! | a purchase by the scenario of a goose user | `scenario` | its transactions send what they like, and know no gate |
 //! | client | `lab`, or the owner of the load | goose makes clients that obey the environment's proxy, and gives none to open connections with |
 //! | times | `buyer` | goose's clock stops at the headers of an answer, and knows no intended start |
 //!
@@ -32,16 +33,18 @@ pub mod model;
 mod open;
 mod received;
 pub mod sample;
+pub mod scenario;
 pub mod script;
 pub mod shop;
 pub mod tally;
 
+use std::future::ready;
 use std::pin::Pin;
 
 // Named for its version alone, see the workspace.
 use idna_adapter as _;
 
-use crate::load::{Load, LoadResult};
+use crate::load::{Load, LoadResult, Purchase};
 use crate::model::LoadModel;
 
 /// Why a load could not be made.
@@ -57,6 +60,9 @@ pub enum Error {
         /// How long they had, in seconds.
         within_s: u64,
     },
+    /// The scenario of a goose user did not do its part.
+    #[error("{0}")]
+    Scenario(String),
     /// Goose failed or lost a user, or there is no HTTP client.
     #[error("the load generator failed: {0}")]
     Generator(String),
@@ -66,12 +72,18 @@ pub enum Error {
 ///
 /// # Errors
 ///
-/// [`Error::Rendezvous`] when not all users can be started, [`Error::Generator`] when goose fails or loses a user.
+/// [`Error::Rendezvous`] when not all users can be started, [`Error::Scenario`] when a scenario does not bring a buyer to the
+/// rendezvous once, [`Error::Generator`] when goose fails or loses a user.
 ///
 /// # Cancel safety
 ///
 /// Buyers that wait or buy give up; what the service had begun for them, it may finish.
 pub fn run(load: Load) -> Pin<Box<dyn Future<Output = Result<LoadResult, Error>> + Send>> {
+    if matches!(load.purchase, Purchase::Scenario(_)) && !load.model.is_one_shot() {
+        return Box::pin(ready(Err(Error::Scenario(
+            "a scenario buys once; let its users come in a burst or a ramp".to_owned(),
+        ))));
+    }
     // Boxed, because the compiler builds an `async fn` in the crate that awaits it, without the settings of this crate.
     match load.model {
         LoadModel::Burst | LoadModel::Ramp { .. } | LoadModel::Loop { .. } => Box::pin(closed::run(load)),

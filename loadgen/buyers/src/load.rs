@@ -1,6 +1,7 @@
 //! The load of one trial: what the buyers do and when, and its results.
 
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
 use nix::sys::resource::{UsageWho, getrusage};
@@ -8,10 +9,12 @@ use nix::sys::time::{TimeVal, TimeValLike};
 use reqwest::{Client, Url};
 
 use crate::Error;
+use crate::buyer::{Buyer, End};
 use crate::health::{Dropped, Processors};
 use crate::lab::{self, LabPurchase};
 use crate::model::LoadModel;
-use crate::script::Customer;
+use crate::scenario::ScenarioPurchase;
+use crate::script::{Customer, Transport};
 use crate::shop::ShopPurchase;
 use crate::tally::Tally;
 
@@ -44,6 +47,8 @@ pub enum Purchase {
     Lab(LabPurchase),
     /// Buys from any shop, as a file describes it.
     Shop(ShopPurchase),
+    /// Buys from any shop by the scenario of a goose user. Its load is a burst or a ramp.
+    Scenario(ScenarioPurchase),
 }
 
 impl Purchase {
@@ -52,15 +57,37 @@ impl Purchase {
         match self {
             Purchase::Lab(lab) => &lab.probes,
             Purchase::Shop(shop) => &shop.probes,
+            Purchase::Scenario(scenario) => &scenario.urls,
         }
     }
 
     /// Takes the customer with this number, if the shop has customers.
     pub(crate) fn customer(&self, number: usize) -> Option<Customer> {
         match self {
-            Purchase::Lab(_) => None,
+            Purchase::Lab(_) | Purchase::Scenario(_) => None,
             Purchase::Shop(shop) => shop.take(number),
         }
+    }
+
+    /// Buys once, and adds the purchase to the tally. Returns how it ended, or `None` when the load was called off. A shop that
+    /// a file describes needs its customer. A scenario buys in its own transactions, and never here.
+    pub(crate) async fn buy(
+        &self,
+        tally: &Mutex<Tally>,
+        buyer: Buyer,
+        customer: Option<&mut Customer>,
+        transport: &mut impl Transport,
+    ) -> Option<End> {
+        let begun = buyer.begin(tally);
+        let (of, bought) = match self {
+            Purchase::Lab(lab) => (buyer.number, lab.buy(buyer.number, transport).await?),
+            Purchase::Shop(shop) => {
+                let customer = customer?;
+                (customer.number(), shop.buy(customer, transport).await?)
+            }
+            Purchase::Scenario(_) => return None,
+        };
+        Some(begun.end(tally, of, bought))
     }
 }
 
@@ -69,17 +96,18 @@ impl Load {
     pub(crate) fn tally(&self) -> Tally {
         let goods = match &self.purchase {
             Purchase::Lab(lab) => lab.urls.len(),
-            Purchase::Shop(_) => 1,
+            Purchase::Shop(_) | Purchase::Scenario(_) => 1,
         };
         Tally::of(goods, self.users, self.model.starts_together(), self.log_max)
     }
 
-    /// Returns the client that all users share.
-    pub(crate) fn client(&self) -> Result<Client, Error> {
-        match &self.purchase {
-            Purchase::Lab(_) => lab::client(self.answer_within),
-            Purchase::Shop(shop) => Ok(shop.client.clone()),
-        }
+    /// Returns the clients that the users take in turns. All users share a single client, but users of a scenario have one each.
+    pub(crate) fn clients(&self) -> Result<Vec<Client>, Error> {
+        Ok(match &self.purchase {
+            Purchase::Lab(_) => vec![lab::client(self.answer_within)?],
+            Purchase::Shop(shop) => vec![shop.client.clone()],
+            Purchase::Scenario(scenario) => scenario.clients.clone(),
+        })
     }
 }
 

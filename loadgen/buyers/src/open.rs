@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
-use super::buyer::{Buyer, End, buy};
+use super::buyer::{Buyer, End};
 use super::load::{Load, LoadResult, cpu_time};
 use crate::Error;
 use crate::health::{Dropped, LATE};
@@ -23,7 +23,7 @@ use crate::tally::{SharedTally, close};
 /// Runs the open model.
 pub(crate) async fn run(load: Load) -> Result<LoadResult, Error> {
     let arrivals = load.model.arrivals(load.seed);
-    let client = load.client()?;
+    let client = load.clients()?.pop().ok_or_else(|| Error::Generator("a load has no client".to_owned()))?;
     let load = Arc::new(load);
     let runtime = Handle::current();
     let cpu_start = cpu_time();
@@ -111,7 +111,7 @@ impl OpenUsers {
         let released = self.released;
         let tally = Arc::clone(&self.tally);
         let buyer = Buyer { user, number, released, intended, idle_since };
-        let buying = async move { (user, buy(&load, &tally, buyer, customer.as_mut(), &mut client).await) };
+        let buying = async move { (user, load.purchase.buy(&tally, buyer, customer.as_mut(), &mut client).await) };
         self.busy.spawn_on(buying, runtime);
         Ok(())
     }

@@ -76,7 +76,7 @@ pub struct Sample {
     pub first_byte: Option<Duration>,
     /// When the last byte of the answer arrived, or the request failed.
     pub ended: Duration,
-    /// The status of the answer, if there was one.
+    /// The status of the answer, if there was one and the buyer sees it.
     pub status: Option<u16>,
     /// Size of the answer, headers included.
     pub received_bytes: u64,
@@ -98,6 +98,11 @@ impl Sample {
     /// Returns how much later than intended the request was started.
     pub fn start_lag(&self) -> Duration {
         self.started.saturating_sub(self.intended)
+    }
+
+    /// Tells whether the shop has answered. A scenario tells the outcome, and no status.
+    pub fn is_answered(&self) -> bool {
+        self.status.is_some() || matches!(self.outcome, Outcome::Sold | Outcome::SoldOut | Outcome::Refused)
     }
 
     /// Returns the part of the lag in which a user was idle. Only the generator can have caused it.

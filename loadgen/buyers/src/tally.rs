@@ -132,7 +132,7 @@ impl Tally {
     pub fn end(&mut self, sample: Sample) {
         self.under_way = self.under_way.saturating_sub(1);
         self.silence_max = self.silence_max.max(Some(sample.ended.saturating_sub(self.silent_since)));
-        if sample.status.is_some() {
+        if sample.is_answered() {
             // Requests are added in the order of the lock, which may differ from the order of their ends.
             self.silent_since = self.silent_since.max(sample.ended);
         }
@@ -247,6 +247,8 @@ pub(crate) mod tests {
         // One waits from 10 on, but another is answered at 90.
         let both = [sample(SOLD, 10, 160), sample(SOLD, 0, 90)];
         assert_eq!(silence(&both), Some(90));
+        // A scenario tells of an answer without its status.
+        assert_eq!(silence(&both.clone().map(|answered| Sample { status: None, ..answered })), Some(90));
         // The end of a request without an answer is silence.
         let unanswered = Sample { status: None, ..sample(Outcome::Timeout, 20, 400) };
         assert_eq!(silence(&[both[0].clone(), both[1].clone(), unanswered.clone()]), Some(240));

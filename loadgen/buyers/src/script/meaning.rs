@@ -21,7 +21,7 @@ pub enum Meaning {
 }
 
 /// The answers that a file names, by meaning.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Meanings {
     /// Told that a unit was bought.
     pub sold: Vec<Pattern>,

@@ -8,7 +8,7 @@ use super::request::ScriptRequest;
 use super::source::Source;
 
 /// What a buyer does, and what the answers mean.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Script {
     /// The requests that sign a buyer up, before any buyer buys.
     pub sign_up: Steps,

@@ -21,9 +21,11 @@ mod up;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use goose::goose::Scenario;
 use program::{Epilogue, Exit, FromSystem as _, Interrupt, raise_file_limit};
 use tokio::runtime::{Builder, Runtime};
 
+use crate::commands::check::scenario::ScenarioCli;
 use crate::config::settings::CompareSettings;
 use crate::error::Error;
 use crate::lab::servers::is_set;
@@ -142,12 +144,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Error> {
     if cli.command.starts_service() && !is_set("DATABASE_URL") {
         testbed::forget_postgres_variables()?;
     }
-    // A user needs a socket, and an instance needs one for each user and session. The instances inherit the limit.
-    raise_file_limit();
-    telemetry::start()?;
-    let mut output = Output::take()?;
-    // Before the buyers run: they install a handler of their own if there is none.
-    let interrupt = Interrupt::install_with(buyers::stop).map_err(Error::system("install the handler for Ctrl-C"))?;
+    let Surroundings { mut output, interrupt } = Surroundings::prepare()?;
     let runtime = || runtime(&mut Builder::new_multi_thread());
     match cli.command {
         Command::Compare(args) => run_comparison(&args.resolve()?, &interrupt, &mut output),
@@ -164,6 +161,31 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Error> {
         Command::Up(args) => runtime()?.block_on(up::up(&args.resolve()?, &interrupt, &mut output)),
         Command::Simulate(args) => runtime()?.block_on(simulate::simulate(args, &interrupt, &mut output)),
         Command::Strategies(args) => runtime()?.block_on(strategies::strategies(&args, &interrupt, &mut output)),
+    }
+}
+
+/// Runs `check` with a scenario that buys in the place of the buyers of a shop file.
+pub(crate) fn check_scenario(cli: ScenarioCli, scenario: Scenario) -> Result<ExitCode, Error> {
+    let Surroundings { mut output, interrupt } = Surroundings::prepare()?;
+    runtime(&mut Builder::new_multi_thread())?.block_on(check::scenario::check(cli, &scenario, &interrupt, &mut output))
+}
+
+/// What a command needs of the process that it runs in.
+struct Surroundings {
+    output: Output,
+    interrupt: Interrupt,
+}
+
+impl Surroundings {
+    fn prepare() -> Result<Surroundings, Error> {
+        // A user needs a socket, and an instance needs one for each user and session. The instances inherit the limit.
+        raise_file_limit();
+        telemetry::start()?;
+        let output = Output::take()?;
+        // Before the buyers run: they install a handler of their own if there is none.
+        let interrupt =
+            Interrupt::install_with(buyers::stop).map_err(Error::system("install the handler for Ctrl-C"))?;
+        Ok(Surroundings { output, interrupt })
     }
 }
 

@@ -17,7 +17,8 @@
 //!
 //! A folder imports only from the folders below it. `audit` and `judge` are pure: they know no clock, no task and no socket.
 //! The crate `buyers` makes the load of a trial. `docs/reports.md` says how to read the report. The library exists for the
-//! program, for the benches, which read reports by [`report::json::read`], and for the example `false_verdicts`.
+//! program, for goose users, whose scenarios it checks by [`scenario::check`], for the benches, which read reports by
+//! [`report::json::read`], and for the example `false_verdicts`.
 
 pub mod audit;
 mod commands;
@@ -31,6 +32,7 @@ mod lab;
 mod output;
 mod progress;
 pub mod report;
+pub mod scenario;
 mod shop;
 mod suggest;
 mod telemetry;

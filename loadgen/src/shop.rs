@@ -33,11 +33,11 @@ mod words;
 
 pub(crate) use self::book::book;
 pub(crate) use self::described::Shop;
-pub(crate) use self::errands::{carry_out, client};
+pub(crate) use self::errands::{carry_out, client, client_of_user};
 pub(crate) use self::patterns::parse as parse_pattern;
 pub(crate) use self::people::People;
 pub(crate) use self::quick::{QuickShop, read_quick};
-pub(crate) use self::read::read;
+pub(crate) use self::read::{read, read_for_scenario};
 pub(crate) use self::reproduction::reproduction;
 pub(crate) use self::secrets::{HIDDEN, Secrets, is_secret_header};
 

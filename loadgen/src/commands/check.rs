@@ -3,6 +3,7 @@
 mod before;
 mod dry_run;
 mod remedy;
+pub(super) mod scenario;
 mod strangers;
 mod transcript;
 

@@ -72,6 +72,17 @@ impl OnTrial {
         }
     }
 
+    /// Tells of which shops that sold wrongly there can be no reproduction, one line each.
+    fn unreproduced(&self, trials: &[Trial]) -> Vec<String> {
+        let OnTrial::Shops(shops) = self else { return Vec::new() };
+        let is_bad = |name: &str| trials.iter().any(|trial| trial.strategy == name && trial.is_bad());
+        let of_scenario = shops.iter().filter(|shop| shop.shop.scenario.is_some() && is_bad(shop.name()));
+        let line = |shop: &ShopOnTrial| {
+            format!("no reproduction of {}: a scenario sends its requests, and no script of curl can", shop.name())
+        };
+        of_scenario.map(line).collect()
+    }
+
     /// Stops what was started, and cleans up what the files of shops name. Returns what is left, one line each.
     pub(super) async fn stop(self) -> Result<Vec<String>, Error> {
         match self {
@@ -129,6 +140,7 @@ pub(super) async fn run(
     if settings.jmeter_summary {
         shown = shown.and_then(|()| output.print(&jtl.summary()));
     }
+    let unreproduced = on_trial.unreproduced(&report.trials);
     let written = files.write(&report).map_err(|error| save(&report, error));
     let stopped = on_trial.stop().await;
     written?;
@@ -140,7 +152,7 @@ pub(super) async fn run(
         let buyers = things(buyers, "buyer");
         end += &format!("reproduction: sh {}: {buyers}, wrong in {wrong} of {tries} tries\n", script.display());
     }
-    left.iter().for_each(|line| end += &format!("{line}\n"));
+    unreproduced.iter().chain(&left).for_each(|line| end += &format!("{line}\n"));
     output.print(&end)?;
     Ok(ExitCode::from(report.verdict.exit_code))
 }
@@ -220,7 +232,7 @@ async fn reproductions(
 ) -> Vec<Reproduction> {
     let OnTrial::Shops(shops) = &prepared.on_trial else { return Vec::new() };
     let mut found = Vec::new();
-    for shop in shops {
+    for shop in shops.iter().filter(|shop| shop.shop.scenario.is_none()) {
         let is_bad = |trial: &&Trial| trial.strategy == shop.name() && trial.is_bad();
         let Some(bad) = trials.iter().filter(is_bad).min_by_key(|trial| trial.users) else { continue };
         progress.stage(&format!("looking for the fewest buyers that make {} sell wrongly", shop.name()));

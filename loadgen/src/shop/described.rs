@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use buyers::script::{Script, ScriptRequest, Source, Steps, Values};
+use goose::goose::Scenario;
 use reqwest::Url;
 
 use super::address::{self, is_loopback};
@@ -15,6 +16,9 @@ use super::secrets::Secrets;
 
 /// The longest time for an answer, unless a request has its own.
 pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+
+/// The longest time of a purchase by a scenario: for an answer, and in a queue.
+const SCENARIO_WITHIN: Duration = Duration::from_secs(60);
 
 /// A shop that sells limited stock over HTTP.
 pub(crate) struct Shop {
@@ -33,6 +37,8 @@ pub(crate) struct Shop {
     pub(crate) people: Option<People>,
     /// What each buyer does.
     pub(crate) script: Script,
+    /// The scenario of a goose user, which buys in the place of the script. The script is empty then.
+    pub(crate) scenario: Option<Scenario>,
     pub(crate) books: ShopBooks,
     /// What is done after the last trial.
     pub(crate) clean: Option<Task>,
@@ -167,14 +173,22 @@ impl Shop {
                 books.have_order_rows() || !books.have_orders(),
                 "whose order is missing: [books] has the number of the orders, and not each of them by sql",
             ),
-            (self.script.order.is_some(), "whether one order is told to two buyers: [buy] has no order"),
+            (self.tells_orders(), "whether one order is told to two buyers: [buy] has no order"),
             (self.per_buyer.is_some(), "the limit per buyer: [shop] has no per-buyer"),
         ];
         gaps.into_iter().filter(|(is_seen, _)| !is_seen).map(|(_, gap)| gap.to_owned()).collect()
     }
 
+    /// Tells whether a buyer that is told "sold" may be told the number of its order.
+    pub(crate) fn tells_orders(&self) -> bool {
+        self.script.order.is_some() || self.scenario.is_some()
+    }
+
     /// Returns the longest time that a purchase can take.
     pub(crate) fn purchase_within(&self) -> Duration {
+        if self.scenario.is_some() {
+            return SCENARIO_WITHIN;
+        }
         let of = |steps: &Steps| -> Duration {
             steps.requests.iter().map(|request| request.within.unwrap_or(ANSWER_WITHIN)).sum()
         };
@@ -182,8 +196,12 @@ impl Shop {
         of(&self.script.buy) + asking
     }
 
-    /// Returns the requests that a buyer sends at least, from the sign-up to the purchase.
+    /// Returns the requests that a buyer sends at least, from the sign-up to the purchase. A scenario does not tell its requests,
+    /// so its purchase counts as one.
     pub(crate) fn requests_of_a_buyer(&self) -> usize {
+        if self.scenario.is_some() {
+            return 1;
+        }
         self.script.sign_up.requests.len() + self.script.buy.requests.len()
     }
 

@@ -5,11 +5,12 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use buyers::script::{Customer, Doubt, Meanings, Observer, Script, ScriptRequest, Source, Steps};
-use reqwest::redirect::Policy;
-use reqwest::{Certificate, Client};
+use buyers::script::{Customer, Doubt, Observer, Script, ScriptRequest, Source, Steps};
+use reqwest::redirect::{Attempt, Policy};
+use reqwest::{Certificate, Client, ClientBuilder, Url};
 use tokio::process::Command as Process;
 
+use super::address::address;
 use super::described::{ANSWER_WITHIN, PageNumber, ShellCommand, Shop, Statements, Task};
 use crate::error::Error;
 
@@ -17,6 +18,9 @@ use crate::error::Error;
 const COMMAND_WITHIN: Duration = Duration::from_secs(120);
 /// How much of the output of a failed command is shown.
 const OUTPUT_SHOWN_CHARS: usize = 2000;
+
+/// The most redirects that a user of a scenario follows for one request.
+const REDIRECTS_MAX: usize = 10;
 
 /// The name under which a number of a page is taken.
 const NUMBER_ON_PAGE: &str = "number on the page";
@@ -27,7 +31,38 @@ const NUMBER_ON_PAGE: &str = "number on the page";
 ///
 /// The certificate of the shop file cannot be read.
 pub(crate) fn client(shop: &Shop) -> Result<Client, Error> {
-    let mut builder = Client::builder().no_proxy().redirect(Policy::none()).timeout(ANSWER_WITHIN);
+    built(builder(shop)?.redirect(Policy::none()))
+}
+
+/// Makes a client for one user of a scenario. It keeps the user's cookies. It follows redirects to the addresses of the shop, and
+/// refuses others.
+///
+/// # Errors
+///
+/// The certificate of the shop file cannot be read.
+pub(crate) fn client_of_user(shop: &Shop) -> Result<Client, Error> {
+    let own = shop.urls.clone();
+    let within = Policy::custom(move |attempt| follow(attempt, &own));
+    built(builder(shop)?.cookie_store(true).redirect(within))
+}
+
+fn follow(attempt: Attempt<'_>, own: &[Url]) -> reqwest::redirect::Action {
+    if attempt.previous().len() > REDIRECTS_MAX {
+        return attempt.error(format!("redirected more than {REDIRECTS_MAX} times"));
+    }
+    if own.iter().any(|own| own.origin() == attempt.url().origin()) {
+        return attempt.follow();
+    }
+    let to = address(attempt.url());
+    attempt.error(format!("redirected to {to}, and requests go only to the addresses of the file"))
+}
+
+fn built(builder: ClientBuilder) -> Result<Client, Error> {
+    builder.build().map_err(|error| Error::Generator(format!("could not build the HTTP client: {error}")))
+}
+
+fn builder(shop: &Shop) -> Result<ClientBuilder, Error> {
+    let mut builder = Client::builder().no_proxy().timeout(ANSWER_WITHIN);
     if !shop.is_encrypted() {
         // A machine without certificates, such as a small container, can make no other client.
         builder = builder.tls_certs_only([]);
@@ -38,7 +73,7 @@ pub(crate) fn client(shop: &Shop) -> Result<Client, Error> {
         })?;
         builder = builder.tls_certs_merge(certificates);
     }
-    builder.build().map_err(|error| Error::Generator(format!("could not build the HTTP client: {error}")))
+    Ok(builder)
 }
 
 /// Does what a part of a shop file says, such as `[sale]`.
@@ -100,8 +135,7 @@ fn of_all(shop: &Shop) -> Customer {
 
 /// Makes a script that only sends these requests. Every answer has to be a success.
 fn once(sign_up: Steps) -> Script {
-    let meanings = Meanings { sold: Vec::new(), sold_out: Vec::new(), refused: Vec::new(), queued: Vec::new() };
-    Script { sign_up, buy: Steps::default(), outcome: None, meanings, order: None }
+    Script { sign_up, ..Script::default() }
 }
 
 fn failure(part: &str, cause: &Doubt) -> Error {
@@ -143,4 +177,49 @@ async fn run(command: &ShellCommand, part: &str) -> Result<(), Error> {
         output.status,
         shown.trim_end()
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::Router;
+    use axum::http::{HeaderMap, StatusCode};
+    use axum::routing::get;
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::shop::keys::ShopText;
+    use crate::shop::read::parse;
+
+    /// Makes the client of a user at a shop that redirects from `/in` to itself, and from `/out` to another host.
+    async fn user() -> (Client, String) {
+        let routes = Router::new()
+            .route("/in", get(|| async { (StatusCode::FOUND, [("location", "/cart"), ("set-cookie", "id=7")]) }))
+            .route("/cart", get(|headers: HeaderMap| async move { headers["cookie"].to_str().unwrap().to_owned() }))
+            .route("/out", get(|| async { (StatusCode::FOUND, [("location", "http://shop.invalid/?token=a")]) }))
+            .route("/round", get(|| async { (StatusCode::FOUND, [("location", "/round")]) }));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, routes).await });
+        let text = format!(
+            "[shop]\nname = \"a\"\nurls = [\"{url}\"]\nstock = 1\n[sale]\ncommand = \"true\"\n[buy]\nrequests = [\"curl \
+             {url}\"]\nsold = [{{ status = 200 }}]\n"
+        );
+        let shop = parse(ShopText { name: "shop.toml", text: &text }, &|_| None).unwrap();
+        (client_of_user(&shop).unwrap(), url)
+    }
+
+    #[tokio::test]
+    async fn a_user_is_redirected_within_the_shop_alone() {
+        let (client, url) = user().await;
+        let cart = client.get(format!("{url}/in")).send().await.unwrap();
+        assert_eq!(cart.text().await.unwrap(), "id=7");
+        for (path, expected) in [
+            ("/out", "redirected to http://shop.invalid, and requests go only to the addresses of the file"),
+            ("/round", "redirected more than 10 times"),
+        ] {
+            let refused = client.get(format!("{url}{path}")).send().await.unwrap_err();
+            let refused = program::chain(&refused);
+            assert!(refused.ends_with(expected), "{refused}");
+        }
+    }
 }

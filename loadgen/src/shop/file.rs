@@ -8,6 +8,7 @@ use toml::de::DeTable;
 
 use super::draft::{Draft, DraftPoll, DraftQueries, DraftReading, DraftSteps, DraftTask};
 use super::keys::{Keys, ShopText};
+use super::noted::Noted;
 use super::patterns;
 
 /// The tables of a file.
@@ -26,21 +27,24 @@ pub(super) const QUIET: Duration = Duration::from_secs(2);
 
 /// Reads the text of a shop file. Each refusal names the line.
 pub(super) fn draft(text: ShopText<'_>) -> Result<Draft, String> {
+    with_purchase(text, DraftPurchase::read)
+}
+
+/// Reads the text of a shop file for a scenario, which replaces [buyers], [buy] and [outcome]. They are not read.
+pub(super) fn draft_for_scenario(text: ShopText<'_>) -> Result<Draft, String> {
+    with_purchase(text, |_| Ok(DraftPurchase::default()))
+}
+
+fn with_purchase(
+    text: ShopText<'_>,
+    purchase: impl FnOnce(&Keys<'_>) -> Result<DraftPurchase, String>,
+) -> Result<Draft, String> {
     let document = DeTable::parse(text.text).map_err(|error| no_toml(text, &error))?;
     let file = Keys::of_file(text, document.get_ref(), &TABLES)?;
     let folder = Path::new(text.name).parent().unwrap_or_else(|| Path::new("")).to_owned();
     let shop = required(&file, "shop", &["name", "urls", "stock", "per-buyer", "certificate"], "name, urls and stock")?;
     let sale = required(&file, "sale", &["requests", "command", "sql"], "requests, command or sql")?;
-    let keys = ["requests", "take", "sold", "sold-out", "refused", "queued", "order"];
-    let buy = required(&file, "buy", &keys, "requests and sold")?;
-    let buyers = file.table("buyers", &["csv", "requests", "take"])?;
-    let sign_up = buyers.as_ref().map(steps).transpose()?.unwrap_or_default();
-    let csv = buyers.as_ref().map(|buyers| buyers.text("csv")).transpose()?.flatten();
-    if let (Some(buyers), None, true) = (&buyers, &csv, sign_up.requests.is_empty()) {
-        return Err(buyers.refuse("[buyers] has neither csv nor requests; write one of them, or remove [buyers]"));
-    }
-    let meanings = meanings(&buy)?;
-    let outcome = outcome(&file, &buy, &meanings)?;
+    let DraftPurchase { csv, sign_up, buy, meanings, order, outcome } = purchase(&file)?;
     let books = DraftBooks::read(&file)?;
     let clean = file.table("clean", &["requests", "command"])?.as_ref().map(task).transpose()?;
     Ok(Draft {
@@ -53,9 +57,9 @@ pub(super) fn draft(text: ShopText<'_>) -> Result<Draft, String> {
         sale: task(&sale)?,
         csv,
         sign_up,
-        buy: required_steps(&buy)?,
+        buy,
         meanings,
-        order: buy.text("order")?,
+        order,
         outcome,
         stock_left: books.stock_left,
         order_count: books.order_count,
@@ -141,6 +145,33 @@ fn outcome(file: &Keys<'_>, buy: &Keys<'_>, meanings: &Meanings) -> Result<Optio
             }
             Ok(Some(DraftPoll { steps: required_steps(&outcome)?, every, within }))
         }
+    }
+}
+
+/// What the buyers do, from [buyers] to [outcome].
+#[derive(Default)]
+struct DraftPurchase {
+    csv: Option<Noted<String>>,
+    sign_up: DraftSteps,
+    buy: DraftSteps,
+    meanings: Meanings,
+    order: Option<Noted<String>>,
+    outcome: Option<DraftPoll>,
+}
+
+impl DraftPurchase {
+    fn read(file: &Keys<'_>) -> Result<DraftPurchase, String> {
+        let keys = ["requests", "take", "sold", "sold-out", "refused", "queued", "order"];
+        let buy = required(file, "buy", &keys, "requests and sold")?;
+        let buyers = file.table("buyers", &["csv", "requests", "take"])?;
+        let sign_up = buyers.as_ref().map(steps).transpose()?.unwrap_or_default();
+        let csv = buyers.as_ref().map(|buyers| buyers.text("csv")).transpose()?.flatten();
+        if let (Some(buyers), None, true) = (&buyers, &csv, sign_up.requests.is_empty()) {
+            return Err(buyers.refuse("[buyers] has neither csv nor requests; write one of them, or remove [buyers]"));
+        }
+        let meanings = meanings(&buy)?;
+        let outcome = outcome(file, &buy, &meanings)?;
+        Ok(DraftPurchase { csv, sign_up, buy: required_steps(&buy)?, meanings, order: buy.text("order")?, outcome })
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use buyers::script::{Body, FormPart, Poll, Script, ScriptRequest, Source, Steps, Template, Values};
+use goose::goose::Scenario;
 use reqwest::Url;
 use reqwest::header::{AUTHORIZATION, HOST};
 
@@ -30,13 +31,28 @@ pub(super) type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 ///
 /// [`Error::Usage`] with the line, what was seen there, and the remedy.
 pub(crate) fn read(path: &Path) -> Result<Shop, Error> {
+    read_by(path, file::draft)
+}
+
+/// Reads a shop file for a scenario, which buys in the place of the file's buyers. The parts that it replaces are not read.
+///
+/// # Errors
+///
+/// [`Error::Usage`] with the line, what was seen there, and the remedy.
+pub(crate) fn read_for_scenario(path: &Path, scenario: Scenario) -> Result<Shop, Error> {
+    Ok(Shop { scenario: Some(scenario), ..read_by(path, file::draft_for_scenario)? })
+}
+
+fn read_by(path: &Path, draft: impl FnOnce(ShopText<'_>) -> Result<Draft, String>) -> Result<Shop, Error> {
     let name = path.display().to_string();
     let unreadable = |error| Error::Usage(format!("the shop {name} cannot be read: {error}; see loadgen check --init"));
     let text = std::fs::read_to_string(path).map_err(unreadable)?;
-    parse(ShopText { name: &name, text: &text }, &variable).map_err(Error::Usage)
+    let draft = draft(ShopText { name: &name, text: &text });
+    draft.and_then(|draft| of(draft, &variable)).map_err(Error::Usage)
 }
 
 /// Reads the text of a shop file.
+#[cfg(test)]
 pub(super) fn parse(text: ShopText<'_>, lookup: Lookup<'_>) -> Result<Shop, String> {
     of(file::draft(text)?, lookup)
 }
@@ -70,7 +86,21 @@ pub(super) fn of(draft: Draft, lookup: Lookup<'_>) -> Result<Shop, String> {
     let certificate = draft.certificate.as_ref().map(|path| certificate(path, &draft.folder)).transpose()?;
     let ShopReader { urls, environment, secrets, .. } = reader;
     let Draft { name, stock, per_buyer, .. } = draft;
-    Ok(Shop { name, urls, stock, per_buyer, certificate, sale, people, script, books, clean, secrets, environment })
+    Ok(Shop {
+        name,
+        urls,
+        stock,
+        per_buyer,
+        certificate,
+        sale,
+        people,
+        script,
+        scenario: None,
+        books,
+        clean,
+        secrets,
+        environment,
+    })
 }
 
 fn certificate(path: &Noted<String>, folder: &Path) -> Result<Vec<u8>, String> {

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use buyers::load::{LoadResult, Purchase};
 use buyers::model::LoadModel;
+use buyers::scenario::ScenarioPurchase;
 use buyers::shop::{RequestBudget, ShopPurchase};
 use reqwest::Client;
 use stats::figures::{count, percent, things};
@@ -75,14 +76,9 @@ pub(crate) async fn trial(
     let ShopOnTrial { shop, client, .. } = tried;
     let before = put_on_sale(shop, client).instrument(debug_span!("put on sale")).await?;
     let needed = buyers_needed(&conditions.model, scheduled.subject.users, conditions.seed_of(scheduled));
-    let customers = sign_up(shop, client, needed).instrument(debug_span!("sign up")).await?;
-    let of_sign_up = shop.script.sign_up.requests.len();
-    tried.budget.spend((needed * of_sign_up) as u64);
-    tried.signed_up.fetch_add(if of_sign_up > 0 { needed as u64 } else { 0 }, Ordering::Relaxed);
+    let purchase = purchase(tried, needed).instrument(debug_span!("sign up")).await?;
     ensure_still(tried, &before).instrument(debug_span!("look again")).await?;
-    let script = shop.script.clone().into();
-    let purchase = ShopPurchase::of(client.clone(), script, shop.urls.clone(), tried.budget.clone(), customers);
-    let load = conditions.load(scheduled, Purchase::Shop(purchase), shop.purchase_within());
+    let load = conditions.load(scheduled, purchase, shop.purchase_within());
     let bought = buyers::run(load).instrument(debug_span!("load")).await?;
     tried.sold.fetch_add(bought.tally.answers().sold, Ordering::Relaxed);
     if tried.budget.is_spent() {
@@ -91,6 +87,22 @@ pub(crate) async fn trial(
     }
     ensure_served(tried, &bought)?;
     judged(shop, client, (conditions, scheduled), bought, &BooksBefore::Known(&before)).await
+}
+
+/// Makes the purchase of this many buyers, who are signed up. A scenario signs its buyers up itself, before its rendezvous.
+async fn purchase(tried: &ShopOnTrial, needed: usize) -> Result<Purchase, Error> {
+    let ShopOnTrial { shop, client, budget, .. } = tried;
+    if let Some(scenario) = shop.scenario.clone() {
+        let clients = (0..needed).map(|_| shop::client_of_user(shop)).collect::<Result<_, _>>()?;
+        return Ok(Purchase::Scenario(ScenarioPurchase { scenario, urls: shop.urls.clone(), clients }));
+    }
+    let customers = sign_up(shop, client, needed).await?;
+    let of_sign_up = shop.script.sign_up.requests.len();
+    budget.spend((needed * of_sign_up) as u64);
+    tried.signed_up.fetch_add(if of_sign_up > 0 { needed as u64 } else { 0 }, Ordering::Relaxed);
+    let script = shop.script.clone().into();
+    let purchase = ShopPurchase::of(client.clone(), script, shop.urls.clone(), budget.clone(), customers);
+    Ok(Purchase::Shop(purchase))
 }
 
 /// Does what the files of the shops say is to be done after the last trial. Returns what the check has left at each shop.
@@ -103,7 +115,10 @@ pub(crate) async fn clean(all: &[ShopOnTrial]) -> Result<Vec<String>, Error> {
     let mut failed = None;
     for tried in all {
         let ShopOnTrial { shop, client, signed_up, sold, .. } = tried;
-        let signed_up = things(count(signed_up.load(Ordering::Relaxed)), "sign-up");
+        let signed_up = match &shop.scenario {
+            Some(scenario) => format!("what the scenario {:?} does before it buys", scenario.name),
+            None => things(count(signed_up.load(Ordering::Relaxed)), "sign-up"),
+        };
         let sold = things(count(sold.load(Ordering::Relaxed)), "purchase");
         let cleaned = match &shop.clean {
             Some(task) => {

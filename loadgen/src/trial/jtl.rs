@@ -154,12 +154,15 @@ fn row(sample: &Sample, name: &str, users: u32, block: usize, released_at: Syste
     let status = sample.status.and_then(|status| reqwest::StatusCode::from_u16(status).ok());
     let code = match (status, sample.outcome) {
         (Some(status), _) => status.as_u16().to_string(),
+        // A scenario tells the outcome alone.
+        (None, _) if sample.is_answered() => String::new(),
         (None, Outcome::Timeout) => "Non HTTP response code: java.net.SocketTimeoutException".to_owned(),
         (None, _) => "Non HTTP response code: java.net.SocketException".to_owned(),
     };
     let problem = sample.problem.as_deref().map(in_one_line);
     let message = match status {
         Some(status) => status.canonical_reason().unwrap_or_default().to_owned(),
+        None if sample.is_answered() => String::new(),
         None => format!("Non HTTP response message: {}", problem.as_deref().unwrap_or("no answer in time")),
     };
     let failure = problem.filter(|_| !is_success(sample)).unwrap_or_default();
@@ -170,7 +173,7 @@ fn row(sample: &Sample, name: &str, users: u32, block: usize, released_at: Syste
         code,
         message,
         format!("{name} {block}-{}", sample.user + 1),
-        if sample.status.is_some() { "text" } else { "" }.to_owned(),
+        if sample.is_answered() { "text" } else { "" }.to_owned(),
         is_success(sample).to_string(),
         failure,
         sample.received_bytes.to_string(),
@@ -263,6 +266,12 @@ mod tests {
         assert_eq!(ends[0], ",trial,intended,outcome,buyer,order");
         assert!(ends[1].ends_with(",0,0,1,1795224922000.000,sold,41,\"o, 7\""), "{log}");
         assert!(ends[2].ends_with(",0,0,1,1795224922001.500,refused,0,"), "{log}");
+    }
+
+    #[test]
+    fn an_outcome_without_a_status_is_no_broken_connection() {
+        let (log, _) = written(&[ran("a", vec![failed(Outcome::SoldOut, None, None)])]);
+        assert_eq!(log.lines().last(), Some("1795224922005,25,a,,,a 2-7,text,true,,0,0,300,300,,0,0,0"));
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod checked;
 mod compare;
 mod engines;
 mod goose;
+mod goose_scenario;
 mod jmeter;
 mod judged;
 mod k6;

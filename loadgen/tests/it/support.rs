@@ -45,7 +45,12 @@ impl TestFolder {
 
     /// Returns `loadgen` with its temporary folders in this one.
     pub(crate) fn loadgen<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
-        let mut command = testbed::with_default_signals(env!("CARGO_BIN_EXE_loadgen"));
+        self.program(Path::new(env!("CARGO_BIN_EXE_loadgen")), args)
+    }
+
+    /// Returns a program with its temporary folders in this one.
+    pub(crate) fn program<S: AsRef<OsStr>>(&self, program: &Path, args: impl IntoIterator<Item = S>) -> Command {
+        let mut command = testbed::with_default_signals(program);
         command
             .args(args)
             .env("LC_ALL", "C.UTF-8")
@@ -284,19 +289,28 @@ pub(crate) fn free_port() -> u16 {
 
 pub(crate) fn demo_service() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| built("demo-service", &["demo-service", "locks/recipes/src", "migrations"]))
+    let sources = ["demo-service", "locks/recipes/src", "migrations"];
+    PROGRAM.get_or_init(|| built("demo-service", &["--package", "demo-service"], &sources))
 }
 
 pub(crate) fn zk_lock() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| built("zk-lock", &["locks/zk-lock", "locks/recipes/src"]))
+    PROGRAM.get_or_init(|| built("zk-lock", &["--package", "zk-lock"], &["locks/zk-lock", "locks/recipes/src"]))
 }
 
-/// Returns the program of another crate. Cargo builds it for the tests of its own crate. Tests of this crate alone build it
+/// Returns the example whose goose scenario buys at the shop in the style of a course.
+pub(crate) fn goose_scenario() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    let what = ["--package", "loadgen", "--example", "goose_scenario"];
+    let sources = ["loadgen/examples", "loadgen/src", "loadgen/buyers/src"];
+    PROGRAM.get_or_init(|| built("examples/goose_scenario", &what, &sources))
+}
+
+/// Returns a program that cargo has built for other tests, such as those of its own crate. Other runs of these tests build it
 /// here, unless it is there and no older than `sources`.
-fn built(package: &str, sources: &[&str]) -> PathBuf {
+fn built(program: &str, what: &[&str], sources: &[&str]) -> PathBuf {
     let loadgen = Path::new(env!("CARGO_BIN_EXE_loadgen"));
-    let program = loadgen.with_file_name(package);
+    let program = loadgen.with_file_name(program);
     if is_stale(&program, &[&["Cargo.lock"], sources].concat()) {
         let folder = loadgen.parent().unwrap();
         let target = loadgen.ancestors().nth(2).unwrap();
@@ -305,11 +319,12 @@ fn built(package: &str, sources: &[&str]) -> PathBuf {
             profile => profile,
         };
         let status = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-            .args(["build", "--quiet", "--package", package, "--profile", profile, "--target-dir"])
+            .args(["build", "--quiet", "--profile", profile, "--target-dir"])
             .arg(target)
+            .args(what)
             .status()
             .unwrap();
-        assert!(status.success(), "{package} does not build");
+        assert!(status.success(), "{} does not build", program.display());
     }
     program
 }

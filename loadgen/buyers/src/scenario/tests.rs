@@ -117,7 +117,7 @@ async fn assert_problem(transactions: impl IntoIterator<Item = Transaction>, exp
     assert_eq!(tally.problems, [expected]);
 }
 
-// C46
+// C47
 #[tokio::test(flavor = "multi_thread")]
 async fn all_users_of_a_scenario_log_in_before_one_buys() {
     let (shop, url) = start().await;
@@ -156,7 +156,7 @@ async fn the_buyer_whose_transaction_fails_is_named() {
     assert_eq!(failure(18, transactions).await, expected);
 }
 
-// C46
+// C47
 #[tokio::test(flavor = "multi_thread")]
 async fn a_scenario_without_the_rendezvous_ends_at_once() {
     async fn some_come(user: &mut GooseUser) -> TransactionResult {
@@ -176,7 +176,7 @@ async fn a_scenario_without_the_rendezvous_ends_at_once() {
     assert!(failure(USERS, none).await.contains(expected));
 }
 
-// C46
+// C47
 #[tokio::test(flavor = "multi_thread")]
 async fn a_purchase_without_a_word_is_an_error_with_its_cause() {
     async fn silent(_: &mut GooseUser) -> TransactionResult {

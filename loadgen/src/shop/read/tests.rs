@@ -358,3 +358,17 @@ fn every_key_of_the_file_to_fill_in_is_right() {
         );
     }
 }
+
+#[test]
+fn a_scenario_replaces_what_its_buyers_do() {
+    let of_scenario = |text: &str| {
+        let draft = file::draft_for_scenario(ShopText { name: "shop.toml", text })?;
+        of(draft, &lookup)
+    };
+    for replaced in ["", "[buy]\nrequests = [\"{{env.UNSET}}\"]\n[buyers]\ncsv = \"none.csv\"\n[outcome]\n"] {
+        let shop = of_scenario(&format!("{SHOP}{SALE}{replaced}[clean]\ncommand = \"true\"\n")).unwrap();
+        assert!(shop.people.is_none() && shop.script.buy.requests.is_empty() && shop.clean.is_some());
+    }
+    let refused = of_scenario(&format!("{SHOP}[bye]\n")).unwrap_err();
+    assert!(refused.starts_with("shop.toml:5: a shop file has no key \"bye\""), "{refused}");
+}

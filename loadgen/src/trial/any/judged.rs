@@ -54,7 +54,7 @@ fn unseen(shop: &Shop, bought: &LoadResult, books: &ShopBook) -> Vec<String> {
     let mut unseen = shop.unseen();
     let sold_to = bought.tally.told.first().map_or(&[][..], |told| &told.sold_to);
     let without_number = sold_to.iter().filter(|receipt| receipt.order.is_none()).count();
-    if shop.script.order.is_some() && without_number > 0 {
+    if shop.tells_orders() && without_number > 0 {
         unseen.push("orders by their numbers: not every answer that sold has a number".to_owned());
     }
     if books.orders_in_database.is_some() && !ShopFacts::share_numbers(sold_to, books) {

@@ -132,8 +132,10 @@ bench-service: deps-bench ## compare the service with pgbench and a bare handler
 	cargo build --release --locked --workspace --bins
 	./target/release/bench-service $(ARGS)
 
-coverage: ## measure how often the intervals of the reports cover the truth
+coverage: ## measure how often the intervals of the reports, and of loadgen capacity at a real queue, cover the truth
 	cargo run --release --locked -p stats --example coverage
+	cargo build --release --locked -p loadgen
+	cargo run --release --locked -p loadgen --example capacity_of_a_queue
 
 # A run of eight blocks takes about a minute, and one of two builds two minutes.
 RUNS ?= 12

@@ -116,5 +116,5 @@ pub(crate) fn rule(text: &str) -> Result<Threshold, String> {
     let first: String = text.trim_start().chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
     let about_all = metrics.iter().any(|metric| metric.key == first).then(|| format!("* {text}"));
     let threshold = Threshold::parse_by(&metrics, about_all.as_deref().unwrap_or(text))?;
-    Ok(threshold.as_given(text))
+    Ok(threshold.worded(text))
 }

@@ -83,7 +83,7 @@ impl ThresholdResult {
 
 impl Threshold {
     /// Shows the rule in these words.
-    pub(crate) fn as_given(self, text: &str) -> Threshold {
+    pub(crate) fn worded(self, text: &str) -> Threshold {
         Threshold { rule: text.to_owned(), ..self }
     }
 

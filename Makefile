@@ -11,7 +11,7 @@ ARGS ?=
 BASE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test deps-check deps-bench demo demo-programs up test stress reconnects check check-model site msrv package sqlx bench bench-once bench-compare bench-peers bench-service bench-chart coverage false-verdicts shops sample-report cargo-deny critcmp gungraun-runner sqlx-cli
+.PHONY: help deps deps-test deps-check deps-bench demo demo-programs up test stress reconnects check check-model site msrv package sqlx bench bench-once bench-compare bench-peers bench-service bench-chart coverage false-verdicts verdicts shops sample-report cargo-deny critcmp gungraun-runner sqlx-cli
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -153,11 +153,17 @@ false-verdicts: demo-programs ## measure the same programs RUNS times, and PAIRS
 	done
 	cargo run --release --locked --no-default-features -p loadgen --example false_verdicts -- target/false-verdicts
 
+# Most of the time is spent on waiting for the books of wrong shops, so several are checked at once.
+verdicts: RUNS = 30
+verdicts: deps-test ## check shops that are known to be right or wrong, each RUNS times, and count false verdicts: RUNS=30
+	cargo build --release --locked -p loadgen -p testbed
+	python3 loadgen/tests/shops/verdicts.py --runs $(RUNS) --jobs 4 $(ARGS)
+
 # A run takes half a minute a shop on two cores.
 shops: RUNS = 1
 shops: deps-test ## check real shops from npm and PyPI, each RUNS times, and count false verdicts: RUNS=30; installs 900 MB below target/
 	cargo build --release --locked -p loadgen -p testbed
-	python3 loadgen/tests/shops/real/shops.py --runs $(RUNS) $(ARGS)
+	python3 loadgen/tests/shops/verdicts.py --group real --runs $(RUNS) $(ARGS)
 
 bench-chart: ## copy the chart and the tables of the last make bench-peers to docs/, for the README
 	@[ -f target/bench-peers.svg ] && [ -f target/bench-peers.md ] || \

@@ -32,3 +32,4 @@ mod target;
 mod tutorial;
 mod unchecked;
 mod usage;
+mod verdicts;

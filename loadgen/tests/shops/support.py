@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from psycopg_pool import ConnectionPool
 from waitress import create_server
 
+from parent import end_with_input
+
 # More than the buyers of a test. A buyer that waits for another one occupies a thread.
 THREADS = 256
 CONNECTIONS_MAX = 4 * THREADS
@@ -99,13 +101,6 @@ class Meeting:
                 self.barrier.wait(MEET_WITHIN_S)
             except threading.BrokenBarrierError:
                 pass  # No second buyer came.
-
-
-def end_with_input():
-    """Ends this process when standard input ends: the program at the other end of the pipe is gone."""
-    while os.read(sys.stdin.fileno(), 4096):
-        pass
-    os._exit(0)
 
 
 def serve(app, port):

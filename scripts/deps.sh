@@ -6,6 +6,7 @@
 # target/. Only a C compiler has to be there.
 #
 #   scripts/deps.sh         for building and running
+#   scripts/deps.sh servers for running the programs of a release: Postgres, ZooKeeper and Java, without Rust and a C compiler
 #   scripts/deps.sh test    for the tests too, which contend with Apache Curator (Java) and kazoo (Python) for locks, let
 #                           schemathesis (Python) ask the service and wrk and JMeter (Java) load it, have its metrics
 #                           checked by promtool (Prometheus) and the scripts for k6 by the compiler of TypeScript (node),
@@ -267,7 +268,7 @@ missing_packages() {
     if [ "$for_check" = yes ]; then
         has_workflow_check || has_python || echo python
     fi
-    has cc || echo cc
+    [ "$for_building" = no ] || has cc || echo cc
     if [ "$for_tests" = yes ]; then
         has_curator || echo curator
         has_jmeter || echo jmeter
@@ -487,16 +488,18 @@ confirm() {
     esac
 }
 
+for_building=yes
 for_tests=no
 for_benches=no
 for_check=no
 case $* in
     '') ;;
+    servers) for_building=no ;;
     test) for_tests=yes ;;
     bench) for_benches=yes ;;
     check) for_check=yes ;;
     *)
-        say "usage: scripts/deps.sh [test | check | bench]"
+        say "usage: scripts/deps.sh [servers | test | check | bench]"
         exit 64
         ;;
 esac
@@ -519,7 +522,7 @@ if [ "$for_tests" = yes ] && [ -n "${JMETER_HOME:-}" ] && ! has_jmeter_in "$JMET
     refuse_misnamed JMETER_HOME "$JMETER_HOME" 'bin/ApacheJMeter.jar with lib/ext/ApacheJMeter_http.jar in it'
 fi
 
-if ! has cargo; then
+if [ "$for_building" = yes ] && ! has cargo; then
     say "cargo not found; install Rust from https://rustup.rs"
     exit 3
 fi

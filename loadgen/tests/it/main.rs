@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, wherever it does")]
 
+mod action;
 mod before;
 mod broken;
 mod browser;

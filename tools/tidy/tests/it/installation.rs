@@ -314,6 +314,16 @@ fn nothing_is_said_or_run_as_root_when_nothing_is_missing() {
 }
 
 #[test]
+fn programs_of_a_release_need_no_compiler_and_no_rust() {
+    let machine = Machine::without_compiler();
+    machine.remove("cargo");
+    let output = machine.deps().arg("servers").output().unwrap();
+    assert_eq!((stderr(&output).as_str(), output.status.code()), ("", Some(0)));
+    let output = machine.run();
+    assert!(stderr(&output).contains("cargo not found"), "{}", stderr(&output));
+}
+
+#[test]
 fn without_rights_an_administrator_is_told_what_to_run() {
     let machine = Machine::without_compiler();
     machine.remove("sudo");

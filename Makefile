@@ -153,13 +153,13 @@ false-verdicts: demo-programs ## measure the same programs RUNS times, and PAIRS
 	done
 	cargo run --release --locked --no-default-features -p loadgen --example false_verdicts -- target/false-verdicts
 
-# Most of the time is spent on waiting for the books of wrong shops, so several are checked at once.
+# A check waits for books most of the time, so several shops are checked at once.
 verdicts: RUNS = 30
 verdicts: deps-test ## check shops that are known to be right or wrong, each RUNS times, and count false verdicts: RUNS=30
 	cargo build --release --locked -p loadgen -p testbed
 	python3 loadgen/tests/shops/verdicts.py --runs $(RUNS) --jobs 4 $(ARGS)
 
-# A run takes half a minute a shop on two cores.
+# The first run takes half a minute a shop on two cores, because it looks for a reproduction. Each further one takes 10 s.
 shops: RUNS = 1
 shops: deps-test ## check real shops from npm and PyPI, each RUNS times, and count false verdicts: RUNS=30; installs 900 MB below target/
 	cargo build --release --locked -p loadgen -p testbed

@@ -26,20 +26,20 @@ use tokio::net::TcpListener;
 use tokio::time::Instant;
 
 /// The time that one in a hundred buyers may exceed.
-const WITHIN: Duration = Duration::from_millis(250);
+const WITHIN: Duration = Duration::from_millis(100);
 /// Buyers that are served a second: the least and the most.
 const SERVED: [f64; 2] = [150.0, 400.0];
 /// The share of the intervals that have to contain the truth.
 const SHARE_MIN: f64 = 0.8;
 
 /// A queue that serves a buyer in every tick.
-struct Queue {
+struct QueueShop {
     tick: Duration,
     /// When the next buyer can be served.
     free_at: Mutex<Instant>,
 }
 
-async fn buy(State(queue): State<Arc<Queue>>) -> StatusCode {
+async fn buy(State(queue): State<Arc<QueueShop>>) -> StatusCode {
     let served_at = {
         let mut free_at = queue.free_at.lock().unwrap_or_else(PoisonError::into_inner);
         *free_at = (*free_at).max(Instant::now()) + queue.tick;
@@ -50,13 +50,13 @@ async fn buy(State(queue): State<Arc<Queue>>) -> StatusCode {
 }
 
 /// Empties the queue, so that all trials begin alike.
-async fn reset(State(queue): State<Arc<Queue>>) -> StatusCode {
+async fn reset(State(queue): State<Arc<QueueShop>>) -> StatusCode {
     *queue.free_at.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     StatusCode::NO_CONTENT
 }
 
 /// What a search found, beside the truth.
-struct Search {
+struct FoundCapacity {
     low: f64,
     high: f64,
     truth: f64,
@@ -74,7 +74,7 @@ async fn main() -> ExitCode {
     let mut hits = 0;
     for _ in 0..searches {
         let served = random.random_range(SERVED[0]..SERVED[1]);
-        let Search { low, high, truth } = match search(served).await {
+        let FoundCapacity { low, high, truth } = match search(served).await {
             Ok(search) => search,
             Err(error) => {
                 eprintln!("error: {error}");
@@ -92,9 +92,9 @@ async fn main() -> ExitCode {
 }
 
 /// Searches for the capacity of a queue that serves this many buyers a second.
-async fn search(served: f64) -> Result<Search, Box<dyn Error>> {
+async fn search(served: f64) -> Result<FoundCapacity, Box<dyn Error>> {
     let tick = Duration::from_secs_f64(served.recip());
-    let queue = Arc::new(Queue { tick, free_at: Mutex::new(Instant::now()) });
+    let queue = Arc::new(QueueShop { tick, free_at: Mutex::new(Instant::now()) });
     let routes = Router::new().route("/buy", post(buy)).route("/reset", post(reset)).with_state(queue);
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let url = format!("http://{}", listener.local_addr()?);
@@ -106,7 +106,7 @@ async fn search(served: f64) -> Result<Search, Box<dyn Error>> {
     );
     std::fs::write(folder.path().join("shop.toml"), shop)?;
     let mut loadgen = Command::new(program()?);
-    loadgen.args(["capacity", "shop.toml", "--until", "p99<250ms", "--arrivals", "constant", "--quiet"]);
+    loadgen.args(["capacity", "shop.toml", "--until", "p99<100ms", "--arrivals", "constant", "--quiet"]);
     loadgen.args(["--lowest", "50", "--highest", "2000"]).current_dir(folder.path());
     let ended = tokio::task::spawn_blocking(move || loadgen.output()).await??;
     server.abort();
@@ -122,7 +122,7 @@ async fn search(served: f64) -> Result<Search, Box<dyn Error>> {
     let lengths = result["trials"].as_array().into_iter().flatten().filter_map(|trial| trial["seconds"].as_f64());
     let length = lengths.fold(0.0, f64::max);
     let truth = served * (1.0 + (WITHIN - tick).as_secs_f64() / (0.99 * length));
-    Ok(Search { low: bound("low")?, high: bound("high")?, truth })
+    Ok(FoundCapacity { low: bound("low")?, high: bound("high")?, truth })
 }
 
 /// Returns the path of `loadgen`, in the folder above the examples.

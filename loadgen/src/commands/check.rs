@@ -52,6 +52,9 @@ pub(crate) struct CheckArgs {
     /// Sends requests to a shop that is not on this machine, without a question
     #[arg(long, conflicts_with = "init")]
     yes_this_is_my_shop: bool,
+    /// Does not look for the fewest buyers that make a shop sell wrongly, which takes up to a minute
+    #[arg(long, conflicts_with_all = ["init", "dry_run"])]
+    no_reproduction: bool,
     #[command(flatten, next_help_heading = "Shop without a file")]
     quick: QuickArgs,
     #[command(flatten)]
@@ -121,7 +124,7 @@ pub(super) async fn check(args: CheckArgs, interrupt: &Interrupt, output: &mut O
             .show(&format!("wrote {0}; fill it in, and try it by `loadgen check --dry-run {0}`\n", path.display()))?;
         return Ok(Exit::Passed.into());
     }
-    let CheckArgs { file, shop, dry_run, yes_this_is_my_shop, quick, trials: of_trials, .. } = args;
+    let CheckArgs { file, shop, dry_run, yes_this_is_my_shop, no_reproduction, quick, trials: of_trials, .. } = args;
     let shops = read(&[file, shop].concat(), quick)?;
     if dry_run {
         interrupt.or(confirm(&shops, yes_this_is_my_shop)).await?;
@@ -130,7 +133,8 @@ pub(super) async fn check(args: CheckArgs, interrupt: &Interrupt, output: &mut O
         }
         return Ok(Exit::Passed.into());
     }
-    let settings = of_trials.resolve()?;
+    let mut settings = of_trials.resolve()?;
+    settings.report.reproduction = !no_reproduction;
     interrupt.or(admitted(&settings, &shops, yes_this_is_my_shop)).await?;
     let prepare = async |progress: &Progress| before::prepare(&settings, shops, progress);
     trials::run(&settings.report, prepare, interrupt, output).await

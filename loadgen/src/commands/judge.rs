@@ -5,6 +5,7 @@ mod books;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use buyers::model::LoadModel;
@@ -181,13 +182,15 @@ fn prepare(shops: Vec<Shop>, results: &[PathBuf], books: &BooksArgs, logs: LogAr
         users: users.map(Users::get),
         warm_ups,
     };
-    let (trials, logs) = gather(&read, &gathering)?;
+    let (trials, logs) = gather(read, &gathering)?;
     let limits = Limits { dropped_share_max: 0.0, errors_share_max: errors_max.unwrap_or(ERRORS_MAX) };
     let schedule = plan(&trials, logs, warm_ups, limits).at(&shops);
     let mut before = books.before.as_deref().map(read_before).transpose()?;
     let strategies = shops.iter().map(strategy).collect();
+    let mut trials_of: BTreeMap<Arc<str>, Vec<LoggedTrial>> = BTreeMap::new();
+    trials.into_iter().for_each(|trial| trials_of.entry(Arc::clone(&trial.shop)).or_default().push(trial));
     let of_shop = |shop: Shop| {
-        let own = trials.iter().filter(|trial| *trial.shop == *shop.name).cloned().collect();
+        let own = trials_of.remove(&*shop.name).unwrap_or_default();
         let books = match &mut before {
             _ if books.no_books => JudgedBooks::Unread,
             None => JudgedBooks::Now,

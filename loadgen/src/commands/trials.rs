@@ -206,8 +206,8 @@ async fn measure(
     progress.planned("trial", prepared.schedule.len());
     let (trials, ended_early) = run_all(prepared, &conditions, interrupt, (progress, &mut jtl)).await?;
     let reproductions = match ended_early {
-        None => reproductions(prepared, &conditions, &trials, interrupt, progress).await,
-        Some(_) => Vec::new(),
+        None if settings.reproduction => reproductions(prepared, &conditions, &trials, interrupt, progress).await,
+        _ => Vec::new(),
     };
     let findings = Findings {
         generated_at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),

@@ -60,6 +60,8 @@ pub(crate) struct ReportSettings {
     /// The format of goose's own reports, if they are wanted.
     pub(crate) goose_report: Option<GooseFormat>,
     pub(crate) quiet: bool,
+    /// Whether a shop that sold wrongly is tried again, for the fewest buyers that make it do so.
+    pub(crate) reproduction: bool,
 }
 
 impl ReportSettings {
@@ -72,6 +74,7 @@ impl ReportSettings {
             jmeter_summary: false,
             goose_report: None,
             quiet: true,
+            reproduction: false,
         }
     }
 }

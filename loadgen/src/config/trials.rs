@@ -87,6 +87,6 @@ impl ReportFlags {
             None => RequestLog::InReport,
         };
         let column = if wide { TableWidth::Wide } else { TableWidth::Narrow };
-        Ok(ReportSettings { folder: out, request_log, column, jmeter_summary, goose_report, quiet })
+        Ok(ReportSettings { folder: out, request_log, column, jmeter_summary, goose_report, quiet, reproduction: true })
     }
 }

@@ -159,6 +159,8 @@ fn a_shop_that_oversells_fails_with_a_script_that_shows_it() {
     assert_eq!(code, Some(1), "{told}");
     assert!(told.contains("WRONG: the stock fell by 1, and 2 were sold"), "{told}");
     let text = fs::read_to_string(folder.path(script)).unwrap();
+    let quick = check(&folder, &["shop.toml", "--no-reproduction", "--out", "quick"]);
+    assert_eq!((quick.code, quick.stdout.contains("reproduction: ")), (Some(2), false), "{}", quick.stdout);
     drop(shop);
     let right = start_on_sqlite("shop.py", &folder, "");
     fs::write(folder.path(script), text.replace(&address(&text), right.url())).unwrap();

@@ -11,7 +11,7 @@ use crate::engines::{EngineLog, LoggedRequest};
 use crate::error::Error;
 use crate::trial::schedule::JudgedLog;
 
-/// Two loads of one trial begin closer together than this. The loads of two runs do not.
+/// The longest time in a run in which nobody buys.
 const ONE_RUN_WITHIN: Duration = Duration::from_secs(10);
 
 /// How logs are read.
@@ -71,27 +71,23 @@ pub(crate) struct TimedLog {
     pub(crate) clock_ahead_ms: Option<f64>,
 }
 
+/// A trial of a shop, as logs name it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct TrialInLogs {
+    shop: Arc<str>,
+    number: Option<u32>,
+}
+
 /// One log's purchases of one trial.
-struct LogPart<'a> {
-    log: &'a TimedLog,
+struct LogPart {
+    /// The position of the log.
+    log: usize,
     requests: Vec<LoggedRequest>,
 }
 
-impl LogPart<'_> {
-    fn starts(&self) -> impl Iterator<Item = SystemTime> {
-        self.requests.iter().map(|request| request.started)
-    }
-
+impl LogPart {
     fn first_start(&self) -> SystemTime {
-        self.starts().min().unwrap_or(UNIX_EPOCH)
-    }
-
-    fn last_start(&self) -> SystemTime {
-        self.starts().max().unwrap_or(UNIX_EPOCH)
-    }
-
-    fn file(&self) -> String {
-        self.log.log.path.display().to_string()
+        self.requests.iter().map(|request| request.started).min().unwrap_or(UNIX_EPOCH)
     }
 }
 
@@ -101,26 +97,27 @@ impl LogPart<'_> {
 ///
 /// [`Error::Usage`] if a log is of no shop here, if a log is named twice, or if one trial has two runs.
 pub(crate) fn gather(
-    logs: &[TimedLog],
+    logs: Vec<TimedLog>,
     gathering: &Gathering<'_>,
 ) -> Result<(Vec<LoggedTrial>, Vec<JudgedLog>), Error> {
-    let mut parts: BTreeMap<(Arc<str>, Option<u32>), Vec<LogPart<'_>>> = BTreeMap::new();
-    for log in logs {
-        for (key, requests) in by_trial(log, gathering)? {
-            parts.entry(key).or_default().push(LogPart { log, requests });
+    let mut told: Vec<JudgedLog> = logs.iter().map(told).collect();
+    let mut parts: BTreeMap<TrialInLogs, Vec<LogPart>> = BTreeMap::new();
+    for (number, log) in logs.into_iter().enumerate() {
+        for (trial, requests) in by_trial(log, gathering)? {
+            told[number].purchases += requests.len() as u64;
+            parts.entry(trial).or_default().push(LogPart { log: number, requests });
         }
     }
-    let mut first_starts: Vec<Duration> = vec![Duration::ZERO; logs.len()];
     let mut trials = Vec::new();
-    for ((shop, _), parts) in parts {
-        ensure_one_run(&parts)?;
+    for (TrialInLogs { shop, .. }, parts) in parts {
+        ensure_one_run(&parts, &told)?;
         let first = parts.iter().map(LogPart::first_start).min().unwrap_or(UNIX_EPOCH);
         for part in &parts {
-            let Some(number) = logs.iter().position(|log| std::ptr::eq(log, part.log)) else { continue };
-            let after = part.first_start().duration_since(first).unwrap_or_default();
-            first_starts[number] = first_starts[number].max(after);
+            let after = as_ms(part.first_start().duration_since(first).unwrap_or_default());
+            let log = &mut told[part.log];
+            log.first_start_ms = log.first_start_ms.max(after);
         }
-        trials.push(trial(shop, parts, gathering.users)?);
+        trials.push(trial(shop, parts, &told, gathering.users)?);
     }
     trials.sort_by_key(|trial| trial.released_at);
     number(&mut trials);
@@ -131,7 +128,6 @@ pub(crate) fn gather(
             shop.shop, gathering.warm_ups
         )));
     }
-    let told = logs.iter().zip(first_starts).map(|(log, after)| told(log, after)).collect();
     Ok((trials, told))
 }
 
@@ -140,35 +136,36 @@ fn trials_of<'a>(all: &'a [LoggedTrial], of: &'a LoggedTrial) -> impl Iterator<I
     all.iter().filter(move |trial| trial.shop == of.shop && trial.users == of.users)
 }
 
-fn told(TimedLog { log, clock_ahead_ms }: &TimedLog, first_start: Duration) -> JudgedLog {
+/// Describes a log whose purchases are not counted yet.
+fn told(TimedLog { log, clock_ahead_ms }: &TimedLog) -> JudgedLog {
     JudgedLog {
         file: log.path.display().to_string(),
         engine: log.format.to_string(),
-        purchases: log.requests.len() as u64,
+        purchases: 0,
         resolution_ms: as_ms(log.resolution),
         answers_seen: log.answers_seen,
-        first_start_ms: as_ms(first_start),
+        first_start_ms: 0.0,
         clock_ahead_ms: *clock_ahead_ms,
     }
 }
 
 /// Divides the purchases of a log by shop and by trial. All instants are by the common clock.
-#[expect(clippy::type_complexity, reason = "the key is a shop and a trial, and has no other use")]
 fn by_trial(
-    timed: &TimedLog,
+    TimedLog { mut log, clock_ahead_ms }: TimedLog,
     gathering: &Gathering<'_>,
-) -> Result<BTreeMap<(Arc<str>, Option<u32>), Vec<LoggedRequest>>, Error> {
-    let TimedLog { log, clock_ahead_ms } = timed;
-    let purchases: Vec<&LoggedRequest> =
-        if log.answers_seen { log.requests.iter().collect() } else { labelled(log, gathering)? };
+) -> Result<BTreeMap<TrialInLogs, Vec<LoggedRequest>>, Error> {
+    if !log.answers_seen {
+        let label = label(&log, gathering)?;
+        log.requests.retain(|request| request.label == label);
+    }
     let by_common_clock = |at: SystemTime| shifted(at, clock_ahead_ms.unwrap_or(0.0));
-    let mut trials: BTreeMap<(Arc<str>, Option<u32>), Vec<LoggedRequest>> = BTreeMap::new();
-    for request in purchases {
-        let shop = shop_of(log, request, gathering)?;
-        let mut request = request.clone();
+    let requests = std::mem::take(&mut log.requests);
+    let mut trials: BTreeMap<TrialInLogs, Vec<LoggedRequest>> = BTreeMap::new();
+    for mut request in requests {
+        let trial = TrialInLogs { shop: shop_of(&log, &request, gathering)?, number: request.trial };
         request.started = by_common_clock(request.started);
         request.intended = request.intended.map(by_common_clock);
-        trials.entry((shop, request.trial)).or_default().push(request);
+        trials.entry(trial).or_default().push(request);
     }
     Ok(trials)
 }
@@ -180,22 +177,21 @@ fn shifted(at: SystemTime, ahead_ms: f64) -> SystemTime {
     moved.unwrap_or(at)
 }
 
-/// Returns the purchases of a log that has only statuses: the requests with the label of the purchase.
-fn labelled<'a>(log: &'a EngineLog, gathering: &Gathering<'_>) -> Result<Vec<&'a LoggedRequest>, Error> {
-    let labels: BTreeSet<&str> = log.requests.iter().map(|request| &*request.label).collect();
+/// Returns the label of the purchases in a log that has only statuses.
+fn label(log: &EngineLog, gathering: &Gathering<'_>) -> Result<Arc<str>, Error> {
+    let labels: BTreeSet<&Arc<str>> = log.requests.iter().map(|request| &request.label).collect();
     let all = labels.iter().map(|label| format!("{label:?}")).collect::<Vec<_>>().join(", ");
     let file = log.path.display();
-    match gathering.label {
-        Some(label) if labels.contains(label) => {
-            Ok(log.requests.iter().filter(|request| &*request.label == label).collect())
-        }
-        Some(label) => Err(Error::Usage(format!(
+    let wanted = |label: &&Arc<str>| gathering.label.is_none_or(|wanted| wanted == &***label);
+    let mut found = labels.iter().copied().filter(wanted);
+    match (found.next(), found.next(), gathering.label) {
+        (Some(label), None, _) => Ok(Arc::clone(label)),
+        (_, _, Some(label)) => Err(Error::Usage(format!(
             "{file} has no request named {label:?}; it has {all}; name one of them by --label"
         ))),
-        None if labels.len() > 1 => Err(Error::Usage(format!(
+        _ => Err(Error::Usage(format!(
             "{file} has requests named {all}, and only statuses; name the purchase by --label"
         ))),
-        None => Ok(log.requests.iter().collect()),
     }
 }
 
@@ -217,72 +213,83 @@ fn shop_of(log: &EngineLog, request: &LoggedRequest, gathering: &Gathering<'_>) 
     }
 }
 
-/// Refuses parts of one trial that were loaded one after the other. As one trial, they would sell the stock twice.
-fn ensure_one_run(parts: &[LogPart<'_>]) -> Result<(), Error> {
-    let mut in_order: Vec<&LogPart<'_>> = parts.iter().collect();
-    in_order.sort_by_key(|part| part.first_start());
-    for pair in in_order.windows(2) {
-        let [earlier, later] = [pair[0], pair[1]];
-        let pause = later.first_start().duration_since(earlier.last_start()).unwrap_or_default();
-        if pause > ONE_RUN_WITHIN {
+/// Refuses a trial of two runs. As one trial, they would sell the stock twice.
+fn ensure_one_run(parts: &[LogPart], logs: &[JudgedLog]) -> Result<(), Error> {
+    let times = |part: &LogPart| {
+        let log = part.log;
+        part.requests.iter().map(move |request| (request.started, request.started + request.duration, log)).collect()
+    };
+    let mut purchases: Vec<(SystemTime, SystemTime, usize)> = parts.iter().flat_map::<Vec<_>, _>(times).collect();
+    purchases.sort_unstable();
+    // The last purchase to end so far.
+    let mut last: Option<(SystemTime, usize)> = None;
+    for (started, ended, log) in purchases {
+        let idle = last.and_then(|(at, _)| started.duration_since(at).ok());
+        if let (Some((_, before)), Some(idle)) = (last, idle.filter(|idle| *idle > ONE_RUN_WITHIN)) {
+            let [before, after] = [before, log].map(|log| &logs[log].file);
+            let who = if before == after {
+                format!("{before} has one trial")
+            } else {
+                format!("{before} and {after} have the same trial")
+            };
             return Err(Error::Usage(format!(
-                "{} and {} have the same trial, and {} s lie between their purchases: they look like two runs. Number the runs by \
-                 TRIAL, or judge each by itself",
-                earlier.file(),
-                later.file(),
-                pause.as_secs()
+                "{who} in which nobody bought for {} s: it looks like two runs. Number the runs by TRIAL, each in a new file, or judge \
+                 each by itself",
+                idle.as_secs()
             )));
         }
+        last = last.max(Some((ended, log)));
     }
     Ok(())
 }
 
 /// Makes a trial of its parts.
-fn trial(shop: Arc<str>, parts: Vec<LogPart<'_>>, users: Option<u32>) -> Result<LoggedTrial, Error> {
-    let intended: BTreeSet<Option<SystemTime>> = parts
-        .iter()
-        .flat_map(|part| {
-            part.requests.iter().map(|request| {
-                // By the clock of its machine, all begin at one instant.
-                request.intended.map(|at| shifted(at, -part.log.clock_ahead_ms.unwrap_or(0.0)))
-            })
-        })
-        .collect();
-    let is_burst = matches!(intended.first(), Some(Some(_))) && intended.len() == 1;
-    let mut files: BTreeMap<&str, String> = BTreeMap::new();
+fn trial(shop: Arc<str>, parts: Vec<LogPart>, logs: &[JudgedLog], users: Option<u32>) -> Result<LoggedTrial, Error> {
+    let is_burst = all_begin_together(&parts, logs);
+    // The log in which each buyer was seen first.
+    let mut buyers: BTreeMap<&str, usize> = BTreeMap::new();
     let mut is_once = true;
     for part in &parts {
         for buyer in part.requests.iter().filter_map(|request| request.buyer.as_deref()) {
-            if let Some(other) = files.insert(buyer, part.file()) {
-                is_once = false;
-                if is_burst {
-                    return Err(Error::Usage(format!(
-                        "buyer {buyer} of {shop} buys in {other} and in {}; name each log once, and give no two machines the same \
-                         buyers",
-                        part.file()
-                    )));
-                }
+            let Some(other) = buyers.insert(buyer, part.log) else { continue };
+            is_once = false;
+            if is_burst {
+                return Err(Error::Usage(format!(
+                    "buyer {buyer} of {shop} buys in {} and in {}; name each log once, and give no two machines the same buyers",
+                    logs[other].file, logs[part.log].file
+                )));
             }
         }
     }
-    let numbers: BTreeSet<u64> = files.keys().filter_map(|buyer| buyer.parse().ok()).collect();
-    let named = files.len() as u64;
-    let highest = numbers.last().map_or(0, |last| last + 1);
-    let expected = users.map_or(0, u64::from).max(if is_burst && numbers.len() as u64 == named { highest } else { 0 });
-    let answers_seen = parts.iter().all(|part| part.log.log.answers_seen);
+    let numbers: BTreeSet<u64> = buyers.keys().filter_map(|buyer| buyer.parse().ok()).collect();
+    let are_numbered = is_burst && numbers.len() == buyers.len();
+    let highest = numbers.last().filter(|_| are_numbered).map_or(0, |last| last + 1);
+    let expected = users.map_or(0, u64::from).max(highest);
+    let named = buyers.len() as u64;
+    let answers_seen = parts.iter().all(|part| logs[part.log].answers_seen);
     let requests: Vec<LoggedRequest> = parts.into_iter().flat_map(|part| part.requests).collect();
-    let buyers = if named > 0 { named } else { requests.len() as u64 };
+    let bought = if named > 0 { named } else { requests.len() as u64 };
     let released_at = requests.iter().map(|request| request.intended.unwrap_or(request.started)).min();
     Ok(LoggedTrial {
         shop,
         block: 0,
-        users: u32::try_from(buyers.max(expected)).unwrap_or(u32::MAX),
+        users: u32::try_from(bought.max(expected)).unwrap_or(u32::MAX),
         is_burst: is_burst && is_once,
-        missing: expected.saturating_sub(buyers),
+        missing: expected.saturating_sub(bought),
         answers_seen,
         released_at: released_at.unwrap_or(UNIX_EPOCH),
         requests,
     })
+}
+
+/// Tells whether all purchases were meant to start at the same instant, each by the clock of its machine.
+fn all_begin_together(parts: &[LogPart], logs: &[JudgedLog]) -> bool {
+    let mut intended = parts.iter().flat_map(|part| {
+        let ahead_ms = logs[part.log].clock_ahead_ms.unwrap_or(0.0);
+        part.requests.iter().map(move |request| request.intended.map(|at| shifted(at, -ahead_ms)))
+    });
+    let first = intended.next().flatten();
+    first.is_some() && intended.all(|at| at == first)
 }
 
 /// Numbers the trials of each subject, which are in the order of time.

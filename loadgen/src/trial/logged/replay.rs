@@ -12,16 +12,17 @@ use crate::engines::{LoggedOutcome, LoggedRequest};
 
 /// Adds up the purchases of a trial, in the order in which they started and ended.
 pub(super) fn replay(trial: &LoggedTrial) -> Tally {
-    let samples = samples(trial);
+    let mut samples = samples(trial);
     let users = samples.iter().map(|sample| sample.user + 1).max().unwrap_or(0);
     let mut tally = Tally::of(1, users, trial.is_burst, 0);
-    let starts = samples.iter().map(|sample| (sample.started, false, sample));
-    let ends = samples.iter().map(|sample| (sample.ended, true, sample));
-    let mut events: Vec<(Duration, bool, &Sample)> = starts.chain(ends).collect();
-    // A purchase that took no time starts before it ends.
-    events.sort_by_key(|(at, is_end, _)| (*at, *is_end));
-    for (at, is_end, sample) in events {
-        if is_end { tally.end(sample.clone()) } else { tally.start(sample.user, at) }
+    let starts: Vec<(Duration, usize)> = samples.iter().map(|sample| (sample.started, sample.user)).collect();
+    let mut starts = starts.into_iter().peekable();
+    samples.sort_by_key(|sample| sample.ended);
+    for sample in samples {
+        while let Some((at, user)) = starts.next_if(|(at, _)| *at <= sample.ended) {
+            tally.start(user, at);
+        }
+        tally.end(sample);
     }
     if trial.missing > 0 {
         // Nobody knows what these buyers were told, as of a purchase without an answer.

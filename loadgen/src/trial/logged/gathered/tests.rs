@@ -46,19 +46,19 @@ fn one() -> Gathering<'static> {
     Gathering { shops: vec![SHOP], ..ONE }
 }
 
-fn gathered(logs: &[TimedLog], gathering: &Gathering<'_>) -> (Vec<LoggedTrial>, Vec<JudgedLog>) {
+fn gathered(logs: Vec<TimedLog>, gathering: &Gathering<'_>) -> (Vec<LoggedTrial>, Vec<JudgedLog>) {
     gather(logs, gathering).unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn refusal(logs: &[TimedLog], gathering: &Gathering<'_>) -> String {
+fn refusal(logs: Vec<TimedLog>, gathering: &Gathering<'_>) -> String {
     gather(logs, gathering).unwrap_err().to_string()
 }
 
 #[test]
 fn the_parts_of_a_burst_are_one_trial() {
     let later = LoggedRequest { started: UNIX_EPOCH + Duration::from_millis(10_007), ..purchase(Some(7), 10, 2) };
-    let logs = [log("a", vec![purchase(Some(7), 10, 0), purchase(Some(7), 10, 1)]), log("b", vec![later])];
-    let (trials, told) = gathered(&logs, &one());
+    let logs = vec![log("a", vec![purchase(Some(7), 10, 0), purchase(Some(7), 10, 1)]), log("b", vec![later])];
+    let (trials, told) = gathered(logs, &one());
     let [trial] = &trials[..] else { panic!("{trials:?}") };
     assert_eq!((trial.users, trial.is_burst, trial.missing, trial.requests.len()), (3, true, 0, 3));
     assert_eq!(trial.released_at, UNIX_EPOCH + Duration::from_secs(10));
@@ -67,11 +67,11 @@ fn the_parts_of_a_burst_are_one_trial() {
 
 #[test]
 fn trials_are_blocks_in_the_order_of_time() {
-    let logs = [log("a", vec![purchase(Some(2), 900, 0), purchase(Some(1), 500, 0)])];
-    let (trials, _) = gathered(&logs, &one());
+    let logs = || vec![log("a", vec![purchase(Some(2), 900, 0), purchase(Some(1), 500, 0)])];
+    let (trials, _) = gathered(logs(), &one());
     let blocks: Vec<_> = trials.iter().map(|trial| (trial.block, trial.requests[0].trial)).collect();
     assert_eq!(blocks, [(0, Some(1)), (1, Some(2))]);
-    let all = refusal(&logs, &Gathering { warm_ups: 2, ..one() });
+    let all = refusal(logs(), &Gathering { warm_ups: 2, ..one() });
     assert_eq!(all, "a shop has 2 trials, so none is left after --warm-ups 2");
 }
 
@@ -80,7 +80,7 @@ fn numbers_of_users_are_levels_of_bursts_alone() {
     let of = |second_at_s| {
         let few = vec![purchase(Some(1), 10, 0)];
         let many = vec![purchase(Some(2), 500, 0), purchase(Some(2), second_at_s, 1)];
-        let (trials, _) = gathered(&[log("a", few), log("b", many)], &one());
+        let (trials, _) = gathered(vec![log("a", few), log("b", many)], &one());
         trials.iter().map(|trial| (trial.users, trial.block)).collect::<Vec<_>>()
     };
     assert_eq!(of(500), [(1, 0), (2, 0)]);
@@ -89,32 +89,41 @@ fn numbers_of_users_are_levels_of_bursts_alone() {
 
 #[test]
 fn a_buyer_in_no_log_is_missing() {
-    let logs = [log("a", vec![purchase(None, 10, 0), purchase(None, 10, 3)])];
-    let missing = |gathering| gathered(&logs, &gathering).0[0].missing;
+    let logs = || vec![log("a", vec![purchase(None, 10, 0), purchase(None, 10, 3)])];
+    let missing = |gathering| gathered(logs(), &gathering).0[0].missing;
     assert_eq!(missing(one()), 2, "buyers 1 and 2");
     assert_eq!(missing(Gathering { users: Some(10), ..one() }), 8);
 }
 
 #[test]
 fn a_log_that_is_named_twice_is_refused() {
-    let logs = [log("a", vec![purchase(Some(1), 10, 4)]), log("b", vec![purchase(Some(1), 10, 4)])];
+    let logs = || vec![log("a", vec![purchase(Some(1), 10, 4)]), log("b", vec![purchase(Some(1), 10, 4)])];
     let expected = "buyer 4 of a shop buys in a and in b; name each log once, and give no two machines the same buyers";
-    assert_eq!(refusal(&logs, &one()), expected);
+    assert_eq!(refusal(logs(), &one()), expected);
 }
 
 #[test]
 fn two_runs_without_numbers_are_no_single_trial() {
-    let logs = [log("a", vec![purchase(None, 10, 0)]), log("b", vec![purchase(None, 70, 1)])];
-    let refused = refusal(&logs, &one());
-    assert!(refused.starts_with("a and b have the same trial, and 60 s lie between their purchases"), "{refused}");
-    assert!(refused.ends_with("Number the runs by TRIAL, or judge each by itself"), "{refused}");
+    let runs = || [purchase(None, 10, 0), purchase(None, 70, 1)];
+    let [first, second] = runs();
+    let refused = refusal(vec![log("a", vec![first]), log("b", vec![second])], &one());
+    assert!(
+        refused.starts_with("a and b have the same trial in which nobody bought for 59 s: it looks like"),
+        "{refused}"
+    );
+    assert!(refused.ends_with("Number the runs by TRIAL, each in a new file, or judge each by itself"), "{refused}");
+    let appended = refusal(vec![log("a", runs().to_vec())], &one());
+    assert!(appended.starts_with("a has one trial in which nobody bought for 59 s"), "{appended}");
+    let [first, second] = runs();
+    let long = LoggedRequest { duration: Duration::from_secs(55), ..first };
+    gathered(vec![log("a", vec![long, second])], &one());
 }
 
 #[test]
 fn a_clock_that_was_ahead_is_set_right() {
     let mut ahead = log("b", vec![purchase(Some(1), 10, 1)]);
     ahead.clock_ahead_ms = Some(250.0);
-    let (trials, told) = gathered(&[log("a", vec![purchase(Some(1), 10, 0)]), ahead], &one());
+    let (trials, told) = gathered(vec![log("a", vec![purchase(Some(1), 10, 0)]), ahead], &one());
     assert!(trials[0].is_burst, "by the clock of each machine, all began at one instant");
     assert_eq!(trials[0].released_at, UNIX_EPOCH + Duration::from_millis(9750));
     assert_eq!(told.iter().map(|log| log.first_start_ms).collect::<Vec<_>>(), [250.0, 0.0]);
@@ -122,7 +131,7 @@ fn a_clock_that_was_ahead_is_set_right() {
 
 #[test]
 fn purchases_of_another_shop_are_refused() {
-    let refused = refusal(&[log("a", vec![purchase(None, 10, 0)])], &Gathering { shops: vec!["b", "c"], ..ONE });
+    let refused = refusal(vec![log("a", vec![purchase(None, 10, 0)])], &Gathering { shops: vec!["b", "c"], ..ONE });
     let expected =
         "a has purchases at \"a shop\", and --shop describes \"b\", \"c\"; name the file of that shop by --shop";
     assert_eq!(refused, expected);
@@ -131,13 +140,13 @@ fn purchases_of_another_shop_are_refused() {
 #[test]
 fn a_log_of_statuses_needs_the_name_of_the_purchase() {
     let named = |label: &str| LoggedRequest { label: label.into(), ..purchase(None, 10, 0) };
-    let logs = [plain("a", vec![named("buy"), named("log in")])];
-    let refused = refusal(&logs, &one());
+    let logs = || vec![plain("a", vec![named("buy"), named("log in")])];
+    let refused = refusal(logs(), &one());
     assert_eq!(refused, "a has requests named \"buy\", \"log in\", and only statuses; name the purchase by --label");
-    let wrong = refusal(&logs, &Gathering { label: Some("pay"), ..one() });
+    let wrong = refusal(logs(), &Gathering { label: Some("pay"), ..one() });
     assert_eq!(wrong, "a has no request named \"pay\"; it has \"buy\", \"log in\"; name one of them by --label");
-    let (trials, _) = gathered(&logs, &Gathering { label: Some("buy"), ..one() });
+    let (trials, _) = gathered(logs(), &Gathering { label: Some("buy"), ..one() });
     assert_eq!((trials[0].requests.len(), trials[0].answers_seen), (1, false));
-    let two = refusal(&[plain("a", vec![named("buy")])], &Gathering { shops: vec![SHOP, "b"], ..ONE });
+    let two = refusal(vec![plain("a", vec![named("buy")])], &Gathering { shops: vec![SHOP, "b"], ..ONE });
     assert_eq!(two, "a has only statuses and does not name its shop; judge it with one --shop");
 }

@@ -7,13 +7,13 @@
 #
 # The inputs of the actions are variables of the environment, so no shell reads them as its own text:
 #
-#   get       PROGRAMS: folder of programs that are there. VERSION: that of the release, or `source` to build. Empty: that of
-#             this checkout. ACTION_REPOSITORY: OWNER/NAME of the release
+#   get       PROGRAMS: folder of programs that are there. VERSION: number of the release, or `source` to build. Empty: the
+#             number of this checkout. ACTION_REPOSITORY: OWNER/NAME of the release
 #   run       PROGRAMS; SHOP: shop files, one a line; STRATEGIES, USERS, TRIALS, OUT; ARGS: words, quoted as in a shell;
 #             PASS_ON: the statuses that end this script with 0
 #   comment   NAME: what tells the comment from others; PULL_REQUEST: number; GH_TOKEN
 #
-# Exit status: that of loadgen; 3 if there is no program or no comment, 64 for a usage error.
+# Exit status: as loadgen ends; 3 if there is no program or no comment, 64 for a usage error.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -62,7 +62,11 @@ download() {
             exit 3
         }
     done
-    (cd "$folder" && shasum -a 256 --check "$archive.tar.gz.sha256" >&2) || {
+    # Linux has the first program, macOS the second.
+    sum='sha256sum'
+    command -v sha256sum >/dev/null || sum='shasum -a 256'
+    # shellcheck disable=SC2086
+    (cd "$folder" && $sum --check "$archive.tar.gz.sha256" >&2) || {
         say "$address/$archive.tar.gz does not have its checksum; run the job again, or build: version: source"
         exit 3
     }
@@ -89,13 +93,14 @@ get() {
     version=${VERSION:-}
     version=${version#v}
     programs=${PROGRAMS:-}
-    case ${programs:+given}$version in
-        given*) ;;
-        source) build "$@" ;;
-        *[!0-9A-Za-z.+-]*) refuse "\"$version\" is no version; write X.Y.Z or source" ;;
-        '') download "$(sed -n 's/^version = "\(.*\)"/\1/p' "$root/Cargo.toml" | head -n 1)" ;;
-        *) download "$version" ;;
-    esac
+    if [ -z "$programs" ]; then
+        case $version in
+            source) build "$@" ;;
+            *[!0-9A-Za-z.+-]*) refuse "\"$version\" is no version; write X.Y.Z or source" ;;
+            '') download "$(sed -n 's/^version = "\(.*\)"/\1/p' "$root/Cargo.toml" | head -n 1)" ;;
+            *) download "$version" ;;
+        esac
+    fi
     for program in "$@"; do
         [ -x "$programs/$program" ] || {
             say "$programs has no program $program; correct the input programs, or leave it out to download a release"

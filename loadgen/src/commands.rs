@@ -56,7 +56,7 @@ pub(crate) enum Command {
     Check(check::CheckArgs),
     /// Judges what JMeter, k6 or Locust bought at a shop, by their logs and by the shop's books
     ///
-    /// The engines may run on any number of machines. Each purchase in their logs counts by itself, so all percentiles are exact. The
+    /// The engines may run on any number of machines. Each purchase in their logs counts by itself. The
     /// report is like one of `loadgen check`.
     #[command(after_help = judge::epilogue().to_string())]
     Judge(judge::JudgeArgs),

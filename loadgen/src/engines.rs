@@ -24,8 +24,9 @@ mod status;
 mod times;
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use buyers::script::Meanings;
 use program::FromSystem as _;
@@ -35,6 +36,8 @@ pub use self::logged::{EngineLog, JTL_COLUMNS, LogFormat, LoggedOutcome, LoggedR
 use self::reading::Log;
 use self::status::StatusMeanings;
 use crate::error::Error;
+
+const DAY: Duration = Duration::from_hours(24);
 
 /// Reads logs. The statuses of `meanings` tell the outcomes of a log that has no answers.
 ///
@@ -65,7 +68,41 @@ fn read_file(path: &Path, statuses: &StatusMeanings) -> Result<EngineLog, Error>
             path.display()
         )));
     }
+    if format != LogFormat::K6Json {
+        ensure_whole(path)?;
+    }
+    ensure_times(&read)?;
     Ok(read)
+}
+
+/// Refuses a log whose last line was cut off. An order number may be the part that is left.
+fn ensure_whole(path: &Path) -> Result<(), Error> {
+    let unreadable = || Error::system(format!("read {}", path.display()));
+    let mut file = File::open(path).map_err(unreadable())?;
+    let mut last = [0];
+    file.seek(SeekFrom::End(-1)).and_then(|_| file.read_exact(&mut last)).map_err(unreadable())?;
+    if last == *b"\n" {
+        return Ok(());
+    }
+    let remedy = "its run was stopped, or it still runs: delete the last line, or wait";
+    Err(Error::Usage(format!("{}: the last line has no end; {remedy}", path.display())))
+}
+
+/// Refuses times that no purchase has.
+fn ensure_times(log: &EngineLog) -> Result<(), Error> {
+    let is_far = |(one, other): (SystemTime, SystemTime)| {
+        one.duration_since(other).unwrap_or_else(|before| before.duration()) > DAY
+    };
+    let is_wrong = |request: &LoggedRequest| {
+        request.duration > DAY || is_far((request.started, request.intended.unwrap_or(request.started)))
+    };
+    if log.requests.iter().any(is_wrong) {
+        return Err(Error::Usage(format!(
+            "{} has a purchase that lasts longer than a day, or starts a day from its intended start; is it a log of an engine?",
+            log.path.display()
+        )));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -61,7 +61,8 @@ pub struct Generator {
     pub pressure_share: Option<f64>,
     /// Whether the generator was the bottleneck. One of these makes it so:
     ///
-    /// * Half of the requests started more than five milliseconds late, and later than half the median response time.
+    /// * Half of the requests started more than five milliseconds late although a user was idle, and later than half the median
+    ///   response time.
     /// * In an open model, it handled more than one arrival in a hundred late although a user was idle.
     /// * A tenth of the beats of its heartbeat were more than five milliseconds late, and later than a tenth of the median
     ///   response time.
@@ -84,6 +85,8 @@ pub struct Starts {
     /// From the intended to the actual start of each request.
     lag: Times,
     lag_max: Duration,
+    /// The part of it in which a user was idle.
+    idle_lag: Times,
     /// Requests that started late.
     late: u64,
     /// Requests that started late although a user was idle.
@@ -101,6 +104,7 @@ impl Starts {
     pub(crate) fn add(&mut self, sample: &Sample) {
         self.lag.record(sample.start_lag());
         self.lag_max = self.lag_max.max(sample.start_lag());
+        self.idle_lag.record(sample.idle_lag());
         self.late += u64::from(sample.start_lag() > LATE);
         self.late_idle += u64::from(sample.idle_lag() > LATE);
     }
@@ -192,7 +196,8 @@ impl Generator {
             (Some(delay), Some(response)) => delay > as_ms(LATE) && delay > share * response,
             _ => false,
         };
-        let lag_dominates = dominates(start_lag_p50_ms, LAG_SHARE_MAX);
+        // A start that waited for a busy user waited for the service.
+        let lag_dominates = dominates(starts.idle_lag.median_served_ms(), LAG_SHARE_MAX);
         let is_starved = dominates(heartbeat.quantile_ms(LATENESS_PERMILLE), LATENESS_SHARE_MAX);
         let lags_behind = effort.is_open && as_f64(late_idle) > LATE_SHARE_MAX * as_f64(requests + dropped);
         Generator {

@@ -129,6 +129,8 @@ pub struct ShopFacts<'a> {
     pub sold_to: &'a [ShopReceipt],
     /// Buyers by outcome.
     pub answers: ByOutcome<u64>,
+    /// Buyers that may exist beside those of the answers: there may be a log that nobody named.
+    pub unlogged: u64,
     /// The books after the sale, without what was there before.
     pub books: &'a ShopBook,
 }
@@ -197,17 +199,18 @@ impl Audit {
         let booked = orders.map(|orders| orders.iter().map(|order| order.units).fold(0_i64, i64::saturating_add));
         let booked = booked.or(books.orders_on_page);
         let sold = booked.unwrap_or(told.units);
-        let unanswered = i64::try_from(answers.failed()).unwrap_or(i64::MAX);
+        let may_have_bought = answers.failed().saturating_add(facts.unlogged);
+        let unanswered = i64::try_from(may_have_bought).unwrap_or(i64::MAX);
         // Without books, a buyer without an answer may have a unit.
         let unknown = if booked.is_some() { 0 } else { unanswered };
         let left_wrong = books.left().map_or(0, |left| -left);
         let lost = books.left().map_or(0, |left| beyond(stock - left - sold, unknown));
         let mismatch = mismatch(&told, facts);
-        let indeterminate = mismatch.untold.min(answers.failed());
+        let indeterminate = mismatch.untold.min(may_have_bought);
         let decided = told.units.saturating_add(i64::try_from(answers.sold_out).unwrap_or(i64::MAX));
         let wanted = stock.min(i64::try_from(answers.total()).unwrap_or(i64::MAX));
-        let enough_decided = answers.sold_out > 0 || decided >= wanted;
-        let unsold = (wanted - sold - unknown).max(0);
+        let enough_decided = facts.unlogged == 0 && (answers.sold_out > 0 || decided >= wanted);
+        let unsold = wanted.saturating_sub(sold).saturating_sub(unknown).max(0);
         Audit {
             sold,
             oversold: (sold - stock).max(left_wrong).max(0),

@@ -104,7 +104,7 @@ fn ensure_it_can_be_checked(
     let named: Vec<&Subject> =
         subjects.iter().filter(|subject| threshold.is_about(&subject.strategy, subject.users)).collect();
     if named.is_empty() {
-        return Err(idle(threshold, &settings.load, strategies.iter().map(|strategy| strategy.name.as_str())));
+        return Err(idle(threshold, &settings.load.users, strategies.iter().map(|strategy| strategy.name.as_str())));
     }
     let instances = settings.source.instances();
     let mut has_figure = named.iter().filter_map(|subject| Some((*subject, of(subject)?))).filter(|(_, strategy)| {
@@ -148,12 +148,8 @@ fn sold_most(load: &LoadSettings, users: u32, oversells: bool) -> u64 {
 }
 
 /// Explains that a threshold is about nothing that is compared.
-pub(super) fn idle<'a>(
-    threshold: &Threshold,
-    load: &LoadSettings,
-    names: impl Iterator<Item = &'a str> + Clone,
-) -> Error {
-    let users: Vec<String> = load.users.iter().map(u32::to_string).collect();
+pub(super) fn idle<'a>(threshold: &Threshold, users: &[u32], names: impl Iterator<Item = &'a str> + Clone) -> Error {
+    let users: Vec<String> = users.iter().map(u32::to_string).collect();
     let meant = did_you_mean(&threshold.parts().strategies, names.clone());
     Error::Usage(format!(
         "the threshold {:?} is about nothing that is compared: {} with {} users{meant}",

@@ -99,14 +99,14 @@ pub(super) async fn capacity(
         let (result, exit) = search_one(&search, &mut prepared, number, (users, interrupt, &progress)).await;
         results.push(result);
         exits.push(exit);
-        if exit == Exit::Interrupted || exit == Exit::Setup {
+        if [Exit::Interrupted, Exit::Setup, Exit::Usage].contains(&exit) {
             break;
         }
     }
     progress.finish();
     let environment = prepared.environment;
     let stopped = prepared.on_trial.stop().await;
-    let exit = [Exit::Interrupted, Exit::Setup, Exit::PromiseBroken, Exit::Failed, Exit::ClientLimited];
+    let exit = [Exit::Interrupted, Exit::Usage, Exit::Setup, Exit::PromiseBroken, Exit::Failed, Exit::ClientLimited];
     let exit = exit.into_iter().find(|exit| exits.contains(exit)).unwrap_or(Exit::Passed);
     let report = CapacityReport {
         schema: SCHEMA.to_owned(),

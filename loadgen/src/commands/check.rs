@@ -100,6 +100,7 @@ pub(super) fn epilogue() -> Epilogue {
         .examples(&[
             ("writes a shop file, to be filled in", "loadgen check --init shop.toml"),
             ("tries the file with one buyer", "loadgen check --dry-run shop.toml"),
+            ("lets 300 buyers buy at the same instant, and tells what was sold", "loadgen check shop.toml"),
             (
                 "tries a shop without a file",
                 "loadgen check --dry-run --buy 'curl -X POST http://127.0.0.1:8000/buy' --reset 'curl -X POST \
@@ -109,8 +110,11 @@ pub(super) fn epilogue() -> Epilogue {
         .environment(&[("NAME", "the value of {{env.NAME}} in a request; it is never shown")])
         .note("docs/your-own-shop.md explains every key of a shop file, and lists the supported options of curl.")
         .exit_status(&[
-            (Exit::Passed, ": the answer to the purchase has a meaning"),
-            (Exit::Setup, ", or the answer has no meaning"),
+            (Exit::Passed, "; --dry-run: the answer to the purchase has a meaning"),
+            (Exit::Failed, ": a threshold"),
+            (Exit::PromiseBroken, ""),
+            (Exit::Setup, ", or buyers got no decision; --dry-run: the answer has no meaning"),
+            (Exit::ClientLimited, ""),
             (Exit::Usage, ", or the shop file is wrong"),
             (Exit::Interrupted, ""),
         ])

@@ -152,7 +152,11 @@ pub(super) async fn export(args: ExportArgs, interrupt: &Interrupt, output: &mut
     for threshold in &settings.load.thresholds {
         let users = threshold.parts().users.unwrap_or(0);
         if !offered.iter().any(|strategy| threshold.is_about(&strategy.name, users)) {
-            return Err(before::idle(threshold, &settings.load, offered.iter().map(|strategy| strategy.name.as_str())));
+            return Err(before::idle(
+                threshold,
+                &settings.load.users,
+                offered.iter().map(|strategy| strategy.name.as_str()),
+            ));
         }
     }
     let text = render(engine, &settings, out.as_deref())?;

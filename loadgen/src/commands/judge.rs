@@ -2,8 +2,8 @@
 
 mod books;
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +12,11 @@ use buyers::model::LoadModel;
 use clap::Args;
 use program::{Epilogue, Exit, Interrupt, Progress};
 use stats::figures::things;
+use tokio::sync::oneshot;
 
 use self::books::{put_on_sale, read_before};
 use crate::commands::check::{confirm, read_files};
-use crate::commands::shops::{TrialsAtShops, strategy};
+use crate::commands::shops::{TrialsAtShops, ensure_comparable, ensure_rules, strategy};
 use crate::commands::trials::{self, OnTrial, Prepared};
 use crate::config::check::rule;
 use crate::config::settings::ReportSettings;
@@ -70,7 +71,8 @@ struct BooksArgs {
 /// How the logs are read.
 #[derive(Debug, Args)]
 struct LogArgs {
-    /// Users of the load. A user in no log counts as an error [default: the buyers in the logs]
+    /// Users of the load. A user in no log counts as an error. Without this, missing logs are possible, so orders that no buyer was
+    /// told of prove nothing [default: the buyers in the logs]
     #[arg(long, value_name = "N")]
     users: Option<Users>,
     /// Trials of each shop, from the first on, that only warm up. A check has one for each number of users [default: 0]
@@ -79,8 +81,8 @@ struct LogArgs {
     /// Name of the purchase in logs that have only statuses
     #[arg(long, value_name = "NAME")]
     label: Option<String>,
-    /// How far ahead of a common clock the machine of a log was, such as r.csv=3.2ms or r.csv=-1ms. May be given several times
-    /// [default: the clocks are not compared]
+    /// Lead of the clock of a log's machine: r.csv=3.2ms, or r.csv=-1ms if it was behind. May be given several times [default: the
+    /// clocks are not compared]
     #[arg(long, value_name = "RESULTS=TIME", value_parser = parse_clock)]
     clock: Vec<(PathBuf, f64)>,
     /// Largest share of purchases that end in an error or a timeout. With more of them, a trial is undecided [default: 1%]
@@ -96,7 +98,7 @@ struct LogArgs {
 #[derive(Debug, Args)]
 struct JudgeReportArgs {
     /// Folder to write the report into; an earlier report in it is removed
-    #[arg(long, value_name = "DIR", default_value = "report")]
+    #[arg(long, value_name = "DIR", default_value = "judged")]
     out: PathBuf,
     /// Prints every column of the table, not only those that fit 100 characters
     #[arg(long)]
@@ -117,7 +119,7 @@ fn parse_clock(text: &str) -> Result<(PathBuf, f64), String> {
     };
     let number: f64 = number.parse().map_err(|_| remedy)?;
     // A clock that is a day off is set, and not corrected for.
-    let ahead = Some(sign * number * ms).filter(|ahead| ahead.abs() <= 86_400_000.0);
+    let ahead = Some(sign * number * ms).filter(|ahead| number >= 0.0 && ahead.abs() <= 86_400_000.0);
     ahead.map(|ahead| (PathBuf::from(file), ahead)).ok_or_else(|| remedy.to_owned())
 }
 
@@ -125,7 +127,7 @@ pub(super) fn epilogue() -> Epilogue {
     Epilogue::default()
         .examples(&[
             ("puts the stock on sale, before the engines run", "loadgen judge --shop shop.toml --put-on-sale before.json"),
-            ("judges what they bought, on three machines", "loadgen judge a.jtl b.jtl c.jtl --shop shop.toml --before before.json"),
+            ("judges what they bought, on three machines", "loadgen judge a.jtl b.jtl c.jtl --shop shop.toml --before before.json --users 3000"),
             ("judges the answers of an earlier check", "loadgen judge report/results.jtl --shop shop.toml --no-books --warm-ups 1"),
         ])
         .note("`loadgen export --shop` writes files for the engines. Their logs have the answers and not only the statuses.")
@@ -157,14 +159,42 @@ pub(super) async fn judge(args: JudgeArgs, interrupt: &Interrupt, output: &mut O
     let column = if wide { TableWidth::Wide } else { TableWidth::Narrow };
     let settings = ReportSettings { column, quiet, ..ReportSettings::in_folder(out) };
     // A log that cannot be read leaves an earlier report where it is.
-    let prepared = prepare(shops, &args.results, &args.books, args.logs)?;
+    ensure_kept(&args.results, &settings.folder)?;
+    let JudgeArgs { results, books, logs, .. } = args;
+    let prepared = interrupt.or(in_a_thread(move || prepare(shops, &results, &books, logs))).await?;
     trials::run(&settings, async |_: &Progress| Ok(prepared), interrupt, output).await
+}
+
+/// Refuses a log in the folder of the report, in which an earlier report is removed.
+fn ensure_kept(results: &[PathBuf], folder: &Path) -> Result<(), Error> {
+    let whole = |path: &Path| path.canonicalize().ok();
+    let is_inside = |log: &&PathBuf| whole(log).zip(whole(folder)).is_some_and(|(log, folder)| log.starts_with(folder));
+    match results.iter().find(is_inside) {
+        None => Ok(()),
+        Some(log) => Err(Error::Usage(format!(
+            "the log {} lies in the folder of the report, which is written anew; name another folder by --out",
+            log.display()
+        ))),
+    }
+}
+
+/// Runs what reads large files in a thread of its own. Ctrl-C ends the program meanwhile, which does not wait for the thread.
+async fn in_a_thread<T: Send + 'static>(work: impl FnOnce() -> Result<T, Error> + Send + 'static) -> Result<T, Error> {
+    let (sender, receiver) = oneshot::channel();
+    // Nobody listens any more after Ctrl-C.
+    std::thread::spawn(move || sender.send(work()).is_ok());
+    receiver.await.map_err(|_| Error::Generator("the logs were not read".to_owned()))?
 }
 
 /// Reads the logs and the books from before, and makes the schedule of the trials that they have.
 fn prepare(shops: Vec<Shop>, results: &[PathBuf], books: &BooksArgs, logs: LogArgs) -> Result<Prepared, Error> {
     let LogArgs { users, warm_ups, label, clock, errors_max, thresholds } = logs;
     let meanings = shops.first().map(|shop| shop.script.meanings.clone());
+    ensure_comparable(&shops)?;
+    let files: BTreeSet<PathBuf> = results.iter().filter_map(|log| log.canonicalize().ok()).collect();
+    if files.len() < results.iter().filter(|log| log.exists()).count() {
+        return Err(Error::Usage("a log is named twice; name each file once".to_owned()));
+    }
     let read = engines::read(results, &meanings.ok_or_else(|| Error::Usage("name a shop by --shop".to_owned()))?)?;
     if let Some((file, _)) = clock.iter().find(|(file, _)| !results.contains(file)) {
         return Err(Error::Usage(format!(
@@ -185,6 +215,7 @@ fn prepare(shops: Vec<Shop>, results: &[PathBuf], books: &BooksArgs, logs: LogAr
     let (trials, logs) = gather(read, &gathering)?;
     let limits = Limits { dropped_share_max: 0.0, errors_share_max: errors_max.unwrap_or(ERRORS_MAX) };
     let schedule = plan(&trials, logs, warm_ups, limits).at(&shops);
+    ensure_rules(&thresholds, &shops, &schedule.users)?;
     let mut before = books.before.as_deref().map(read_before).transpose()?;
     let strategies = shops.iter().map(strategy).collect();
     let mut trials_of: BTreeMap<Arc<str>, Vec<LoggedTrial>> = BTreeMap::new();
@@ -245,7 +276,7 @@ mod tests {
         let read = |text: &str| parse_clock(text).map(|(file, ms)| (file.display().to_string(), ms));
         assert_eq!(read("a=b.csv=3.2ms"), Ok(("a=b.csv".to_owned(), 3.2)));
         assert_eq!(read("r.csv=-0.5s"), Ok(("r.csv".to_owned(), -500.0)));
-        for wrong in ["r.csv", "r.csv=3", "r.csv=ms", "r.csv=xms", "r.csv=NaNms", "r.csv=1e9s"] {
+        for wrong in ["r.csv", "r.csv=3", "r.csv=ms", "r.csv=xms", "r.csv=NaNms", "r.csv=1e9s", "r.csv=--3ms"] {
             assert!(read(wrong).unwrap_err().starts_with("write a log and a time"), "{wrong}");
         }
     }

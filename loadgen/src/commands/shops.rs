@@ -4,6 +4,9 @@
 use buyers::model::LoadModel;
 use program::Progress;
 
+use crate::commands::before::idle;
+use crate::error::Error;
+use crate::judge::thresholds::Threshold;
 use crate::lab::strategy::{Mechanism, Promise, Strategy, Wakes};
 use crate::shop::Shop;
 use crate::trial::schedule::{Block, CheckedShop, JudgedLog, Limits, Schedule};
@@ -76,4 +79,37 @@ pub(super) fn announce(shops: &[Shop], progress: &Progress) {
             }
         }
     }
+}
+
+/// Refuses shops that cannot be judged together.
+///
+/// # Errors
+///
+/// [`Error::Usage`] with what is wrong and the remedy.
+pub(super) fn ensure_comparable(shops: &[Shop]) -> Result<(), Error> {
+    for (number, shop) in shops.iter().enumerate() {
+        if shops[..number].iter().any(|other| other.name == shop.name) {
+            let name = &shop.name;
+            return Err(Error::Usage(format!("two shops are named {name:?}; give each its own name in [shop]")));
+        }
+    }
+    if let Some(other) = shops.iter().find(|shop| shop.stock != shops[0].stock) {
+        let first = &shops[0];
+        return Err(Error::Usage(format!(
+            "{} has stock = {}, and {} has stock = {}; shops are compared with the same stock",
+            first.name, first.stock, other.name, other.stock
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses a rule that is about none of these shops and numbers of users. It would be met by nothing.
+///
+/// # Errors
+///
+/// [`Error::Usage`] with the names of the shops.
+pub(super) fn ensure_rules(rules: &[Threshold], shops: &[Shop], users: &[u32]) -> Result<(), Error> {
+    let names = || shops.iter().map(|shop| shop.name.as_str());
+    let is_idle = |rule: &&Threshold| !names().any(|name| users.iter().any(|users| rule.is_about(name, *users)));
+    rules.iter().find(is_idle).map_or(Ok(()), |rule| Err(idle(rule, users, names())))
 }

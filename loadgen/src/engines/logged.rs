@@ -42,7 +42,7 @@ pub struct LoggedRequest {
     pub started: SystemTime,
     /// The time from the first request to the last byte of the last answer.
     pub duration: Duration,
-    /// What the buyer was told. `None`: the status has several meanings, and the answer is not in the log.
+    /// What the buyer was told. `None`: the status does not tell it, and the answer is not in the log.
     pub outcome: Option<LoggedOutcome>,
     /// The status of the last answer. `None`: there was none.
     pub status: Option<u16>,

@@ -10,13 +10,22 @@ pub(super) struct StatusMeanings {
     meanings: [(Option<LoggedOutcome>, Vec<Statuses>); 4],
 }
 
-/// The statuses of a pattern. If there are none, it takes every status.
-struct Statuses(Vec<u16>);
+/// A pattern without its values.
+struct Statuses {
+    /// If there are none, it takes every status.
+    statuses: Vec<u16>,
+    /// Whether an answer needs values, too. Then its status alone does not tell the outcome.
+    needs_values: bool,
+}
 
 impl StatusMeanings {
     pub(super) fn of(meanings: &Meanings) -> StatusMeanings {
         let statuses = |patterns: &[Pattern]| {
-            patterns.iter().map(|pattern| Statuses(pattern.statuses.clone())).collect::<Vec<_>>()
+            let of = |pattern: &Pattern| Statuses {
+                statuses: pattern.statuses.clone(),
+                needs_values: !pattern.values.is_empty(),
+            };
+            patterns.iter().map(of).collect::<Vec<_>>()
         };
         StatusMeanings {
             meanings: [
@@ -28,13 +37,19 @@ impl StatusMeanings {
         }
     }
 
-    /// Returns the outcome that a status tells. `None`: several meanings have it, or the buyer is queued.
+    /// Returns the outcome that a status tells. `None`: it tells none, because several meanings have it, because the answer needs
+    /// values, or because the buyer is queued.
     pub(super) fn outcome(&self, status: u16) -> Option<LoggedOutcome> {
-        let has = |statuses: &Statuses| statuses.0.is_empty() || statuses.0.contains(&status);
-        let mut possible = self.meanings.iter().filter(|(_, patterns)| patterns.iter().any(has));
+        let has = |pattern: &&Statuses| pattern.statuses.is_empty() || pattern.statuses.contains(&status);
+        let of_meaning = |(outcome, patterns): &(Option<LoggedOutcome>, Vec<Statuses>)| {
+            let mut possible = patterns.iter().filter(has).peekable();
+            possible.peek().is_some().then_some(())?;
+            Some(outcome.filter(|_| !possible.any(|pattern| pattern.needs_values)))
+        };
+        let mut possible = self.meanings.iter().filter_map(of_meaning);
         match (possible.next(), possible.next()) {
             (None, _) => Some(LoggedOutcome::Error),
-            (Some((outcome, _)), None) => *outcome,
+            (Some(outcome), None) => outcome,
             (Some(_), Some(_)) => None,
         }
     }

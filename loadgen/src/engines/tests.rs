@@ -95,17 +95,28 @@ fn a_log_without_answers_is_read_by_status() {
     assert_eq!(outcomes(&read_text(&tabs)), outcomes(&log), "JMeter may have another delimiter");
 }
 
+/// The meanings of a shop that answers 200 to everybody.
+fn meanings_of_200() -> Meanings {
+    let json = |value| Pattern { statuses: vec![200], values: vec![(JsonPath::parse("$.ok").unwrap(), value)] };
+    Meanings { sold: vec![json(json!(true))], sold_out: vec![json(json!(false))], refused: vec![], queued: vec![] }
+}
+
 #[test]
 fn a_status_with_several_meanings_tells_nothing() {
-    let json = |value| Pattern { statuses: vec![200], values: vec![(JsonPath::parse("$.ok").unwrap(), value)] };
-    let always_200 =
-        Meanings { sold: vec![json(json!(true))], sold_out: vec![json(json!(false))], refused: vec![], queued: vec![] };
+    let always_200 = meanings_of_200();
     let text = format!("{PLAIN_JTL}1,2,a,200,true\n1,2,a,500,false\n");
     let log = read_bytes(text.as_bytes(), &always_200).unwrap();
     assert_eq!(outcomes(&log), [None, Some(LoggedOutcome::Error)]);
     let any = Pattern { statuses: vec![], values: vec![(JsonPath::parse("$.no").unwrap(), json!(1))] };
     let log = read_bytes(text.as_bytes(), &Meanings { refused: vec![any], ..always_200 }).unwrap();
-    assert_eq!(outcomes(&log), [None, Some(LoggedOutcome::Refused)]);
+    assert_eq!(outcomes(&log), [None, None]);
+    let sold_by_json = Meanings { sold_out: vec![], ..meanings_of_200() };
+    let log = read_bytes(text.as_bytes(), &sold_by_json).unwrap();
+    assert_eq!(
+        outcomes(&log),
+        [None, Some(LoggedOutcome::Error)],
+        "an answer of 200 without the value may be an error"
+    );
 }
 
 /// Lines as k6 1.1 writes them.
@@ -270,4 +281,24 @@ fn a_line_without_an_end_is_refused() {
     let mut text = "{\"metric\":\"".to_owned();
     text.extend(std::iter::repeat_n('x', 2 * 1024 * 1024));
     assert!(refusal(&text).starts_with("log:1: the line is longer than 1 MiB"));
+}
+
+#[test]
+fn a_log_that_was_cut_off_is_refused() {
+    let row = format!("{JTL}1795780447054,75,a,201,OK,b,text,true,182,40,40,75,2,1795780447000.250,sold,27,order-17");
+    assert_eq!(
+        refusal(&row),
+        "log: the last line has no end; its run was stopped, or it still runs: delete the last line, or wait"
+    );
+    assert_eq!(read_text(&format!("{row}\n")).requests[0].order.as_deref(), Some("order-17"));
+}
+
+#[test]
+fn times_that_no_purchase_has_are_refused() {
+    for row in ["1,18446744073709551615,a,201,true", "1,86400001,a,201,true"] {
+        let refused = refusal(&format!("{PLAIN_JTL}{row}\n"));
+        assert!(refused.starts_with("log has a purchase that lasts longer than a day"), "{refused}");
+    }
+    let early = format!("{JTL}1795780447054,75,a,201,OK,b,text,true,182,40,40,75,2,1.0,sold,27,7\n");
+    assert!(refusal(&early).contains("or starts a day from its intended start"));
 }

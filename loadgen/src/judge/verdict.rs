@@ -60,12 +60,14 @@ impl Verdict {
         let found = |finding: Finding, describe: &dyn Fn(&StrategyResult) -> String| {
             list(results, |result| result.finding == finding, describe)
         };
-        let mut exits = Vec::new();
+        let broken = broken(schedule, results, &name).into_iter();
+        let broken = broken.map(|broken| (Exit::PromiseBroken.code(), format!("promise broken by {broken}")));
+        let mut exits: Vec<(u8, String)> = broken.collect();
         if let Some(ended) = ended_early {
-            exits.push((ended.exit_code, format!("ended before every trial was run: {}", ended.reason)));
-        }
-        for broken in broken(schedule, results, &name) {
-            exits.push((Exit::PromiseBroken.code(), format!("promise broken by {broken}")));
+            let reason = format!("ended before every trial was run: {}", ended.reason);
+            // A user that interrupts knows it. A failure after a broken promise may be its consequence.
+            let position = if ended.exit_code == Exit::Interrupted.code() { 0 } else { exits.len() };
+            exits.insert(position, (ended.exit_code, reason));
         }
         for (finding, advice) in [
             (Finding::Inconclusive, nouns.advice.inconclusive),
@@ -246,6 +248,9 @@ mod tests {
         let schedule = fixture::schedule();
         let interrupted = Verdict::of(Headline::default(), &schedule, &results, &[], None, Some(&interruption));
         assert_eq!((interrupted.exit_code, interrupted.reasons.len()), (130, 5));
+        let failure = EndedEarly { exit_code: 3, reason: "the shop is down".to_owned() };
+        let failed = Verdict::of(Headline::default(), &schedule, &results, &[], None, Some(&failure));
+        assert_eq!((failed.exit_code, &*failed.reasons[1]), (2, "ended before every trial was run: the shop is down"));
         let several = Schedule { users: vec![300, 1500], ..schedule };
         let of_many = StrategyResult { users: 1500, ..result("d", Finding::Broken) };
         let verdict = Verdict::of(Headline::default(), &several, &[of_many], &[], None, None);

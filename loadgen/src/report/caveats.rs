@@ -64,7 +64,7 @@ pub(crate) fn of(
         caveats.extend(results.iter().filter_map(stalled));
     }
     let is_open = matches!(schedule.model, Some(LoadModel::Open { .. }));
-    if !is_open {
+    if !is_open && !schedule.is_logged() {
         caveats.extend(late_starts(results, nouns));
     }
     caveats.extend(pressure(results));

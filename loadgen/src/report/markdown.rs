@@ -77,7 +77,8 @@ fn environment(text: &mut String, report: &Report) {
             ("lock wait", report.schedule.lock_wait_ms.map_or_else(unknown, |wait| format!("{wait} ms"))),
         ]);
     } else {
-        rows.push(("system", system));
+        let name = if report.schedule.is_logged() { "system of the judge" } else { "system" };
+        rows.push((name, system));
         rows.extend(report.schedule.shops.iter().map(|shop| ("shop", table::at_addresses(shop))));
     }
     let _ = writeln!(text, "## Environment\n\n| | |\n|---|---|");

@@ -30,6 +30,14 @@ pub(super) fn draft(text: ShopText<'_>) -> Result<Draft, String> {
     with_purchase(text, DraftPurchase::read)
 }
 
+/// Reads a name, which stands in sentences and in the comments of scripts.
+fn one_line(name: &str) -> Result<String, String> {
+    if name.chars().any(char::is_control) {
+        return Err("a name is one line; remove its line breaks and tabs".to_owned());
+    }
+    Ok(name.to_owned())
+}
+
 /// Reads the text of a shop file for a scenario, which replaces [buyers], [buy] and [outcome]. They are not read.
 pub(super) fn draft_for_scenario(text: ShopText<'_>) -> Result<Draft, String> {
     with_purchase(text, |_| Ok(DraftPurchase::default()))
@@ -49,7 +57,7 @@ fn with_purchase(
     let clean = file.table("clean", &["requests", "command"])?.as_ref().map(task).transpose()?;
     Ok(Draft {
         folder,
-        name: shop.required("name", shop.text("name")?, "\"my shop\"")?.value,
+        name: shop.required("name", shop.text("name")?, "\"my shop\"")?.read(|name| one_line(name))?,
         urls: shop.required("urls", shop.texts("urls")?, "[\"http://127.0.0.1:8000\"]")?,
         stock: shop.required("stock", shop.whole("stock", 1..=STOCK_MAX)?, "100")?,
         per_buyer: shop.whole("per-buyer", 1..=STOCK_MAX)?,

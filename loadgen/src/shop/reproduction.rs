@@ -247,6 +247,10 @@ impl ShellScript<'_> {
                     let variable = variable(name, number);
                     word.shell(&if is_in_path { format!("$(uri \"${variable}\")") } else { format!("${variable}") });
                 }
+                (None, Some(number)) if self.shop.secrets.is_secret(name) => {
+                    let value = format!("${{{}:?set it to the value of this buyer}}", variable(name, number));
+                    word.shell(&if is_in_path { format!("$(uri \"{value}\")") } else { value });
+                }
                 _ => {
                     let value = values.get(name).map_or("", String::as_str);
                     word.text(&if is_in_path { encoded(value) } else { value.to_owned() });
@@ -379,3 +383,6 @@ fn condition(pattern: &Pattern) -> String {
     }
     if parts.is_empty() { "true".to_owned() } else { parts.join(" && ") }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use buyers::script::Template;
-use reqwest::header::{AUTHORIZATION, COOKIE, HeaderName};
+use reqwest::header::{AUTHORIZATION, COOKIE, HeaderName, PROXY_AUTHORIZATION};
 
 use super::scope::{ENV, NUMBER, ORDER, URL};
 
@@ -16,8 +16,18 @@ const BYTES_MIN: usize = 4;
 
 /// Tells whether a header carries a secret.
 pub(crate) fn is_secret_header(name: &HeaderName) -> bool {
-    let name = name.as_str();
-    [AUTHORIZATION.as_str(), COOKIE.as_str()].contains(&name) || (name.starts_with("x-") && name.ends_with("token"))
+    let own = name.as_str().strip_prefix("x-");
+    [AUTHORIZATION, PROXY_AUTHORIZATION, COOKIE].contains(name)
+        || ["api-key", "apikey"].contains(&name.as_str())
+        || own.is_some_and(|own| ["token", "key", "secret", "password"].iter().any(|end| own.ends_with(end)))
+}
+
+/// Tells whether a value of a buyer is a secret by its name, such as `password` or `auth_token`.
+fn is_secret_name(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["pass", "secret", "token", "jwt", "auth", "session", "cookie", "apikey"].iter().any(|part| name.contains(part))
+        || ["pw", "pwd", "pin", "key"].contains(&&*name)
+        || name.ends_with("_key")
 }
 
 /// The secrets of a shop: variables of the environment, and what secret headers have.
@@ -64,6 +74,11 @@ impl Secrets {
     /// Returns the names of the secret values and headers.
     pub(crate) fn names(&self) -> &BTreeSet<String> {
         &self.names
+    }
+
+    /// Tells whether a value is a secret: a secret header has it, or its name says so.
+    pub(super) fn is_secret(&self, name: &str) -> bool {
+        self.names.contains(name) || is_secret_name(name)
     }
 
     /// Tells whether a text has a secret in it.
@@ -116,9 +131,18 @@ mod tests {
     }
 
     #[test]
+    fn values_with_the_name_of_a_secret_are_secret() {
+        assert!(
+            ["token", "password", "pw", "auth_token", "jwt", "api_key"].iter().all(|name| secrets().is_secret(name))
+        );
+        assert!(!["phone", "number", "email", "pwsize", "keyword"].iter().any(|name| secrets().is_secret(name)));
+    }
+
+    #[test]
     fn headers_with_credentials_are_secret() {
         let is_secret = |name: &'static str| is_secret_header(&HeaderName::from_static(name));
-        assert!(["authorization", "cookie", "x-token", "x-csrf-token", "x-auth-token"].into_iter().all(is_secret));
+        let all = ["authorization", "cookie", "x-token", "x-csrf-token", "x-api-key", "proxy-authorization", "apikey"];
+        assert!(all.into_iter().all(is_secret));
         assert!(!["content-type", "x-request-id", "token-hint"].into_iter().any(is_secret));
     }
 }

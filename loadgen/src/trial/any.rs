@@ -86,7 +86,7 @@ pub(crate) async fn trial(
         return Err(Error::Shop(text.to_owned()));
     }
     ensure_served(tried, &bought)?;
-    judged(shop, client, (conditions, scheduled), bought, &BooksBefore::Known(&before)).await
+    judged(shop, client, (conditions, scheduled), bought, (&BooksBefore::Known(&before), 0)).await
 }
 
 /// Makes the purchase of this many buyers, who are signed up. A scenario signs its buyers up itself, before its rendezvous.

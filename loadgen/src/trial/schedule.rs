@@ -96,9 +96,11 @@ pub(crate) struct JudgedLog {
     pub(crate) resolution_ms: f64,
     /// Whether it has the answers, and not only their statuses.
     pub(crate) answers_seen: bool,
-    /// Longest time from the first purchase of a trial in any log to the first in this one, in milliseconds. The clock of each
-    /// machine counts.
-    pub(crate) first_start_ms: f64,
+    /// Whether each of its purchases has an intended start.
+    pub(crate) is_intended: bool,
+    /// Longest time from the first purchase of a trial in any log to the first in this one, in milliseconds, by the clock of each
+    /// machine. Absent if no trial is in several logs.
+    pub(crate) first_start_ms: Option<f64>,
     /// How far the clock of its machine was ahead of a common clock, in milliseconds. Absent if nobody compared them.
     pub(crate) clock_ahead_ms: Option<f64>,
 }
@@ -113,10 +115,8 @@ impl JudgedLog {
             Some(ahead) => format!("clock {} ahead", ms(*ahead)),
             None => "clock not compared".to_owned(),
         };
-        format!(
-            "{engine}, {purchases}, {answers}; first start {} after the first of all, {clock}",
-            ms(self.first_start_ms)
-        )
+        let start = self.first_start_ms.map_or_else(String::new, |after| format!("began up to {} late, ", ms(after)));
+        format!("{engine}, {purchases}, {answers}; {start}{clock}")
     }
 }
 

@@ -327,6 +327,7 @@ fn mistakes_are_found_before_a_request_is_sent() {
         ),
         (&["csv.toml"], "buyers.csv has 2 buyers, and the load needs 30; add lines to it, or give fewer users"),
         (&["shop.toml", "--threshold", "p99=1s"], "one of <, <=, ==, >= and > is expected here"),
+        (&["shop.toml", "--threshold", "shpo p99<1s"], "is about nothing that is compared: shop with 30 users"),
         (&["shop.toml", "--rate", "9", "--goose-report", "md"], "goose cannot report a load with a rate"),
     ] {
         check(&folder, args).assert_error(64, expected);

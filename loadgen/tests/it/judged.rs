@@ -28,7 +28,7 @@ impl JudgedShop {
     }
 
     fn judge(&self, args: &[&str]) -> Finished {
-        let log = ["judge", "report/results.jtl", "--shop", "shop.toml", "--out", "judged"];
+        let log = ["judge", "report/results.jtl", "--shop", "shop.toml"];
         finish(self.folder.loadgen(log).args(args))
     }
 
@@ -85,12 +85,47 @@ fn the_books_are_of_the_last_trial_alone() {
 }
 
 #[test]
-fn books_of_the_next_sale_are_refused() {
+fn books_of_another_sale_are_refused() {
     let checked = JudgedShop::of(&["--users", "30", "--trials", "1", "--no-warm-up"]);
+    let log = fs::read_to_string(checked.folder.path("report/results.jtl")).unwrap();
+    // A day earlier, by the start and by the intended start.
+    let earlier = |line: &str| {
+        let mut fields: Vec<String> = line.split(',').map(str::to_owned).collect();
+        for column in [0, 18] {
+            let ms: f64 = fields[column].parse().unwrap();
+            fields[column] = format!("{:.0}", ms - 86_400_000.0);
+        }
+        fields.join(",")
+    };
+    let head = log.lines().next().unwrap().to_owned();
+    let lines: Vec<String> = std::iter::once(head).chain(log.lines().skip(1).map(earlier)).collect();
+    fs::write(checked.folder.path("old.jtl"), lines.join("\n") + "\n").unwrap();
     finish(&mut checked.folder.loadgen(["judge", "--shop", "shop.toml", "--put-on-sale", "before.json"]));
     let late = checked.judge(&[]);
     late.assert_error(3, "the stock was put on sale again after the load, or nothing was sold");
     late.assert_error(3, "judge with --no-books");
+    let judge = ["judge", "old.jtl", "--shop", "shop.toml", "--before", "before.json"];
+    let before = finish(&mut checked.folder.loadgen(judge));
+    before.assert_error(64, "the books of Flask and SQLite in --before were noted after the load");
+}
+
+#[test]
+fn a_missing_log_proves_nothing_and_hides_no_fault() {
+    let checked = JudgedShop::of(&["--users", "30", "--trials", "1", "--no-warm-up", "--seed", "1"]);
+    let log = fs::read_to_string(checked.folder.path("report/results.jtl")).unwrap();
+    let lines: Vec<&str> = log.lines().collect();
+    let is_sold = |line: &&&str| line.contains(",sold,");
+    let lost: Vec<&str> = lines.iter().filter(is_sold).take(4).copied().collect();
+    let half: String = lines.iter().filter(|line| !lost.contains(line)).map(|line| format!("{line}\n")).collect();
+    fs::write(checked.folder.path("half.jtl"), half).unwrap();
+    let judge = |args: &[&str]| finish(checked.folder.loadgen(["judge", "half.jtl", "--shop", "shop.toml"]).args(args));
+    for args in [&[][..], &["--no-books"], &["--users", "30"]] {
+        let judged = judge(args);
+        assert_eq!(judged.code, Some(3), "{args:?}: {}{}", judged.stdout, judged.stderr);
+    }
+    let judged = checked.judge(&["--users", "30", "--threshold", "errors>50%"]);
+    assert_eq!(judged.code, Some(1), "{}{}", judged.stdout, judged.stderr);
+    assert_eq!(checked.judgement()["thresholds"][0]["rule"], "errors>50%");
 }
 
 #[test]
@@ -112,7 +147,10 @@ fn what_cannot_be_judged_is_refused_with_its_remedy() {
     judge(&["a.jtl", "--clock", "b.jtl=3ms"]).assert_error(64, "--clock names b.jtl, which is no log here");
     judge(&["a.jtl", "--clock", "3ms"]).assert_error(64, "write a log and a time");
     judge(&["a.jtl", "--label", "pay"]).assert_error(64, "it has \"buy\"");
-    judge(&["a.jtl", "--warm-ups", "1"]).assert_error(64, "a has 1 trial, so none is left");
+    judge(&["a.jtl", "--warm-ups", "1"]).assert_error(64, "a has 1 trial with 1 user, so none is left");
+    judge(&["a.jtl", "./a.jtl"]).assert_error(64, "a log is named twice");
+    judge(&["a.jtl", "--no-books", "--out", "."]).assert_error(64, "the log a.jtl lies in the folder of the report");
+    judge(&["a.jtl", "--shop", "shop.toml"]).assert_error(64, "two shops are named \"a\"");
     judge(&["--put-on-sale", "before.json"]).assert_error(3, "is the shop running?");
-    assert!(!folder.path("before.json").exists() && !folder.path("report").exists(), "nothing was made");
+    assert!(!folder.path("before.json").exists() && !folder.path("judged").exists(), "nothing was made");
 }

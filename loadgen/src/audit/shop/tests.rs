@@ -29,7 +29,7 @@ fn booked(numbers: impl IntoIterator<Item = usize>) -> Vec<ShopOrder> {
 
 fn audit(sold_to: &[ShopReceipt], failed: u64, books: &ShopBook) -> Audit {
     let answers = ByOutcome { sold: sold_to.len() as u64, sold_out: 9, error: failed, ..ByOutcome::default() };
-    Audit::of_shop(&ShopFacts { stock: STOCK, per_buyer: None, sold_to, answers, books })
+    Audit::of_shop(&ShopFacts { stock: STOCK, per_buyer: None, sold_to, answers, unlogged: 0, books })
 }
 
 fn database(left: i64, orders: Vec<ShopOrder>) -> ShopBook {
@@ -103,7 +103,7 @@ fn a_buyer_above_its_limit_is_found_by_answers_and_by_the_books() {
     let told = sold_to(&[(0, Some("1")), (0, Some("2")), (1, Some("3"))]);
     let found = |sold_to: &[ShopReceipt], books: &ShopBook, per_buyer| {
         let answers = ByOutcome { sold: sold_to.len() as u64, ..ByOutcome::default() };
-        Audit::of_shop(&ShopFacts { stock: STOCK, per_buyer, sold_to, answers, books }).over_limit
+        Audit::of_shop(&ShopFacts { stock: STOCK, per_buyer, sold_to, answers, unlogged: 0, books }).over_limit
     };
     assert_eq!(found(&told, &ShopBook::default(), Some(1)), 1);
     assert_eq!(found(&told, &ShopBook::default(), Some(2)), 0);
@@ -135,4 +135,23 @@ fn what_was_there_before_the_sale_is_left_out() {
     let own = after.without(&before);
     assert_eq!((own.orders_on_page, own.orders_in_database.as_ref().map(Vec::len)), (Some(5), Some(5)));
     assert!(audit(&each_one(5), 0, &own).is_clean());
+}
+
+#[test]
+fn a_log_that_nobody_named_explains_what_is_missing() {
+    let audit = |told: usize, unlogged: u64, books: &ShopBook| {
+        let sold_to = each_one(told);
+        let answers = ByOutcome { sold: told as u64, sold_out: 9, ..ByOutcome::default() };
+        Audit::of_shop(&ShopFacts { stock: STOCK, per_buyer: None, sold_to: &sold_to, answers, unlogged, books })
+    };
+    let whole = database(0, booked(1..=5));
+    let known = audit(3, 0, &whole);
+    assert_eq!((known.orders_unexplained, known.indeterminate), (2, 0));
+    let unknown = audit(3, u64::MAX, &whole);
+    assert_eq!((unknown.orders_unexplained, unknown.indeterminate, unknown.undersold), (0, 2, 0));
+    let stock_alone = ShopBook { left_in_database: Some(0), ..ShopBook::default() };
+    let unknown = audit(3, u64::MAX, &stock_alone);
+    assert_eq!((unknown.lost_updates, unknown.undersold, unknown.unsold_undecided), (0, 0, 2));
+    assert_eq!(audit(3, 0, &stock_alone).lost_updates, 2);
+    assert_eq!(audit(7, u64::MAX, &database(0, booked(1..=7))).oversold, 2, "a missing log takes nothing back");
 }

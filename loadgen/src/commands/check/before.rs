@@ -6,7 +6,7 @@ use buyers::shop::RequestBudget;
 use program::Progress;
 use stats::figures::{count, things};
 
-use crate::commands::shops::{TrialsAtShops, announce, strategy};
+use crate::commands::shops::{TrialsAtShops, announce, ensure_comparable, ensure_rules, strategy};
 use crate::commands::trials::{OnTrial, Prepared};
 use crate::config::check::CheckSettings;
 use crate::error::Error;
@@ -23,19 +23,8 @@ use crate::trial::schedule::{Subject, blocks};
 ///
 /// [`Error::Usage`] with what is wrong and the remedy.
 pub(super) fn ensure(settings: &CheckSettings, shops: &[Shop]) -> Result<(), Error> {
-    for (number, shop) in shops.iter().enumerate() {
-        if shops[..number].iter().any(|other| other.name == shop.name) {
-            let name = &shop.name;
-            return Err(Error::Usage(format!("two shops are named {name:?}; give each its own name in [shop]")));
-        }
-    }
-    if let Some(other) = shops.iter().find(|shop| shop.stock != shops[0].stock) {
-        let first = &shops[0];
-        return Err(Error::Usage(format!(
-            "{} has stock = {}, and {} has stock = {}; shops are compared with the same stock",
-            first.name, first.stock, other.name, other.stock
-        )));
-    }
+    ensure_comparable(shops)?;
+    ensure_rules(&settings.thresholds, shops, &settings.users)?;
     let users_max = settings.users.last().copied().unwrap_or(1);
     // The number of the arrivals of an open model depends on the seed a little.
     let buyers = buyers_needed(&settings.model, users_max, u64::from(settings.seed.unwrap_or_default()));

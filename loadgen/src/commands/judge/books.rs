@@ -3,16 +3,18 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use program::{FromSystem as _, Progress};
 use serde::{Deserialize, Serialize};
 use stats::figures::things;
 
-use crate::audit::shop::ShopBook;
-use crate::commands::shops::announce;
+use crate::commands::shops::{announce, ensure_comparable};
 use crate::error::Error;
+use crate::report::files::Files;
 use crate::shop::{self, Shop};
 use crate::trial::any;
+use crate::trial::logged::BookedBefore;
 
 /// The version of the file.
 const SCHEMA: &str = "seckill-books/1";
@@ -21,13 +23,13 @@ const SCHEMA: &str = "seckill-books/1";
 #[derive(Debug, Serialize, Deserialize)]
 struct BooksFile {
     schema: String,
-    books: BTreeMap<String, ShopBook>,
+    books: BTreeMap<String, BookedBefore>,
 }
 
 /// Books from before a sale, as a file has them.
 pub(super) struct BooksOfFile {
     file: PathBuf,
-    books: BTreeMap<String, ShopBook>,
+    books: BTreeMap<String, BookedBefore>,
 }
 
 impl BooksOfFile {
@@ -36,7 +38,7 @@ impl BooksOfFile {
     /// # Errors
     ///
     /// [`Error::Usage`] if the file does not have them.
-    pub(super) fn take(&mut self, shop: &str) -> Result<ShopBook, Error> {
+    pub(super) fn take(&mut self, shop: &str) -> Result<BookedBefore, Error> {
         self.books.remove(shop).ok_or_else(|| {
             Error::Usage(format!(
                 "{} has no books of {shop}; write it by --put-on-sale with the same --shop",
@@ -52,12 +54,16 @@ impl BooksOfFile {
 ///
 /// Errors of the shops, and of the file.
 pub(super) async fn put_on_sale(shops: &[Shop], file: &Path, progress: &Progress) -> Result<String, Error> {
+    Files::ensure_writable(file)?;
+    ensure_comparable(shops)?;
     announce(shops, progress);
     let mut books = BTreeMap::new();
     let mut told = String::new();
     for shop in shops {
         let client = shop::client(shop)?;
-        books.insert(shop.name.clone(), any::put_on_sale(shop, &client).await?);
+        let at = SystemTime::now();
+        let book = any::put_on_sale(shop, &client).await?;
+        books.insert(shop.name.clone(), BookedBefore { at, book });
         told += &format!("on sale: {} at {}\n", things(shop.stock, "unit"), shop.name);
     }
     let text = serde_json::to_vec(&BooksFile { schema: SCHEMA.to_owned(), books });

@@ -3,7 +3,7 @@
 #
 # This file neither puts the stock on sale nor reads the books. Before each run, and after it:
 #   loadgen judge --shop SHOP --put-on-sale before.json
-#   loadgen judge purchases-*.csv --shop SHOP --before before.json
+#   loadgen judge purchases-*.csv --shop SHOP --before before.json --users {{ head.users }}
 #
 # Run it. START_AT is the instant at which the sale begins, by the clock of this machine. Buyers sign up before it:
 #   START_AT=$(date -u -d '+20 seconds' +%FT%TZ) locust -f {{ file|safe }} --headless -u {{ head.users }} -r {{ head.users }}

@@ -3,7 +3,7 @@
 //
 // This script neither puts the stock on sale nor reads the books. Before each run, and after it:
 //   loadgen judge --shop SHOP --put-on-sale before.json
-//   loadgen judge purchases*.json --shop SHOP --before before.json
+//   loadgen judge purchases*.json --shop SHOP --before before.json --users {{ head.users }}
 //
 // Run it. START_AT is the instant at which the sale begins, by the clock of this machine. Buyers sign up before it:
 //   k6 run --out json=purchases.json -e START_AT=$(date -u -d '+20 seconds' +%FT%TZ) {{ file|safe }}

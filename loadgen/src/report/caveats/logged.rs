@@ -20,16 +20,19 @@ pub(super) fn of(logs: &[JudgedLog]) -> Vec<String> {
          purchases that it never began",
         things(logs.len(), "log")
     )];
-    if let [_, _, ..] = logs {
-        let spread = logs.iter().map(|log| log.first_start_ms).fold(0.0, f64::max);
+    if let Some(spread) = logs.iter().filter_map(|log| log.first_start_ms).reduce(f64::max) {
         let clocks = match logs.iter().filter(|log| log.clock_ahead_ms.is_none()).count() {
             0 => "by clocks that --clock compares".to_owned(),
             unknown if unknown == logs.len() => "clocks not compared".to_owned(),
             unknown => format!("{} not compared", things(unknown, "clock")),
         };
+        caveats.push(format!("the logs of a trial began within {} of each other, {clocks}", figures::ms(spread)));
+    }
+    let unintended = logs.iter().filter(|log| !log.is_intended).count();
+    if unintended > 0 {
         caveats.push(format!(
-            "the first purchases of the logs started within {} of each other, {clocks}",
-            figures::ms(spread)
+            "{} without intended starts: response times count from the actual starts there, so a late start is in no figure",
+            things(unintended, "log")
         ));
     }
     let resolution = logs.iter().map(|log| log.resolution_ms).fold(0.0, f64::max);

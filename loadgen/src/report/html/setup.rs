@@ -61,7 +61,7 @@ pub(super) fn guide(report: &Report, metrics: &[&Metric]) -> PagePart {
 pub(super) fn environment(report: &Report) -> PagePart {
     let of_build = if report.builds.is_some() { " of each build" } else { "" };
     let plan_words = if report.schedule.is_logged() {
-        "A block has one trial of each shop, in the order of time.".to_owned()
+        "A block has the next trial of each shop and number of users, in the order of time.".to_owned()
     } else {
         let one = report.schedule.nouns().one;
         format!(

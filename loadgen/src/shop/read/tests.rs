@@ -372,3 +372,9 @@ fn a_scenario_replaces_what_its_buyers_do() {
     let refused = of_scenario(&format!("{SHOP}[bye]\n")).unwrap_err();
     assert!(refused.starts_with("shop.toml:5: a shop file has no key \"bye\""), "{refused}");
 }
+
+#[test]
+fn a_name_is_one_line() {
+    let text = format!("{SHOP}{SALE}{BUY}").replacen("name = \"", "name = \"x\\ntouch pwned", 1);
+    assert_refused(&text, "shop.toml:2: a name is one line");
+}

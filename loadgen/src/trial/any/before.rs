@@ -14,7 +14,7 @@ pub(in crate::trial) enum BooksBefore<'a> {
 }
 
 impl BooksBefore<'_> {
-    /// Returns of books after the sale what is of this sale.
+    /// Returns the part of the books after the sale that belongs to it.
     pub(in crate::trial) fn leave(&self, after: ShopBook) -> ShopBook {
         match self {
             BooksBefore::Known(before) => after.without(before),

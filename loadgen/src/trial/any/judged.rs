@@ -13,15 +13,16 @@ use crate::shop::Shop;
 use crate::trial::run::{Conditions, FinishedTrial, Seen, record};
 use crate::trial::schedule::ScheduledTrial;
 
-/// Waits until the books are at rest, and audits what buyers were told. Returns the finished trial.
+/// Waits until the books are at rest, and audits what buyers were told. Beside the buyers of the load, up to `unlogged` others may have
+/// bought. Returns the finished trial.
 pub(in crate::trial) async fn judged(
     shop: &Shop,
     client: &Client,
     (conditions, scheduled): (&Conditions, ScheduledTrial<'_>),
     bought: LoadResult,
-    before: &BooksBefore<'_>,
+    (before, unlogged): (&BooksBefore<'_>, u64),
 ) -> Result<FinishedTrial, Error> {
-    let of = |books: &ShopBook| Audit::of_shop(&facts(shop, &bought, books));
+    let of = |books: &ShopBook| Audit::of_shop(&ShopFacts { unlogged, ..facts(shop, &bought, books) });
     let found = rest(shop, client, before, |books| of(books).is_clean()).instrument(debug_span!("rest")).await?;
     let Rest { books, settled } = found;
     let mut unseen = unseen(shop, &bought, &books);
@@ -45,6 +46,7 @@ fn facts<'a>(shop: &Shop, bought: &'a LoadResult, books: &'a ShopBook) -> ShopFa
         per_buyer: shop.per_buyer,
         sold_to: tally.told.first().map_or(&[], |told| &told.sold_to),
         answers: tally.answers(),
+        unlogged: 0,
         books,
     }
 }

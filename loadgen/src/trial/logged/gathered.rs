@@ -14,6 +14,9 @@ use crate::trial::schedule::JudgedLog;
 /// The longest time in a run in which nobody buys.
 const ONE_RUN_WITHIN: Duration = Duration::from_secs(10);
 
+/// The most labels that an error names.
+const LABELS_SHOWN: usize = 5;
+
 /// How logs are read.
 #[derive(Debug)]
 pub(crate) struct Gathering<'a> {
@@ -38,29 +41,20 @@ pub(crate) struct LoggedTrial {
     pub(crate) users: u32,
     /// Whether each buyer bought once, and all were meant to buy at the same instant.
     pub(crate) is_burst: bool,
+    /// Whether each buyer bought once.
+    pub(crate) is_once: bool,
     /// The purchases, in no order.
     pub(crate) requests: Vec<LoggedRequest>,
     /// Buyers that are in no log.
     pub(crate) missing: u64,
+    /// Whether nobody else can have bought, because the number of users is known.
+    pub(crate) is_complete: bool,
     /// Whether every log has the answers.
     pub(crate) answers_seen: bool,
     /// The intended start of the first purchase.
     pub(crate) released_at: SystemTime,
-}
-
-impl Default for LoggedTrial {
-    fn default() -> LoggedTrial {
-        LoggedTrial {
-            shop: "".into(),
-            block: 0,
-            users: 0,
-            is_burst: false,
-            requests: Vec::new(),
-            missing: 0,
-            answers_seen: true,
-            released_at: UNIX_EPOCH,
-        }
-    }
+    /// The end of the last purchase.
+    pub(crate) ended_at: SystemTime,
 }
 
 /// A log, and the clock of its machine.
@@ -89,6 +83,10 @@ impl LogPart {
     fn first_start(&self) -> SystemTime {
         self.requests.iter().map(|request| request.started).min().unwrap_or(UNIX_EPOCH)
     }
+
+    fn buyers(&self) -> impl Iterator<Item = &str> {
+        self.requests.iter().filter_map(|request| request.buyer.as_deref())
+    }
 }
 
 /// Gathers the trials of all logs, in the order of time. Returns what the report tells of each log, too.
@@ -100,35 +98,63 @@ pub(crate) fn gather(
     logs: Vec<TimedLog>,
     gathering: &Gathering<'_>,
 ) -> Result<(Vec<LoggedTrial>, Vec<JudgedLog>), Error> {
-    let mut told: Vec<JudgedLog> = logs.iter().map(told).collect();
+    let mut judged: Vec<JudgedLog> = logs.iter().map(judged_log).collect();
     let mut parts: BTreeMap<TrialInLogs, Vec<LogPart>> = BTreeMap::new();
     for (number, log) in logs.into_iter().enumerate() {
         for (trial, requests) in by_trial(log, gathering)? {
-            told[number].purchases += requests.len() as u64;
+            judged[number].purchases += requests.len() as u64;
+            judged[number].is_intended &= requests.iter().all(|request| request.intended.is_some());
             parts.entry(trial).or_default().push(LogPart { log: number, requests });
         }
     }
     let mut trials = Vec::new();
     for (TrialInLogs { shop, .. }, parts) in parts {
-        ensure_one_run(&parts, &told)?;
-        let first = parts.iter().map(LogPart::first_start).min().unwrap_or(UNIX_EPOCH);
-        for part in &parts {
-            let after = as_ms(part.first_start().duration_since(first).unwrap_or_default());
-            let log = &mut told[part.log];
-            log.first_start_ms = log.first_start_ms.max(after);
+        ensure_one_run(&parts, &judged)?;
+        if let [_, _, ..] = &parts[..] {
+            note_spread(&parts, &mut judged);
         }
-        trials.push(trial(shop, parts, &told, gathering.users)?);
+        trials.push(trial(shop, parts, &judged, gathering.users)?);
     }
     trials.sort_by_key(|trial| trial.released_at);
-    number(&mut trials);
+    ensure_one_after_another(&trials)?;
+    number_blocks(&mut trials);
     if let Some(shop) = trials.iter().find(|trial| trials_of(&trials, trial).count() <= gathering.warm_ups) {
         let all = things(trials_of(&trials, shop).count(), "trial");
         return Err(Error::Usage(format!(
-            "{} has {all}, so none is left after --warm-ups {}",
-            shop.shop, gathering.warm_ups
+            "{} has {all} with {}, so none is left after --warm-ups {}; if buyers are missing in a log, --users says how many there were",
+            shop.shop,
+            things(shop.users, "user"),
+            gathering.warm_ups
         )));
     }
-    Ok((trials, told))
+    Ok((trials, judged))
+}
+
+/// Notes how long after the first log of a trial each other one began.
+fn note_spread(parts: &[LogPart], logs: &mut [JudgedLog]) {
+    let first = parts.iter().map(LogPart::first_start).min().unwrap_or(UNIX_EPOCH);
+    for part in parts {
+        let after = as_ms(part.first_start().duration_since(first).unwrap_or_default());
+        let log = &mut logs[part.log];
+        log.first_start_ms = Some(log.first_start_ms.map_or(after, |before| before.max(after)));
+    }
+}
+
+/// Refuses trials of one shop that overlap: it has one sale at a time.
+fn ensure_one_after_another(trials: &[LoggedTrial]) -> Result<(), Error> {
+    let mut ends: BTreeMap<&str, SystemTime> = BTreeMap::new();
+    for trial in trials {
+        let end = ends.entry(&trial.shop).or_insert(UNIX_EPOCH);
+        if trial.released_at < *end {
+            return Err(Error::Usage(format!(
+                "two trials of {} overlap, and it has one sale at a time; give all machines of a run the same TRIAL, and judge logs \
+                 without TRIAL by themselves",
+                trial.shop
+            )));
+        }
+        *end = trial.ended_at;
+    }
+    Ok(())
 }
 
 /// Returns the trials of one subject.
@@ -137,14 +163,15 @@ fn trials_of<'a>(all: &'a [LoggedTrial], of: &'a LoggedTrial) -> impl Iterator<I
 }
 
 /// Describes a log whose purchases are not counted yet.
-fn told(TimedLog { log, clock_ahead_ms }: &TimedLog) -> JudgedLog {
+fn judged_log(TimedLog { log, clock_ahead_ms }: &TimedLog) -> JudgedLog {
     JudgedLog {
         file: log.path.display().to_string(),
         engine: log.format.to_string(),
         purchases: 0,
         resolution_ms: as_ms(log.resolution),
         answers_seen: log.answers_seen,
-        first_start_ms: 0.0,
+        is_intended: true,
+        first_start_ms: None,
         clock_ahead_ms: *clock_ahead_ms,
     }
 }
@@ -180,7 +207,11 @@ fn shifted(at: SystemTime, ahead_ms: f64) -> SystemTime {
 /// Returns the label of the purchases in a log that has only statuses.
 fn label(log: &EngineLog, gathering: &Gathering<'_>) -> Result<Arc<str>, Error> {
     let labels: BTreeSet<&Arc<str>> = log.requests.iter().map(|request| &request.label).collect();
-    let all = labels.iter().map(|label| format!("{label:?}")).collect::<Vec<_>>().join(", ");
+    let mut all: Vec<String> = labels.iter().take(LABELS_SHOWN).map(|label| format!("{label:?}")).collect();
+    if labels.len() > LABELS_SHOWN {
+        all.push(format!("and {} more", labels.len() - LABELS_SHOWN));
+    }
+    let all = all.join(", ");
     let file = log.path.display();
     let wanted = |label: &&Arc<str>| gathering.label.is_none_or(|wanted| wanted == &***label);
     let mut found = labels.iter().copied().filter(wanted);
@@ -190,7 +221,8 @@ fn label(log: &EngineLog, gathering: &Gathering<'_>) -> Result<Arc<str>, Error> 
             "{file} has no request named {label:?}; it has {all}; name one of them by --label"
         ))),
         _ => Err(Error::Usage(format!(
-            "{file} has requests named {all}, and only statuses; name the purchase by --label"
+            "{file} has requests named {all}, and only statuses; name the purchase by --label, and let the engine give all of them \
+             one name"
         ))),
     }
 }
@@ -233,8 +265,8 @@ fn ensure_one_run(parts: &[LogPart], logs: &[JudgedLog]) -> Result<(), Error> {
                 format!("{before} and {after} have the same trial")
             };
             return Err(Error::Usage(format!(
-                "{who} in which nobody bought for {} s: it looks like two runs. Number the runs by TRIAL, each in a new file, or judge \
-                 each by itself",
+                "{who} in which nobody bought for {} s: it looks like two runs. Number the runs by \
+                 TRIAL, each in a new file, or judge each by itself; --clock names a clock that is wrong",
                 idle.as_secs()
             )));
         }
@@ -245,41 +277,67 @@ fn ensure_one_run(parts: &[LogPart], logs: &[JudgedLog]) -> Result<(), Error> {
 
 /// Makes a trial of its parts.
 fn trial(shop: Arc<str>, parts: Vec<LogPart>, logs: &[JudgedLog], users: Option<u32>) -> Result<LoggedTrial, Error> {
-    let is_burst = all_begin_together(&parts, logs);
-    // The log in which each buyer was seen first.
-    let mut buyers: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut is_once = true;
-    for part in &parts {
-        for buyer in part.requests.iter().filter_map(|request| request.buyer.as_deref()) {
-            let Some(other) = buyers.insert(buyer, part.log) else { continue };
-            is_once = false;
-            if is_burst {
-                return Err(Error::Usage(format!(
-                    "buyer {buyer} of {shop} buys in {} and in {}; name each log once, and give no two machines the same buyers",
-                    logs[other].file, logs[part.log].file
-                )));
-            }
-        }
-    }
-    let numbers: BTreeSet<u64> = buyers.keys().filter_map(|buyer| buyer.parse().ok()).collect();
-    let are_numbered = is_burst && numbers.len() == buyers.len();
-    let highest = numbers.last().filter(|_| are_numbered).map_or(0, |last| last + 1);
-    let expected = users.map_or(0, u64::from).max(highest);
-    let named = buyers.len() as u64;
+    let begins_together = all_begin_together(&parts, logs);
+    ensure_once(&shop, &parts, logs, begins_together)?;
+    let named: BTreeSet<&str> = parts.iter().flat_map(LogPart::buyers).collect();
+    let all: usize = parts.iter().map(|part| part.requests.len()).sum();
+    let bought = if named.is_empty() { all as u64 } else { named.len() as u64 };
+    let expected = match users {
+        Some(users) => u64::from(users),
+        None if begins_together => numbered(&named),
+        None => 0,
+    };
+    let is_once = named.is_empty() || named.len() == all;
     let answers_seen = parts.iter().all(|part| logs[part.log].answers_seen);
     let requests: Vec<LoggedRequest> = parts.into_iter().flat_map(|part| part.requests).collect();
-    let bought = if named > 0 { named } else { requests.len() as u64 };
     let released_at = requests.iter().map(|request| request.intended.unwrap_or(request.started)).min();
+    let ended_at = requests.iter().map(|request| request.started + request.duration).max();
     Ok(LoggedTrial {
         shop,
         block: 0,
         users: u32::try_from(bought.max(expected)).unwrap_or(u32::MAX),
-        is_burst: is_burst && is_once,
+        is_burst: begins_together && is_once,
+        is_once,
         missing: expected.saturating_sub(bought),
+        is_complete: users.is_some(),
         answers_seen,
         released_at: released_at.unwrap_or(UNIX_EPOCH),
+        ended_at: ended_at.unwrap_or(UNIX_EPOCH),
         requests,
     })
+}
+
+/// Returns how many buyers there are if each has a number, and few numbers are missing between the least and the greatest. Zero if
+/// the names are no such numbers.
+fn numbered(names: &BTreeSet<&str>) -> u64 {
+    let numbers: Option<BTreeSet<u64>> = names.iter().map(|name| name.parse().ok()).collect();
+    let numbers = numbers.unwrap_or_default();
+    let span = numbers.first().zip(numbers.last()).map_or(0, |(least, greatest)| (greatest - least).saturating_add(1));
+    if span <= 2 * numbers.len() as u64 { span } else { 0 }
+}
+
+/// Refuses a purchase that is in two logs, and in a burst also a buyer that buys twice.
+fn ensure_once(shop: &str, parts: &[LogPart], logs: &[JudgedLog], is_burst: bool) -> Result<(), Error> {
+    let mut seen: BTreeMap<(&str, Option<SystemTime>), usize> = BTreeMap::new();
+    for part in parts {
+        for LoggedRequest { buyer, intended, .. } in &part.requests {
+            let Some(buyer) = buyer.as_deref().filter(|_| intended.is_some()) else { continue };
+            let Some(other) = seen.insert((buyer, intended.filter(|_| !is_burst)), part.log) else { continue };
+            let file = &logs[part.log].file;
+            if other != part.log {
+                return Err(Error::Usage(format!(
+                    "buyer {buyer} of {shop} buys in {} and in {file}; name each log once, and give no two machines the same buyers",
+                    logs[other].file
+                )));
+            }
+            if is_burst {
+                return Err(Error::Usage(format!(
+                    "{file} has buyer {buyer} of {shop} twice in one burst; use a new file for each run, and number the runs by TRIAL"
+                )));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Tells whether all purchases were meant to start at the same instant, each by the clock of its machine.
@@ -293,7 +351,7 @@ fn all_begin_together(parts: &[LogPart], logs: &[JudgedLog]) -> bool {
 }
 
 /// Numbers the trials of each subject, which are in the order of time.
-fn number(trials: &mut [LoggedTrial]) {
+fn number_blocks(trials: &mut [LoggedTrial]) {
     if trials.iter().any(|trial| !trial.is_burst) {
         // The number of buyers is chance then, and no setting.
         let most = trials.iter().map(|trial| trial.users).max().unwrap_or_default();

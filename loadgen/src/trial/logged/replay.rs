@@ -43,7 +43,7 @@ fn samples<'a>(trial: &'a LoggedTrial) -> Vec<Sample> {
     let sample = |request: &'a LoggedRequest| {
         let intended = since_release(request.intended.unwrap_or(request.started));
         let started = since_release(request.started);
-        let ended = started + request.duration;
+        let ended = since_release(request.started + request.duration).max(started);
         let mut next = || users.next().unwrap_or(usize::MAX);
         let (user, idle_since) = match request.buyer.as_deref() {
             Some(buyer) => {
@@ -55,7 +55,7 @@ fn samples<'a>(trial: &'a LoggedTrial) -> Vec<Sample> {
         let outcome = outcome(request);
         Sample {
             user,
-            buyer: request.buyer.as_deref().and_then(|buyer| buyer.parse().ok()).unwrap_or(user),
+            buyer: user,
             goods: 0,
             outcome,
             confirmation: (outcome == Outcome::Sold)
@@ -87,7 +87,7 @@ fn outcome(request: &LoggedRequest) -> Outcome {
 fn problem(request: &LoggedRequest, outcome: Outcome) -> Option<String> {
     let told = match request.status {
         Some(status) if request.outcome.is_none() => {
-            format!("status {status} has several meanings, and the answer is not in the log")
+            format!("status {status} does not tell the outcome, and the answer is not in the log")
         }
         Some(status) => format!("answered {status}"),
         None => "no answer".to_owned(),
@@ -125,7 +125,19 @@ mod tests {
     }
 
     fn trial(requests: Vec<LoggedRequest>) -> LoggedTrial {
-        LoggedTrial { requests, released_at: UNIX_EPOCH + ms(1000), ..LoggedTrial::default() }
+        LoggedTrial {
+            shop: "a".into(),
+            block: 0,
+            users: 2,
+            is_burst: true,
+            is_once: true,
+            requests,
+            missing: 0,
+            is_complete: false,
+            answers_seen: true,
+            released_at: UNIX_EPOCH + ms(1000),
+            ended_at: UNIX_EPOCH + ms(2000),
+        }
     }
 
     const SOLD: Option<LoggedOutcome> = Some(LoggedOutcome::Sold);
@@ -146,15 +158,15 @@ mod tests {
         let again = LoggedRequest { intended: Some(UNIX_EPOCH + ms(1020)), ..request(SOLD, [60, 70], Some("7")) };
         let trial = trial(vec![again, request(SOLD, [0, 50], Some("7"))]);
         let samples = samples(&trial);
-        assert_eq!(samples.iter().map(|sample| (sample.user, sample.buyer)).collect::<Vec<_>>(), [(0, 7), (0, 7)]);
+        assert_eq!(samples.iter().map(|sample| (sample.user, sample.buyer)).collect::<Vec<_>>(), [(0, 0), (0, 0)]);
         assert_eq!((samples[1].start_lag(), samples[1].idle_lag()), (ms(40), ms(10)));
     }
 
     #[test]
-    fn a_status_of_several_meanings_is_an_error() {
+    fn a_status_that_tells_no_outcome_is_an_error() {
         let tally = replay(&trial(vec![request(None, [0, 5], None)]));
         assert_eq!(tally.answers().error, 1);
-        assert_eq!(tally.problems, ["status 200 has several meanings, and the answer is not in the log"]);
+        assert_eq!(tally.problems, ["status 200 does not tell the outcome, and the answer is not in the log"]);
     }
 
     #[test]

@@ -55,6 +55,7 @@ ifneq ($(strip $(ARGS)),)
 	$(TEST) $(ARGS)
 else
 	$(TEST) --all-targets --no-run
+	cargo build --locked --workspace --example goose_scenario
 	@failed=0; set -x; \
 	$(TEST) --lib --test protocol --test planted >target/unit-tests.log 2>&1 & units=$$!; \
 	RUST_TEST_THREADS=$$(($$(getconf _NPROCESSORS_ONLN) + 1)) \

@@ -59,8 +59,10 @@ fn the_log_of_a_check_is_judged_as_the_check_was() {
         for figure in ["/sold/max", "/sold_out/p50", "/sold_out/max"] {
             let times = |result: &Value| result["latency"]["response"].pointer(figure).unwrap().as_f64().unwrap();
             let [exact, whole] = [own, log].map(times);
-            // A start and a duration are each rounded down to whole milliseconds, and a histogram keeps three digits.
-            assert!((-0.5..2.5).contains(&(exact - whole)), "{figure}: {exact} and {whole}");
+            // A start and a duration are each rounded down to whole milliseconds, and two histograms keep three digits.
+            let digits = 0.002 * exact;
+            let expected = -digits - 0.5..digits + 2.5;
+            assert!(expected.contains(&(exact - whole)), "{figure}: {exact} and {whole}");
         }
     }
     let told = judged["caveats"].to_string();

@@ -103,7 +103,7 @@ static STRATEGIES: Nouns = Nouns {
     },
 };
 
-static SHOPS: Nouns = Nouns {
+const SHOPS: Nouns = Nouns {
     one: "shop",
     many: "shops",
     title: "Shop",
@@ -131,12 +131,29 @@ static SHOPS: Nouns = Nouns {
     },
 };
 
+/// The words for shops whose load other engines made. Buyers in no log have no decision either.
+const LOGGED_SHOPS: Nouns = Nouns {
+    advice: Advice {
+        inconclusive: "name the logs of all machines, or look at the shop's log",
+        failing: "name the logs of all machines, or look at the shop's log",
+        undecided: "buyers in no log count as errors, and the shop's log may have the causes of the rest",
+        ..SHOPS.advice
+    },
+    commands: Commands {
+        again: "loadgen judge LOG… --shop SHOP",
+        more_trials: "loadgen judge LOG… --shop SHOP",
+        more_units: "loadgen judge LOG… --shop SHOP",
+        scale: "loadgen judge LOG… --shop SHOP",
+    },
+    ..SHOPS
+};
+
 impl SubjectKind {
     /// Returns the words for subjects of this kind.
     pub(crate) fn nouns(self) -> &'static Nouns {
         match self {
             SubjectKind::Strategy => &STRATEGIES,
-            SubjectKind::Shop => &SHOPS,
+            SubjectKind::Shop => const { &SHOPS },
         }
     }
 }
@@ -154,7 +171,7 @@ impl Schedule {
 
     /// Returns the words for its subjects.
     pub(crate) fn nouns(&self) -> &'static Nouns {
-        self.kind().nouns()
+        if self.is_logged() { const { &LOGGED_SHOPS } } else { self.kind().nouns() }
     }
 
     /// Tells whether it has several subjects that can be set in relation.

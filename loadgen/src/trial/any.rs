@@ -86,6 +86,7 @@ pub(crate) async fn trial(
         return Err(Error::Shop(text.to_owned()));
     }
     ensure_served(tried, &bought)?;
+    ensure_restored(shop, &bought)?;
     judged(shop, client, (conditions, scheduled), bought, (&BooksBefore::Known(&before), 0)).await
 }
 
@@ -173,6 +174,24 @@ async fn ensure_still(tried: &ShopOnTrial, before: &ShopBook) -> Result<(), Erro
         tried.shop.name,
         words(before),
         words(&now)
+    )))
+}
+
+/// Ends the check if everything was sold out from the beginning. Where books show the stock, it was compared before the load.
+fn ensure_restored(shop: &Shop, bought: &LoadResult) -> Result<(), Error> {
+    let answers = bought.tally.answers();
+    if shop.books.have_stock() || answers.sold > 0 || answers.sold_out == 0 {
+        return Ok(());
+    }
+    Err(Error::Reset(format!(
+        "{}: nothing was sold after [sale], and {} told \"sold out\"; let [sale] restore {}, and look at its answers by --dry-run",
+        shop.name,
+        if answers.sold_out == 1 {
+            "1 buyer was".to_owned()
+        } else {
+            format!("{} were", things(count(answers.sold_out), "buyer"))
+        },
+        things(shop.stock, "unit")
     )))
 }
 

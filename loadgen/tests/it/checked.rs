@@ -27,6 +27,8 @@ struct PlainShop {
     orders: AtomicI64,
     /// Units that a reset restores.
     restored: i64,
+    /// Whether a reset does nothing, and says that it is done.
+    reset_lies: bool,
     /// Whether its page shows a unit less each time.
     shrinks: bool,
     /// The buyer that cannot log in.
@@ -58,6 +60,9 @@ impl PlainShop {
 }
 
 async fn reset(State(shop): State<Arc<PlainShop>>) -> StatusCode {
+    if shop.reset_lies {
+        return StatusCode::NO_CONTENT;
+    }
     shop.stock.store(shop.restored, Ordering::SeqCst);
     shop.orders.store(0, Ordering::SeqCst);
     StatusCode::NO_CONTENT
@@ -220,6 +225,50 @@ async fn without_books_the_answers_are_the_evidence() {
     assert_eq!(folder.report()["trials"][0]["audit"]["oversold"], 3);
 }
 
+// C42
+#[tokio::test(flavor = "multi_thread")]
+async fn fewer_purchases_than_units_prove_no_right_sale() {
+    let folder = TestFolder::new();
+    let url = PlainShop::right().start().await;
+    write(&folder, "shop", &url, "");
+    finish(&mut folder.loadgen(["check", "shop.toml", "--users", "10"])).assert_error(
+        64,
+        "error: 10 users cannot buy more than the 10 units of shop, and without [books] nothing else can show a fault; raise \
+         --users above 10, or lower stock",
+    );
+    let told = "overselling: 4 purchases cannot sell more than 10 units; let more buyers come";
+    let few = ["--rate", "20", "--arrivals", "constant", "--duration", "200ms"];
+    let by_answers = check(&folder, &[&["shop.toml"][..], &few].concat());
+    assert_eq!(by_answers.code, Some(3), "{}{}", by_answers.stdout, by_answers.stderr);
+    assert!(
+        by_answers.stdout.contains(&format!("not everything was checked of shop ({told})")),
+        "{}",
+        by_answers.stdout
+    );
+    // Two buyers that take the same unit leave a trace in the books.
+    write(&folder, "shop", &url, BOOKS);
+    let by_books = check(&folder, &[&["shop.toml"][..], &few].concat());
+    by_books.assert_kept();
+    assert!(by_books.stdout.contains(told), "{}", by_books.stdout);
+}
+
+// C42
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_that_nobody_tried_is_not_checked() {
+    let folder = TestFolder::new();
+    write(&folder, "shop", &PlainShop::right().start().await, BOOKS);
+    let text = fs::read_to_string(folder.path("shop.toml")).unwrap();
+    fs::write(folder.path("shop.toml"), text.replace("[sale]", "per-buyer = 2\n[sale]")).unwrap();
+    let told = "the limit per buyer: no buyer asked for more than 2 units";
+    for (args, code, is_unseen) in [(&[][..], 0, true), (&["--users", "1", "--duration", "100ms"], 2, false)] {
+        let finished = check(&folder, &[&["shop.toml"], args].concat());
+        assert_ends_with(&finished, code);
+        assert_eq!(finished.stdout.contains(told), is_unseen, "{}", finished.stdout);
+    }
+    let fault = "up to 1 buyer got more than the 2 units that a buyer may have";
+    assert!(folder.report()["results"][0]["faults"].to_string().contains(fault));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn two_shops_are_compared_block_by_block() {
     let folder = TestFolder::new();
@@ -262,6 +311,21 @@ async fn a_reset_that_does_not_restore_the_stock_is_named() {
     let expected =
         "error: shop: the page of [books] has 9 units after [sale], and [shop] has stock = 10; let [sale] restore";
     assert_ends(shop, BOOKS, &[], expected).await;
+}
+
+// C44
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reset_that_lies_is_found_by_answers_alone() {
+    let shop = PlainShop { reset_lies: true, ..PlainShop::default() };
+    let expected =
+        "error: shop: nothing was sold after [sale], and 30 buyers were told \"sold out\"; let [sale] restore 10 units";
+    assert_ends(shop, "", &[], expected).await;
+    let folder = TestFolder::new();
+    let shop = PlainShop { reset_lies: true, stock: AtomicI64::new(STOCK - 1), ..PlainShop::default() };
+    write(&folder, "shop", &shop.start().await, "");
+    let told = check(&folder, &["shop.toml"]).stdout;
+    let expected = "up to 1 unit was left although buyers were told \"sold out\" (or [sale] has not restored the stock";
+    assert!(told.contains(expected), "{told}");
 }
 
 // C44
@@ -342,7 +406,7 @@ async fn ctrl_c_in_the_middle_cleans_up_and_keeps_nothing_half() {
     let shop = PlainShop { hangs: true, ..PlainShop::right() };
     let clean = "[clean]\ncommand = \"echo cleaned >cleaned\"\n";
     write(&folder, "shop", &shop.start().await, clean);
-    let running = Running::start(&mut folder.loadgen(["check", "shop.toml", "--users", "3"]));
+    let running = Running::start(&mut folder.loadgen(["check", "shop.toml", "--users", "11"]));
     eventually("a trial runs", PATIENCE, || folder.path("report/results.jtl").exists());
     running.signal(Signal::SIGINT);
     assert_eq!(running.wait().0.code(), Some(130));

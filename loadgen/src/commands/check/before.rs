@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use buyers::model::LoadModel;
 use buyers::shop::RequestBudget;
 use program::Progress;
 use stats::figures::{count, things};
@@ -26,6 +27,7 @@ pub(super) fn ensure(settings: &CheckSettings, shops: &[Shop]) -> Result<(), Err
     ensure_comparable(shops)?;
     ensure_rules(&settings.thresholds, shops, &settings.users)?;
     let users_max = settings.users.last().copied().unwrap_or(1);
+    ensure_strong(settings, shops, users_max)?;
     // The number of the arrivals of an open model depends on the seed a little.
     let buyers = buyers_needed(&settings.model, users_max, u64::from(settings.seed.unwrap_or_default()));
     for people in shops.iter().filter_map(|shop| shop.people.as_ref()) {
@@ -46,6 +48,21 @@ pub(super) fn ensure(settings: &CheckSettings, shops: &[Shop]) -> Result<(), Err
         ensure_files(users_max, &[])?;
     }
     Ok(())
+}
+
+/// Refuses a load that cannot show that a shop sells wrongly, if only the answers are seen.
+fn ensure_strong(settings: &CheckSettings, shops: &[Shop], users_max: u32) -> Result<(), Error> {
+    let buys_once = matches!(settings.model, LoadModel::Burst | LoadModel::Ramp { .. });
+    let is_blind = |shop: &&Shop| !shop.books.are_any() && users_max <= shop.stock;
+    let Some(shop) = shops.iter().find(is_blind).filter(|_| buys_once) else { return Ok(()) };
+    Err(Error::Usage(format!(
+        "{} cannot buy more than the {} of {}, and without [books] nothing else can show a fault; raise --users above {}, or lower \
+         stock",
+        things(users_max, "user"),
+        things(shop.stock, "unit"),
+        shop.name,
+        shop.stock
+    )))
 }
 
 /// Draws the schedule of the trials at these shops.

@@ -3,6 +3,7 @@
 use stats::as_f64;
 use stats::figures::{count, percent, signed, things};
 
+use crate::audit::shop::Evidence;
 use crate::audit::trial::Audit;
 use crate::trial::record::Trial;
 
@@ -26,7 +27,7 @@ pub(crate) fn of(trials: &[&Trial], stock: u64, per_buyer: Option<u32>) -> Vec<S
     };
     let faults = [
         oversold,
-        too_little.map(|units| format!("{} (lost updates)", fell(units, "less"))),
+        too_little.map(|units| format!("{} (lost updates{})", fell(units, "less"), unless_cached(trials))),
         too_much.map(|units| fell(units, "more")),
         at_rest(&|trial| trial.audit.confirmations_unfounded).map(|buyers| {
             let has = if buyers == 1 { "has" } else { "have" };
@@ -58,7 +59,15 @@ fn undersold(trials: &[&Trial]) -> Option<String> {
         "as many buyers were told \"sold\" as there were units"
     };
     let were = were(left.unsigned_abs());
-    Some(format!("up to {} {were} left although {although}", things(signed(left), "unit")))
+    let is_stock_read = worst.books_read.is_none_or(|read| read.stock);
+    let unless = if is_stock_read { "" } else { " (or [sale] has not restored the stock: no books show it)" };
+    Some(format!("up to {} {were} left although {although}{unless}", things(signed(left), "unit")))
+}
+
+/// Names what else explains a stock that fell too little, if only pages show it.
+fn unless_cached(trials: &[&Trial]) -> &'static str {
+    let is_of_pages = |trial: &&Trial| trial.audit.lost_updates < 0 && trial.evidence == Some(Evidence::Pages);
+    if trials.iter().any(is_of_pages) { ", unless the page of [books] is cached" } else { "" }
 }
 
 fn were(number: u64) -> &'static str {
@@ -81,6 +90,7 @@ fn limit(per_buyer: Option<u32>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::audit::shop::BooksRead;
     use crate::report::shop_fixture;
 
     fn told(change: impl Fn(&mut Trial)) -> Vec<String> {
@@ -97,10 +107,17 @@ mod tests {
     #[test]
     fn every_kind_of_fault_is_named_with_its_size() {
         type Change = fn(&mut Trial);
-        let faults: [(Change, &str); 11] = [
+        let faults: [(Change, &str); 13] = [
             (|trial| trial.audit.oversold = 37, "oversold by up to 37 units (37\u{202f}%)"),
             (
                 |trial| trial.audit.lost_updates = -4,
+                "the stock fell by up to 4 units less than were ordered (lost updates, unless the page of [books] is cached)",
+            ),
+            (
+                |trial| {
+                    trial.audit.lost_updates = -4;
+                    trial.evidence = Some(Evidence::Database);
+                },
                 "the stock fell by up to 4 units less than were ordered (lost updates)",
             ),
             (|trial| trial.audit.lost_updates = 1, "the stock fell by up to 1 unit more than was ordered"),
@@ -117,6 +134,14 @@ mod tests {
                     trial.answers.sold_out = 0;
                 },
                 "up to 1 unit was left although as many buyers were told \"sold\" as there were units",
+            ),
+            (
+                |trial| {
+                    trial.audit.undersold = 8;
+                    trial.books_read = Some(BooksRead { stock: false, orders: true });
+                },
+                "up to 8 units were left although buyers were told \"sold out\" (or [sale] has not restored the stock: no \
+                 books show it)",
             ),
         ];
         for (change, expected) in faults {

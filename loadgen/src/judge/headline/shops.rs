@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(verdict.exit_code, 2);
         assert_eq!(verdict.sentence, "With 300 users, Flask sold wrongly in 3 of 9 trials, by the shop's own pages.");
         let oversold = "oversold by up to 37 units (37\u{202f}%)";
-        let lost = "the stock fell by up to 40 units less than were ordered (lost updates)";
+        let lost = "the stock fell by up to 40 units less than were ordered (lost updates, unless the page of [books] is cached)";
         assert_eq!(verdict.details[..2], [format!("Flask: {oversold}"), format!("Flask: {lost}")]);
         assert_eq!(verdict.reasons, [format!("promise broken by Flask, by the shop's own pages: {oversold}; {lost}")]);
     }

@@ -1,12 +1,14 @@
 //! What a shop sold, by the answers to a load and by the books after it.
 
 use buyers::load::LoadResult;
+use buyers::model::LoadModel;
 use reqwest::Client;
+use stats::figures::things;
 use tracing::{Instrument as _, debug_span};
 
 use super::before::BooksBefore;
 use super::rest::{Rest, rest};
-use crate::audit::shop::{ShopBook, ShopFacts};
+use crate::audit::shop::{Evidence, ShopBook, ShopFacts};
 use crate::audit::trial::Audit;
 use crate::error::Error;
 use crate::shop::Shop;
@@ -27,6 +29,11 @@ pub(in crate::trial) async fn judged(
     let Rest { books, settled } = found;
     let mut unseen = unseen(shop, &bought, &books);
     unseen.extend(before.unseen(shop));
+    unseen.extend(limit_untouched(shop, &bought, (&conditions.model, scheduled.subject.users)));
+    // Books show a race of purchases even if units are left at the end. Answers show only units that are too many.
+    let proves_nothing = books.evidence() == Evidence::Answers;
+    let too_few = too_few(shop, &bought);
+    unseen.extend(too_few.clone().filter(|_| !proves_nothing));
     let seen = Seen {
         audit: of(&books),
         evidence: Some(books.evidence()),
@@ -36,7 +43,9 @@ pub(in crate::trial) async fn judged(
         left_out: contradiction(&books).into_iter().collect(),
         ..Seen::default()
     };
-    Ok(record(conditions, scheduled, bought, seen))
+    let mut finished = record(conditions, scheduled, bought, seen);
+    finished.trial.unchecked.extend(too_few.filter(|_| proves_nothing));
+    Ok(finished)
 }
 
 fn facts<'a>(shop: &Shop, bought: &'a LoadResult, books: &'a ShopBook) -> ShopFacts<'a> {
@@ -63,6 +72,28 @@ fn unseen(shop: &Shop, bought: &LoadResult, books: &ShopBook) -> Vec<String> {
         unseen.push("orders by their numbers: those of the answers are not those of the database".to_owned());
     }
     unseen
+}
+
+/// Tells that no purchase can have gone beyond the limit per buyer: no buyer asked for more units. Users that buy again and again are
+/// the same buyers.
+fn limit_untouched(shop: &Shop, bought: &LoadResult, (model, users): (&LoadModel, u32)) -> Option<String> {
+    let limit = shop.per_buyer?;
+    let each_buys_once = matches!(model, LoadModel::Open { .. });
+    let most_in_limit = u64::from(users) * u64::from(limit);
+    (each_buys_once || bought.tally.answers().total() <= most_in_limit)
+        .then(|| format!("the limit per buyer: no buyer asked for more than {}", things(limit, "unit")))
+}
+
+/// Tells that the purchases could not sell more units than there are.
+fn too_few(shop: &Shop, bought: &LoadResult) -> Option<String> {
+    let purchases = bought.tally.answers().total();
+    (purchases <= u64::from(shop.stock)).then(|| {
+        format!(
+            "overselling: {} cannot sell more than {}; let more buyers come",
+            things(purchases, "purchase"),
+            things(shop.stock, "unit")
+        )
+    })
 }
 
 /// Tells that a page and the database say different things. The database counts.

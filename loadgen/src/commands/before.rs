@@ -117,26 +117,40 @@ fn ensure_it_can_be_checked(
         let names = list(named.iter().map(|subject| subject.strategy.as_str()));
         return Err(Error::Usage(format!("the threshold {rule:?} is about a figure that {names} cannot have")));
     };
-    let Some(needed) = threshold.metric().sold_needed() else { return Ok(()) };
     // A strategy that oversells may sell more than the stock.
     let sells_more = |strategy: &Strategy| strategy.promise.expects_oversell(instances);
     let most =
         |(subject, strategy): (&Subject, &Strategy)| sold_most(&settings.load, subject.users, sells_more(strategy));
     let fewest = std::iter::once(first).chain(has_figure).map(most).min().unwrap_or(u64::MAX);
-    let (needed, trials, remedy) = match needed {
-        SoldNeeded::InAll(needed) => (needed, settings.trials, "give more --trials or more --stock"),
-        SoldNeeded::InEach(needed) => (needed, 1, "give more --stock or more --users"),
+    ensure_enough_is_sold(threshold, settings.trials, fewest, "more --stock")
+}
+
+/// Refuses a rule about a figure that needs more sold units than these trials can have. `of_trial` is the most that a trial can sell.
+///
+/// # Errors
+///
+/// [`Error::Usage`] with both numbers, and `more_stock` as a remedy.
+pub(super) fn ensure_enough_is_sold(
+    threshold: &Threshold,
+    trials: u32,
+    of_trial: u64,
+    more_stock: &str,
+) -> Result<(), Error> {
+    let Some(needed) = threshold.metric().sold_needed() else { return Ok(()) };
+    let (needed, trials, other) = match needed {
+        SoldNeeded::InAll(needed) => (needed, trials, "--trials"),
+        SoldNeeded::InEach(needed) => (needed, 1, "--users"),
     };
-    let fewest = fewest.saturating_mul(u64::from(trials));
-    if fewest >= needed {
+    let most = of_trial.saturating_mul(u64::from(trials));
+    if most >= needed {
         return Ok(());
     }
     Err(Error::Usage(format!(
-        "the threshold {:?} needs the times of {} sold units, and {} can sell {}; {remedy}",
+        "the threshold {:?} needs the times of {} sold units, and {} can sell {}; give {more_stock} or more {other}",
         threshold.rule(),
         count(needed),
         things(trials, "trial"),
-        count(fewest)
+        count(most)
     )))
 }
 

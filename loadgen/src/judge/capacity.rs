@@ -205,11 +205,12 @@ impl RuleCapacity {
                 "{rule}: the load generator is the limit; it is held at {} a second at least ({trials})",
                 rate(capacity.lower)
             ),
-            CapacityEnd::Unfinished => format!(
-                "{rule}: the search was not finished; it is held at {} a second, and not at {}",
-                rate(capacity.lower),
-                rate(capacity.upper)
-            ),
+            CapacityEnd::Unfinished => {
+                let held = capacity.lower.map(|rate| format!("; it is held at {} a second", figure(rate)));
+                let lost = capacity.upper.map(|rate| format!("; it is not held at {} a second", figure(rate)));
+                let known: String = held.into_iter().chain(lost).collect();
+                format!("{rule}: the search was not finished{known}")
+            }
         }
     }
 }
@@ -318,6 +319,7 @@ mod tests {
         );
         assert!(found(CapacityEnd::AboveHighest, Some(99.0), None).contains("the highest rate that was tried, 99.0 a"));
         assert!(found(CapacityEnd::ClientLimited, Some(99.0), None).contains("the load generator is the limit"));
-        assert!(found(CapacityEnd::Unfinished, None, None).contains("held at ? a second, and not at ?"));
+        assert_eq!(found(CapacityEnd::Unfinished, None, None), "p99<1s: the search was not finished");
+        assert!(found(CapacityEnd::Unfinished, None, Some(9.0)).ends_with("finished; it is not held at 9.00 a second"));
     }
 }

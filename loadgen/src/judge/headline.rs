@@ -68,7 +68,7 @@ fn sold(schedule: &Schedule, users: u32, level: &[&StrategyResult], trials: &[Tr
     let broke =
         if broken.is_empty() { String::new() } else { format!("{} broke the promise", listed(&broken, schedule)) };
     let Some(fewest) = level.iter().filter(|result| result.is_comparable).map(|result| result.trials).min() else {
-        let nobody = format!("With {users_named}, no strategy was found to sell right in every trial");
+        let nobody = format!("With {users_named}, no strategy was proved right");
         return if broke.is_empty() { format!("{nobody}.") } else { format!("{nobody}; {broke}.") };
     };
     let what = sold_right(schedule, users, &right, trials, fewest);
@@ -283,8 +283,7 @@ mod tests {
                                                           trial",
             ),
         ] {
-            let opening =
-                "With 300 users, no strategy was found to sell right in every trial; pg-conditional broke the promise.";
+            let opening = "With 300 users, no strategy was proved right; pg-conditional broke the promise.";
             assert_eq!(verdict.sentence, opening);
             assert_eq!(verdict.details[0], format!("pg-conditional broke its promise: {expected}"));
         }

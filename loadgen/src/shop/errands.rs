@@ -116,7 +116,12 @@ pub(super) async fn number_on(
     let mut customer = of_all(shop);
     let steps = Steps { requests: vec![request.clone()], take };
     let asked = customer.sign_up(&once(steps), &mut client.clone(), observer).await;
-    asked.map_err(|error| failure("[books]", &error.cause))?;
+    asked.map_err(|error| match &error.cause {
+        Doubt::NothingTaken { from, .. } => {
+            Error::Shop(format!("{}: the answer has nothing at {from}; name where the number is", request.origin))
+        }
+        cause => failure("[books]", cause),
+    })?;
     let text = customer.values().get(NUMBER_ON_PAGE).map_or("", String::as_str);
     text.trim().parse().map_err(|_| no_number(request, source, text))
 }
@@ -144,9 +149,6 @@ fn failure(part: &str, cause: &Doubt) -> Error {
             format!(
                 "{origin}: answered {status}, and {part} needs 2xx; correct the request, or add --location for a redirect"
             )
-        }
-        Doubt::NothingTaken { from, .. } => {
-            format!("{part} finds nothing at {from} in the answer; name where the number is")
         }
         Doubt::NoAnswer { .. } | Doubt::Timeout => format!("{part} failed: {cause}; is the shop running?"),
         other => format!("{part} failed: {other}"),

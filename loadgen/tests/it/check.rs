@@ -174,7 +174,7 @@ async fn what_fails_before_the_purchase_is_named_by_its_line() {
             "error: buyer 0 could not sign up: shop.toml:8: answered 404, and a",
         ),
         (LOGIN_AND_BUY.replace("$.data\" }", "$.token\" }"), "no answer has `token`, which is taken from $.token"),
-        (LOGIN_AND_BUY.replace("$.left", "$.units"), "error: [books] finds nothing at $.units in the answer"),
+        (LOGIN_AND_BUY.replace("$.left", "$.units"), ": the answer has nothing at $.units; name where the number is"),
         (
             LOGIN_AND_BUY.replace("{{url}}/buy", "-L {{url}}/away"),
             "redirects to http://shop.invalid, and requests go only to",

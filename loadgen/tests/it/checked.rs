@@ -392,6 +392,10 @@ fn mistakes_are_found_before_a_request_is_sent() {
         (&["csv.toml"], "buyers.csv has 2 buyers, and the load needs 30; add lines to it, or give fewer users"),
         (&["shop.toml", "--threshold", "p99=1s"], "one of <, <=, ==, >= and > is expected here"),
         (&["shop.toml", "--threshold", "shpo p99<1s"], "is about nothing that is compared: shop with 30 users"),
+        (
+            &["shop.toml", "--threshold", "p99<1s"],
+            "needs the times of 1000 sold units, and 1 trial can sell 10; give more stock in the shop file or more --trials",
+        ),
         (&["shop.toml", "--rate", "9", "--goose-report", "md"], "goose cannot report a load with a rate"),
     ] {
         check(&folder, args).assert_error(64, expected);

@@ -51,7 +51,7 @@ pub enum Doubt {
         from: String,
     },
     /// A queued buyer was told no outcome in time.
-    #[error("still queued after {}", humantime::format_duration(*.within))]
+    #[error("still queued after {}, the time of [outcome] within", humantime::format_duration(*.within))]
     StillQueued {
         /// How long the buyer asked.
         within: Duration,

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use buyers::model::LoadModel;
 use buyers::shop::RequestBudget;
 use program::Progress;
 use stats::figures::{count, things};
 
+use crate::commands::before::ensure_enough_is_sold;
 use crate::commands::shops::{TrialsAtShops, announce, ensure_comparable, ensure_rules, strategy};
 use crate::commands::trials::{OnTrial, Prepared};
 use crate::config::check::CheckSettings;
@@ -28,6 +28,7 @@ pub(super) fn ensure(settings: &CheckSettings, shops: &[Shop]) -> Result<(), Err
     ensure_rules(&settings.thresholds, shops, &settings.users)?;
     let users_max = settings.users.last().copied().unwrap_or(1);
     ensure_strong(settings, shops, users_max)?;
+    ensure_figures(settings, shops)?;
     // The number of the arrivals of an open model depends on the seed a little.
     let buyers = buyers_needed(&settings.model, users_max, u64::from(settings.seed.unwrap_or_default()));
     for people in shops.iter().filter_map(|shop| shop.people.as_ref()) {
@@ -50,11 +51,24 @@ pub(super) fn ensure(settings: &CheckSettings, shops: &[Shop]) -> Result<(), Err
     Ok(())
 }
 
+/// Refuses a rule about a figure that needs more sold units than the trials of a right shop can have.
+fn ensure_figures(settings: &CheckSettings, shops: &[Shop]) -> Result<(), Error> {
+    for rule in &settings.thresholds {
+        let rows = shops.iter().flat_map(|shop| settings.users.iter().map(move |users| (shop, *users)));
+        let of_trial = |(shop, users): (&Shop, u32)| {
+            let wanted = if settings.model.is_one_shot() { users } else { u32::MAX };
+            u64::from(shop.stock.min(wanted))
+        };
+        let fewest = rows.filter(|(shop, users)| rule.is_about(&shop.name, *users)).map(of_trial).min();
+        ensure_enough_is_sold(rule, settings.trials, fewest.unwrap_or(u64::MAX), "more stock in the shop file")?;
+    }
+    Ok(())
+}
+
 /// Refuses a load that cannot show that a shop sells wrongly, if only the answers are seen.
 fn ensure_strong(settings: &CheckSettings, shops: &[Shop], users_max: u32) -> Result<(), Error> {
-    let buys_once = matches!(settings.model, LoadModel::Burst | LoadModel::Ramp { .. });
     let is_blind = |shop: &&Shop| !shop.books.are_any() && users_max <= shop.stock;
-    let Some(shop) = shops.iter().find(is_blind).filter(|_| buys_once) else { return Ok(()) };
+    let Some(shop) = shops.iter().find(is_blind).filter(|_| settings.model.is_one_shot()) else { return Ok(()) };
     Err(Error::Usage(format!(
         "{} cannot buy more than the {} of {}, and without [books] nothing else can show a fault; raise --users above {}, or lower \
          stock",

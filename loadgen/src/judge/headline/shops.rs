@@ -25,7 +25,7 @@ pub(super) fn sold(schedule: &Schedule, users: u32, level: &[&StrategyResult], t
             [one] => format!("{} was not", one.name()),
             _ => "no shop was".to_owned(),
         };
-        parts.push(format!("{subject} found to sell right in every trial"));
+        parts.push(format!("{subject} proved right"));
     }
     parts.extend(broken);
     format!("With {}, {}.", things(users, "user"), parts.join("; "))
@@ -170,7 +170,7 @@ mod tests {
             trial.audit.sold = 20;
             trial.audit.unsold_undecided = 80;
         });
-        assert_eq!(verdict.sentence, "With 300 users, Flask was not found to sell right in every trial.");
+        assert_eq!(verdict.sentence, "With 300 users, Flask was not proved right.");
         let expected = "nothing can be said of Flask; look at the shop's log, or give fewer --users";
         assert_eq!((verdict.exit_code, &verdict.reasons[..]), (3, &[expected.to_owned()][..]));
     }

@@ -60,7 +60,7 @@ async fn a_buyer_that_stays_queued_gives_up_in_time() {
     let within = Duration::from_millis(50);
     let decision = buy_once(&asking("{{url}}/orders/x", "$.id", within), &url).await;
     let doubt = Doubt::StillQueued { within };
-    assert_eq!(doubt.to_string(), "still queued after 50ms");
+    assert_eq!(doubt.to_string(), "still queued after 50ms, the time of [outcome] within");
     assert!(doubt.is_timeout());
     assert_eq!(decision.outcome, ShopOutcome::Unknown(doubt));
 }

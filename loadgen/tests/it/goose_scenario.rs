@@ -152,7 +152,8 @@ async fn ctrl_c_ends_a_scenario_and_cleans_up() {
     let folder = TestFolder::new();
     let shop = PromptShop { hangs: true, ..PromptShop::default() };
     shop.start(&folder, "shop", "[clean]\ncommand = \"echo cleaned >cleaned\"\n").await;
-    let running = Running::start(&mut folder.program(goose_scenario(), ["shop.toml", "--users", "3"]));
+    let users = (STOCK + 1).to_string();
+    let running = Running::start(&mut folder.program(goose_scenario(), ["shop.toml", "--users", &users]));
     eventually("a trial runs", PATIENCE, || folder.path("report/results.jtl").exists());
     running.signal(Signal::SIGINT);
     assert_eq!(running.wait().0.code(), Some(130));

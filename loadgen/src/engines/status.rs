@@ -10,12 +10,12 @@ pub(super) struct StatusMeanings {
     meanings: [(Option<LoggedOutcome>, Vec<Statuses>); 4],
 }
 
-/// A pattern without its values.
+/// A pattern without what is in the answer.
 struct Statuses {
     /// If there are none, it takes every status.
     statuses: Vec<u16>,
-    /// Whether an answer needs values, too. Then its status alone does not tell the outcome.
-    needs_values: bool,
+    /// Whether an answer needs values, headers or a text, too. Then its status alone does not tell the outcome.
+    needs_more: bool,
 }
 
 impl StatusMeanings {
@@ -23,7 +23,7 @@ impl StatusMeanings {
         let statuses = |patterns: &[Pattern]| {
             let of = |pattern: &Pattern| Statuses {
                 statuses: pattern.statuses.clone(),
-                needs_values: !pattern.values.is_empty(),
+                needs_more: pattern.needs_more_than_status(),
             };
             patterns.iter().map(of).collect::<Vec<_>>()
         };
@@ -38,13 +38,13 @@ impl StatusMeanings {
     }
 
     /// Returns the outcome that a status tells. `None`: it tells none, because several meanings have it, because the answer needs
-    /// values, or because the buyer is queued.
+    /// more, or because the buyer is queued.
     pub(super) fn outcome(&self, status: u16) -> Option<LoggedOutcome> {
         let has = |pattern: &&Statuses| pattern.statuses.is_empty() || pattern.statuses.contains(&status);
         let of_meaning = |(outcome, patterns): &(Option<LoggedOutcome>, Vec<Statuses>)| {
             let mut possible = patterns.iter().filter(has).peekable();
             possible.peek().is_some().then_some(())?;
-            Some(outcome.filter(|_| !possible.any(|pattern| pattern.needs_values)))
+            Some(outcome.filter(|_| !possible.any(|pattern| pattern.needs_more)))
         };
         let mut possible = self.meanings.iter().filter_map(of_meaning);
         match (possible.next(), possible.next()) {

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::*;
 
 fn pattern(status: u16) -> Pattern {
-    Pattern { statuses: vec![status], values: Vec::new() }
+    Pattern { statuses: vec![status], ..Pattern::default() }
 }
 
 fn meanings() -> Meanings {
@@ -97,7 +97,8 @@ fn a_log_without_answers_is_read_by_status() {
 
 /// The meanings of a shop that answers 200 to everybody.
 fn meanings_of_200() -> Meanings {
-    let json = |value| Pattern { statuses: vec![200], values: vec![(JsonPath::parse("$.ok").unwrap(), value)] };
+    let values = |value| vec![(JsonPath::parse("$.ok").unwrap(), value)];
+    let json = |value| Pattern { statuses: vec![200], values: values(value), ..Pattern::default() };
     Meanings { sold: vec![json(json!(true))], sold_out: vec![json(json!(false))], refused: vec![], queued: vec![] }
 }
 
@@ -107,7 +108,7 @@ fn a_status_with_several_meanings_tells_nothing() {
     let text = format!("{PLAIN_JTL}1,2,a,200,true\n1,2,a,500,false\n");
     let log = read_bytes(text.as_bytes(), &always_200).unwrap();
     assert_eq!(outcomes(&log), [None, Some(LoggedOutcome::Error)]);
-    let any = Pattern { statuses: vec![], values: vec![(JsonPath::parse("$.no").unwrap(), json!(1))] };
+    let any = Pattern { values: vec![(JsonPath::parse("$.no").unwrap(), json!(1))], ..Pattern::default() };
     let log = read_bytes(text.as_bytes(), &Meanings { refused: vec![any], ..always_200 }).unwrap();
     assert_eq!(outcomes(&log), [None, None]);
     let sold_by_json = Meanings { sold_out: vec![], ..meanings_of_200() };
@@ -117,6 +118,17 @@ fn a_status_with_several_meanings_tells_nothing() {
         [None, Some(LoggedOutcome::Error)],
         "an answer of 200 without the value may be an error"
     );
+}
+
+#[test]
+fn a_status_that_needs_a_header_or_a_text_tells_nothing() {
+    let text = format!("{PLAIN_JTL}1,2,a,302,true\n1,2,a,200,true\n1,2,a,500,false\n");
+    let headers = vec![(reqwest::header::LOCATION, "/thanks".to_owned())];
+    let by_header = Pattern { headers, ..pattern(302) };
+    let by_text = Pattern { text: Some("Thank you".to_owned()), ..pattern(200) };
+    let meanings = Meanings { sold: vec![by_header, by_text], ..Meanings::default() };
+    let log = read_bytes(text.as_bytes(), &meanings).unwrap();
+    assert_eq!(outcomes(&log), [None, None, Some(LoggedOutcome::Error)]);
 }
 
 /// Lines as k6 1.1 writes them.

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use buyers::script::{Customer, Doubt, Observer, Script, ScriptRequest, Source, Steps};
+use buyers::script::{Customer, Doubt, Observer, ScriptRequest, Source, Steps};
 use reqwest::redirect::{Attempt, Policy};
 use reqwest::{Certificate, Client, ClientBuilder, Url};
 use tokio::process::Command as Process;
@@ -92,8 +92,8 @@ pub(crate) async fn carry_out(
         Task::Requests(requests) => {
             let steps = Steps { requests: requests.clone(), take: BTreeMap::new() };
             let mut customer = of_all(shop);
-            let sent = customer.sign_up(&once(steps), &mut client.clone(), observer).await;
-            sent.map_err(|error| failure(part, &error.cause))
+            let sent = customer.errand(&steps, &mut client.clone(), observer).await;
+            sent.map_err(|cause| failure(part, &cause))
         }
         Task::Command(command) => run(command, part).await,
         Task::Sql(Statements { url, statements }) => url.run(statements).await,
@@ -115,8 +115,8 @@ pub(super) async fn number_on(
     let take = BTreeMap::from([(NUMBER_ON_PAGE.to_owned(), source.clone())]);
     let mut customer = of_all(shop);
     let steps = Steps { requests: vec![request.clone()], take };
-    let asked = customer.sign_up(&once(steps), &mut client.clone(), observer).await;
-    asked.map_err(|error| match &error.cause {
+    let asked = customer.errand(&steps, &mut client.clone(), observer).await;
+    asked.map_err(|cause| match &cause {
         Doubt::NothingTaken { from, .. } => {
             Error::Shop(format!("{}: the answer has nothing at {from}; name where the number is", request.origin))
         }
@@ -138,14 +138,9 @@ fn of_all(shop: &Shop) -> Customer {
     Customer::new(0, shop.values()).with_secrets(Arc::new(shop.secrets.names().clone()))
 }
 
-/// Makes a script that only sends these requests. Every answer has to be a success.
-fn once(sign_up: Steps) -> Script {
-    Script { sign_up, ..Script::default() }
-}
-
 fn failure(part: &str, cause: &Doubt) -> Error {
     Error::Shop(match cause {
-        Doubt::NotSignedUp { origin, status } => {
+        Doubt::NoSuccess { origin, status } => {
             format!(
                 "{origin}: answered {status}, and {part} needs 2xx; correct the request, or add --location for a redirect"
             )

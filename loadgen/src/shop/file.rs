@@ -90,7 +90,7 @@ fn required<'a>(file: &Keys<'a>, table: &str, known: &[&str], needed: &str) -> R
 /// Reads the requests of a table and what is taken from their answers.
 fn steps(keys: &Keys<'_>) -> Result<DraftSteps, String> {
     let requests = keys.texts("requests")?.unwrap_or_default();
-    let take = keys.named_texts("take")?;
+    let take = keys.named_texts("take", "name = \"$.path\"")?;
     if let (Some((name, _)), true) = (take.first(), requests.is_empty()) {
         return Err(name.refuse(format!(
             "take needs requests, whose answers it takes values from; write requests into {}",

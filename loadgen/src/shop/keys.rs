@@ -184,23 +184,20 @@ impl<'a> Keys<'a> {
         })
     }
 
-    /// Opens a table whose keys are names of the user's own.
-    pub(super) fn free_table(&self, key: &str) -> Result<Option<Keys<'a>>, String> {
+    /// Opens a table whose keys are names of the user's own. A refusal shows the example of such a key.
+    pub(super) fn free_table(&self, key: &str, example: &str) -> Result<Option<Keys<'a>>, String> {
         let Some(found) = self.find(key) else { return Ok(None) };
         match found.value.get_ref() {
             DeValue::Table(table) if !table.is_empty() => {
                 Ok(Some(Keys { text: self.text, name: key.to_owned(), origin: found.origin, table }))
             }
-            other => {
-                Err(found
-                    .refuse(format!("{key} has {}; write a table, as in {key} = {{ name = \"$.path\" }}", a(other))))
-            }
+            other => Err(found.refuse(format!("{key} has {}; write a table, as in {key} = {{ {example} }}", a(other)))),
         }
     }
 
     /// Reads every text of a table with free keys.
-    pub(super) fn named_texts(&self, key: &str) -> Result<Vec<NamedText>, String> {
-        let Some(table) = self.free_table(key)? else { return Ok(Vec::new()) };
+    pub(super) fn named_texts(&self, key: &str, example: &str) -> Result<Vec<NamedText>, String> {
+        let Some(table) = self.free_table(key, example)? else { return Ok(Vec::new()) };
         table.each().map(|(name, value)| Ok((name.clone(), table.as_text(&name.value, value)?))).collect()
     }
 

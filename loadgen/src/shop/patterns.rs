@@ -1,10 +1,11 @@
 //! The patterns that tell what an answer means.
 
 use buyers::script::{JsonPath, Meanings, Pattern};
+use reqwest::header::HeaderName;
 use serde_json::{Map, Number, Value};
 use toml::de::DeValue;
 
-use super::keys::{Keys, whole};
+use super::keys::{Keys, NamedText, whole};
 
 /// Statuses that mean "sold out" unless the file says what does.
 const SOLD_OUT: [u16; 2] = [409, 410];
@@ -12,7 +13,7 @@ const SOLD_OUT: [u16; 2] = [409, 410];
 const REFUSED: [u16; 2] = [429, 503];
 
 /// The keys of a pattern.
-const KEYS: [&str; 2] = ["status", "json"];
+const KEYS: [&str; 4] = ["status", "json", "header", "text"];
 
 /// Puts the patterns together, and adds those that every shop has by default.
 pub(super) fn meanings(
@@ -21,7 +22,7 @@ pub(super) fn meanings(
     sold_out: Option<Vec<Pattern>>,
     refused: Option<Vec<Pattern>>,
 ) -> Meanings {
-    let by_status = |statuses: [u16; 2]| vec![Pattern { statuses: statuses.to_vec(), values: Vec::new() }];
+    let by_status = |statuses: [u16; 2]| vec![Pattern { statuses: statuses.to_vec(), ..Pattern::default() }];
     Meanings {
         sold,
         sold_out: sold_out.unwrap_or_else(|| by_status(SOLD_OUT)),
@@ -39,7 +40,7 @@ pub(super) fn of_key(keys: &Keys<'_>, key: &str) -> Result<Option<Vec<Pattern>>,
 }
 
 fn of_table(keys: &Keys<'_>) -> Result<Pattern, String> {
-    let mut pattern = Pattern { statuses: Vec::new(), values: Vec::new() };
+    let mut pattern = Pattern::default();
     for status in keys.one_or_many("status")?.unwrap_or_default() {
         let known =
             whole(status.value).and_then(|status| u16::try_from(status).ok()).filter(|status| is_status(*status));
@@ -47,20 +48,46 @@ fn of_table(keys: &Keys<'_>) -> Result<Pattern, String> {
             status.refuse("a status is a number from 100 to 599; write status = 200, or status = [200, 201]")
         })?);
     }
-    if let Some(paths) = keys.free_table("json")? {
+    if let Some(paths) = keys.free_table("json", "\"$.path\" = true")? {
         for (path, value) in paths.each() {
             let value =
                 json(value.get_ref()).ok_or_else(|| path.refuse("JSON has no dates; write the date as a text"))?;
             pattern.values.push((path.read(|path| JsonPath::parse(path))?, value));
         }
     }
-    if pattern.statuses.is_empty() && pattern.values.is_empty() {
+    let headers = keys.named_texts("header", "location = \"/thanks\"")?;
+    pattern.headers = headers.iter().map(header).collect::<Result<_, _>>()?;
+    pattern.text = keys.text("text")?.map(|text| text.read(|text| one_line(text))).transpose()?;
+    if pattern.statuses.is_empty() && !pattern.needs_more_than_status() {
         return Err(keys.refuse(format!(
-            "an empty pattern of {} matches every answer; write status or json into it",
+            "an empty pattern of {} matches every answer; write status, json, header or text into it",
             keys.name()
         )));
     }
     Ok(pattern)
+}
+
+/// Reads the name of a header, and the text that its value contains.
+fn header((name, part): &NamedText) -> Result<(HeaderName, String), String> {
+    let named = |name: &String| {
+        HeaderName::from_bytes(name.as_bytes())
+            .map_err(|_| format!("{name:?} is no name of a header; write one like location"))
+    };
+    let as_sent = |part: &String| {
+        if part.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+            return Ok(part.clone());
+        }
+        Err("headers are compared in ASCII; write a part of the value that has no other letter".to_owned())
+    };
+    Ok((name.read(named)?, part.read(as_sent)?))
+}
+
+/// Reads a text of a page, which the scripts of exports and reproductions search line by line.
+fn one_line(text: &str) -> Result<String, String> {
+    if text.chars().any(|letter| letter.is_control() && letter != '\t') {
+        return Err("a text to search is one line; write a part of the page without a line break".to_owned());
+    }
+    Ok(text.to_owned())
 }
 
 fn is_status(status: u16) -> bool {
@@ -86,9 +113,9 @@ fn json(value: &DeValue<'_>) -> Option<Value> {
 }
 
 /// Reads a pattern of the command line: `STATUS [PATH=VALUE]…`, where each path begins with `$`. The value is JSON, or else
-/// a text.
+/// a text. Headers and texts of a page need a shop file.
 pub(crate) fn parse(text: &str) -> Result<Pattern, String> {
-    let mut pattern = Pattern { statuses: Vec::new(), values: Vec::new() };
+    let mut pattern = Pattern::default();
     for part in parts(text) {
         if part.starts_with('$') {
             let (path, value) = part.split_once('=').ok_or_else(|| format!("{part} has no =; write {part}=VALUE"))?;
@@ -102,7 +129,8 @@ pub(crate) fn parse(text: &str) -> Result<Pattern, String> {
                 let known = status.parse().ok().filter(|status| is_status(*status));
                 pattern.statuses.push(known.ok_or_else(|| {
                     format!(
-                        "{status} is no status from 100 to 599; write STATUS [PATH=VALUE]…, as in '200 $.success=true'"
+                        "{status} is no status from 100 to 599; write STATUS [PATH=VALUE]…, as in '200 $.success=true'; headers and \
+                         texts need a shop file, written by --init"
                     )
                 })?);
             }

@@ -376,12 +376,19 @@ fn condition(pattern: &Pattern) -> String {
     let value =
         |(path, value): &(JsonPath, Value)| format!("has \"$1\" {}", literal(&format!("{} == {value}", jq(path))));
     let mut parts: Vec<String> = pattern.values.iter().map(value).collect();
+    parts.extend(pattern.headers.iter().map(|(name, part)| format!("header \"$1\" {name} | {}", search(part))));
+    parts.extend(pattern.text.iter().map(|text| format!("{} \"$folder/$1.body\"", search(text))));
     match statuses.as_slice() {
         [] => {}
         [one] => parts.insert(0, one.clone()),
         many => parts.insert(0, format!("{{ {}; }}", many.join(" || "))),
     }
     if parts.is_empty() { "true".to_owned() } else { parts.join(" && ") }
+}
+
+/// Writes the command that searches a text, by its bytes.
+fn search(text: &str) -> String {
+    format!("LC_ALL=C grep -qF -e {}", literal(text))
 }
 
 #[cfg(test)]

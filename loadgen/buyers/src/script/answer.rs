@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use reqwest::StatusCode;
-use reqwest::header::HeaderMap;
+use reqwest::header::{HeaderMap, HeaderName};
 use serde_json::Value;
 
 /// The answer of a shop: its status, its headers and the beginning of its body.
@@ -31,4 +31,19 @@ impl ShopAnswer {
         let parse = || if self.is_cut { None } else { serde_json::from_slice(&self.body).ok() };
         self.json.get_or_init(parse).as_ref()
     }
+
+    /// Returns whether a header of this name contains the text. A header may stand there several times.
+    pub(crate) fn has_header(&self, name: &HeaderName, part: &str) -> bool {
+        self.headers.get_all(name).iter().any(|value| contains(value.as_bytes(), part))
+    }
+
+    /// Returns whether the kept part of the body contains the text, as UTF-8 writes it.
+    pub(crate) fn has_text(&self, part: &str) -> bool {
+        contains(&self.body, part)
+    }
+}
+
+/// Returns whether bytes contain a text. Of a body, not all bytes have to be UTF-8.
+fn contains(bytes: &[u8], part: &str) -> bool {
+    String::from_utf8_lossy(bytes).contains(part)
 }

@@ -10,7 +10,7 @@ use super::decision::{Decision, ShopOutcome};
 use super::doubt::Doubt;
 use super::exchange::Observer;
 use super::meaning::Meaning;
-use super::steps::Script;
+use super::steps::{Script, Steps};
 use super::template::Values;
 use super::transport::Transport;
 use super::visit::{Course, Visit};
@@ -65,7 +65,7 @@ impl Customer {
         &self.values
     }
 
-    /// Signs the buyer up.
+    /// Signs the buyer up. An answer is a success if it is 2xx, or redirects to the same address by 302 or 303, as forms do.
     ///
     /// # Errors
     ///
@@ -83,6 +83,24 @@ impl Customer {
         let number = self.number;
         let signed_up = self.visit(transport, observer).sign_up(&script.sign_up).await;
         signed_up.map_err(|cause| SignUpError { number, cause })
+    }
+
+    /// Does what is done once for all buyers, such as putting the stock on sale. Every answer has to be 2xx.
+    ///
+    /// # Errors
+    ///
+    /// [`Doubt`] when an answer is no success or does not come, or when no answer has a value that is to be taken.
+    ///
+    /// # Cancel safety
+    ///
+    /// What the shop had begun, it may finish.
+    pub async fn errand(
+        &mut self,
+        steps: &Steps,
+        transport: &mut impl Transport,
+        observer: Observer<'_>,
+    ) -> Result<(), Doubt> {
+        self.visit(transport, observer).errand(steps).await
     }
 
     /// Buys once, and waits for the outcome if the shop queues the buyer. The answer to the purchase gives the number of the

@@ -23,10 +23,10 @@ pub enum Doubt {
     Unnamed {
         /// The status of the answer.
         status: u16,
-        /// Whether the answer was too long to be read as JSON.
+        /// Whether only the beginning of the answer was kept, which is not read as JSON.
         is_cut: bool,
     },
-    /// An earlier answer is no success, and neither sold out nor refused names it.
+    /// An earlier answer is neither 2xx nor a redirect within the shop, and neither sold out nor refused names it.
     #[error("{origin}: answered {status}, which is no success; name it in sold-out or refused if it ends the purchase")]
     Interrupted {
         /// The request, as `shop.toml:12`.
@@ -35,14 +35,22 @@ pub enum Doubt {
         status: u16,
     },
     /// An answer of the sign-up is no success.
-    #[error("{origin}: answered {status}, and a sign-up needs 2xx")]
+    #[error("{origin}: answered {status}, and a sign-up needs 2xx, or a redirect by 302 or 303")]
     NotSignedUp {
         /// The request, as `shop.toml:12`.
         origin: String,
         /// The status of the answer.
         status: u16,
     },
-    /// No answer of the sign-up had a value that it should give.
+    /// An answer to what is done once for all buyers is no success.
+    #[error("{origin}: answered {status}, and 2xx is needed here")]
+    NoSuccess {
+        /// The request, as `shop.toml:12`.
+        origin: String,
+        /// The status of the answer.
+        status: u16,
+    },
+    /// No answer had a value that it should give.
     #[error("no answer has `{name}`, which is taken from {from}")]
     NothingTaken {
         /// The name of the value.
@@ -160,5 +168,5 @@ impl Doubt {
 }
 
 fn cut(is_cut: bool) -> &'static str {
-    if is_cut { "; it is too long to be read as JSON" } else { "" }
+    if is_cut { "; it is too long to be read as JSON, and only its first MiB was searched for a text" } else { "" }
 }

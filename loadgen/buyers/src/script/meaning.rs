@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use reqwest::header::HeaderName;
 use serde_json::Value;
 
 use super::answer::ShopAnswer;
@@ -33,13 +34,17 @@ pub struct Meanings {
     pub queued: Vec<Pattern>,
 }
 
-/// What an answer must have: one of the statuses, and every value at its path.
-#[derive(Debug, Clone, PartialEq)]
+/// What an answer must have: one of the statuses, every value at its path, every header, and the text.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Pattern {
     /// The statuses, of which the answer has one. If there are none, every status will do.
     pub statuses: Vec<u16>,
     /// The values of the JSON body.
     pub values: Vec<(JsonPath, Value)>,
+    /// The headers. Each is there with a value that contains the text.
+    pub headers: Vec<(HeaderName, String)>,
+    /// The text that the body contains. Of a long body, only the beginning that was kept is searched.
+    pub text: Option<String>,
 }
 
 impl Meanings {
@@ -63,8 +68,20 @@ fn first(meanings: &[(&Vec<Pattern>, Meaning)], answer: &ShopAnswer) -> Option<M
 impl Pattern {
     /// Returns whether the answer has all that the pattern names.
     pub fn matches(&self, answer: &ShopAnswer) -> bool {
-        let has_status = self.statuses.is_empty() || self.statuses.contains(&answer.status.as_u16());
-        has_status && (self.values.is_empty() || answer.json().is_some_and(|document| self.has_values(document)))
+        self.takes_status(answer.status.as_u16())
+            && self.headers.iter().all(|(name, part)| answer.has_header(name, part))
+            && self.text.as_ref().is_none_or(|text| answer.has_text(text))
+            && (self.values.is_empty() || answer.json().is_some_and(|document| self.has_values(document)))
+    }
+
+    /// Returns whether an answer of this status can match.
+    pub fn takes_status(&self, status: u16) -> bool {
+        self.statuses.is_empty() || self.statuses.contains(&status)
+    }
+
+    /// Returns whether the pattern asks for more than a status. Then a status alone does not tell whether it matches.
+    pub fn needs_more_than_status(&self) -> bool {
+        !self.values.is_empty() || !self.headers.is_empty() || self.text.is_some()
     }
 
     fn has_values(&self, document: &Value) -> bool {
@@ -96,7 +113,7 @@ impl fmt::Display for Meaning {
 #[cfg(test)]
 mod tests {
     use reqwest::StatusCode;
-    use reqwest::header::HeaderMap;
+    use reqwest::header::{HeaderMap, HeaderValue, LOCATION};
     use serde_json::json;
 
     use super::*;
@@ -108,7 +125,17 @@ mod tests {
 
     fn pattern(statuses: &[u16], values: &[(&str, Value)]) -> Pattern {
         let values = values.iter().map(|(path, value)| (JsonPath::parse(path).unwrap(), value.clone()));
-        Pattern { statuses: statuses.to_vec(), values: values.collect() }
+        Pattern { statuses: statuses.to_vec(), values: values.collect(), ..Pattern::default() }
+    }
+
+    /// Returns a redirect with these locations.
+    fn redirect(locations: &[&'static str]) -> ShopAnswer {
+        let locations = locations.iter().map(|location| (LOCATION, HeaderValue::from_static(location)));
+        ShopAnswer::new(StatusCode::FOUND, locations.collect(), b"<p>Thank you</p>".to_vec(), false)
+    }
+
+    fn to(location: &str) -> Pattern {
+        Pattern { headers: vec![(LOCATION, location.to_owned())], ..Pattern::default() }
     }
 
     #[test]
@@ -126,6 +153,43 @@ mod tests {
     fn a_pattern_without_values_needs_no_json() {
         assert!(pattern(&[200], &[]).matches(&answer(200, "<html>")));
         assert!(pattern(&[], &[("$", json!("sold"))]).matches(&answer(500, "\"sold\"")));
+    }
+
+    #[test]
+    fn a_header_contains_the_text_of_its_pattern() {
+        for location in ["/thanks", "/order/123/thanks?x=1", "http://127.0.0.1:8000/thanks#top"] {
+            assert!(to("/thanks").matches(&redirect(&[location])), "{location}");
+        }
+        assert!(!to("/thanks").matches(&redirect(&["/Thanks"])), "the case of a value counts");
+        assert!(!to("/thanks").matches(&redirect(&["/sold-out"])));
+        assert!(!to("/thanks").matches(&redirect(&[])));
+        assert!(to("/thanks").matches(&redirect(&["/sold-out", "/thanks"])), "one of several values is enough");
+    }
+
+    #[test]
+    fn a_header_and_a_text_must_match_both() {
+        let pattern = Pattern { statuses: vec![302], text: Some("Thank you".to_owned()), ..to("/thanks") };
+        assert!(pattern.matches(&redirect(&["/thanks"])));
+        assert!(!pattern.matches(&redirect(&["/sold-out"])));
+        assert!(!Pattern { statuses: vec![303], ..pattern.clone() }.matches(&redirect(&["/thanks"])));
+        assert!(!Pattern { text: Some("thank you".to_owned()), ..pattern }.matches(&redirect(&["/thanks"])));
+    }
+
+    #[test]
+    fn a_text_is_searched_in_the_kept_beginning() {
+        let cut = ShopAnswer::new(StatusCode::OK, HeaderMap::new(), "<p>谢谢".as_bytes().to_vec(), true);
+        let of = |text: &str| Pattern { text: Some(text.to_owned()), ..Pattern::default() };
+        assert!(of("谢谢").matches(&cut));
+        assert!(!of("谢谢您").matches(&cut), "nobody knows how a cut answer goes on");
+    }
+
+    #[test]
+    fn a_pattern_tells_whether_a_status_is_enough() {
+        assert!(!pattern(&[302], &[]).needs_more_than_status());
+        let text = Pattern { text: Some("a".to_owned()), ..Pattern::default() };
+        let more = [pattern(&[302], &[("$", json!(1))]), to("/thanks"), text];
+        assert!(more.iter().all(Pattern::needs_more_than_status));
+        assert!(more[1].takes_status(302) && !more[0].takes_status(200));
     }
 
     #[test]

@@ -148,15 +148,11 @@ impl FilledRequest {
         }
     }
 
-    /// Returns the request to which an answer redirects this one, or `None` if it redirects nowhere. As with
-    /// `curl --location`, a POST becomes a GET at 301 and 302, and every request but HEAD does at 303.
-    pub(crate) fn redirected(&self, answer: &ShopAnswer) -> Result<Option<FilledRequest>, Doubt> {
-        let becomes_get = match answer.status {
-            StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND => self.method == Method::POST,
-            StatusCode::SEE_OTHER => self.method != Method::HEAD,
-            StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => false,
-            _ => return Ok(None),
-        };
+    /// Returns the URL to which an answer redirects this request, or `None` if it redirects nowhere.
+    pub(crate) fn location(&self, answer: &ShopAnswer) -> Result<Option<Url>, Doubt> {
+        if !matches!(answer.status.as_u16(), 301 | 302 | 303 | 307 | 308) {
+            return Ok(None);
+        }
         let Some(location) = answer.headers.get(LOCATION) else { return Ok(None) };
         let location = String::from_utf8_lossy(location.as_bytes());
         let no_url = |_| Doubt::Location { origin: self.origin.clone(), location: location.to_string() };
@@ -165,6 +161,18 @@ impl FilledRequest {
             let [from, to] = [&self.url, &url].map(host_of);
             return Err(Doubt::Elsewhere { origin: self.origin.clone(), from, to });
         }
+        Ok(Some(url))
+    }
+
+    /// Returns the request to which an answer redirects this one, or `None` if it redirects nowhere. As with
+    /// `curl --location`, a POST becomes a GET at 301 and 302, and every request but HEAD does at 303.
+    pub(crate) fn redirected(&self, answer: &ShopAnswer) -> Result<Option<FilledRequest>, Doubt> {
+        let Some(url) = self.location(answer)? else { return Ok(None) };
+        let becomes_get = match answer.status {
+            StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND => self.method == Method::POST,
+            StatusCode::SEE_OTHER => self.method != Method::HEAD,
+            _ => false,
+        };
         let mut next = FilledRequest { url, ..self.clone() };
         if becomes_get {
             next.method = Method::GET;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use reqwest::cookie::{CookieStore, Jar};
 use reqwest::header::{HeaderMap, SET_COOKIE};
-use reqwest::{RequestBuilder, Response, Url};
+use reqwest::{RequestBuilder, Response, StatusCode, Url};
 use tokio::time::Instant;
 
 use super::answer::ShopAnswer;
@@ -27,6 +27,9 @@ const REDIRECTS_MAX: u32 = 10;
 
 /// How an answer is read that decides nothing.
 const GOES_ON: &str = "a success, so the buyer goes on";
+
+/// How an answer to what is done once for all buyers is read.
+const DONE: &str = "a success";
 
 /// A buyer's way through requests, with what it has and what it counts.
 pub(crate) struct Visit<'a, 'o, T> {
@@ -53,6 +56,8 @@ pub(crate) struct Course {
 struct Unread {
     answer: ShopAnswer,
     exchange: Option<Exchange>,
+    /// Where the answer redirects to, if it does. It was not followed.
+    redirects_to: Result<Option<Url>, Doubt>,
 }
 
 impl Course {
@@ -71,17 +76,51 @@ impl<T: Transport> Visit<'_, '_, T> {
     /// Signs the buyer up: every answer is a success, and every value that is to be taken is there in the end.
     pub(crate) async fn sign_up(&mut self, steps: &Steps) -> Result<(), Doubt> {
         for request in &steps.requests {
-            let Unread { answer, exchange } = self.ask(request, &steps.take).await?;
+            let unread = self.ask(request, &steps.take).await?;
+            let status = unread.answer.status.as_u16();
+            self.go_on(unread, Doubt::NotSignedUp { origin: request.origin.clone(), status })?;
+        }
+        self.ensure_taken(steps)
+    }
+
+    /// Does what is done once for all buyers: every answer is 2xx, and every value that is to be taken is there in the end. A
+    /// redirect is none, as it may lead to a login.
+    pub(crate) async fn errand(&mut self, steps: &Steps) -> Result<(), Doubt> {
+        for request in &steps.requests {
+            let Unread { answer, exchange, .. } = self.ask(request, &steps.take).await?;
             let status = answer.status;
             if !status.is_success() {
                 let origin = request.origin.clone();
-                return Err(self.doubt(exchange, Doubt::NotSignedUp { origin, status: status.as_u16() }));
+                return Err(self.doubt(exchange, Doubt::NoSuccess { origin, status: status.as_u16() }));
             }
-            self.show(exchange, || GOES_ON.to_owned());
+            self.show(exchange, || DONE.to_owned());
         }
+        self.ensure_taken(steps)
+    }
+
+    fn ensure_taken(&self, steps: &Steps) -> Result<(), Doubt> {
         match steps.take.iter().find(|(name, _)| !self.values.contains_key(*name)) {
             Some((name, source)) => Err(Doubt::nothing_taken(name, source)),
             None => Ok(()),
+        }
+    }
+
+    /// Goes on after an answer that decides nothing: 2xx, or a redirect within the shop, by which a form answers that it was taken.
+    /// `otherwise` is the doubt about any other answer.
+    fn go_on(&mut self, unread: Unread, otherwise: Doubt) -> Result<(), Doubt> {
+        let Unread { answer, exchange, redirects_to } = unread;
+        if answer.status.is_success() {
+            self.show(exchange, || GOES_ON.to_owned());
+            return Ok(());
+        }
+        let is_answer_to_form = matches!(answer.status, StatusCode::FOUND | StatusCode::SEE_OTHER);
+        match redirects_to {
+            Ok(Some(url)) if is_answer_to_form => {
+                self.show(exchange, || format!("a redirect to {url}, which is {GOES_ON}"));
+                Ok(())
+            }
+            Err(doubt) if is_answer_to_form => Err(self.doubt(exchange, doubt)),
+            _ => Err(self.doubt(exchange, otherwise)),
         }
     }
 
@@ -93,18 +132,15 @@ impl<T: Transport> Visit<'_, '_, T> {
     ) -> Result<(Meaning, ShopAnswer), Doubt> {
         let (last, early) = steps.requests.split_last().ok_or(Doubt::NoRequest)?;
         for request in early {
-            let Unread { answer, exchange } = self.ask(request, &steps.take).await?;
-            if let Some(meaning) = meanings.of_an_early(&answer) {
-                self.show(exchange, || meaning.to_string());
-                return Ok((meaning, answer));
+            let unread = self.ask(request, &steps.take).await?;
+            if let Some(meaning) = meanings.of_an_early(&unread.answer) {
+                self.show(unread.exchange, || meaning.to_string());
+                return Ok((meaning, unread.answer));
             }
-            if !answer.status.is_success() {
-                let status = answer.status.as_u16();
-                return Err(self.doubt(exchange, Doubt::Interrupted { origin: request.origin.clone(), status }));
-            }
-            self.show(exchange, || GOES_ON.to_owned());
+            let status = unread.answer.status.as_u16();
+            self.go_on(unread, Doubt::Interrupted { origin: request.origin.clone(), status })?;
         }
-        let Unread { answer, exchange } = self.ask(last, &steps.take).await?;
+        let Unread { answer, exchange, .. } = self.ask(last, &steps.take).await?;
         match meanings.of(&answer) {
             Some(meaning) => {
                 self.show(exchange, || meaning.to_string());
@@ -140,13 +176,14 @@ impl<T: Transport> Visit<'_, '_, T> {
         let due = request.within.and_then(|within| Instant::now().checked_add(within));
         let mut filled = request.filled(self.values).map_err(|doubt| self.doubt(None, doubt))?;
         for _ in 0..=REDIRECTS_MAX {
-            let Unread { answer, mut exchange } = self.send(&request.origin, &filled, due).await?;
+            let Unread { answer, mut exchange, .. } = self.send(&request.origin, &filled, due).await?;
             self.take(take, &answer, exchange.as_mut());
             if !request.follows {
-                return Ok(Unread { answer, exchange });
+                let redirects_to = filled.location(&answer);
+                return Ok(Unread { answer, exchange, redirects_to });
             }
             match filled.redirected(&answer) {
-                Ok(None) => return Ok(Unread { answer, exchange }),
+                Ok(None) => return Ok(Unread { answer, exchange, redirects_to: Ok(None) }),
                 Ok(Some(next)) => {
                     self.show(exchange, || format!("redirected to {}", next.url));
                     filled = next;
@@ -185,7 +222,7 @@ impl<T: Transport> Visit<'_, '_, T> {
                 if let Some(exchange) = &mut exchange {
                     exchange.answer = Some(ShownAnswer::of(&answer));
                 }
-                Ok(Unread { answer, exchange })
+                Ok(Unread { answer, exchange, redirects_to: Ok(None) })
             }
             Err(error) => Err(self.doubt(exchange, Doubt::of_failure(error))),
         }

@@ -72,7 +72,7 @@ RESULTS = os.environ.get("RESULTS") or "purchases"
 RAMP_UP_MS = float(os.environ.get("RAMP_UP_MS") or {{ head.pace.ramp_up_ms }})
 DURATION_MS = float(os.environ.get("DURATION_MS") or {{ head.pace.duration_ms }})
 RATE = float(os.environ.get("RATE") or {{ head.pace.rate_per_s }})
-# A longer body is not read as JSON.
+# Of a longer body, only the beginning is searched for a text, and none is read as JSON.
 BODY_MAX = 1024 * 1024
 REDIRECTS_MAX = 10
 BOUNDARY = "loadgen-form-7d9f2c51"
@@ -251,7 +251,7 @@ class Buyer(HttpUser):
         steps = SHOP["signUp"]
         for request in steps["requests"]:
             answer = self.ask(request, steps["take"])
-            if not 200 <= answer.status <= 299:
+            if not answer.is_success:
                 return f'{request["at"]}: answered {answer.status} {answer.failure}'
         absent = next((name for name, _ in steps["take"] if name not in self.values), None)
         return absent and f"no answer has {absent}"
@@ -319,7 +319,7 @@ class Buyer(HttpUser):
             meaning = meaning_of(answer, request is steps["requests"][-1])
             if meaning:
                 return meaning, answer
-            if not 200 <= answer.status <= 299:
+            if not answer.is_success:
                 break
         return "error", answer
 
@@ -339,10 +339,18 @@ class Buyer(HttpUser):
                     self.values[name] = value
             location = answer.header("location")
             is_redirect = location and answer.status in (301, 302, 303, 307, 308)
-            if answer.failure or not request["follows"] or not is_redirect:
+            if answer.failure or not is_redirect:
                 return answer
-            url = urljoin(following["url"], location)
-            if origin_of(url) != origin_of(following["url"]):
+            try:
+                url = urljoin(following["url"], location)
+                is_here = origin_of(url) == origin_of(following["url"])
+            except ValueError:
+                is_here = False
+            if not request["follows"]:
+                # By such a redirect, a form answers that it was taken.
+                answer.is_success = is_here and answer.status in (302, 303)
+                return answer
+            if not is_here:
                 answer.failure = "redirected to another address"
                 return answer
             is_post = following["method"] == "POST" and answer.status in (301, 302)

@@ -138,7 +138,8 @@ fn meanings(meanings: &Meanings) -> Value {
 fn pattern(pattern: &Pattern) -> Value {
     let values: Vec<Value> =
         pattern.values.iter().map(|(path, value)| json!([path.steps(), with_marked_numbers(value)])).collect();
-    json!({ "statuses": pattern.statuses, "values": values })
+    let headers: Vec<Value> = pattern.headers.iter().map(|(name, part)| json!([name.as_str(), part])).collect();
+    json!({ "statuses": pattern.statuses, "values": values, "headers": headers, "text": pattern.text })
 }
 
 /// Returns a value with each number as a marked text.

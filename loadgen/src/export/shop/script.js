@@ -64,7 +64,7 @@ const TRIAL = __ENV.TRIAL || '';
 const RAMP_UP_MS = Number(__ENV.RAMP_UP_MS || {{ head.pace.ramp_up_ms }});
 const DURATION_MS = Number(__ENV.DURATION_MS || {{ head.pace.duration_ms }});
 const RATE = Number(__ENV.RATE || {{ head.pace.rate_per_s }});
-// A longer body is not read as JSON.
+// Of a longer body, only the beginning is searched for a text, and none is read as JSON.
 const BODY_MAX = 1024 * 1024;
 const REDIRECTS_MAX = 10;
 const BOUNDARY = 'loadgen-form-7d9f2c51';
@@ -169,7 +169,7 @@ function valuesOf(number) {
 function signUp(values) {
   for (const request of SHOP.signUp.requests) {
     const answer = ask(request, SHOP.signUp.take, values, newCourse());
-    if (answer.status < 200 || answer.status > 299) {
+    if (!answer.isSuccess) {
       return `${request.at}: answered ${answer.status} ${answer.failure}`;
     }
   }
@@ -275,7 +275,7 @@ function through(section, values, course) {
     if (meaning) {
       return { meaning, answer };
     }
-    if (answer.status < 200 || answer.status > 299) {
+    if (!answer.isSuccess) {
       break;
     }
   }
@@ -305,6 +305,10 @@ function meaningOf(answer, isLast) {
  */
 function isMatch(pattern, answer) {
   if (pattern.statuses.length > 0 && pattern.statuses.indexOf(answer.status) < 0) {
+    return false;
+  }
+  const hasHeader = (/** @type {[string, string]} */ [name, part]) => (answer.headers[name] || '').indexOf(part) >= 0;
+  if (!pattern.headers.every(hasHeader) || (pattern.text !== null && !hasText(answer.body, pattern.text))) {
     return false;
   }
   return pattern.values.every((/** @type {[any[], any]} */ wanted) => isSame(walk(jsonOf(answer), wanted[0]), wanted[1]));

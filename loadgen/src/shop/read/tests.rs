@@ -63,7 +63,7 @@ fn a_whole_file_is_read() {
         requests = ["curl -X POST {{url}}/order/1 -H 'authorization: {{token}}'"]
         take = { ticket = "cookie:ticket" }
         sold = [{ status = [200, 201], json = { "$.success" = true, "$.code" = 0 } }]
-        sold-out = [{ json = { "$.errorMsg" = "库存不足" } }]
+        sold-out = [{ json = { "$.errorMsg" = "库存不足" } }, { header = { Location = "/sold-out" }, text = "库存不足" }]
         queued = [{ status = 202 }]
         order = "$.data"
         [outcome]
@@ -86,6 +86,8 @@ fn a_whole_file_is_read() {
     let meanings = &script.meanings;
     assert_eq!((meanings.sold[0].statuses.as_slice(), meanings.sold[0].values.len()), (&[200, 201][..], 2));
     assert_eq!(meanings.refused[0].statuses, [429, 503]);
+    let on_page = &meanings.sold_out[1];
+    assert_eq!((on_page.headers[0].0.as_str(), on_page.text.as_deref()), ("location", Some("库存不足")));
     let poll = script.outcome.as_ref().unwrap();
     assert_eq!((poll.every, poll.within), (Duration::from_millis(100), Duration::from_secs(30)));
     assert!(matches!(&shop.sale, Task::Sql(sql) if sql.statements.len() == 1));
@@ -134,7 +136,7 @@ fn unknown_keys_are_refused_with_the_nearest_one() {
     );
     assert_refused_with(
         "sold-out = [{ statuses = 409 }]",
-        "shop.toml:10: sold-out has no key \"statuses\"; the keys are status, json; did you mean status?",
+        "shop.toml:10: sold-out has no key \"statuses\"; the keys are status, json, header, text; did you mean status?",
     );
     assert_refused_with(
         "[books]\nstock = { request = \"curl {{url}}\", count = \"$.a\" }",
@@ -208,7 +210,7 @@ fn a_wrong_value_is_refused_with_what_was_seen() {
         ("urls = [", "urls = \"http://a\"\n#", "shop.toml:3: urls has the text \"http://a\"; write a list of texts"),
         ("urls = [", "urls = [] # ", "shop.toml:3: the list of urls is empty"),
         ("http://127.0.0.1:8000", "127.0.0.1:8000", "shop.toml:3: \"127.0.0.1:8000\" is no base URL"),
-        ("{ status = 200 }", "200", "shop.toml:9: sold has the number 200; write the keys status, json"),
+        ("{ status = 200 }", "200", "shop.toml:9: sold has the number 200; write the keys status, json, header, text"),
         ("{ status = 200 }", "{ status = 20 }", "shop.toml:9: a status is a number from 100 to 599"),
         ("{ status = 200 }", "{}", "shop.toml:9: an empty pattern of sold matches every answer"),
         ("{ status = 200 }", "{ json = { \"$..a\" = 1 } }", "shop.toml:9: `$..a` may find several values"),
@@ -231,6 +233,23 @@ fn a_wrong_value_is_refused_with_what_was_seen() {
         &format!("{outcome}within = \"2d\""),
         "shop.toml:13: within has \"2d\", and it is not from 1ms to 1day",
     );
+}
+
+#[test]
+fn a_wrong_header_or_text_of_a_pattern_is_refused() {
+    for (pattern, expected) in [
+        ("text = 7", "text has the number 7; write a text in quotation marks"),
+        ("text = \"\"", "text has an empty text; write it"),
+        ("text = \"a\\nb\"", "a text to search is one line; write a part of the page without a line break"),
+        ("header = \"a\"", "header has the text \"a\"; write a table, as in header = { location = \"/thanks\" }"),
+        ("header = { a = 1 }", "a has the number 1; write a text in quotation marks"),
+        ("header = { \"a b\" = \"c\" }", "\"a b\" is no name of a header; write one like location"),
+        ("header = { a = \"é\" }", "headers are compared in ASCII; write a part of the value that has no other letter"),
+        ("txt = \"a\"", "sold has no key \"txt\"; the keys are status, json, header, text; did you mean text?"),
+    ] {
+        let buy = BUY.replace("status = 200", pattern);
+        assert_refused(&format!("{SHOP}{SALE}{buy}"), &format!("shop.toml:9: {expected}"));
+    }
 }
 
 #[test]

@@ -49,7 +49,7 @@ pub(super) fn program(name: &str) -> Command {
 }
 
 pub(super) fn meanings() -> Meanings {
-    let named = |status| vec![Pattern { statuses: vec![status], values: Vec::new() }];
+    let named = |status| vec![Pattern { statuses: vec![status], ..Pattern::default() }];
     Meanings { sold: named(201), sold_out: named(409), refused: named(503), queued: named(202) }
 }
 

@@ -54,7 +54,7 @@ async fn a_buyer_that_cannot_sign_up_is_named() {
     let mut script = script(Vec::new(), "$.id");
     script.sign_up = steps(vec![get("{{url}}/login")], &[]);
     let refused = buyer(17, &url).sign_up(&script, &mut client(), None).await.unwrap_err();
-    let expected = "buyer 17 could not sign up: shop.toml:12: answered 401, and a sign-up needs 2xx; \
+    let expected = "buyer 17 could not sign up: shop.toml:12: answered 401, and a sign-up needs 2xx, or a redirect by 302 or 303; \
                     --dry-run shows the requests and answers of one buyer";
     assert_eq!(refused.to_string(), expected);
 }

@@ -3,10 +3,11 @@
 use axum::Router;
 use axum::extract::Path;
 use axum::http::StatusCode;
+use axum::http::header::LOCATION;
 use axum::routing::any;
 
-use super::shop::{buy_once, echo, get, pattern, post, script, serve, sold, with_header};
-use crate::script::{Doubt, Script, ScriptRequest, ShopOutcome};
+use super::shop::{buy_once, buyer, client, echo, get, pattern, post, script, serve, sold, steps, with_header};
+use crate::script::{Doubt, Pattern, Script, ScriptRequest, ShopOutcome};
 
 /// Redirects `/STATUS` to `/target`, with a cookie, and `/on/NUMBER` to the next number.
 fn redirecting() -> Router {
@@ -54,9 +55,62 @@ async fn a_post_becomes_a_get_as_with_curl() {
 async fn a_redirect_that_is_not_followed_is_an_answer() {
     let url = serve(redirecting()).await;
     let mut script = script(vec![get("{{url}}/by/303")], "header:location");
-    script.meanings.sold = vec![pattern(&[303], &[])];
+    let headers = vec![(LOCATION, "/target".to_owned())];
+    script.meanings.sold = vec![Pattern { headers, ..pattern(&[303], &[]) }];
     let decision = buy_once(&script, &url).await;
     assert_eq!((decision.outcome, decision.requests), (sold("../target?a=b"), 1));
+}
+
+/// A purchase whose first request is answered by this status, and is not followed.
+fn after_a_form(status: u16) -> Script {
+    script(vec![post(&format!("{{{{url}}}}/by/{status}"), "b=0"), get("{{url}}/target")], "$.uri")
+}
+
+#[tokio::test]
+async fn a_form_that_redirects_was_taken() {
+    let url = serve(redirecting()).await;
+    for status in [302, 303] {
+        let decision = buy_once(&after_a_form(status), &url).await;
+        assert_eq!((decision.outcome, decision.requests), (sold("/target"), 2), "{status}");
+    }
+    for status in [301, 307, 308] {
+        let interrupted = Doubt::Interrupted { origin: "shop.toml:12".to_owned(), status };
+        let decision = buy_once(&after_a_form(status), &url).await;
+        assert_eq!((decision.outcome, decision.requests), (ShopOutcome::Unknown(interrupted), 1), "{status}");
+    }
+    let mut ended = after_a_form(302);
+    ended.meanings.sold_out = vec![Pattern { headers: vec![(LOCATION, "/target".to_owned())], ..Pattern::default() }];
+    assert_eq!(buy_once(&ended, &url).await.outcome, ShopOutcome::SoldOut, "a pattern comes first");
+}
+
+#[tokio::test]
+async fn a_login_may_redirect_and_an_errand_may_not() {
+    let url = serve(redirecting()).await;
+    let login = |status: u16| steps(vec![get(&format!("{{{{url}}}}/by/{status}"))], &[]);
+    let mut after_login = script(vec![get("{{url}}/target")], "$.headers.cookie");
+    after_login.sign_up = login(302);
+    assert_eq!(buy_once(&after_login, &url).await.outcome, sold("seen=yes"));
+    let refused = buyer(0, &url).errand(&login(302), &mut client(), None).await.unwrap_err();
+    assert_eq!(refused, Doubt::NoSuccess { origin: "shop.toml:12".to_owned(), status: 302 });
+    after_login.sign_up = login(301);
+    let refused = buyer(0, &url).sign_up(&after_login, &mut client(), None).await.unwrap_err().cause;
+    assert_eq!(refused, Doubt::NotSignedUp { origin: "shop.toml:12".to_owned(), status: 301 });
+}
+
+#[tokio::test]
+async fn a_form_that_leads_elsewhere_or_nowhere_is_refused() {
+    let away = any(async || (StatusCode::FOUND, [("location", "http://shop.invalid/")]));
+    let nowhere = any(async || StatusCode::FOUND);
+    let url = serve(Router::new().route("/away", away).route("/nowhere", nowhere)).await;
+    let outcome = async |path: &str| {
+        let form = script(vec![get(&format!("{{{{url}}}}{path}")), get("{{url}}/none")], "$.id");
+        buy_once(&form, &url).await.outcome
+    };
+    let to = "http://shop.invalid".to_owned();
+    let elsewhere = Doubt::Elsewhere { origin: "shop.toml:12".to_owned(), from: url.clone(), to };
+    assert_eq!(outcome("/away").await, ShopOutcome::Unknown(elsewhere));
+    let interrupted = Doubt::Interrupted { origin: "shop.toml:12".to_owned(), status: 302 };
+    assert_eq!(outcome("/nowhere").await, ShopOutcome::Unknown(interrupted));
 }
 
 #[tokio::test]

@@ -78,7 +78,7 @@ pub(super) fn steps(requests: Vec<ScriptRequest>, take: &[(&str, &str)]) -> Step
 
 pub(super) fn pattern(statuses: &[u16], values: &[(&str, Value)]) -> Pattern {
     let values = values.iter().map(|(path, value)| (JsonPath::parse(path).unwrap(), value.clone()));
-    Pattern { statuses: statuses.to_vec(), values: values.collect() }
+    Pattern { statuses: statuses.to_vec(), values: values.collect(), ..Pattern::default() }
 }
 
 /// Returns a script that reads answers by their status, and the number of the order at a source.

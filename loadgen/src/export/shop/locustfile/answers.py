@@ -7,9 +7,18 @@ class Answer:
         # Pairs of a name in small letters and a value.
         self.headers = headers or []
         self.failure = failure
+        # Whether it lets the buyer go on, if it decides nothing.
+        self.is_success = 200 <= status <= 299
 
     def header(self, name):
         return next((value for found, value in self.headers if found == name), None)
+
+    def has_header(self, name, part):
+        return any(part in value for found, value in self.headers if found == name)
+
+    def has_text(self, part):
+        """Tells whether the beginning of the body contains a text."""
+        return part.encode() in self.body.encode()[:BODY_MAX]
 
     def cookie(self, name):
         pairs = (value.split(";")[0].partition("=") for found, value in self.headers if found == "set-cookie")
@@ -72,6 +81,10 @@ def is_same(found, wanted):
 
 def is_match(pattern, answer):
     if pattern["statuses"] and answer.status not in pattern["statuses"]:
+        return False
+    if not all(answer.has_header(name, part) for name, part in pattern["headers"]):
+        return False
+    if pattern["text"] is not None and not answer.has_text(pattern["text"]):
         return False
     return not pattern["values"] or all(is_same(walk(answer.json(), path), wanted) for path, wanted in pattern["values"])
 

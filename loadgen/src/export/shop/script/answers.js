@@ -39,6 +39,17 @@ function jsonOf(answer) {
 }
 
 /**
+ * Tells whether the beginning of a body contains a text. The beginning is measured in bytes.
+ *
+ * @param {string} body
+ * @param {string} part
+ */
+function hasText(body, part) {
+  const at = body.indexOf(part);
+  return at >= 0 && encodeURIComponent(body.slice(0, at) + part).replace(/%../g, '_').length <= BODY_MAX;
+}
+
+/**
  * Returns the value at a path of names and indices, or undefined.
  *
  * @param {any} document

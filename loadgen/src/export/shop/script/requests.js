@@ -7,6 +7,7 @@
  * @property {Record<string, string>} headers
  * @property {Record<string, any[]>} cookies
  * @property {string} failure
+ * @property {boolean} isSuccess whether it lets the buyer go on, if it decides nothing
  */
 
 /**
@@ -14,7 +15,7 @@
  * @returns {Answer}
  */
 function nothing(failure) {
-  return { status: 0, body: '', headers: {}, cookies: {}, failure };
+  return { status: 0, body: '', headers: {}, cookies: {}, failure, isSuccess: false };
 }
 
 /**
@@ -42,11 +43,16 @@ function ask(request, take, values, course) {
       }
     }
     const location = answer.headers.location;
-    if (answer.failure || !request.follows || !location || [301, 302, 303, 307, 308].indexOf(answer.status) < 0) {
+    if (answer.failure || !location || [301, 302, 303, 307, 308].indexOf(answer.status) < 0) {
       return answer;
     }
     const url = resolved(next.url, location);
-    if (originOf(url) !== originOf(next.url)) {
+    const isHere = originOf(url) === originOf(next.url);
+    if (!request.follows) {
+      // By such a redirect, a form answers that it was taken.
+      return { ...answer, isSuccess: isHere && (answer.status === 302 || answer.status === 303) };
+    }
+    if (!isHere) {
       return { ...answer, failure: `redirected to ${originOf(url)}` };
     }
     const isPost = next.method === 'POST' && (answer.status === 301 || answer.status === 302);
@@ -154,7 +160,8 @@ function send(request, withinMs, course) {
   for (const name of Object.keys(answer.headers)) {
     headers[name.toLowerCase()] = answer.headers[name];
   }
-  return { status: answer.status, body: String(answer.body || ''), headers, cookies: answer.cookies, failure: '' };
+  const isSuccess = answer.status >= 200 && answer.status <= 299;
+  return { status: answer.status, body: String(answer.body || ''), headers, cookies: answer.cookies, failure: '', isSuccess };
 }
 
 /**

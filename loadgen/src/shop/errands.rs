@@ -92,7 +92,7 @@ pub(crate) async fn carry_out(
         Task::Requests(requests) => {
             let steps = Steps { requests: requests.clone(), take: BTreeMap::new() };
             let mut customer = of_all(shop);
-            let sent = customer.errand(&steps, &mut client.clone(), observer).await;
+            let sent = customer.errand(part, &steps, &mut client.clone(), observer).await;
             sent.map_err(|cause| failure(part, &cause))
         }
         Task::Command(command) => run(command, part).await,
@@ -115,7 +115,7 @@ pub(super) async fn number_on(
     let take = BTreeMap::from([(NUMBER_ON_PAGE.to_owned(), source.clone())]);
     let mut customer = of_all(shop);
     let steps = Steps { requests: vec![request.clone()], take };
-    let asked = customer.errand(&steps, &mut client.clone(), observer).await;
+    let asked = customer.errand("[books]", &steps, &mut client.clone(), observer).await;
     asked.map_err(|cause| match &cause {
         Doubt::NothingTaken { from, .. } => {
             Error::Shop(format!("{}: the answer has nothing at {from}; name where the number is", request.origin))
@@ -140,11 +140,7 @@ fn of_all(shop: &Shop) -> Customer {
 
 fn failure(part: &str, cause: &Doubt) -> Error {
     Error::Shop(match cause {
-        Doubt::NoSuccess { origin, status } => {
-            format!(
-                "{origin}: answered {status}, and {part} needs 2xx; correct the request, or add --location for a redirect"
-            )
-        }
+        Doubt::NoSuccess { .. } => format!("{cause}; correct the request, or add --location for a redirect"),
         Doubt::NoAnswer { .. } | Doubt::Timeout => format!("{part} failed: {cause}; is the shop running?"),
         other => format!("{part} failed: {other}"),
     })

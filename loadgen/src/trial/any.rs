@@ -87,7 +87,7 @@ pub(crate) async fn trial(
     }
     ensure_served(tried, &bought)?;
     ensure_restored(shop, &bought)?;
-    judged(shop, client, (conditions, scheduled), bought, (&BooksBefore::Known(&before), 0)).await
+    judged(shop, client, (conditions, scheduled), bought, (&BooksBefore::Known(&before), 0, true)).await
 }
 
 /// Makes the purchase of this many buyers, who are signed up. A scenario signs its buyers up itself, before its rendezvous.

@@ -111,7 +111,8 @@ impl LoggedShop {
             }
         };
         let unlogged = if logged.is_complete { 0 } else { u64::MAX };
-        let judged = judged(&self.shop, &self.client, (conditions, scheduled), bought, (&before, unlogged));
+        let known = (&before, unlogged, logged.answers_seen);
+        let judged = judged(&self.shop, &self.client, (conditions, scheduled), bought, known);
         let mut finished = judged.await?;
         if matches!(before, BooksBefore::Unknown) {
             self.ensure_of_this_sale(&finished)?;

@@ -144,6 +144,35 @@ async fn a_queued_buyer_asks_until_it_is_told() {
     assert_eq!(finished.code, Some(0), "{}{}", finished.stdout, finished.stderr);
     assert_eq!(finished.stdout.matches("= read as: queued\n").count(), 2, "{}", finished.stdout);
     assert!(finished.stdout.contains("buyer 0 was told: sold, as order of-a/7\n"), "{}", finished.stdout);
+    assert!(finished.stdout.contains("answers that match sold-out, refused\n"), "{}", finished.stdout);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_of_no_buyer_is_named_by_its_section() {
+    let url = start().await;
+    for (from, to, section) in [("X-Admin", "X-Other", "[sale]"), ("{{url}}/stock", "{{url}}/none", "[books]")] {
+        let folder = TestFolder::new();
+        write_shop(&folder, &url, LOGIN_AND_BUY);
+        let text = fs::read_to_string(folder.path("shop.toml")).unwrap();
+        fs::write(folder.path("shop.toml"), text.replace(from, to)).unwrap();
+        let finished = dry_run(&folder);
+        finished.assert_error(3, &format!("and {section} needs 2xx; correct the request, or add --location"));
+        let told = format!("{}{}", finished.stdout, finished.stderr);
+        let shown = told.lines().filter(|line| line.starts_with("= read as: ")).collect::<Vec<_>>();
+        assert!(shown.last().unwrap().ends_with(&format!("and {section} needs 2xx")), "{told}");
+        assert!(!told.contains("sign-up") && !told.contains("so the buyer goes on"), "{told}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proposal_leaves_the_answers_of_another_meaning_alone() {
+    let folder = TestFolder::new();
+    let buy = "[buy]\nrequests = [\"curl -X POST {{url}}/closed\"]\nsold = [{ status = 201 }]\nsold-out = [{ status = 200, json = { \
+               \"$.errorMsg\" = \"sold out\" } }]\n";
+    write_shop(&folder, &start().await, buy);
+    let expected =
+        "if it means sold, write sold = [{ status = 200, json = { \"$.errorMsg\" = \"not yet\" } }] into [buy]";
+    dry_run(&folder).assert_error(3, expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -114,14 +114,24 @@ fn check(folder: &TestFolder, args: &[&str]) -> Finished {
 
 /// Checks a shop of `tests/shops`, whose file is left without what names a database.
 fn check_process(folder: &TestFolder, shop: &ShopProcess, file: &str) -> Finished {
-    let text = shop.file(file, &[("stock = 100", "stock = 10")]);
+    check_process_with(folder, shop, file, &[])
+}
+
+/// Checks such a shop with these replacements in its file.
+pub(crate) fn check_process_with(
+    folder: &TestFolder,
+    shop: &ShopProcess,
+    file: &str,
+    replaced: &[(&str, &str)],
+) -> Finished {
+    let text = shop.file(file, &[&[("stock = 100", "stock = 10")], replaced].concat());
     let text = text.split("[books.sql]").next().unwrap();
     fs::write(folder.path("shop.toml"), text).unwrap();
     check(folder, &["shop.toml"])
 }
 
 /// Expects this exit status. A generator that is the bottleneck on a busy machine ends with 4 in place of 0.
-fn assert_ends_with(finished: &Finished, code: i32) {
+pub(crate) fn assert_ends_with(finished: &Finished, code: i32) {
     if code == 0 {
         finished.assert_kept();
     } else {
@@ -129,7 +139,7 @@ fn assert_ends_with(finished: &Finished, code: i32) {
     }
 }
 
-fn run_script(folder: &TestFolder, script: &str, tries: &str) -> (Option<i32>, String) {
+pub(crate) fn run_script(folder: &TestFolder, script: &str, tries: &str) -> (Option<i32>, String) {
     let output = Command::new("sh").arg(folder.path(script)).arg(tries).output().unwrap();
     (output.status.code(), String::from_utf8(output.stdout).unwrap())
 }
@@ -205,6 +215,19 @@ fn a_shop_that_loses_orders_after_its_answers_is_found() {
         let lost = if code == 2 { 2 } else { 0 };
         assert_eq!(folder.report()["trials"][0]["audit"]["confirmations_unfounded"], lost);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_verdict_asks_to_correct_a_source_without_orders() {
+    let folder = TestFolder::new();
+    write(&folder, "shop", &PlainShop::right().start().await, BOOKS);
+    let text = fs::read_to_string(folder.path("shop.toml")).unwrap();
+    fs::write(folder.path("shop.toml"), text.replace("$.order\"", "$.data.id\"")).unwrap();
+    let finished = check(&folder, &["shop.toml"]);
+    finished.assert_kept();
+    let expected = "no answer that sold has the order of order = \"$.data.id\": correct the path, or remove order";
+    let told = finished.stdout.lines().find(|line| line.contains("not checked of shop: ")).unwrap();
+    assert!(told.contains(expected), "{told}");
 }
 
 // C42

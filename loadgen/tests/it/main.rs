@@ -12,6 +12,7 @@ mod check;
 mod checked;
 mod compare;
 mod engines;
+mod forms;
 mod goose;
 mod goose_scenario;
 mod jmeter;

@@ -302,7 +302,8 @@ async fn a_wrong_course_oversells_even_to_a_single_buyer() {
 #[test]
 fn every_shop_file_takes_the_address_of_a_running_shop() {
     let shop = ShopProcess::start("shop.js", &["--one-process"]);
-    let files = ["course_shop.toml", "early_shop.toml", "shop.toml", "shop_js.toml", "shop_postgres.toml"];
+    let files =
+        ["course_shop.toml", "early_shop.toml", "form_shop.toml", "shop.toml", "shop_js.toml", "shop_postgres.toml"];
     for name in files {
         let text = shop.file(name, &[("stock = 100", "stock = 7")]);
         let table: toml::Table = toml::from_str(&text).unwrap();

@@ -113,6 +113,8 @@ SHOPS = [
     # The books agree with the answers only after this time.
     Shop("early-slow", "early_shop.py", "early_shop.toml", ("--delay-ms", "1000"), RIGHT),
     Shop("early-wrong", "early_shop.py", "early_shop.toml", ("--loses", "0.2"), WRONG, "have no order"),
+    Shop("form", "form_shop.py", "form_shop.toml", (), RIGHT),
+    Shop("form-wrong", "form_shop.py", "form_shop.toml", MEET, WRONG, "oversold by"),
     RealShop("vendure-before", "vendure", "vendure/before", (), WRONG),
     RealShop("vendure-after", "vendure", "vendure/after", (), WRONG),
     RealShop("vendure-rejecting", "vendure", "vendure/after", ("--reject-shortfall",), RIGHT),

@@ -85,7 +85,8 @@ impl Customer {
         signed_up.map_err(|cause| SignUpError { number, cause })
     }
 
-    /// Does what is done once for all buyers, such as putting the stock on sale. Every answer has to be 2xx.
+    /// Does what is done once for all buyers, such as putting the stock on sale. Every answer has to be 2xx. `part` is the part of
+    /// the file, as `[sale]`.
     ///
     /// # Errors
     ///
@@ -96,11 +97,12 @@ impl Customer {
     /// What the shop had begun, it may finish.
     pub async fn errand(
         &mut self,
+        part: &str,
         steps: &Steps,
         transport: &mut impl Transport,
         observer: Observer<'_>,
     ) -> Result<(), Doubt> {
-        self.visit(transport, observer).errand(steps).await
+        self.visit(transport, observer).errand(part, steps).await
     }
 
     /// Buys once, and waits for the outcome if the shop queues the buyer. The answer to the purchase gives the number of the

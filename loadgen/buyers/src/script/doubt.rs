@@ -43,12 +43,14 @@ pub enum Doubt {
         status: u16,
     },
     /// An answer to what is done once for all buyers is no success.
-    #[error("{origin}: answered {status}, and 2xx is needed here")]
+    #[error("{origin}: answered {status}, and {part} needs 2xx")]
     NoSuccess {
         /// The request, as `shop.toml:12`.
         origin: String,
         /// The status of the answer.
         status: u16,
+        /// The part of the file that has the request, as `[sale]`.
+        part: String,
     },
     /// No answer had a value that it should give.
     #[error("no answer has `{name}`, which is taken from {from}")]

@@ -85,13 +85,14 @@ impl<T: Transport> Visit<'_, '_, T> {
 
     /// Does what is done once for all buyers: every answer is 2xx, and every value that is to be taken is there in the end. A
     /// redirect is none, as it may lead to a login.
-    pub(crate) async fn errand(&mut self, steps: &Steps) -> Result<(), Doubt> {
+    pub(crate) async fn errand(&mut self, part: &str, steps: &Steps) -> Result<(), Doubt> {
         for request in &steps.requests {
             let Unread { answer, exchange, .. } = self.ask(request, &steps.take).await?;
             let status = answer.status;
             if !status.is_success() {
                 let origin = request.origin.clone();
-                return Err(self.doubt(exchange, Doubt::NoSuccess { origin, status: status.as_u16() }));
+                let doubt = Doubt::NoSuccess { origin, status: status.as_u16(), part: part.to_owned() };
+                return Err(self.doubt(exchange, doubt));
             }
             self.show(exchange, || DONE.to_owned());
         }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use buyers::script::{Customer, Decision, Doubt, Exchange, ShopOutcome};
+use buyers::script::{Customer, Decision, Doubt, Exchange, Meaning, ShopOutcome};
 use program::Exit;
 use reqwest::Client;
 use stats::figures::things;
@@ -42,7 +42,7 @@ pub(super) async fn run(shop: &Shop, output: &mut Output) -> Result<ExitCode, Er
         tell_orders(&book, &mut transcript);
     }
     transcript.heading("not checked by one buyer:");
-    for gap in gaps(shop, &decision.outcome) {
+    for gap in gaps(shop, &transcript) {
         transcript.line(&format!("* {gap}"));
     }
     transcript.finish()?;
@@ -97,7 +97,9 @@ fn conclusion(shop: &Shop, decision: &Decision, transcript: &mut Transcript<'_>)
 }
 
 fn unknown(shop: &Shop, doubt: &Doubt, transcript: &mut Transcript<'_>) -> Error {
-    let remedy = transcript.last().and_then(|(origin, answer)| remedy(doubt, origin, answer)).unwrap_or_default();
+    let meanings = &shop.script.meanings;
+    let last = transcript.last();
+    let remedy = last.and_then(|(origin, answer)| remedy(doubt, origin, answer, meanings)).unwrap_or_default();
     transcript.heading("it is unknown what buyer 0 was told");
     Error::Shop(shop.secrets.hide(&format!("the purchase has no known outcome: {doubt}{remedy}")))
 }
@@ -130,15 +132,16 @@ fn tell_orders(book: &ShopBook, transcript: &mut Transcript<'_>) {
 }
 
 /// Lists what a dry run did not see.
-fn gaps(shop: &Shop, outcome: &ShopOutcome) -> Vec<String> {
-    let meanings = &shop.script.meanings;
-    let unseen = [
-        ("sold", !matches!(outcome, ShopOutcome::Sold { .. })),
-        ("sold-out", *outcome != ShopOutcome::SoldOut),
-        ("refused", *outcome != ShopOutcome::Refused),
-        ("queued", !meanings.queued.is_empty()),
+fn gaps(shop: &Shop, transcript: &Transcript<'_>) -> Vec<String> {
+    let may_queue = !shop.script.meanings.queued.is_empty();
+    let meanings = [
+        ("sold", Meaning::Sold, true),
+        ("sold-out", Meaning::SoldOut, true),
+        ("refused", Meaning::Refused, true),
+        ("queued", Meaning::Queued, may_queue),
     ];
-    let unseen: Vec<_> = unseen.into_iter().filter(|(_, is_unseen)| *is_unseen).map(|(name, _)| name).collect();
+    let unseen = meanings.iter().filter(|(_, meaning, may_be)| *may_be && !transcript.has_seen(*meaning));
+    let unseen: Vec<_> = unseen.map(|(name, _, _)| *name).collect();
     let mut gaps = vec![format!("whether the shop has answers that match {}", unseen.join(", "))];
     gaps.extend(shop.unseen());
     if shop.clean.is_some() {

@@ -1,62 +1,137 @@
 //! What to write into the shop file for an answer that nothing names.
 
-use buyers::script::{Doubt, ShownAnswer};
+use buyers::script::{Doubt, Meanings, Pattern, ShownAnswer};
 use serde_json::Value;
 
+use crate::shop::HIDDEN;
+
+/// What tells an answer from others, beside its status.
+enum Mark {
+    /// The value at a path of its JSON.
+    Json(String, Value),
+    /// A part of its location.
+    Location(String),
+    /// A text, which only a reader finds. Other answers have the same status.
+    Text,
+    /// Nothing that is known to be needed. Another page may have the same status.
+    Page,
+    /// Nothing.
+    Status,
+}
+
 /// Returns the pattern to add, if the answer lacks one. `origin` says whether the shop is a file or flags.
-pub(super) fn remedy(doubt: &Doubt, origin: &str, answer: &ShownAnswer) -> Option<String> {
+pub(super) fn remedy(doubt: &Doubt, origin: &str, answer: &ShownAnswer, meanings: &Meanings) -> Option<String> {
     if !matches!(doubt, Doubt::Unnamed { .. }) {
         return None;
     }
+    let Meanings { sold, sold_out, refused, queued } = meanings;
+    let all = [sold, sold_out, refused, queued].into_iter().flatten();
+    let alike: Vec<&Pattern> = all.filter(|pattern| pattern.takes_status(answer.status)).collect();
     let status = answer.status;
-    let value = telling_value(&answer.body);
-    Some(if origin.starts_with("--") {
-        let value = value.map_or_else(String::new, |(path, value)| format!(" {path}={value}"));
-        format!("; if it means sold, add --sold '{status}{value}', or else --sold-out, --refused or --queued")
-    } else {
-        let json = value.map_or_else(String::new, |(path, value)| format!(", json = {{ {path:?} = {value} }}"));
-        format!(
-            "; if it means sold, write sold = [{{ status = {status}{json} }}] into [buy], or else sold-out, refused or queued"
-        )
+    let mark = mark(answer, &alike);
+    let others = "or else --sold-out, --refused or --queued";
+    Some(match (origin.starts_with("--"), &mark) {
+        (true, Mark::Json(path, value)) => {
+            format!("; if it means sold, add --sold '{status} {path}={}', {others}", in_quotes(value))
+        }
+        (true, Mark::Status | Mark::Page) => format!("; if it means sold, add --sold '{status}', {others}"),
+        (true, Mark::Location(_) | Mark::Text) => {
+            format!("; only a shop file can tell it apart, by {} in [buy]: write one by --init", of_file(status, &mark))
+        }
+        (false, _) => {
+            let note = match mark {
+                Mark::Text => {
+                    format!("; other answers have {status}, too, so write a text into it that only this one has")
+                }
+                Mark::Page => {
+                    format!("; if other pages have {status}, too, text = \"…\" in the pattern tells them apart")
+                }
+                _ => String::new(),
+            };
+            let pattern = of_file(status, &mark);
+            format!("; if it means sold, write {pattern} into [buy], or else sold-out, refused or queued{note}")
+        }
     })
 }
 
+fn of_file(status: u16, mark: &Mark) -> String {
+    let more = match mark {
+        // A text of JSON is one of TOML, too.
+        Mark::Json(path, value) => format!(", json = {{ {path:?} = {value} }}"),
+        Mark::Location(part) => format!(", header = {{ location = {part:?} }}"),
+        Mark::Text => ", text = \"…\"".to_owned(),
+        Mark::Page | Mark::Status => String::new(),
+    };
+    format!("sold = [{{ status = {status}{more} }}]")
+}
+
+/// Returns a value for a word in single quotes of the shell.
+fn in_quotes(value: &Value) -> String {
+    value.to_string().replace('\'', r"'\''")
+}
+
+/// Returns what tells an answer from those that the patterns of its status name.
+fn mark(answer: &ShownAnswer, alike: &[&Pattern]) -> Mark {
+    if let Some(part) = telling_location(answer) {
+        return Mark::Location(part);
+    }
+    let document: Option<Value> = serde_json::from_str(&answer.body).ok();
+    let value = document.as_ref().and_then(|document| other_value(document, alike).or_else(|| first_flag(document)));
+    match value {
+        Some((path, value)) => Mark::Json(path, value),
+        None if !alike.is_empty() => Mark::Text,
+        None if document.is_none() && !answer.body.trim().is_empty() => Mark::Page,
+        None => Mark::Status,
+    }
+}
+
+/// Returns the value at a path that a pattern of the same status names, if it is another one.
+fn other_value(document: &Value, alike: &[&Pattern]) -> Option<(String, Value)> {
+    let mut named = alike.iter().flat_map(|pattern| &pattern.values);
+    named.find_map(|(path, wanted)| {
+        let found = path.find(document).filter(|found| *found != wanted && is_usable(found))?;
+        Some((path.to_string(), found.clone()))
+    })
+}
+
+/// Tells whether a value can stand in a shop file and is no secret.
+fn is_usable(value: &Value) -> bool {
+    match value {
+        Value::Bool(_) => true,
+        Value::Number(number) => number.is_i64() || number.is_f64(),
+        Value::String(text) => !text.contains(HIDDEN),
+        Value::Null | Value::Array(_) | Value::Object(_) => false,
+    }
+}
+
 /// Returns the first `true` or `false` of a JSON object. A number or a text may be an order's own, and then no other answer has it.
-fn telling_value(body: &str) -> Option<(String, bool)> {
-    let Ok(Value::Object(members)) = serde_json::from_str(body) else { return None };
+fn first_flag(document: &Value) -> Option<(String, Value)> {
     let is_name =
         |name: &str| !name.is_empty() && name.chars().all(|letter| letter.is_ascii_alphabetic() || letter == '_');
-    let mut usable = members.iter().filter(|(name, _)| is_name(name));
-    usable.find_map(|(name, value)| Some((format!("$.{name}"), value.as_bool()?)))
+    let mut usable = document.as_object()?.iter().filter(|(name, value)| is_name(name) && value.is_boolean());
+    usable.next().map(|(name, value)| (format!("$.{name}"), value.clone()))
+}
+
+/// Returns the part of a redirect's path that other orders have, too: what follows the last name with a digit, or what is before it.
+fn telling_location(answer: &ShownAnswer) -> Option<String> {
+    if !(300..400).contains(&answer.status) {
+        return None;
+    }
+    let (_, location) = answer.headers.iter().find(|(name, _)| name == "location")?;
+    let behind_scheme = location.split_once("://").map_or(location.as_str(), |(_, rest)| rest);
+    let path = &behind_scheme[behind_scheme.find('/')?..];
+    let path = path.split(['?', '#']).next()?;
+    let has_number = |name: &str| name.contains(|letter: char| letter.is_ascii_digit());
+    let names: Vec<&str> = path.split('/').skip(1).filter(|name| !name.is_empty()).collect();
+    let behind = names.rsplit(|name| has_number(name)).next().unwrap_or_default();
+    let before = names.split(|name| has_number(name)).next().unwrap_or_default();
+    let part = match (behind, before) {
+        ([], []) => return None,
+        ([], before) => format!("/{}/", before.join("/")),
+        (behind, _) => format!("/{}", behind.join("/")),
+    };
+    part.bytes().all(|byte| byte.is_ascii_graphic()).then_some(part)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn proposal(origin: &str, body: &str) -> String {
-        let answer = ShownAnswer { status: 200, headers: Vec::new(), body: body.to_owned() };
-        remedy(&Doubt::Unnamed { status: 200, is_cut: false }, origin, &answer).unwrap()
-    }
-
-    #[test]
-    fn a_pattern_is_proposed_in_the_form_of_the_shop() {
-        let body = r#"{"errorMsg":"none left","success":false}"#;
-        let of_file = proposal("shop.toml:12", body);
-        assert!(
-            of_file.contains(r#"write sold = [{ status = 200, json = { "$.success" = false } }] into [buy]"#),
-            "{of_file}"
-        );
-        let of_flags = proposal("--buy", body);
-        assert!(of_flags.contains("add --sold '200 $.success=false', or else --sold-out"), "{of_flags}");
-        for body in ["<html>", "[1]", "{}", r#"{"data":null,"a b":1}"#, r#"{"token":"…"}"#, r#"{"order":"7"}"#] {
-            assert!(proposal("shop.toml:12", body).contains("sold = [{ status = 200 }]"), "{body}");
-        }
-    }
-
-    #[test]
-    fn no_pattern_helps_where_no_answer_came() {
-        let answer = ShownAnswer { status: 200, headers: Vec::new(), body: String::new() };
-        assert_eq!(remedy(&Doubt::Timeout, "shop.toml:12", &answer), None);
-    }
-}
+mod tests;

@@ -1,8 +1,9 @@
 //! What a dry run prints: each request, its answer, what was taken from it, and how it was read.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use buyers::script::{Exchange, ShownAnswer};
+use buyers::script::{Exchange, Meaning, ShownAnswer};
 use reqwest::StatusCode;
 use reqwest::header::{HeaderName, SET_COOKIE};
 
@@ -19,13 +20,15 @@ pub(super) struct Transcript<'a> {
     secrets: &'a Secrets,
     /// The last answer to a buyer, and where its request stands.
     last: Option<(String, ShownAnswer)>,
+    /// How the answers were read.
+    readings: BTreeSet<String>,
     /// Why something could not be printed.
     failed: Option<Error>,
 }
 
 impl<'a> Transcript<'a> {
     pub(super) fn new(output: &'a mut Output, secrets: &'a Secrets) -> Transcript<'a> {
-        Transcript { output, secrets, last: None, failed: None }
+        Transcript { output, secrets, last: None, readings: BTreeSet::new(), failed: None }
     }
 
     /// Prints a line.
@@ -43,12 +46,18 @@ impl<'a> Transcript<'a> {
     /// Prints a request and its answer.
     pub(super) fn exchange(&mut self, exchange: &Exchange) {
         self.line(&rendered(exchange));
+        self.readings.insert(exchange.reading.clone());
         self.last = exchange.answer.clone().map(|answer| (exchange.origin.clone(), answer));
     }
 
     /// Returns the last answer, and where its request stands.
     pub(super) fn last(&self) -> Option<&(String, ShownAnswer)> {
         self.last.as_ref()
+    }
+
+    /// Tells whether an answer had this meaning.
+    pub(super) fn has_seen(&self, meaning: Meaning) -> bool {
+        self.readings.contains(&meaning.to_string())
     }
 
     /// Tells whether everything was printed.

@@ -90,8 +90,8 @@ async fn a_login_may_redirect_and_an_errand_may_not() {
     let mut after_login = script(vec![get("{{url}}/target")], "$.headers.cookie");
     after_login.sign_up = login(302);
     assert_eq!(buy_once(&after_login, &url).await.outcome, sold("seen=yes"));
-    let refused = buyer(0, &url).errand(&login(302), &mut client(), None).await.unwrap_err();
-    assert_eq!(refused, Doubt::NoSuccess { origin: "shop.toml:12".to_owned(), status: 302 });
+    let refused = buyer(0, &url).errand("[sale]", &login(302), &mut client(), None).await.unwrap_err();
+    assert_eq!(refused.to_string(), "shop.toml:12: answered 302, and [sale] needs 2xx");
     after_login.sign_up = login(301);
     let refused = buyer(0, &url).sign_up(&after_login, &mut client(), None).await.unwrap_err().cause;
     assert_eq!(refused, Doubt::NotSignedUp { origin: "shop.toml:12".to_owned(), status: 301 });

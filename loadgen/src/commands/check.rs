@@ -73,7 +73,8 @@ struct QuickArgs {
     /// Units on sale
     #[arg(long, value_name = "N", requires = "buy", conflicts_with_all = OTHERS)]
     stock: Option<Stock>,
-    /// Answer that means sold: 201, or '200 $.success=true'. May be given several times, as the next three
+    /// Answer that means sold: 201, or '200 $.success=true'. May be given several times, as the next three. A header or a text of a
+    /// page needs a shop file
     #[arg(long, value_name = PATTERN, value_parser = parse_pattern, requires = "buy", conflicts_with_all = OTHERS)]
     sold: Vec<Pattern>,
     /// Answer that means sold out [default: 409 and 410]

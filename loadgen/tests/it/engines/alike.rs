@@ -13,13 +13,19 @@ use super::runs::{export, in_time, k6, locust, program, read, run_plan};
 use crate::support::{TestFolder, finish};
 
 /// The buyers of the picky shop, in the order of its CSV file.
-const PICKY: [(&str, LoggedOutcome); 6] = [
+const PICKY: [(&str, LoggedOutcome); 12] = [
     ("17", LoggedOutcome::Sold),
     ("late", LoggedOutcome::Timeout),
     ("broken", LoggedOutcome::Error),
     ("empty", LoggedOutcome::SoldOut),
     ("forever", LoggedOutcome::Timeout),
     ("busy", LoggedOutcome::Refused),
+    ("page", LoggedOutcome::Sold),
+    ("other", LoggedOutcome::Error),
+    ("long", LoggedOutcome::Error),
+    ("away", LoggedOutcome::Error),
+    ("turned", LoggedOutcome::Refused),
+    ("nowhere", LoggedOutcome::Error),
 ];
 
 /// Lets an engine buy at a picky shop of its own, and checks what it sent and logged.
@@ -56,7 +62,7 @@ fn all_engines_send_the_same_and_read_the_same() {
 
 fn assert_picky(shop: &PickyShop, logs: &[EngineLog]) {
     let mut requests: Vec<&LoggedRequest> = logs.iter().flat_map(|log| &log.requests).collect();
-    requests.sort_by_key(|request| request.buyer.clone());
+    requests.sort_by_key(|request| request.buyer.as_ref().unwrap().parse::<usize>().unwrap());
     let outcomes: Vec<_> = requests.iter().map(|request| request.outcome.unwrap()).collect();
     assert_eq!(outcomes, PICKY.map(|(_, outcome)| outcome), "{requests:#?}");
     assert_eq!(requests[0].order.as_deref(), Some(picky::ORDER));

@@ -71,11 +71,21 @@ async fn of(path: &str, phone: &str, count: usize) -> Response {
     match (path, phone) {
         ("/login", _) => {
             let cookie = format!("session=s-{phone}; Path=/");
-            let headers = [("set-cookie", cookie), ("x-ticket", format!("t-{phone}"))];
-            (headers, r#"{"data":{"list":[1,{"id":9007199254740993}]}}"#).into_response()
+            let headers =
+                [("set-cookie", cookie), ("x-ticket", format!("t-{phone}")), ("location", "/shop".to_owned())];
+            // A form is answered by a redirect, which is a success without being followed.
+            let status = if phone == "page" { StatusCode::FOUND } else { StatusCode::OK };
+            (status, headers, r#"{"data":{"list":[1,{"id":9007199254740993}]}}"#).into_response()
         }
+        ("/cart", "nowhere") => StatusCode::SEE_OTHER.into_response(),
+        ("/cart", "away") => redirect("http://shop.invalid/cart"),
+        ("/cart", "turned") => redirect("/order/17/turned?x=1"),
+        ("/cart", "page") => redirect("../basket"),
         ("/cart", "busy") => StatusCode::TOO_MANY_REQUESTS.into_response(),
         ("/cart" | "/wait", _) => StatusCode::NO_CONTENT.into_response(),
+        (_, "page") => page("/order/17/thanks?x=1", "Thank you, ü"),
+        (_, "other") => page("/order/17/thanks?x=1", "Sold out, ü"),
+        (_, "long") => page("/thanks", &format!("{}Thank you, ü", "é".repeat(600_000))),
         (_, "late") => std::future::pending().await,
         (_, "broken") => json(StatusCode::OK, r#"{"code":2}"#.to_owned()),
         (_, "empty") => json(StatusCode::GONE, r#"["sold", 5e-1, {"out": true}]"#.to_owned()),
@@ -86,6 +96,15 @@ async fn of(path: &str, phone: &str, count: usize) -> Response {
     }
 }
 
+fn redirect(location: &'static str) -> Response {
+    (StatusCode::SEE_OTHER, [("Location", location)]).into_response()
+}
+
+fn page(result: &str, text: &str) -> Response {
+    let headers = [("content-type", "text/html; charset=utf-8"), ("x-result", result)];
+    (headers, format!("<h1>{text}</h1>")).into_response()
+}
+
 /// Returns the requests that a buyer should have sent, without those that repeat.
 pub(super) fn expected(phone: &str) -> Vec<String> {
     let name = match phone {
@@ -94,6 +113,12 @@ pub(super) fn expected(phone: &str) -> Vec<String> {
         "broken" => ("y", "y"),
         "empty" => ("z", "z"),
         "forever" => ("w", "w"),
+        "page" => ("a", "a"),
+        "other" => ("b", "b"),
+        "long" => ("c", "c"),
+        "away" => ("d", "d"),
+        "turned" => ("e", "e"),
+        "nowhere" => ("f", "f"),
         _ => ("v", "v"),
     };
     let form = format!(
@@ -113,7 +138,7 @@ pub(super) fn expected(phone: &str) -> Vec<String> {
     ];
     expected.truncate(match phone {
         "17" | "forever" => 5,
-        "busy" => 2,
+        "busy" | "away" | "turned" | "nowhere" => 2,
         _ => 3,
     });
     expected

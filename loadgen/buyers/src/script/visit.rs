@@ -106,7 +106,7 @@ impl<T: Transport> Visit<'_, '_, T> {
         }
     }
 
-    /// Goes on after an answer that decides nothing: 2xx, or a redirect within the shop, by which a form answers that it was taken.
+    /// Goes on after an answer that decides nothing: 2xx, or a redirect within the shop. Forms are answered by such redirects.
     /// `otherwise` is the doubt about any other answer.
     fn go_on(&mut self, unread: Unread, otherwise: Doubt) -> Result<(), Doubt> {
         let Unread { answer, exchange, redirects_to } = unread;

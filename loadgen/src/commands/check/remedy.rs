@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::shop::HIDDEN;
 
 /// What tells an answer from others, beside its status.
-enum Mark {
+enum Hint {
     /// The value at a path of its JSON.
     Json(String, Value),
     /// A part of its location.
@@ -28,39 +28,39 @@ pub(super) fn remedy(doubt: &Doubt, origin: &str, answer: &ShownAnswer, meanings
     let all = [sold, sold_out, refused, queued].into_iter().flatten();
     let alike: Vec<&Pattern> = all.filter(|pattern| pattern.takes_status(answer.status)).collect();
     let status = answer.status;
-    let mark = mark(answer, &alike);
+    let hint = hint(answer, &alike);
     let others = "or else --sold-out, --refused or --queued";
-    Some(match (origin.starts_with("--"), &mark) {
-        (true, Mark::Json(path, value)) => {
+    Some(match (origin.starts_with("--"), &hint) {
+        (true, Hint::Json(path, value)) => {
             format!("; if it means sold, add --sold '{status} {path}={}', {others}", in_quotes(value))
         }
-        (true, Mark::Status | Mark::Page) => format!("; if it means sold, add --sold '{status}', {others}"),
-        (true, Mark::Location(_) | Mark::Text) => {
-            format!("; only a shop file can tell it apart, by {} in [buy]: write one by --init", of_file(status, &mark))
+        (true, Hint::Status | Hint::Page) => format!("; if it means sold, add --sold '{status}', {others}"),
+        (true, Hint::Location(_) | Hint::Text) => {
+            format!("; only a shop file can tell it apart, by {} in [buy]: write one by --init", of_file(status, &hint))
         }
         (false, _) => {
-            let note = match mark {
-                Mark::Text => {
+            let note = match hint {
+                Hint::Text => {
                     format!("; other answers have {status}, too, so write a text into it that only this one has")
                 }
-                Mark::Page => {
+                Hint::Page => {
                     format!("; if other pages have {status}, too, text = \"…\" in the pattern tells them apart")
                 }
                 _ => String::new(),
             };
-            let pattern = of_file(status, &mark);
+            let pattern = of_file(status, &hint);
             format!("; if it means sold, write {pattern} into [buy], or else sold-out, refused or queued{note}")
         }
     })
 }
 
-fn of_file(status: u16, mark: &Mark) -> String {
-    let more = match mark {
+fn of_file(status: u16, hint: &Hint) -> String {
+    let more = match hint {
         // A text of JSON is one of TOML, too.
-        Mark::Json(path, value) => format!(", json = {{ {path:?} = {value} }}"),
-        Mark::Location(part) => format!(", header = {{ location = {part:?} }}"),
-        Mark::Text => ", text = \"…\"".to_owned(),
-        Mark::Page | Mark::Status => String::new(),
+        Hint::Json(path, value) => format!(", json = {{ {path:?} = {value} }}"),
+        Hint::Location(part) => format!(", header = {{ location = {part:?} }}"),
+        Hint::Text => ", text = \"…\"".to_owned(),
+        Hint::Page | Hint::Status => String::new(),
     };
     format!("sold = [{{ status = {status}{more} }}]")
 }
@@ -71,17 +71,17 @@ fn in_quotes(value: &Value) -> String {
 }
 
 /// Returns what tells an answer from those that the patterns of its status name.
-fn mark(answer: &ShownAnswer, alike: &[&Pattern]) -> Mark {
+fn hint(answer: &ShownAnswer, alike: &[&Pattern]) -> Hint {
     if let Some(part) = telling_location(answer) {
-        return Mark::Location(part);
+        return Hint::Location(part);
     }
     let document: Option<Value> = serde_json::from_str(&answer.body).ok();
     let value = document.as_ref().and_then(|document| other_value(document, alike).or_else(|| first_flag(document)));
     match value {
-        Some((path, value)) => Mark::Json(path, value),
-        None if !alike.is_empty() => Mark::Text,
-        None if document.is_none() && !answer.body.trim().is_empty() => Mark::Page,
-        None => Mark::Status,
+        Some((path, value)) => Hint::Json(path, value),
+        None if !alike.is_empty() => Hint::Text,
+        None if document.is_none() && !answer.body.trim().is_empty() => Hint::Page,
+        None => Hint::Status,
     }
 }
 

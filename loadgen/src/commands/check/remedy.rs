@@ -32,7 +32,8 @@ pub(super) fn remedy(doubt: &Doubt, origin: &str, answer: &ShownAnswer, meanings
     let others = "or else --sold-out, --refused or --queued";
     Some(match (origin.starts_with("--"), &hint) {
         (true, Hint::Json(path, value)) => {
-            format!("; if it means sold, add --sold '{status} {path}={}', {others}", in_quotes(value))
+            let pattern = in_quotes(&format!("{status} {path}={value}"));
+            format!("; if it means sold, add --sold {pattern}, {others}")
         }
         (true, Hint::Status | Hint::Page) => format!("; if it means sold, add --sold '{status}', {others}"),
         (true, Hint::Location(_) | Hint::Text) => {
@@ -65,9 +66,9 @@ fn of_file(status: u16, hint: &Hint) -> String {
     format!("sold = [{{ status = {status}{more} }}]")
 }
 
-/// Returns a value for a word in single quotes of the shell.
-fn in_quotes(value: &Value) -> String {
-    value.to_string().replace('\'', r"'\''")
+/// Returns a text in single quotes for the shell.
+fn in_quotes(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// Returns what tells an answer from those that the patterns of its status name.

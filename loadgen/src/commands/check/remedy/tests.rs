@@ -48,6 +48,8 @@ fn a_value_at_a_path_of_another_meaning_is_proposed() {
     }
     let of_flags = proposal("--buy", (200, &[], r#"{"code":"it's"}"#), with_value("$.code", json!(7)));
     assert!(of_flags.contains(r#"add --sold '200 $.code="it'\''s"', or else"#), "{of_flags}");
+    let of_name = proposal("--buy", (200, &[], r#"{"a b":1}"#), with_value("$['a b']", json!(7)));
+    assert!(of_name.contains(r"add --sold '200 $['\''a b'\'']=1', or else"), "{of_name}");
 }
 
 #[test]

@@ -73,7 +73,7 @@ reconnects: deps ## measure up to which round trip a hold survives a reconnect: 
 	cargo run --locked -p zk-recipes --example reconnects
 
 check: deps-check cargo-deny site ## formatting, lints, documentation, prose, licences and sources of dependencies, workflows, scripts, manifests
-	target/workflow-python/bin/shellcheck scripts/*.sh .ci/run
+	target/workflow-python/bin/shellcheck scripts/*.sh .ci/run loadgen/src/shop/reproduction/tests/*.sh
 	PATH="$(CURDIR)/target/workflow-python/bin:$$PATH" jactionlint --strict-exit
 	target/workflow-python/bin/zizmor --offline --quiet --strict-collection --pedantic .
 	@set -x; said=$$($(KUBERNETES_VALIDATE) docs/kubernetes/*.yaml) && [ -z "$$said" ] || { echo "$$said"; exit 1; }

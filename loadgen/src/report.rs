@@ -69,6 +69,8 @@ pub struct Report {
     pub trials: Vec<Trial>,
     /// The fewest buyers that made a shop sell wrongly, if shops that files describe were checked and one did.
     pub(crate) reproductions: Vec<Reproduction>,
+    /// Why a shop that sold wrongly has no reproduction although one was sought, one line each.
+    pub(crate) unreproduced: Vec<String>,
     /// What `loadgen simulate` predicts for more waiters, if it was added.
     pub(crate) simulation: Option<Simulation>,
 }
@@ -140,6 +142,7 @@ impl Report {
             builds,
             trials,
             reproductions: Vec::new(),
+            unreproduced: Vec::new(),
             simulation: None,
         }
     }

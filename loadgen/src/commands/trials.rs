@@ -24,7 +24,7 @@ use crate::trial::jtl::Jtl;
 use crate::trial::lab;
 use crate::trial::logged::LoggedShop;
 use crate::trial::record::{Reproduction, Trial};
-use crate::trial::reproduce::reproduce;
+use crate::trial::reproduce::{Sought, reproduce};
 use crate::trial::run::{Conditions, FinishedTrial};
 use crate::trial::schedule::{Schedule, ScheduledTrial, Subject};
 
@@ -70,17 +70,6 @@ impl OnTrial {
             OnTrial::Lab(stack) => stack.explain(error).await,
             OnTrial::Shops(_) | OnTrial::Logs(_) => error,
         }
-    }
-
-    /// Tells of which shops that sold wrongly there can be no reproduction, one line each.
-    fn unreproduced(&self, trials: &[Trial]) -> Vec<String> {
-        let OnTrial::Shops(shops) = self else { return Vec::new() };
-        let is_bad = |name: &str| trials.iter().any(|trial| trial.strategy == name && trial.is_bad());
-        let of_scenario = shops.iter().filter(|shop| shop.shop.scenario.is_some() && is_bad(shop.name()));
-        let line = |shop: &ShopOnTrial| {
-            format!("no reproduction of {}: a scenario sends its requests, and no script of curl can", shop.name())
-        };
-        of_scenario.map(line).collect()
     }
 
     /// Stops what was started, and cleans up what the files of shops name. Returns what is left, one line each.
@@ -140,7 +129,6 @@ pub(super) async fn run(
     if settings.jmeter_summary {
         shown = shown.and_then(|()| output.print(&jtl.summary()));
     }
-    let unreproduced = on_trial.unreproduced(&report.trials);
     let written = files.write(&report).map_err(|error| save(&report, error));
     let stopped = on_trial.stop().await;
     written?;
@@ -152,7 +140,7 @@ pub(super) async fn run(
         let buyers = things(buyers, "buyer");
         end += &format!("reproduction: sh {}: {buyers}, wrong in {wrong} of {tries} tries\n", script.display());
     }
-    unreproduced.iter().chain(&left).for_each(|line| end += &format!("{line}\n"));
+    report.unreproduced.iter().chain(&left).for_each(|line| end += &format!("{line}\n"));
     output.print(&end)?;
     Ok(ExitCode::from(report.verdict.exit_code))
 }
@@ -205,9 +193,9 @@ async fn measure(
     let mut jtl = Jtl::create(path, matches!(prepared.on_trial, OnTrial::Shops(_)))?;
     progress.planned("trial", prepared.schedule.len());
     let (trials, ended_early) = run_all(prepared, &conditions, interrupt, (progress, &mut jtl)).await?;
-    let reproductions = match ended_early {
+    let (reproductions, unreproduced) = match ended_early {
         None if settings.reproduction => reproductions(prepared, &conditions, &trials, interrupt, progress).await,
-        _ => Vec::new(),
+        _ => (Vec::new(), Vec::new()),
     };
     let findings = Findings {
         generated_at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
@@ -218,30 +206,45 @@ async fn measure(
         thresholds: prepared.thresholds.clone(),
         trials,
     };
-    Ok((Report { reproductions, ..Report::of(findings) }, jtl))
+    Ok((Report { reproductions, unreproduced, ..Report::of(findings) }, jtl))
 }
 
 /// Looks for the fewest buyers that make each shop sell wrongly which has done so. A failure or an interrupt ends the search of
-/// a shop, and the trials stay what they are.
+/// a shop, and the trials stay what they are. Returns also why other shops have no reproduction, one line each.
 async fn reproductions(
     prepared: &Prepared,
     conditions: &Conditions,
     trials: &[Trial],
     interrupt: &Interrupt,
     progress: &Progress,
-) -> Vec<Reproduction> {
-    let OnTrial::Shops(shops) = &prepared.on_trial else { return Vec::new() };
+) -> (Vec<Reproduction>, Vec<String>) {
     let mut found = Vec::new();
-    for shop in shops.iter().filter(|shop| shop.shop.scenario.is_none()) {
-        let is_bad = |trial: &&Trial| trial.strategy == shop.name() && trial.is_bad();
+    let mut unreproduced = Vec::new();
+    let shops = match &prepared.on_trial {
+        OnTrial::Shops(shops) => shops.as_slice(),
+        OnTrial::Lab(_) | OnTrial::Logs(_) => &[],
+    };
+    for shop in shops {
+        let name = shop.name();
+        let is_bad = |trial: &&Trial| trial.strategy == name && trial.is_bad();
         let Some(bad) = trials.iter().filter(is_bad).min_by_key(|trial| trial.users) else { continue };
-        progress.stage(&format!("looking for the fewest buyers that make {} sell wrongly", shop.name()));
+        if shop.shop.scenario.is_some() {
+            let why = "a scenario sends its requests, and no script of curl can";
+            unreproduced.push(format!("no reproduction of {name}: {why}"));
+            continue;
+        }
+        progress.stage(&format!("looking for the fewest buyers that make {name} sell wrongly"));
         match interrupt.or(reproduce(shop, conditions, bad)).await {
-            Ok(reproduction) => found.extend(reproduction),
-            Err(error) => progress.stage(&format!("no reproduction of {}: {}", shop.name(), chain(&error))),
+            Ok(Sought::Found(reproduction)) => found.push(reproduction),
+            Ok(Sought::Nothing(line)) => unreproduced.push(line),
+            Err(error) => {
+                // The output of a command may follow in further lines, and reports have no secret.
+                let cause = shop.shop.secrets.hide(chain(&error).lines().next().unwrap_or_default());
+                unreproduced.push(format!("no reproduction of {name}: the search for it ended early: {cause}"));
+            }
         }
     }
-    found
+    (found, unreproduced)
 }
 
 /// Runs the trials. An interrupted trial is dropped, because its buyers gave up at different moments. Earlier trials are

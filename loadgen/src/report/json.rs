@@ -73,6 +73,8 @@ struct Recorded {
     trials: Vec<Trial>,
     #[serde(default)]
     reproductions: Vec<Reproduction>,
+    #[serde(default)]
+    unreproduced: Vec<String>,
     simulation: Option<Simulation>,
 }
 
@@ -120,14 +122,24 @@ impl Recorded {
                 });
             }
         }
-        let Recorded { generated_at, ended_early, environment, schedule, trials, reproductions, simulation, .. } = self;
+        let Recorded {
+            generated_at,
+            ended_early,
+            environment,
+            schedule,
+            trials,
+            reproductions,
+            unreproduced,
+            simulation,
+            ..
+        } = self;
         if ended_early.is_none() && trials.len() != schedule.len() {
             let run = trials.len();
             let planned = schedule.len();
             return Err(format!("it has {run} of the {planned} trials of its plan, and was not ended early"));
         }
         let findings = Findings { generated_at, ended_early, environment, schedule, strategies, thresholds, trials };
-        Ok(Report { reproductions, simulation, ..Report::of(findings) })
+        Ok(Report { reproductions, unreproduced, simulation, ..Report::of(findings) })
     }
 }
 

@@ -34,10 +34,7 @@ pub(crate) fn render(report: &Report, metrics: &[&Metric]) -> String {
     for line in table::generator(report).iter().chain(&report.caveats) {
         let _ = writeln!(text, "- {line}");
     }
-    for reproduction in &report.reproductions {
-        let title = "How to reproduce it";
-        let _ = writeln!(text, "\n## {title}\n\n{}\n\n```sh\n{}```", reproduction.describe(), reproduction.script);
-    }
+    reproductions(&mut text, report);
     let _ = writeln!(text, "\n## How to read it\n");
     for term in glossary::terms(report, metrics, TableWidth::Wide) {
         let _ = writeln!(text, "- **{}**: {}", term.name, term.text);
@@ -45,6 +42,23 @@ pub(crate) fn render(report: &Report, metrics: &[&Metric]) -> String {
     text.push('\n');
     environment(&mut text, report);
     text
+}
+
+/// Writes the scripts that make shops sell wrongly, and why others have none.
+fn reproductions(text: &mut String, report: &Report) {
+    if report.reproductions.is_empty() && report.unreproduced.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "\n## How to reproduce it");
+    for reproduction in &report.reproductions {
+        let _ = writeln!(text, "\n{}\n\n```sh\n{}```", reproduction.describe(), reproduction.script);
+    }
+    if !report.unreproduced.is_empty() {
+        text.push('\n');
+    }
+    for line in &report.unreproduced {
+        let _ = writeln!(text, "- {line}");
+    }
 }
 
 fn table_lines(text: &mut String, table: &TextTable<'_>) {

@@ -32,7 +32,10 @@ const LEFT_OUT: &[&str] = if cfg!(feature = "shop-databases") { &[] } else { &["
 
 /// The address of a database, with what is needed to connect.
 #[derive(Clone)]
-pub(crate) struct DatabaseUrl(DatabaseKind);
+pub(crate) struct DatabaseUrl {
+    kind: DatabaseKind,
+    text: String,
+}
 
 #[derive(Clone)]
 enum DatabaseKind {
@@ -46,7 +49,7 @@ enum DatabaseKind {
 /// Evaluates an expression for the server of a URL.
 macro_rules! with_server {
     ($url:expr, $server:ident => $value:expr) => {
-        match &$url.0 {
+        match &$url.kind {
             DatabaseKind::Postgres($server) => $value,
             #[cfg(feature = "shop-databases")]
             DatabaseKind::MySql($server) => $value,
@@ -72,7 +75,7 @@ impl DatabaseUrl {
             "sqlite" => DatabaseKind::Sqlite(SqliteFile::read(text, folder)?),
             other => return Err(refusal(other, LEFT_OUT)),
         };
-        Ok(DatabaseUrl(kind))
+        Ok(DatabaseUrl { kind, text: text.to_owned() })
     }
 
     /// Returns the address of the server, without the user and the password, or the path of the file.
@@ -80,28 +83,66 @@ impl DatabaseUrl {
         with_server!(self, server => server.address())
     }
 
-    /// Writes the command of a shell that runs a statement and prints what it finds. No address of a server is in it, as it may
-    /// have a password.
-    pub(super) fn client(&self, statement: &str) -> String {
-        let statement = format!("'{}'", statement.replace('\'', r"'\''"));
-        match &self.0 {
+    /// Writes the line of a shell's function that runs its first argument and prints what it finds, with tabs between the columns.
+    /// `variable` has the URL of a server, as it may have a password.
+    pub(super) fn client(&self, variable: &str) -> String {
+        match &self.kind {
             DatabaseKind::Postgres(_) => {
-                format!("psql \"${{SHOP_DATABASE:?set it to the URL of the shop's database}}\" -qAtc {statement}")
+                format!("    psql -XqAt -v ON_ERROR_STOP=1 -F \"$(printf '\\t')\" -c \"$1\" \"${variable}\"\n")
             }
             #[cfg(feature = "shop-databases")]
             DatabaseKind::MySql(_) => {
-                format!("mysql ${{SHOP_DATABASE:?set it to the options of mysql, as in -u me shop}} -NBe {statement}")
+                format!("    # shellcheck disable=SC2086\n    mysql ${variable} -NBe \"$1\"\n")
             }
             #[cfg(feature = "shop-databases")]
             DatabaseKind::Sqlite(file) => {
-                format!("sqlite3 '{}' {statement}", file.address().trim_start_matches("sqlite:"))
+                let address = file.address();
+                let path = address.trim_start_matches("sqlite:").replace('\'', r"'\''");
+                format!(
+                    "    sqlite3 -batch -bail -cmd '.timeout 10000' -separator \"$(printf '\\t')\" '{path}' \"$1\"\n"
+                )
             }
         }
     }
 
+    /// Names the program of [`DatabaseUrl::client`].
+    pub(super) fn program(&self) -> &'static str {
+        match &self.kind {
+            DatabaseKind::Postgres(_) => "psql",
+            #[cfg(feature = "shop-databases")]
+            DatabaseKind::MySql(_) => "mysql",
+            #[cfg(feature = "shop-databases")]
+            DatabaseKind::Sqlite(_) => "sqlite3",
+        }
+    }
+
+    /// Says what the variable of [`DatabaseUrl::client`] has. `None` if it needs none.
+    pub(super) fn needs(&self) -> Option<&'static str> {
+        match &self.kind {
+            DatabaseKind::Postgres(_) => Some("the URL of the database"),
+            #[cfg(feature = "shop-databases")]
+            DatabaseKind::MySql(_) => {
+                Some("the database as options of mysql, such as -h HOST -u NAME -pPASSWORD DATABASE,")
+            }
+            #[cfg(feature = "shop-databases")]
+            DatabaseKind::Sqlite(_) => None,
+        }
+    }
+
+    /// Returns the URL itself, which may have a password.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns a query for the columns of another one, as text.
+    pub(super) fn as_text(&self, query: &str, columns: &[&str]) -> String {
+        let bare = query.trim().trim_end_matches(';');
+        with_server!(self, server => server.as_text(bare, columns))
+    }
+
     /// Tells whether the database is on this machine.
     pub(super) fn is_here(&self) -> bool {
-        match &self.0 {
+        match &self.kind {
             DatabaseKind::Postgres(server) => server.is_here(),
             #[cfg(feature = "shop-databases")]
             DatabaseKind::MySql(server) => server.is_here(),
@@ -113,7 +154,7 @@ impl DatabaseUrl {
     /// Says what helps if there is no connection.
     fn remedy(&self) -> &'static str {
         let server = "start the server, or correct url in the shop file";
-        match &self.0 {
+        match &self.kind {
             DatabaseKind::Postgres(_) => server,
             #[cfg(feature = "shop-databases")]
             DatabaseKind::MySql(_) => server,
@@ -190,8 +231,7 @@ impl DatabaseUrl {
         columns: [&str; N],
         action: &str,
     ) -> Result<Vec<[Option<String>; N]>, Error> {
-        let bare = query.trim().trim_end_matches(';');
-        let as_text = with_server!(self, server => server.as_text(bare, &columns));
+        let as_text = self.as_text(query, &columns);
         let mut connection = self.connect(Access::Read).await?;
         let rows = connection.rows(as_text).await.map_err(self.failed(action))?;
         connection.close().await.map_err(self.failed("end the connection"))?;

@@ -105,7 +105,7 @@ impl ShopBooks {
     }
 
     /// Tells whether the books have each order by itself.
-    fn have_order_rows(&self) -> bool {
+    pub(super) fn have_order_rows(&self) -> bool {
         self.queries.as_ref().is_some_and(|queries| queries.orders.is_some())
     }
 

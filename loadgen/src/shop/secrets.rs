@@ -81,9 +81,24 @@ impl Secrets {
         self.names.contains(name) || is_secret_name(name)
     }
 
-    /// Tells whether a text has a secret in it.
-    pub(super) fn has(&self, text: &str) -> bool {
-        self.texts.iter().any(|secret| text.contains(secret))
+    /// Cuts a text at the secrets that the file has. Tells of each piece whether it is one.
+    pub(super) fn split<'a>(&self, text: &'a str) -> Vec<(&'a str, bool)> {
+        let mut pieces = Vec::new();
+        let mut rest = text;
+        // Of two secrets that begin at the same letter, the longer one counts.
+        let first = |rest: &str| {
+            let found = self.texts.iter().filter_map(|secret| Some((rest.find(secret)?, secret.len())));
+            found.min_by_key(|(at, length)| (*at, std::cmp::Reverse(*length)))
+        };
+        while let Some((at, length)) = first(rest) {
+            let (before, from) = rest.split_at(at);
+            let (secret, after) = from.split_at(length);
+            pieces.extend([(before, false), (secret, true)]);
+            rest = after;
+        }
+        pieces.push((rest, false));
+        pieces.retain(|(piece, _)| !piece.is_empty());
+        pieces
     }
 
     /// Hides the secrets that the file has, in a text. Values of a buyer are hidden where they are filled in.

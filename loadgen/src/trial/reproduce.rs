@@ -1,6 +1,7 @@
 //! The smallest number of buyers at which a shop sells wrongly.
 
 use buyers::model::LoadModel;
+use stats::figures::things;
 
 use crate::audit::shop::Evidence;
 use crate::audit::trial::Audit;
@@ -14,13 +15,16 @@ use crate::trial::schedule::{ScheduledTrial, Subject};
 /// Tries with each number of buyers. Two buyers do not meet every time.
 const TRIES: u32 = 4;
 
+/// What a search for a reproduction ends with.
+pub(crate) enum Sought {
+    Found(Reproduction),
+    /// What was tried, in a sentence.
+    Nothing(String),
+}
+
 /// Looks for the fewest buyers that make a shop sell wrongly, up to those of a trial in which it did. First each number is a
-/// quarter larger than the one before, then the gap is halved. `None` if the shop sold right in every try.
-pub(crate) async fn reproduce(
-    tried: &ShopOnTrial,
-    conditions: &Conditions,
-    bad: &Trial,
-) -> Result<Option<Reproduction>, Error> {
+/// quarter larger than the one before, then the gap is halved. Nothing is found if the shop sold right in every try.
+pub(crate) async fn reproduce(tried: &ShopOnTrial, conditions: &Conditions, bad: &Trial) -> Result<Sought, Error> {
     let conditions = Conditions { model: LoadModel::Burst, goose_reports: None, log_max: 0, ..conditions.clone() };
     let fewest = fewest(bad, tried.shop.stock);
     let mut right = fewest.saturating_sub(1);
@@ -33,7 +37,9 @@ pub(crate) async fn reproduce(
         }
         right = buyers;
     }
-    let Some((mut buyers, mut wrong)) = found else { return Ok(None) };
+    let Some((mut buyers, mut wrong)) = found else {
+        return Ok(Sought::Nothing(nothing(tried.name(), fewest, bad.users)));
+    };
     while buyers - right > 1 {
         let between = right + (buyers - right) / 2;
         match wrong_tries(tried, &conditions, between).await? {
@@ -46,7 +52,14 @@ pub(crate) async fn reproduce(
     }
     let seen = format!("loadgen saw it sell wrongly in {wrong} of {TRIES} tries");
     let script = shop::reproduction(&tried.shop, usize::try_from(buyers).unwrap_or(usize::MAX), &seen);
-    Ok(Some(Reproduction { shop: tried.name().to_owned(), buyers, wrong, tries: TRIES, script }))
+    Ok(Sought::Found(Reproduction { shop: tried.name().to_owned(), buyers, wrong, tries: TRIES, script }))
+}
+
+/// Says that a search found nothing, and what it tried.
+fn nothing(shop: &str, fewest: u32, users: u32) -> String {
+    let range = if fewest < users { format!("{fewest} to ") } else { String::new() };
+    let bursts = format!("{range}{}", things(users, "buyer"));
+    format!("no reproduction of {shop} was found: bursts of {bursts}, {TRIES} tries each, did not show it")
 }
 
 /// Tries with this number of buyers, and counts the tries in which the shop sold wrongly.
@@ -93,6 +106,13 @@ mod tests {
         assert_eq!(by_answers(|trial| trial.users = 50), 50);
         assert_eq!(by_answers(|trial| trial.audit.confirmations_repeated = 1), 2);
         assert_eq!(fewest(&oversold, 100), 2);
+    }
+
+    #[test]
+    fn a_search_that_finds_nothing_says_what_it_tried() {
+        let expected = "no reproduction of a shop was found: bursts of 2 to 130 buyers, 4 tries each, did not show it";
+        assert_eq!(nothing("a shop", 2, 130), expected);
+        assert!(nothing("a shop", 1, 1).ends_with("was found: bursts of 1 buyer, 4 tries each, did not show it"));
     }
 
     #[test]

@@ -31,12 +31,13 @@ pub(super) fn part(report: &Report, metrics: &[&Metric]) -> PagePart {
     }
 }
 
-/// Shows the scripts that make shops sell wrongly. `None` if there is none.
+/// Shows the scripts that make shops sell wrongly, and why others have none. `None` if nothing was sought.
 pub(super) fn reproductions(report: &Report) -> Option<PagePart> {
     let items = report.reproductions.iter().flat_map(|reproduction| {
         [PageItem::Paragraph(reproduction.describe()), PageItem::Script(reproduction.script.clone())]
     });
-    let part = PagePart { id: "reproduction", title: "How to reproduce it", items: items.collect() };
+    let lines = report.unreproduced.iter().cloned().map(PageItem::Paragraph);
+    let part = PagePart { id: "reproduction", title: "How to reproduce it", items: items.chain(lines).collect() };
     (!part.items.is_empty()).then_some(part)
 }
 

@@ -1,3 +1,5 @@
+use std::path::Path;
+
 use crate::shop::{read, reproduction};
 
 const SHOP: &str = "[shop]\nname = \"a\"\nurls = [\"http://127.0.0.1:8000\"]\nstock = 5\n[sale]\nrequests = [\"curl {{url}}/reset\"]\n";
@@ -30,3 +32,33 @@ fn a_script_searches_headers_and_pages() {
     let sold_out = r#"if LC_ALL=C grep -qF -e 'It'\''s gone' "$folder/$1.body"; then echo sold-out; return"#;
     assert!(script.contains(sold) && script.contains(sold_out) && script.contains("\nheader() {"), "{script}");
 }
+
+/// Where the shops are whose scripts stand here. `make check` reads them by shellcheck.
+const FOLDER: &str = "src/shop/reproduction/tests";
+
+#[test]
+#[cfg(feature = "shop-databases")]
+fn the_scripts_are_those_that_shellcheck_reads() {
+    let scripts = [("postgres", include_str!("tests/postgres.sh")), ("mysql", include_str!("tests/mysql.sh"))];
+    let is_old = |(name, expected): &(&str, &str)| {
+        let shop = read(&Path::new(FOLDER).join(format!("{name}.toml"))).unwrap();
+        let script = reproduction(&shop, 2, "seen");
+        if script != *expected {
+            std::fs::write(std::env::temp_dir().join(format!("{name}.sh")), &script).unwrap();
+        }
+        script != *expected
+    };
+    let old: Vec<_> = scripts.into_iter().filter(is_old).map(|(name, _)| name).collect();
+    assert!(old.is_empty(), "read {old:?} in {}, and put them into {FOLDER}", std::env::temp_dir().display());
+}
+
+#[test]
+fn two_names_of_values_never_share_a_variable() {
+    let names = ["a-b", "a_b", "a.b", "2fa", "库存"].map(|name| super::shell::variable(name, 0));
+    assert_eq!(names, ["a_2d_b_0", "a_b_0", "a_2e_b_0", "_2fa_0", "_5e93__5b58__0"]);
+}
+
+#[cfg(feature = "shop-databases")]
+mod booked_shop;
+#[cfg(feature = "shop-databases")]
+mod sold;

@@ -67,6 +67,17 @@ fn the_script_that_shows_the_fault_is_on_the_page() {
 }
 
 #[test]
+fn a_shop_without_a_reproduction_is_named_with_the_reason() {
+    let line = "no reproduction of Node was found: bursts of 2 to 300 buyers, 4 tries each, did not show it";
+    let report = Report { unreproduced: vec![line.to_owned()], ..shop_fixture::wrong_shop() };
+    let page = page(&report);
+    assert_eq!(texts(&page, "#reproduction p"), [line]);
+    assert_sound(&page, 4);
+    let text = markdown::render(&report, &report.metrics());
+    assert!(text.contains(&format!("\n## How to reproduce it\n\n- {line}\n\n## How to read it\n")), "{text}");
+}
+
+#[test]
 fn a_page_of_shops_is_sound() {
     for report in all_reports() {
         assert_sound(&page(&report), 4);

@@ -143,11 +143,14 @@ impl ShellScript<'_> {
                 let folder = std::path::absolute(command.folder.join(".")).unwrap_or_else(|_| command.folder.clone());
                 let folder = plain(&folder.display().to_string());
                 let text = self.requests.text(&command.text);
-                format!("    (cd {folder} && sh -c {text}) || unusable \"the command of [sale] failed\"\n")
+                format!("    (cd {folder} && sh -c {text}) >/dev/null || unusable \"the command of [sale] failed\"\n")
             }
             Task::Sql(sql) => {
                 let of = |statement: &String| {
-                    format!("    sale {} || unusable \"the SQL of [sale] failed\"\n", self.requests.text(statement))
+                    format!(
+                        "    sale {} >/dev/null || unusable \"the SQL of [sale] failed\"\n",
+                        self.requests.text(statement)
+                    )
                 };
                 sql.statements.iter().map(of).collect()
             }
@@ -170,7 +173,7 @@ impl ShellScript<'_> {
         if script.outcome.is_some() {
             return self.long_purchase(number);
         }
-        format!("    buyer {number} {} &\n    buyers=\"$buyers $!\"\n", self.requests.curl(request, Some(number)))
+        format!("    buys {number} {} &\n    buyers=\"$buyers $!\"\n", self.requests.curl(request, Some(number)))
     }
 
     /// Writes a purchase of several requests.

@@ -42,7 +42,7 @@ curl_as() {
 
 /// The functions that only some scripts need, each by its name. A function may need those after it.
 const FUNCTIONS: [(&str, &str); 8] = [
-    ("buyer", "# Sends the one request of a buyer.\nbuyer() {\n    trap stop TERM\n    curl_as \"$@\"\n}\n\n"),
+    ("buys", "# Sends the one request of a buyer.\nbuys() {\n    trap stop TERM\n    curl_as \"$@\"\n}\n\n"),
     (
         "succeeds",
         "# Ends the script unless a request has succeeded.\n\

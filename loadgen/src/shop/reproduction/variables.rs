@@ -25,6 +25,7 @@ struct ScriptVariable {
     name: String,
     value: String,
     places: Vec<String>,
+    remedy: &'static str,
 }
 
 /// What has a secret in a request.
@@ -52,21 +53,19 @@ impl<'a> ScriptVariables<'a> {
                 }
             }
         }
+        if let Some(queries) = &shop.books.queries {
+            let texts = queries.stock.iter().chain(&queries.orders);
+            texts.for_each(|text| variables.note_text(Holder::Text("the SQL"), text, "[books]"));
+            variables.note_database(&queries.url, "[books]", "SHOP_DATABASE");
+        }
         match &shop.sale {
             Task::Requests(_) => {}
             Task::Command(command) => variables.note_text(Holder::Text("the command"), &command.text, "[sale]"),
             Task::Sql(sql) => {
                 sql.statements.iter().for_each(|text| variables.note_text(Holder::Text("the SQL"), text, "[sale]"));
-                variables.note_database(&sql.url, "[sale]");
+                // The books may have the same database.
+                variables.note_database(&sql.url, "[sale]", "SALE_DATABASE");
             }
-        }
-        if let Some(queries) = &shop.books.queries {
-            queries
-                .stock
-                .iter()
-                .chain(&queries.orders)
-                .for_each(|text| variables.note_text(Holder::Text("the SQL"), text, "[books]"));
-            variables.note_database(&queries.url, "[books]");
         }
         variables.note_buyers(buyers);
         variables
@@ -99,10 +98,8 @@ impl<'a> ScriptVariables<'a> {
     /// Writes the commands that end the script if a variable is missing.
     pub(super) fn ensured(&self) -> String {
         let line = |variable: &ScriptVariable| {
-            let name = &variable.name;
-            let of_buyer = variable.value.ends_with("of this buyer");
-            let what = if of_buyer { "the value of this buyer" } else { "the value that the shop file has" };
-            format!(": \"${{{name}:?set it to {what}}}\"\n")
+            let ScriptVariable { name, remedy, .. } = variable;
+            format!(": \"${{{name}:?{remedy}}}\"\n")
         };
         self.needed.iter().filter(|variable| is_name(&variable.name)).map(line).collect()
     }
@@ -142,11 +139,11 @@ impl<'a> ScriptVariables<'a> {
         environment.find(|(_, value)| *value == secret).and_then(|(name, _)| name.strip_prefix(ENV)).map(str::to_owned)
     }
 
-    fn note_database(&mut self, url: &DatabaseUrl, section: &str) {
+    fn note_database(&mut self, url: &DatabaseUrl, section: &str, name: &str) {
         let Some(value) = url.needs() else { return };
         let name = match self.of_secrets.get(url.text()) {
             Some(name) => name.clone(),
-            None => self.free(if section == "[sale]" { "SALE_DATABASE" } else { "SHOP_DATABASE" }),
+            None => self.free(name),
         };
         self.need(&name, value, section);
         self.of_secrets.insert(url.text().to_owned(), name);
@@ -160,7 +157,12 @@ impl<'a> ScriptVariables<'a> {
         let secret = people.names().iter().filter(|name| used.contains(&***name) && shop.secrets.is_secret(name));
         for name in secret {
             for number in 0..buyers {
-                self.need(&variable(name, number), &format!("{name} of this buyer"), people.file());
+                self.needed.push(ScriptVariable {
+                    name: variable(name, number),
+                    value: format!("{name} of this buyer"),
+                    places: vec![people.file().to_owned()],
+                    remedy: "set it to the value of this buyer",
+                });
             }
         }
     }
@@ -171,8 +173,12 @@ impl<'a> ScriptVariables<'a> {
             Some(known) if known.places.contains(&place) => {}
             Some(known) => known.places.push(place),
             None => {
-                let variable = ScriptVariable { name: name.to_owned(), value: value.to_owned(), places: vec![place] };
-                self.needed.push(variable);
+                self.needed.push(ScriptVariable {
+                    name: name.to_owned(),
+                    value: value.to_owned(),
+                    places: vec![place],
+                    remedy: "set it to the value that the shop file has",
+                });
             }
         }
     }

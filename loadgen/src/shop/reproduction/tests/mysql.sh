@@ -44,7 +44,7 @@ curl_as() {
 }
 
 # Sends the one request of a buyer.
-buyer() {
+buys() {
     trap stop TERM
     curl_as "$@"
 }
@@ -120,12 +120,12 @@ for try in $(seq "${1:-20}"); do
     [ "$left" -eq "$stock" ] || unusable "$left units are left after [sale], and the stock is $stock"
     mv "$folder/rows" "$folder/before"
     # [buy]: all at the same instant
-    buyer 0 -X POST http://127.0.0.1:8000/buy --form-string buyer=0 -F 'file="phone,password,note
+    buys 0 -X POST http://127.0.0.1:8000/buy --form-string buyer=0 -F 'file="phone,password,note
 1300,s3cret-of-0,it'\''s a note
 1301,s3cret-of-1,\"$HOME, and \"\"more\"\"\"
 ''";filename="buyers.csv";type=text/csv' &
     buyers="$buyers $!"
-    buyer 1 -X POST http://127.0.0.1:8000/buy --form-string buyer=1 -F 'file="phone,password,note
+    buys 1 -X POST http://127.0.0.1:8000/buy --form-string buyer=1 -F 'file="phone,password,note
 1300,s3cret-of-0,it'\''s a note
 1301,s3cret-of-1,\"$HOME, and \"\"more\"\"\"
 ''";filename="buyers.csv";type=text/csv' &

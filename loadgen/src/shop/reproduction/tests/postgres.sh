@@ -8,8 +8,8 @@
 #   SHOP_COOKIE: the secret of the header cookie in [buy] (src/shop/reproduction/tests/postgres.toml:20)
 #   SHOP_COOKIE_2: the secret of the header cookie in [buy] (src/shop/reproduction/tests/postgres.toml:20)
 #   SHOP_AUTHORIZATION: NAME:PASSWORD in base64, of the header authorization in [outcome] (src/shop/reproduction/tests/postgres.toml:29)
-#   SALE_DATABASE: the URL of the database in [sale]
 #   SHOP_DATABASE: the URL of the database in [books]
+#   SALE_DATABASE: the URL of the database in [sale]
 #   password_0: password of this buyer in src/shop/reproduction/tests/buyers.csv
 #   password_1: password of this buyer in src/shop/reproduction/tests/buyers.csv
 # shellcheck disable=SC1078,SC1079,SC2016
@@ -48,12 +48,6 @@ curl_as() {
     curl -gsS --max-time 60 -o "$folder/$name.body" -D "$folder/$name.head" -w '%{http_code}' "$@" \
         >"$folder/$name.status" &
     wait "$!" || true
-}
-
-# Sends the one request of a buyer.
-buyer() {
-    trap stop TERM
-    curl_as "$@"
 }
 
 # Ends the script unless a request has succeeded.
@@ -124,8 +118,8 @@ done
 : "${SHOP_COOKIE:?set it to the value that the shop file has}"
 : "${SHOP_COOKIE_2:?set it to the value that the shop file has}"
 : "${SHOP_AUTHORIZATION:?set it to the value that the shop file has}"
-: "${SALE_DATABASE:?set it to the value that the shop file has}"
 : "${SHOP_DATABASE:?set it to the value that the shop file has}"
+: "${SALE_DATABASE:?set it to the value that the shop file has}"
 : "${password_0:?set it to the value of this buyer}"
 : "${password_1:?set it to the value of this buyer}"
 stock=5
@@ -133,8 +127,8 @@ for try in $(seq "${1:-20}"); do
     rm -f "$folder"/*
     buyers=
     # [sale]
-    sale 'update goods set stock = 5, note = '\''it'\'''\''s on sale'\''' || unusable "the SQL of [sale] failed"
-    sale 'delete from carts' || unusable "the SQL of [sale] failed"
+    sale 'update goods set stock = 5, note = '\''it'\'''\''s on sale'\''' >/dev/null || unusable "the SQL of [sale] failed"
+    sale 'delete from carts' >/dev/null || unusable "the SQL of [sale] failed"
     # What [sale] has left is no sale of this try.
     books
     [ "$left" -eq "$stock" ] || unusable "$left units are left after [sale], and the stock is $stock"

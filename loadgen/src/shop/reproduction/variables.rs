@@ -24,7 +24,7 @@ pub(super) struct ScriptVariables<'a> {
 struct ScriptVariable {
     name: String,
     value: String,
-    places: Vec<String>,
+    spots: Vec<String>,
     remedy: &'static str,
 }
 
@@ -56,7 +56,7 @@ impl<'a> ScriptVariables<'a> {
         if let Some(queries) = &shop.books.queries {
             let texts = queries.stock.iter().chain(&queries.orders);
             texts.for_each(|text| variables.note_text(Holder::Text("the SQL"), text, "[books]"));
-            variables.note_database(&queries.url, "[books]", "SHOP_DATABASE");
+            variables.note_database(&queries.url, "[books]", "SHOP");
         }
         match &shop.sale {
             Task::Requests(_) => {}
@@ -64,7 +64,7 @@ impl<'a> ScriptVariables<'a> {
             Task::Sql(sql) => {
                 sql.statements.iter().for_each(|text| variables.note_text(Holder::Text("the SQL"), text, "[sale]"));
                 // The books may have the same database.
-                variables.note_database(&sql.url, "[sale]", "SALE_DATABASE");
+                variables.note_database(&sql.url, "[sale]", "SALE");
             }
         }
         variables.note_buyers(buyers);
@@ -89,7 +89,7 @@ impl<'a> ScriptVariables<'a> {
             return String::new();
         }
         let line = |variable: &ScriptVariable| {
-            format!("#   {}: {} in {}\n", variable.name, variable.value, variable.places.join(" and "))
+            format!("#   {}: {} in {}\n", variable.name, variable.value, variable.spots.join(" and "))
         };
         let lines: String = self.needed.iter().map(line).collect();
         format!("# Needs these variables of the environment, with the values that the shop file has:\n{lines}")
@@ -139,11 +139,11 @@ impl<'a> ScriptVariables<'a> {
         environment.find(|(_, value)| *value == secret).and_then(|(name, _)| name.strip_prefix(ENV)).map(str::to_owned)
     }
 
-    fn note_database(&mut self, url: &DatabaseUrl, section: &str, name: &str) {
+    fn note_database(&mut self, url: &DatabaseUrl, section: &str, owner: &str) {
         let Some(value) = url.needs() else { return };
         let name = match self.of_secrets.get(url.text()) {
             Some(name) => name.clone(),
-            None => self.free(name),
+            None => self.free(&format!("{owner}_DATABASE")),
         };
         self.need(&name, value, section);
         self.of_secrets.insert(url.text().to_owned(), name);
@@ -160,7 +160,7 @@ impl<'a> ScriptVariables<'a> {
                 self.needed.push(ScriptVariable {
                     name: variable(name, number),
                     value: format!("{name} of this buyer"),
-                    places: vec![people.file().to_owned()],
+                    spots: vec![people.file().to_owned()],
                     remedy: "set it to the value of this buyer",
                 });
             }
@@ -170,13 +170,13 @@ impl<'a> ScriptVariables<'a> {
     fn need(&mut self, name: &str, value: &str, place: &str) {
         let place = place.to_owned();
         match self.needed.iter_mut().find(|known| known.name == name) {
-            Some(known) if known.places.contains(&place) => {}
-            Some(known) => known.places.push(place),
+            Some(known) if known.spots.contains(&place) => {}
+            Some(known) => known.spots.push(place),
             None => {
                 self.needed.push(ScriptVariable {
                     name: name.to_owned(),
                     value: value.to_owned(),
-                    places: vec![place],
+                    spots: vec![place],
                     remedy: "set it to the value that the shop file has",
                 });
             }
@@ -189,7 +189,7 @@ impl<'a> ScriptVariables<'a> {
                 let letter = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '_' };
                 self.free(&format!("SHOP_{}", header.as_str().to_uppercase().chars().map(letter).collect::<String>()))
             }
-            Holder::Text(_) => self.free("SHOP_SECRET"),
+            Holder::Text(_) => self.free(&["SHOP", "SECRET"].join("_")),
         }
     }
 

@@ -2,118 +2,14 @@
 
 use std::fs;
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::AtomicI64;
 
-use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
-use axum::{Json, Router};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 
+use crate::plain_shop::{BOOKS, PlainShop, STOCK, check, write};
 use crate::shops::{ShopProcess, start_on_sqlite};
 use crate::support::{Finished, PATIENCE, Running, TestFolder, eventually, finish};
-
-/// Units on sale in the shops of this file.
-const STOCK: i64 = 10;
-
-/// A shop that is right, unless its fields say otherwise.
-#[derive(Debug, Default)]
-struct PlainShop {
-    stock: AtomicI64,
-    orders: AtomicI64,
-    /// Units that a reset restores.
-    restored: i64,
-    /// Whether a reset does nothing, and says that it is done.
-    reset_lies: bool,
-    /// Whether its page shows a unit less each time.
-    shrinks: bool,
-    /// The buyer that cannot log in.
-    stranger: Option<&'static str>,
-    /// Whether every purchase fails.
-    is_down: bool,
-    /// Whether purchases never end.
-    hangs: bool,
-    /// Whether a unit is sold twice in the first sale, and never again.
-    errs_once: AtomicBool,
-}
-
-impl PlainShop {
-    fn right() -> PlainShop {
-        PlainShop { restored: STOCK, ..PlainShop::default() }
-    }
-
-    /// Starts the shop, and returns its address.
-    async fn start(self) -> String {
-        let routes = Router::new()
-            .route("/reset", post(reset))
-            .route("/login", post(log_in))
-            .route("/buy", post(buy))
-            .route("/stock", get(stock))
-            .with_state(Arc::new(self));
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        tokio::spawn(async move { axum::serve(listener, routes).await });
-        format!("http://{address}")
-    }
-}
-
-async fn reset(State(shop): State<Arc<PlainShop>>) -> StatusCode {
-    if shop.reset_lies {
-        return StatusCode::NO_CONTENT;
-    }
-    shop.stock.store(shop.restored, Ordering::SeqCst);
-    shop.orders.store(0, Ordering::SeqCst);
-    StatusCode::NO_CONTENT
-}
-
-async fn log_in(State(shop): State<Arc<PlainShop>>, body: String) -> StatusCode {
-    let is_stranger = shop.stranger.is_some_and(|stranger| body == format!("buyer={stranger}"));
-    if is_stranger { StatusCode::FORBIDDEN } else { StatusCode::NO_CONTENT }
-}
-
-async fn buy(State(shop): State<Arc<PlainShop>>) -> Response {
-    if shop.hangs {
-        std::future::pending::<()>().await;
-    }
-    if shop.is_down {
-        return StatusCode::BAD_GATEWAY.into_response();
-    }
-    let take = |left: i64| (left > 0).then_some(left - 1);
-    let is_free = shop.errs_once.swap(false, Ordering::SeqCst);
-    if !is_free && shop.stock.try_update(Ordering::SeqCst, Ordering::SeqCst, take).is_err() {
-        return StatusCode::CONFLICT.into_response();
-    }
-    let order = shop.orders.fetch_add(1, Ordering::SeqCst) + 1;
-    (StatusCode::CREATED, Json(json!({ "order": order }))).into_response()
-}
-
-async fn stock(State(shop): State<Arc<PlainShop>>) -> Json<Value> {
-    let left = if shop.shrinks { shop.stock.fetch_sub(1, Ordering::SeqCst) } else { shop.stock.load(Ordering::SeqCst) };
-    Json(json!({ "left": left, "orders": shop.orders.load(Ordering::SeqCst) }))
-}
-
-const BOOKS: &str = "[books]\nstock = { request = \"curl {{url}}/stock\", value = \"$.left\" }\norders = { request = \"curl \
-                     {{url}}/stock\", count = \"$.orders\" }\n";
-
-/// Writes the file of a shop, with these further lines.
-fn write(folder: &TestFolder, name: &str, url: &str, rest: &str) {
-    let text = format!(
-        "[shop]\nname = \"{name}\"\nurls = [\"{url}\"]\nstock = {STOCK}\n[sale]\nrequests = [\"curl -X POST \
-         {{{{url}}}}/reset\"]\n[buy]\nrequests = [\"curl -X POST {{{{url}}}}/buy -d buyer={{{{number}}}}\"]\nsold = [{{ status = \
-         201 }}]\norder = \"$.order\"\n{rest}"
-    );
-    fs::write(folder.path(&format!("{name}.toml")), text).unwrap();
-}
-
-/// Checks these files, with few buyers and one trial.
-fn check(folder: &TestFolder, args: &[&str]) -> Finished {
-    let few = ["check", "--users", "30", "--trials", "1", "--no-warm-up"];
-    finish(&mut folder.loadgen(few.iter().chain(args)))
-}
 
 /// Checks a shop of `tests/shops`, whose file is left without what names a database.
 fn check_process(folder: &TestFolder, shop: &ShopProcess, file: &str) -> Finished {

@@ -21,6 +21,7 @@ mod k6;
 mod observers;
 mod overlaps;
 mod page;
+mod plain_shop;
 mod provoked;
 mod results_log;
 mod setup;

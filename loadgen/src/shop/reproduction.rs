@@ -18,7 +18,7 @@ mod variables;
 use std::fmt::Write as _;
 
 use self::functions::{BEGINNING, called_in};
-use self::requests::{ShellRequests, jar, taking};
+use self::requests::{BuyerPart, ShellRequests, jar, taking};
 use self::shell::{condition, plain, variable};
 use self::variables::ScriptVariables;
 use super::database::DatabaseUrl;
@@ -162,7 +162,7 @@ impl ShellScript<'_> {
         if steps.requests.is_empty() {
             return String::new();
         }
-        let of = |number: usize| self.requests.steps(steps, number, ("    ", Some("[buyers]")));
+        let of = |number: usize| self.requests.steps(steps, number, ("    ", BuyerPart::SignUp));
         format!("    # [buyers]: each signs up\n{}", (0..self.buyers).map(of).collect::<String>())
     }
 
@@ -180,7 +180,7 @@ impl ShellScript<'_> {
     fn long_purchase(&self, number: usize) -> String {
         let script = &self.shop.script;
         let mut text = "    (\n        trap stop TERM\n".to_owned();
-        text += &self.requests.steps(&script.buy, number, ("        ", None));
+        text += &self.requests.steps(&script.buy, number, ("        ", BuyerPart::Purchase));
         if let Some(poll) = &script.outcome {
             if let Some(source) = &script.order {
                 let order = variable("order", number);
@@ -196,7 +196,7 @@ impl ShellScript<'_> {
                 "        for _ in $(seq {times}); do\n            [ \"$(meaning {number})\" = queued ] || break\n            \
                  sleep {}\n{}        done\n",
                 poll.every.as_secs_f64(),
-                self.requests.steps(&poll.steps, number, ("            ", None))
+                self.requests.steps(&poll.steps, number, ("            ", BuyerPart::Outcome))
             );
         }
         text + "    ) &\n    buyers=\"$buyers $!\"\n"

@@ -45,10 +45,10 @@ const FUNCTIONS: [(&str, &str); 8] = [
     ("buys", "# Sends the one request of a buyer.\nbuys() {\n    trap stop TERM\n    curl_as \"$@\"\n}\n\n"),
     (
         "succeeds",
-        "# Ends the script unless a request has succeeded.\n\
+        "# Ends the script unless a request has succeeded. A form of a buyer may be answered by a redirect.\n\
          succeeds() {\n    \
-             case $(cat \"$folder/$1.status\") in\n        \
-                 2??) ;;\n        \
+             case $(cat \"$folder/$1.status\")${3:-} in\n        \
+                 2??* | 30[23]form) ;;\n        \
                  *) unusable \"$2 failed: answered $(cat \"$folder/$1.status\") $(head -c 300 \"$folder/$1.body\" 2>/dev/null)\" ;;\n    \
              esac\n\
          }\n\n",

@@ -21,6 +21,17 @@ pub(super) struct ShellRequests<'a> {
     has_cookies: bool,
 }
 
+/// What a buyer does by some requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BuyerPart {
+    /// Signs up. A script ends if that fails.
+    SignUp,
+    /// Buys. An early answer may end the purchase.
+    Purchase,
+    /// Asks for the outcome.
+    Outcome,
+}
+
 /// How the values of a text are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Spelling {
@@ -44,12 +55,19 @@ impl<'a> ShellRequests<'a> {
     }
 
     /// Writes requests, each with the values that are taken from its answer.
-    pub(super) fn steps(&self, steps: &Steps, number: usize, (indent, section): (&str, Option<&str>)) -> String {
+    pub(super) fn steps(&self, steps: &Steps, number: usize, (indent, part): (&str, BuyerPart)) -> String {
         let mut text = String::new();
-        for request in &steps.requests {
+        for (position, request) in steps.requests.iter().enumerate() {
             let _ = writeln!(text, "{indent}curl_as {number} {}", self.curl(request, Some(number)));
-            if let Some(section) = section {
-                let _ = writeln!(text, "{indent}succeeds {number} '{section} of buyer {number}'");
+            let is_last = position + 1 == steps.requests.len();
+            match part {
+                BuyerPart::SignUp => {
+                    let _ = writeln!(text, "{indent}succeeds {number} '[buyers] of buyer {number}' form");
+                }
+                BuyerPart::Purchase if !is_last => {
+                    let _ = writeln!(text, "{indent}case $(meaning {number}) in sold-out | refused) exit ;; esac");
+                }
+                BuyerPart::Purchase | BuyerPart::Outcome => {}
             }
             for (name, source) in &steps.take {
                 let _ = writeln!(text, "{indent}{}", taking(&variable(name, number), source, number));

@@ -49,10 +49,10 @@ buys() {
     curl_as "$@"
 }
 
-# Ends the script unless a request has succeeded.
+# Ends the script unless a request has succeeded. A form of a buyer may be answered by a redirect.
 succeeds() {
-    case $(cat "$folder/$1.status") in
-        2??) ;;
+    case $(cat "$folder/$1.status")${3:-} in
+        2??* | 30[23]form) ;;
         *) unusable "$2 failed: answered $(cat "$folder/$1.status") $(head -c 300 "$folder/$1.body" 2>/dev/null)" ;;
     esac
 }

@@ -50,10 +50,10 @@ curl_as() {
     wait "$!" || true
 }
 
-# Ends the script unless a request has succeeded.
+# Ends the script unless a request has succeeded. A form of a buyer may be answered by a redirect.
 succeeds() {
-    case $(cat "$folder/$1.status") in
-        2??) ;;
+    case $(cat "$folder/$1.status")${3:-} in
+        2??* | 30[23]form) ;;
         *) unusable "$2 failed: answered $(cat "$folder/$1.status") $(head -c 300 "$folder/$1.body" 2>/dev/null)" ;;
     esac
 }
@@ -135,17 +135,18 @@ for try in $(seq "${1:-20}"); do
     mv "$folder/rows" "$folder/before"
     # [buyers]: each signs up
     curl_as 0 -X POST http://127.0.0.1:8000/login -H 'x-api-key: '"$SHOP_X_API_KEY" -H 'content-type: application/x-www-form-urlencoded' --data-raw 'phone=1300&password='"$password_0" -b "$folder/0.jar" -c "$folder/0.jar"
-    succeeds 0 '[buyers] of buyer 0'
+    succeeds 0 '[buyers] of buyer 0' form
     taken=$(header 0 x-csrf-token); csrf_2d_token_0=${taken:-${csrf_2d_token_0:-}}
     taken=$(json 0 '.["data"]["token"]'); token_0=${taken:-${token_0:-}}
     curl_as 1 -X POST http://127.0.0.1:8001/login -H 'x-api-key: '"$SHOP_X_API_KEY" -H 'content-type: application/x-www-form-urlencoded' --data-raw 'phone=1301&password='"$password_1" -b "$folder/1.jar" -c "$folder/1.jar"
-    succeeds 1 '[buyers] of buyer 1'
+    succeeds 1 '[buyers] of buyer 1' form
     taken=$(header 1 x-csrf-token); csrf_2d_token_1=${taken:-${csrf_2d_token_1:-}}
     taken=$(json 1 '.["data"]["token"]'); token_1=${taken:-${token_1:-}}
     # [buy]: all at the same instant
     (
         trap stop TERM
         curl_as 0 -X GET 'http://127.0.0.1:8000/cart?note=it%27s%20a%20note' -H 'authorization: Bearer '"$token_0" -H 'x-api-key: '"$SHOP_X_API_KEY" -H 'cookie: session='"$SHOP_COOKIE"'; theme='"$SHOP_COOKIE_2" -b "$folder/0.jar" -c "$folder/0.jar"
+        case $(meaning 0) in sold-out | refused) exit ;; esac
         curl_as 0 -X POST http://127.0.0.1:8000/buy/1 -H 'authorization: Bearer '"$token_0" -H 'x-csrf-token: '"$csrf_2d_token_0" -H 'content-type: application/json' -H 'accept: application/json' --data-raw '{"note":"it'\''s a note"}' -b "$folder/0.jar" -c "$folder/0.jar"
         taken=$(json 0 '.["data"]["order"]'); order_0=${taken:-${order_0:-}}
         printf '%s' "$order_0" >"$folder/0.order"
@@ -159,6 +160,7 @@ for try in $(seq "${1:-20}"); do
     (
         trap stop TERM
         curl_as 1 -X GET 'http://127.0.0.1:8001/cart?note=%24HOME%2C%20and%20%22more%22' -H 'authorization: Bearer '"$token_1" -H 'x-api-key: '"$SHOP_X_API_KEY" -H 'cookie: session='"$SHOP_COOKIE"'; theme='"$SHOP_COOKIE_2" -b "$folder/1.jar" -c "$folder/1.jar"
+        case $(meaning 1) in sold-out | refused) exit ;; esac
         curl_as 1 -X POST http://127.0.0.1:8001/buy/1 -H 'authorization: Bearer '"$token_1" -H 'x-csrf-token: '"$csrf_2d_token_1" -H 'content-type: application/json' -H 'accept: application/json' --data-raw '{"note":"$HOME, and "more""}' -b "$folder/1.jar" -c "$folder/1.jar"
         taken=$(json 1 '.["data"]["order"]'); order_1=${taken:-${order_1:-}}
         printf '%s' "$order_1" >"$folder/1.order"

@@ -97,7 +97,7 @@ pub enum LogFormat {
 impl fmt::Display for LogFormat {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            LogFormat::Jtl => "JMeter",
+            LogFormat::Jtl => "JMeter or loadgen",
             LogFormat::K6Json => "k6 (JSON)",
             LogFormat::K6Csv => "k6 (CSV)",
             LogFormat::Locust => "Locust",

@@ -139,7 +139,10 @@ fn not_proved(level: &[&StrategyResult]) -> Vec<String> {
     for (finding, why) in [
         (Finding::Inconclusive, "buyers got no decision, or a trial did not come to rest"),
         (Finding::Dropped, "too many arrivals were dropped, and their outcome is unknown"),
-        (Finding::Failing, "too many requests failed, and the times of the others say nothing about them"),
+        (
+            Finding::Failing,
+            "the outcome of too many purchases is not known, and the times of the others say nothing about them",
+        ),
     ] {
         let unknown = names(&|result| result.finding == finding);
         if !unknown.is_empty() {

@@ -43,6 +43,8 @@ pub(crate) struct Nouns {
     pub(crate) unranked: &'static str,
     /// Why the times of a subject are not compared.
     pub(crate) untimed: &'static str,
+    /// What became of requests that failed.
+    pub(crate) failures: &'static str,
     /// The reason of exit status 1, as a banner.
     pub(crate) failed: &'static str,
     pub(crate) advice: Advice,
@@ -88,6 +90,7 @@ static STRATEGIES: Nouns = Nouns {
     audited: "the database was audited",
     unranked: "Sold wrongly, did not exclude, undecided, or unchecked: shown, never ranked",
     untimed: "sold wrongly, did not exclude, was not decided",
+    failures: "requests ended in an error or a timeout",
     failed: "A rule was not met, or the load proved nothing",
     advice: Advice {
         inconclusive: "raise --lock-wait, or look at the service's log",
@@ -116,6 +119,7 @@ const SHOPS: Nouns = Nouns {
     audited: "the books were read",
     unranked: "Sold wrongly, undecided, or unchecked: shown, never ranked",
     untimed: "sold wrongly, was not decided",
+    failures: "requests ended in an error or a timeout",
     failed: "A rule was not met",
     advice: Advice {
         inconclusive: "look at the shop's log, or give fewer --users",
@@ -133,6 +137,7 @@ const SHOPS: Nouns = Nouns {
 
 /// The words for shops whose load other engines made. Buyers in no log have no decision either.
 const LOGGED_SHOPS: Nouns = Nouns {
+    failures: "buyers are in no log, or their requests ended in an error or a timeout",
     advice: Advice {
         inconclusive: "name the logs of all machines, or look at the shop's log",
         failing: "name the logs of all machines, or look at the shop's log",

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use buyers::sample::{ByOutcome, problems};
 use stats::{as_f64, median, rate};
 
+use crate::audit::shop::Evidence;
 use crate::judge::finding::Finding;
 use crate::judge::headline::faults;
 use crate::judge::metrics::{FigureSource, Metric, P50, TrialsOfStrategy};
@@ -87,7 +88,7 @@ fn result_of(
         inconclusive_trials,
         unchecked_trials,
         unchecked: problems(trials.all.iter().flat_map(|trial| &trial.unchecked)),
-        evidence: trials.all.iter().filter_map(|trial| trial.evidence).min(),
+        evidence: evidence(&trials.all),
         unseen: unseen(&trials),
         faults: faults_of(strategy, schedule, &trials),
         bad_trial_rate_upper_95: rate::upper_95(
@@ -132,6 +133,13 @@ fn kept(finding: Finding) -> Option<bool> {
         | Finding::LoadTooWeak
         | Finding::NotRun => None,
     }
+}
+
+/// Returns what the finding stands on. A right sale is as sure as the weakest evidence of all trials, and a fault as the best one of
+/// those that show it.
+fn evidence(trials: &[&Trial]) -> Option<Evidence> {
+    let of_bad = trials.iter().filter(|trial| trial.is_bad()).filter_map(|trial| trial.evidence).max();
+    of_bad.or_else(|| trials.iter().filter_map(|trial| trial.evidence).min())
 }
 
 /// Lists what nothing could show in any of the trials, each line once.

@@ -155,8 +155,10 @@ fn causes(result: &StrategyResult, nouns: &Nouns) -> Vec<String> {
         let [dropped, arrivals] = [result.dropped, result.arrivals].map(count);
         causes.push(format!("{dropped} of {arrivals} arrivals were dropped{}", whose_fault(result, nouns)));
     } else if result.finding == Finding::Failing {
-        let [failed, requests] = [result.failed, result.arrivals - result.dropped].map(count);
-        causes.push(format!("{failed} of {requests} requests ended in an error or a timeout"));
+        // Buyers in no log have sent nothing that is known.
+        let requests = (result.arrivals - result.dropped).max(result.answers.total());
+        let [failed, requests] = [result.failed, requests].map(count);
+        causes.push(format!("{failed} of {requests} {}", nouns.failures));
     } else if result.undecided > 0 {
         causes.push(format!("{} got no decision", things(result.undecided, "buyer")));
     }

@@ -171,7 +171,7 @@ impl Shop {
             ),
             (
                 books.have_order_rows() || !books.have_orders(),
-                "whose order is missing: [books] has the number of the orders, and not each of them by sql",
+                "which buyer has no order: [books] only counts the orders, and sql would list them",
             ),
             (self.tells_orders(), "whether one order is told to two buyers: [buy] has no order"),
             (self.per_buyer.is_some(), "the limit per buyer: [shop] has no per-buyer"),

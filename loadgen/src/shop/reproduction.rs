@@ -117,8 +117,10 @@ impl ShellScript<'_> {
 
     /// Writes the tries: the sale, the buyers, and what they were sold.
     fn tries(&self) -> String {
-        let mut text =
-            "for try in $(seq \"${1:-20}\"); do\n    rm -f \"$folder\"/*\n    buyers=\n    # [sale]\n".to_owned();
+        let mut text = "tries=${1:-20}\ncase $tries in *[!0-9]*) tries=0 ;; esac\n\
+             [ \"$tries\" -gt 0 ] || unusable \"usage: sh $0 [TRIES], a whole number from 1\"\n\
+             for try in $(seq \"$tries\"); do\n    rm -f \"$folder\"/*\n    buyers=\n    # [sale]\n"
+            .to_owned();
         text += &self.sale();
         text += &books::before(&self.shop.books);
         text += &self.sign_up();

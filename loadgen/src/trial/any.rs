@@ -19,9 +19,11 @@ use tracing::{Instrument as _, debug_span, instrument};
 use self::before::BooksBefore;
 use self::judged::judged;
 use self::sign_up::sign_up;
-use crate::audit::shop::ShopBook;
+use crate::audit::shop::{Evidence, ShopBook};
+use crate::audit::trial::Audit;
 use crate::error::Error;
 use crate::shop::{self, Shop};
+use crate::trial::record::Trial;
 use crate::trial::run::{Conditions, FinishedTrial};
 use crate::trial::schedule::ScheduledTrial;
 
@@ -87,7 +89,10 @@ pub(crate) async fn trial(
     }
     ensure_served(tried, &bought)?;
     ensure_restored(shop, &bought)?;
-    judged(shop, client, (conditions, scheduled), bought, (&BooksBefore::Known(&before), 0, true)).await
+    let before = BooksBefore::Known(&before);
+    let finished = judged(shop, client, (conditions, scheduled), bought, (&before, 0, true)).await?;
+    ensure_stock_moves(shop, &finished.trial)?;
+    Ok(finished)
 }
 
 /// Makes the purchase of this many buyers, who are signed up. A scenario signs its buyers up itself, before its rendezvous.
@@ -177,6 +182,21 @@ async fn ensure_still(tried: &ShopOnTrial, before: &ShopBook) -> Result<(), Erro
     )))
 }
 
+/// Ends the check if the stock on a page has not moved although units were sold. Two buyers that race still take one.
+fn ensure_stock_moves(shop: &Shop, trial: &Trial) -> Result<(), Error> {
+    let Audit { sold, oversold, lost_updates, .. } = trial.audit;
+    if trial.evidence != Some(Evidence::Pages) || sold == 0 || oversold > 0 || lost_updates != -sold {
+        return Ok(());
+    }
+    Err(Error::Reset(format!(
+        "{}: the page of [books] stock still has all {} after {} sold; name a page that is not cached, wait longer by quiet, or remove \
+         stock",
+        shop.name,
+        things(shop.stock, "unit"),
+        if sold == 1 { "1 was".to_owned() } else { format!("{sold} were") }
+    )))
+}
+
 /// Ends the check if everything was sold out from the beginning. Where books show the stock, it was compared before the load.
 fn ensure_restored(shop: &Shop, bought: &LoadResult) -> Result<(), Error> {
     let answers = bought.tally.answers();
@@ -204,7 +224,7 @@ fn ensure_served(tried: &ShopOnTrial, bought: &LoadResult) -> Result<(), Error> 
     }
     let problems = bought.tally.problems.join("; ");
     Err(Error::Shop(format!(
-        "{} of the {} at {} failed, and the check ends at {}: {problems}; look at the shop, or allow more by --stop-at",
+        "{} of the {} at {} failed, and the check ends at {}: {problems}; look at the shop, name such answers in [buy], or allow more by --stop-at",
         percent(share),
         things(answers.total(), "purchase"),
         tried.shop.name,

@@ -26,6 +26,10 @@ pub(crate) enum Sought {
 /// quarter larger than the one before, then the gap is halved. Nothing is found if the shop sold right in every try.
 pub(crate) async fn reproduce(tried: &ShopOnTrial, conditions: &Conditions, bad: &Trial) -> Result<Sought, Error> {
     let conditions = Conditions { model: LoadModel::Burst, goose_reports: None, log_max: 0, ..conditions.clone() };
+    if bad.audit == (Audit { sold: bad.audit.sold, over_limit: bad.audit.over_limit, ..Audit::default() }) {
+        let why = "the fault needs buyers that buy again, and each buyer of a script buys once";
+        return Ok(Sought::Nothing(format!("no reproduction of {}: {why}", tried.name())));
+    }
     let fewest = fewest(bad, tried.shop.stock);
     let mut right = fewest.saturating_sub(1);
     let mut found = None;

@@ -127,7 +127,7 @@ async fn an_answer_without_a_meaning_ends_with_the_pattern_to_add() {
     let buy = "[buy]\nrequests = [\"curl -X POST {{url}}/closed\"]\nsold = [{ json = { \"$.success\" = true } }]\n";
     write_shop(&folder, &start().await, buy);
     let finished = dry_run(&folder);
-    let expected = "answered 200, which neither sold, sold-out, refused nor queued names; if it means sold, write sold = [{ \
+    let expected = "answered 200, which no pattern of sold, sold-out, refused or queued matches; if it means sold, write sold = [{ \
                     status = 200, json = { \"$.success\" = false } }] into [buy], or else sold-out, refused or queued\n";
     finished.assert_error(3, expected);
     assert!(finished.stdout.contains("< {\"errorMsg\":\"not yet\",\"success\":false}\n"), "{}", finished.stdout);

@@ -164,6 +164,10 @@ async fn without_books_the_answers_are_the_evidence() {
     let finished = check(&folder, &["--buy", &buy, "--reset", &reset, "--stock", &less, "--sold", "201"]);
     assert_eq!(finished.code, Some(2), "{}{}", finished.stdout, finished.stderr);
     assert_eq!(folder.report()["trials"][0]["audit"]["oversold"], 3);
+    // A pattern that matches every answer looks like a shop that sells to everybody.
+    let unread = ["--buy", &buy, "--reset", &reset, "--stock", &stock, "--sold", "201", "--sold", "409"];
+    let told = check(&folder, &unread).stdout;
+    assert!(told.contains("whether other answers mean something else: all 30 were read as sold"), "{told}");
 }
 
 // C42
@@ -206,6 +210,9 @@ async fn a_limit_that_nobody_tried_is_not_checked() {
         assert_ends_with(&finished, code);
         assert_eq!(finished.stdout.contains(told), is_unseen, "{}", finished.stdout);
     }
+    let no_script =
+        "no reproduction of shop: the fault needs buyers that buy again, and each buyer of a script buys once";
+    assert_eq!(folder.report()["unreproduced"], json!([no_script]));
     let fault = "up to 1 buyer got more than the 2 units that a buyer may have";
     assert!(folder.report()["results"][0]["faults"].to_string().contains(fault));
 }
@@ -271,6 +278,15 @@ async fn a_reset_that_lies_is_found_by_answers_alone() {
 
 // C44
 #[tokio::test(flavor = "multi_thread")]
+async fn a_page_whose_stock_never_moves_is_no_fault_of_the_sale() {
+    let shop = PlainShop { is_cached: true, ..PlainShop::right() };
+    let expected =
+        "error: shop: the page of [books] stock still has all 10 units after 10 were sold; name a page that is not";
+    assert_ends(shop, BOOKS, &[], expected).await;
+}
+
+// C44
+#[tokio::test(flavor = "multi_thread")]
 async fn books_that_change_before_anybody_buys_are_named() {
     let shop = PlainShop { shrinks: true, ..PlainShop::right() };
     let expected =
@@ -291,7 +307,7 @@ async fn the_buyer_that_cannot_log_in_is_named() {
 async fn a_shop_that_is_down_ends_the_check() {
     let shop = PlainShop { is_down: true, ..PlainShop::right() };
     let expected =
-        "of the 30 purchases at shop failed, and the check ends at 50\u{202f}%: answered 502, which neither sold";
+        "of the 30 purchases at shop failed, and the check ends at 50\u{202f}%: answered 502, which no pattern";
     assert_ends(shop, BOOKS, &[], expected).await;
     let unlimited = PlainShop { is_down: true, ..PlainShop::right() };
     let folder = TestFolder::new();

@@ -75,9 +75,8 @@ fn a_dry_run_shows_the_redirects_of_a_form_shop() {
 fn a_redirect_without_a_meaning_ends_with_its_header() {
     let folder = TestFolder::new();
     let shop = start_on_sqlite("form_shop.py", &folder, "");
-    let expected = format!(
-        "answered 302, which neither sold, sold-out, refused nor queued names; if it means sold, write {THANKS} into"
-    );
+    let expected =
+        format!("which no pattern of sold, sold-out, refused or queued matches; if it means sold, write {THANKS} into");
     dry_run(&folder, &shop, &[(THANKS, "sold = [{ status = 200 }]")]).assert_error(3, &expected);
     // A buyer that did not log in is sent to the login, and not taken for one that bought.
     let stranger = dry_run(&folder, &shop, &[("curl {{url}}/login", "curl {{url}}/logon")]);

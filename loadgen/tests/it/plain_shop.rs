@@ -26,6 +26,8 @@ pub(crate) struct PlainShop {
     pub(crate) restored: i64,
     /// Whether a reset does nothing, and says that it is done.
     pub(crate) reset_lies: bool,
+    /// Whether its page always shows the stock after a reset.
+    pub(crate) is_cached: bool,
     /// Whether its page shows a unit less each time.
     pub(crate) shrinks: bool,
     /// The buyer that cannot log in.
@@ -89,7 +91,13 @@ async fn buy(State(shop): State<Arc<PlainShop>>) -> Response {
 }
 
 async fn stock(State(shop): State<Arc<PlainShop>>) -> Json<Value> {
-    let left = if shop.shrinks { shop.stock.fetch_sub(1, Ordering::SeqCst) } else { shop.stock.load(Ordering::SeqCst) };
+    let left = if shop.is_cached {
+        shop.restored
+    } else if shop.shrinks {
+        shop.stock.fetch_sub(1, Ordering::SeqCst)
+    } else {
+        shop.stock.load(Ordering::SeqCst)
+    };
     Json(json!({ "left": left, "orders": shop.orders.load(Ordering::SeqCst) }))
 }
 

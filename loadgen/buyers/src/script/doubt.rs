@@ -19,10 +19,16 @@ pub enum Doubt {
     #[error("no answer in time")]
     Timeout,
     /// No meaning names the last answer.
-    #[error("answered {status}, which neither sold, sold-out, refused nor queued names{}", cut(*.is_cut))]
+    #[error(
+        "answered {status}{}, which no pattern of sold, sold-out, refused or queued matches{}",
+        to(.location.as_deref()),
+        cut(*.is_cut)
+    )]
     Unnamed {
         /// The status of the answer.
         status: u16,
+        /// Where a redirect leads, without a query.
+        location: Option<String>,
         /// Whether only the beginning of the answer was kept, which is not read as JSON.
         is_cut: bool,
     },
@@ -158,7 +164,7 @@ impl Doubt {
             Doubt::NoAnswer { cause } => hide(cause),
             Doubt::Url { url, cause, .. } => [url, cause].into_iter().for_each(hide),
             Doubt::Elsewhere { from, to, .. } => [from, to].into_iter().for_each(hide),
-            Doubt::Location { location, .. } => hide(location),
+            Doubt::Location { location, .. } | Doubt::Unnamed { location: Some(location), .. } => hide(location),
             _ => {}
         }
         self
@@ -167,6 +173,10 @@ impl Doubt {
     pub(crate) fn nothing_taken(name: &str, source: &Source) -> Doubt {
         Doubt::NothingTaken { name: name.to_owned(), from: source.to_string() }
     }
+}
+
+fn to(location: Option<&str>) -> String {
+    location.map_or_else(String::new, |location| format!(" to {location}"))
 }
 
 fn cut(is_cut: bool) -> &'static str {

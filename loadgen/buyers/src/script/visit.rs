@@ -148,8 +148,9 @@ impl<T: Transport> Visit<'_, '_, T> {
                 Ok((meaning, answer))
             }
             None => {
-                let unnamed = Doubt::Unnamed { status: answer.status.as_u16(), is_cut: answer.is_cut };
-                Err(self.doubt(exchange, unnamed))
+                let status = answer.status.as_u16();
+                let location = answer.redirects_to().map(str::to_owned);
+                Err(self.doubt(exchange, Doubt::Unnamed { status, location, is_cut: answer.is_cut }))
             }
         }
     }

@@ -35,7 +35,13 @@ pub(super) fn remedy(doubt: &Doubt, origin: &str, answer: &ShownAnswer, meanings
             let pattern = in_quotes(&format!("{status} {path}={value}"));
             format!("; if it means sold, add --sold {pattern}, {others}")
         }
-        (true, Hint::Status | Hint::Page) => format!("; if it means sold, add --sold '{status}', {others}"),
+        (true, Hint::Status) => format!("; if it means sold, add --sold '{status}', {others}"),
+        (true, Hint::Page) => {
+            format!(
+                "; if it means sold, add --sold '{status}', {others}; if other pages have {status}, too, a shop file tells them apart by \
+                 text = \"…\" in [buy]: write one by --init"
+            )
+        }
         (true, Hint::Location(_) | Hint::Text) => {
             format!("; only a shop file can tell it apart, by {} in [buy]: write one by --init", of_file(status, &hint))
         }

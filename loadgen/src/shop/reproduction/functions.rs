@@ -72,8 +72,8 @@ const FUNCTIONS: [(&str, &str); 8] = [
          }\n\n",
     ),
     (
-        "has",
-        "# Tells whether a JSON answer has a value.\nhas() { jq -e \"$2\" \"$folder/$1.body\" >/dev/null 2>&1; }\n\n",
+        "json_has",
+        "# Tells whether a JSON answer has a value.\njson_has() { jq -e \"$2\" \"$folder/$1.body\" >/dev/null 2>&1; }\n\n",
     ),
     (
         "header",

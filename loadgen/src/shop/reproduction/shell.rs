@@ -88,7 +88,7 @@ fn jq(path: &JsonPath) -> String {
 pub(super) fn condition(pattern: &Pattern) -> String {
     let statuses: Vec<String> = pattern.statuses.iter().map(|status| format!("[ \"$status\" = {status} ]")).collect();
     let value =
-        |(path, value): &(JsonPath, Value)| format!("has \"$1\" {}", literal(&format!("{} == {value}", jq(path))));
+        |(path, value): &(JsonPath, Value)| format!("json_has \"$1\" {}", literal(&format!("{} == {value}", jq(path))));
     let mut parts: Vec<String> = pattern.values.iter().map(value).collect();
     parts.extend(pattern.headers.iter().map(|(name, part)| format!("header \"$1\" {name} | {}", search(part))));
     parts.extend(pattern.text.iter().map(|text| format!("{} \"$folder/$1.body\"", search(text))));

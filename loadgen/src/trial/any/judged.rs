@@ -34,6 +34,7 @@ pub(in crate::trial) async fn judged(
     // Books show a race of purchases even if units are left at the end. Answers show only units that are too many.
     let proves_nothing = books.evidence() == Evidence::Answers;
     let too_few = too_few(shop, &bought);
+    unseen.extend(all_alike(&bought).filter(|_| proves_nothing));
     unseen.extend(too_few.clone().filter(|_| !proves_nothing));
     let seen = Seen {
         audit: of(&books),
@@ -84,6 +85,18 @@ fn limit_untouched(shop: &Shop, bought: &LoadResult, (model, users): (&LoadModel
     let most_in_limit = u64::from(users) * u64::from(limit);
     (each_buys_once || bought.tally.answers().total() <= most_in_limit)
         .then(|| format!("the limit per buyer: no buyer asked for more than {}", things(limit, "unit")))
+}
+
+/// Tells that every answer was read as sold, as by a pattern that matches them all.
+fn all_alike(bought: &LoadResult) -> Option<String> {
+    let answers = bought.tally.answers();
+    (answers.total() > 1 && answers.sold == answers.total()).then(|| {
+        format!(
+            "whether other answers mean something else: all {} were read as sold; if the shop has other pages of the same status, let \
+             [buy] sold tell them apart",
+            answers.total()
+        )
+    })
 }
 
 /// Tells that the purchases could not sell more units than there are.

@@ -86,7 +86,7 @@ async fn an_answer_that_no_meaning_names_is_unknown() {
     let url = serve(Router::new().route("/buy", on_get(async || StatusCode::IM_A_TEAPOT))).await;
     let decision = buy_once(&script(vec![get("{{url}}/buy")], "$.id"), &url).await;
     let ShopOutcome::Unknown(doubt) = decision.outcome else { panic!("{decision:?}") };
-    assert_eq!(doubt.to_string(), "answered 418, which neither sold, sold-out, refused nor queued names");
+    assert_eq!(doubt.to_string(), "answered 418, which no pattern of sold, sold-out, refused or queued matches");
     assert_eq!(decision.status, Some(418));
 }
 
@@ -166,7 +166,7 @@ async fn a_long_answer_is_counted_whole_and_not_read_as_json() {
     let mut script = script(vec![get("{{url}}/buy")], "$");
     script.meanings.sold = vec![pattern(&[], &[("$", json!("a"))])];
     let decision = buy_once(&script, &url).await;
-    let expected = ShopOutcome::Unknown(Doubt::Unnamed { status: 200, is_cut: true });
+    let expected = ShopOutcome::Unknown(Doubt::Unnamed { status: 200, location: None, is_cut: true });
     assert_eq!(decision.outcome, expected);
     assert!(decision.received_bytes > 2 << 20, "{}", decision.received_bytes);
 }

@@ -79,7 +79,7 @@ async fn a_question_that_hangs_ends_with_the_time_of_the_queue() {
 async fn an_outcome_that_no_meaning_names_is_unknown() {
     let url = serve(queue("{}", 0, (StatusCode::NOT_FOUND, ""))).await;
     let decision = buy_once(&asking("{{url}}/orders/x", "$.id", HOUR), &url).await;
-    assert_eq!(decision.outcome, ShopOutcome::Unknown(Doubt::Unnamed { status: 404, is_cut: false }));
+    assert_eq!(decision.outcome, ShopOutcome::Unknown(Doubt::Unnamed { status: 404, location: None, is_cut: false }));
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ fn proposal(origin: &str, (status, headers, body): (u16, &[(&str, &str)], &str),
     let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     let answer = ShownAnswer { status, headers, body: body.to_owned() };
     let meanings = Meanings { sold_out: vec![sold_out], ..Meanings::default() };
-    remedy(&Doubt::Unnamed { status, is_cut: false }, origin, &answer, &meanings).unwrap()
+    remedy(&Doubt::Unnamed { status, location: None, is_cut: false }, origin, &answer, &meanings).unwrap()
 }
 
 fn of_status(status: u16) -> Pattern {

@@ -128,7 +128,7 @@ fn the_page_says_by_what_each_shop_was_checked() {
     assert_eq!(texts(&page, "#table-sold td:nth-child(2)"), ["the shop's own pages", "the database"]);
     let gaps: Vec<String> =
         texts(&page, ".details li").into_iter().filter(|line| line.starts_with("not checked")).collect();
-    assert!(gaps.len() == 1 && gaps[0].starts_with("not checked of Flask: whose order is missing"), "{gaps:?}");
+    assert!(gaps.len() == 1 && gaps[0].starts_with("not checked of Flask: which buyer has no order"), "{gaps:?}");
 }
 
 #[test]

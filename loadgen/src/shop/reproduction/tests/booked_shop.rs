@@ -135,10 +135,10 @@ impl BookedShop {
     }
 
     /// Returns the command that runs the script. Its temporary folder is empty at its end.
-    pub(super) fn command(&self, tries: u32) -> Command {
+    pub(super) fn command(&self, tries: &str) -> Command {
         std::fs::create_dir_all(self.path("tmp")).unwrap();
         let mut command = Command::from(testbed::with_default_signals("sh"));
-        command.arg(self.path("script.sh")).arg(tries.to_string()).env("TMPDIR", self.path("tmp"));
+        command.arg(self.path("script.sh")).arg(tries).env("TMPDIR", self.path("tmp"));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         command
     }
@@ -146,7 +146,7 @@ impl BookedShop {
     /// Runs the script of two buyers. Returns its exit status, and what it says.
     pub(super) async fn run(&self, file: &str) -> (Option<i32>, String) {
         self.write(file, 2);
-        self.finish(self.command(2)).await
+        self.finish(self.command("2")).await
     }
 
     pub(super) async fn finish(&self, mut command: Command) -> (Option<i32>, String) {

@@ -70,9 +70,6 @@ json() {
         jq -r "$2 | scalars | values" 2>/dev/null || true
 }
 
-# Tells whether a JSON answer has a value.
-has() { jq -e "$2" "$folder/$1.body" >/dev/null 2>&1; }
-
 # Takes a header of an answer.
 header() { tr -d '\r' <"$folder/$1.head" | sed -n "s/^$2: *//Ip" | tail -n 1; }
 
@@ -107,7 +104,10 @@ for program in curl jq mysql; do
 done
 : "${SHOP_DATABASE:?set it to the value that the shop file has}"
 stock=5
-for try in $(seq "${1:-20}"); do
+tries=${1:-20}
+case $tries in *[!0-9]*) tries=0 ;; esac
+[ "$tries" -gt 0 ] || unusable "usage: sh $0 [TRIES], a whole number from 1"
+for try in $(seq "$tries"); do
     rm -f "$folder"/*
     buyers=
     # [sale]

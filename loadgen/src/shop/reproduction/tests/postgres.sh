@@ -75,7 +75,7 @@ json() {
 }
 
 # Tells whether a JSON answer has a value.
-has() { jq -e "$2" "$folder/$1.body" >/dev/null 2>&1; }
+json_has() { jq -e "$2" "$folder/$1.body" >/dev/null 2>&1; }
 
 # Takes a header of an answer.
 header() { tr -d '\r' <"$folder/$1.head" | sed -n "s/^$2: *//Ip" | tail -n 1; }
@@ -93,9 +93,9 @@ database() {
 # Reads an answer.
 meaning() {
     status=$(cat "$folder/$1.status" 2>/dev/null || true)
-    if [ "$status" = 200 ] && has "$1" '.["data"]["status"] == "sold"'; then echo sold; return; fi
-    if { [ "$status" = 200 ] || [ "$status" = 202 ]; } && has "$1" '.["success"] == true'; then echo queued; return; fi
-    if has "$1" '.["errorMsg"] == "库存不足"'; then echo sold-out; return; fi
+    if [ "$status" = 200 ] && json_has "$1" '.["data"]["status"] == "sold"'; then echo sold; return; fi
+    if { [ "$status" = 200 ] || [ "$status" = 202 ]; } && json_has "$1" '.["success"] == true'; then echo queued; return; fi
+    if json_has "$1" '.["errorMsg"] == "库存不足"'; then echo sold-out; return; fi
     if { [ "$status" = 429 ] || [ "$status" = 503 ]; }; then echo refused; return; fi
     echo "unknown: status $status"
 }
@@ -123,7 +123,10 @@ done
 : "${password_0:?set it to the value of this buyer}"
 : "${password_1:?set it to the value of this buyer}"
 stock=5
-for try in $(seq "${1:-20}"); do
+tries=${1:-20}
+case $tries in *[!0-9]*) tries=0 ;; esac
+[ "$tries" -gt 0 ] || unusable "usage: sh $0 [TRIES], a whole number from 1"
+for try in $(seq "$tries"); do
     rm -f "$folder"/*
     buyers=
     # [sale]

@@ -56,6 +56,16 @@ async fn a_script_finds_what_an_audit_finds() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_script_that_is_to_try_nothing_says_how_it_is_used() {
+    let shop = BookedShop::start(Fault::LosesUpdates).await;
+    shop.write(&shop.file(PAGES), 2);
+    for tries in ["--help", "0", "00", "-1", "1x", "2 3"] {
+        let (code, told) = shop.finish(shop.command(tries)).await;
+        assert!(code == Some(2) && told.contains("[TRIES], a whole number from 1\n"), "{tries}: {told}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_two_sources_of_numbers_share_decides_what_is_compared() {
     let shop = BookedShop::start(Fault::Nothing).await;
     // These numbers are of another kind than those that buyers are told.
@@ -119,12 +129,12 @@ async fn each_secret_has_a_variable_of_its_own() {
     ] {
         assert!(script.contains(line), "{script}");
     }
-    let (code, told) = shop.finish(shop.command(1)).await;
+    let (code, told) = shop.finish(shop.command("1")).await;
     assert!(
         code != Some(0) && code != Some(1) && told.contains("set it to the value that the shop file has"),
         "{told}"
     );
-    let mut command = shop.command(1);
+    let mut command = shop.command("1");
     for (end, key) in [("", "key-of-reset"), ("_2", "key-of-buyers"), ("_3", "another-key")] {
         command.env(format!("SHOP_X_API_KEY{end}"), key);
     }
@@ -146,14 +156,14 @@ async fn every_value_arrives_as_the_file_has_it() {
     ] {
         let file = shop.file("").replace("-d buyer={{number}}", given) + data;
         shop.write(&file, 1);
-        let (code, told) = shop.finish(shop.command(1)).await;
+        let (code, told) = shop.finish(shop.command("1")).await;
         assert_eq!(code, Some(0), "{given} {told}");
         let seen = shop.seen().await;
         assert!(seen.last().is_some_and(|body| body.contains(&expected)), "{given} {seen:?}");
     }
     let file = shop.file("").replace("/buy -d buyer={{number}}", "/buy?all[]={{note}} --globoff -d buyer=1") + data;
     shop.write(&file, 1);
-    let (code, told) = shop.finish(shop.command(1)).await;
+    let (code, told) = shop.finish(shop.command("1")).await;
     assert_eq!(code, Some(0), "{told}");
     let query = format!("all[]={}", buyers::script::encoded(value));
     assert!(shop.seen().await.contains(&query), "{query} {:?}", shop.seen().await);
@@ -167,7 +177,7 @@ async fn ctrl_c_leaves_no_request_and_no_file() {
         .replace("requests = [\"curl {{url}}/buy", "requests = [\"curl {{url}}/books\", \"curl {{url}}/buy");
     for file in [shop.file(""), long] {
         shop.write(&file, 2);
-        let script = shop.command(1).spawn().unwrap();
+        let script = shop.command("1").spawn().unwrap();
         let pid = Pid::from_raw(script.id().unwrap().cast_signed());
         until(|| shop.hanging() == 2).await;
         kill(pid, Signal::SIGINT).unwrap();

@@ -88,9 +88,16 @@ impl OpenShop {
         // Every order that a buyer was told of is in the database, and no other one.
         assert_eq!(trial["audit"]["sold"].as_u64(), Some(sold), "{}", trial["audit"]);
         assert_eq!((&trial["ledger_balanced"], &trial["evidence"]), (&json!(true), &json!("database")));
-        let expected = if is_right { (Some(0), 0) } else { (Some(2), sold - STOCK as u64) };
-        assert_eq!((ended.code, trial["audit"]["oversold"].as_u64().unwrap()), expected, "{}", ended.stdout);
-        let words = if is_right { "sold exactly the 10 units" } else { "sold wrongly in the one trial" };
+        let words = if is_right {
+            // On a busy machine the engine is the bottleneck.
+            ended.assert_kept();
+            "sold exactly the 10 units"
+        } else {
+            assert_eq!(ended.code, Some(2), "{}", ended.stdout);
+            "sold wrongly in the one trial"
+        };
+        let oversold = if is_right { 0 } else { sold - STOCK as u64 };
+        assert_eq!(trial["audit"]["oversold"].as_u64(), Some(oversold), "{}", ended.stdout);
         assert!(ended.stdout.contains(words), "{}", ended.stdout);
         let clocks = report["caveats"].to_string().contains("of each other, clocks not compared");
         assert_eq!(clocks, paths.len() > 1, "{}", report["caveats"]);

@@ -189,7 +189,7 @@ impl<'a> ScriptVariables<'a> {
                 let letter = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '_' };
                 self.free(&format!("SHOP_{}", header.as_str().to_uppercase().chars().map(letter).collect::<String>()))
             }
-            Holder::Text(_) => self.free(&["SHOP", "SECRET"].join("_")),
+            Holder::Text(_) => self.free("SHOP_SECRET"),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use reqwest::StatusCode;
-use reqwest::header::{HeaderMap, HeaderName, LOCATION};
+use reqwest::header::{HeaderMap, HeaderName};
 use serde_json::Value;
 
 /// The answer of a shop: its status, its headers and the beginning of its body.
@@ -30,12 +30,6 @@ impl ShopAnswer {
     pub fn json(&self) -> Option<&Value> {
         let parse = || if self.is_cut { None } else { serde_json::from_slice(&self.body).ok() };
         self.json.get_or_init(parse).as_ref()
-    }
-
-    /// Returns where the answer redirects to, without a query.
-    pub(crate) fn redirects_to(&self) -> Option<&str> {
-        let location = self.headers.get(LOCATION).filter(|_| self.status.is_redirection())?;
-        location.to_str().ok()?.split(['?', '#']).next()
     }
 
     /// Returns whether a header of this name contains the text. A header may stand there several times.

@@ -27,7 +27,7 @@ pub enum Doubt {
     Unnamed {
         /// The status of the answer.
         status: u16,
-        /// Where a redirect leads, without a query.
+        /// Where a redirect leads: the path within the shop, or the address of another one.
         location: Option<String>,
         /// Whether only the beginning of the answer was kept, which is not read as JSON.
         is_cut: bool,

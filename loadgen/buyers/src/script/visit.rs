@@ -141,7 +141,7 @@ impl<T: Transport> Visit<'_, '_, T> {
             let status = unread.answer.status.as_u16();
             self.go_on(unread, Doubt::Interrupted { origin: request.origin.clone(), status })?;
         }
-        let Unread { answer, exchange, .. } = self.ask(last, &steps.take).await?;
+        let Unread { answer, exchange, redirects_to } = self.ask(last, &steps.take).await?;
         match meanings.of(&answer) {
             Some(meaning) => {
                 self.show(exchange, || meaning.to_string());
@@ -149,7 +149,11 @@ impl<T: Transport> Visit<'_, '_, T> {
             }
             None => {
                 let status = answer.status.as_u16();
-                let location = answer.redirects_to().map(str::to_owned);
+                let location = match redirects_to {
+                    Ok(url) => url.map(|url| url.path().to_owned()),
+                    Err(Doubt::Elsewhere { to, .. }) => Some(to),
+                    Err(_) => None,
+                };
                 Err(self.doubt(exchange, Doubt::Unnamed { status, location, is_cut: answer.is_cut }))
             }
         }

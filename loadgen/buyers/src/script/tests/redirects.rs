@@ -59,6 +59,11 @@ async fn a_redirect_that_is_not_followed_is_an_answer() {
     script.meanings.sold = vec![Pattern { headers, ..pattern(&[303], &[]) }];
     let decision = buy_once(&script, &url).await;
     assert_eq!((decision.outcome, decision.requests), (sold("../target?a=b"), 1));
+    // Without that pattern, the buyer tells where it was sent.
+    script.meanings.sold.clear();
+    let ShopOutcome::Unknown(doubt) = buy_once(&script, &url).await.outcome else { panic!("no pattern matches") };
+    let expected = "answered 303 to /target, which no pattern of sold, sold-out, refused or queued matches";
+    assert_eq!(doubt.to_string(), expected);
 }
 
 /// A purchase whose first request is answered by this status, and is not followed.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -17,7 +18,7 @@ use sqlx_sqlite::{SqliteConnectOptions, SqliteConnection};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::process::Command;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 
 use crate::shop::{read, reproduction};
 
@@ -70,7 +71,7 @@ struct Served {
     /// The secrets that a reset and a purchase need.
     keys: [&'static str; 2],
     bought: AtomicUsize,
-    hanging: AtomicUsize,
+    hanging: watch::Sender<usize>,
     seen: Mutex<Vec<String>>,
 }
 
@@ -93,7 +94,7 @@ impl BookedShop {
             database: Mutex::new(database),
             keys,
             bought: AtomicUsize::new(0),
-            hanging: AtomicUsize::new(0),
+            hanging: watch::Sender::new(0),
             seen: Mutex::default(),
         });
         let routes = Router::new()
@@ -161,9 +162,11 @@ impl BookedShop {
         self.path("tmp").read_dir().unwrap().next().is_none()
     }
 
-    /// Returns the number of purchases that are under way.
-    pub(super) fn hanging(&self) -> usize {
-        self.state.hanging.load(Ordering::SeqCst)
+    /// Waits until this number of purchases is under way.
+    pub(super) async fn until_hanging(&self, purchases: usize) {
+        let mut hanging = self.state.hanging.subscribe();
+        let reached = hanging.wait_for(|now| *now == purchases);
+        tokio::time::timeout(Duration::from_secs(60), reached).await.unwrap().unwrap();
     }
 
     /// Returns the queries and bodies of all purchases.
@@ -201,7 +204,7 @@ struct Hanging(Arc<Served>);
 
 impl Drop for Hanging {
     fn drop(&mut self) {
-        self.0.hanging.fetch_sub(1, Ordering::SeqCst);
+        self.0.hanging.send_modify(|purchases| *purchases -= 1);
     }
 }
 
@@ -212,7 +215,7 @@ async fn buy(State(shop): State<Arc<Served>>, RawQuery(query): RawQuery, headers
     shop.seen.lock().await.extend(query.into_iter().chain([body.clone()]));
     let fault = shop.fault;
     if fault == Fault::Hangs {
-        shop.hanging.fetch_add(1, Ordering::SeqCst);
+        shop.hanging.send_modify(|purchases| *purchases += 1);
         let _hanging = Hanging(shop);
         return std::future::pending().await;
     }

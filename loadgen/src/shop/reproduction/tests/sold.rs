@@ -179,20 +179,10 @@ async fn ctrl_c_leaves_no_request_and_no_file() {
         shop.write(&file, 2);
         let script = shop.command("1").spawn().unwrap();
         let pid = Pid::from_raw(script.id().unwrap().cast_signed());
-        until(|| shop.hanging() == 2).await;
+        shop.until_hanging(2).await;
         kill(pid, Signal::SIGINT).unwrap();
         let output = script.wait_with_output().await.unwrap();
         assert_eq!((output.status.code(), shop.is_clean()), (Some(130), true), "{output:?}");
-        until(|| shop.hanging() == 0).await;
+        shop.until_hanging(0).await;
     }
-}
-
-/// Waits for a condition.
-async fn until(mut condition: impl FnMut() -> bool) {
-    let waiting = async {
-        while !condition() {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(std::time::Duration::from_secs(60), waiting).await.unwrap();
 }

@@ -64,6 +64,12 @@ if [ -e "$unpacked/usr/bin/mariadb-install-db" ] && ! [ -e "$unpacked/usr/bin/my
     ln -sfn /usr/bin/my_print_defaults "$unpacked/usr/bin"
 fi
 
+# The server is a link to a program of another package, which tells by its name what it is to be. A system with that package has
+# it elsewhere.
+if [ -L "$unpacked/usr/bin/redis-server" ] && ! [ -e "$unpacked/usr/bin/redis-server" ]; then
+    ln -sfn /usr/bin/redis-check-rdb "$unpacked/usr/bin/redis-server"
+fi
+
 libraries=
 for folder in "$unpacked"/lib/*-linux-gnu* "$unpacked"/usr/lib/*-linux-gnu*; do
     [ ! -d "$folder" ] || libraries="$libraries${libraries:+:}\$servers${folder#"$servers"}"
@@ -71,7 +77,7 @@ done
 # They come last, because the programs are taken for there once these are.
 for program in "$unpacked"/usr/lib/postgresql/*/bin/* "$unpacked"/usr/lib/jvm/*/bin/* \
     "$unpacked"/usr/bin/promtool "$unpacked"/usr/sbin/pgbouncer "$unpacked"/usr/bin/mariadb-install-db \
-    "$unpacked"/usr/sbin/mariadbd; do
+    "$unpacked"/usr/sbin/mariadbd "$unpacked"/usr/bin/redis-server; do
     [ -x "$program" ] || continue
     start=$servers/bin/${program##*/} path=${program#"$servers"}
     cat >"$start" <<END

@@ -13,7 +13,7 @@
 #                           run it behind pgbouncer, look at the page of a report in Chromium, follow the tutorial with curl and jq,
 #                           run the scripts of reproductions with curl, jq and sqlite3, load shops of other people's style (Python
 #                           with Flask, Node.js), also by k6 and Locust (Python packages, of which the first one has the program
-#                           of k6), and read the books of MariaDB
+#                           of k6), read the books of MariaDB, and start Redis
 #   scripts/deps.sh check   for make check too, which checks the workflows by jactionlint and zizmor, by shellcheck these
 #                           scripts (Python packages with the binaries in them), the manifests by kubernetes-validate, and
 #                           makes a site of the documents with Sphinx
@@ -243,6 +243,18 @@ has_mariadb() {
     return 1
 }
 
+has_redis() {
+    if [ -n "${REDIS_BIN:-}" ] || has_unpacked redis-server || has redis-server; then
+        return 0
+    fi
+    for opt in $brew_opts; do
+        if [ -x "$opt/redis/bin/redis-server" ]; then
+            return 0
+        fi
+    done
+    return 1
+}
+
 # The driver finds the browser by itself; either name of it will do.
 has_chromium() {
     has chromedriver || return 1
@@ -255,7 +267,7 @@ has_valgrind() {
 }
 
 # The names of what is missing, one a line: postgres, zookeeper, java, cc; for the tests jdk instead of java, and python,
-# node, curator, wrk, jmeter, chromium, promtool, pgbouncer and mariadb beside; for the benches wrk and valgrind beside.
+# node, curator, wrk, jmeter, chromium, promtool, pgbouncer, mariadb and redis beside; for the benches wrk and valgrind beside.
 missing_packages() {
     has_postgres || echo postgres
     has_zookeeper || echo zookeeper
@@ -280,6 +292,7 @@ missing_packages() {
         has_promtool || echo promtool
         has_pgbouncer || echo pgbouncer
         has_mariadb || echo mariadb
+        has_redis || echo redis
     fi
     if [ "$for_benches" = yes ]; then
         has_valgrind || echo valgrind
@@ -318,6 +331,7 @@ apt_package() {
         chromium) echo chromium chromium-driver ;;
         promtool) echo prometheus ;;
         mariadb) echo mariadb-server-core mariadb-client-core ;;
+        redis) echo redis-server ;;
         curl | jq | pgbouncer | sqlite3 | valgrind | wrk) echo "$1" ;;
     esac
 }
@@ -330,7 +344,7 @@ brew_formula() {
         python) echo python3 ;;
         promtool) echo prometheus ;;
         sqlite3) echo sqlite ;;
-        curl | jmeter | jq | mariadb | node | pgbouncer | valgrind | wrk) echo "$1" ;;
+        curl | jmeter | jq | mariadb | node | pgbouncer | redis | valgrind | wrk) echo "$1" ;;
     esac
 }
 
@@ -357,11 +371,11 @@ as_root() {
     fi
 }
 
-# Whether this need is unpacked and not installed. Two come with a server that starts with the machine, and MariaDB would replace an
+# Whether this need is unpacked and not installed. Three come with a server that starts with the machine, and MariaDB would replace an
 # installed MySQL.
 is_unpacked() {
     case $1 in
-        promtool | pgbouncer | mariadb) return 0 ;;
+        promtool | pgbouncer | mariadb | redis) return 0 ;;
         postgres | zookeeper | java | jdk) without_root ;;
         *) return 1 ;;
     esac
@@ -416,7 +430,7 @@ install_packages() {
             "java = a Java runtime 11 or newer, cc = a C compiler, jdk = a Java development kit 11 or newer," \
              "python = Python 3.11 or newer with venv and pip, node = Node.js 18 or newer with npm, curator = $(curator_by_hand)," \
              "jmeter = Apache JMeter (or unpack a release and set JMETER_HOME), wrk = wrk, curl = curl, jq = jq, sqlite3 = sqlite3, valgrind = valgrind," \
-             "promtool = Prometheus, pgbouncer = pgbouncer, mariadb = the MariaDB server 10.4 or newer," \
+             "promtool = Prometheus, pgbouncer = pgbouncer, mariadb = the MariaDB server 10.4 or newer, redis = the Redis server 7 or newer (or set REDIS_BIN)," \
              "chromium = Chromium or Chrome, with the chromedriver of its version"
         exit 3
     fi
@@ -520,6 +534,9 @@ if [ -n "${ZOOKEEPER_HOME:-}" ] && ! has_zookeeper_in "$ZOOKEEPER_HOME"; then
 fi
 if [ -n "${JAVA_HOME:-}" ] && ! [ -x "$JAVA_HOME/bin/java" ]; then
     refuse_misnamed JAVA_HOME "$JAVA_HOME" 'bin/java in it'
+fi
+if [ "$for_tests" = yes ] && [ -n "${REDIS_BIN:-}" ] && ! [ -x "$REDIS_BIN/redis-server" ]; then
+    refuse_misnamed REDIS_BIN "$REDIS_BIN" 'redis-server in it'
 fi
 if [ "$for_tests" = yes ] && [ -n "${JMETER_HOME:-}" ] && ! has_jmeter_in "$JMETER_HOME"; then
     refuse_misnamed JMETER_HOME "$JMETER_HOME" 'bin/ApacheJMeter.jar with lib/ext/ApacheJMeter_http.jar in it'

@@ -103,7 +103,10 @@ impl Machine {
     fn deps(&self) -> Command {
         let mut command = Command::new(self.checkout().join("scripts/deps.sh"));
         command.env("PATH", self.programs()).env("ZOOKEEPER_HOME", self.folder.path());
-        command.env_remove("INSTALL").env_remove("JAVA_HOME").env_remove("POSTGRES_BIN").stdin(Stdio::null());
+        for variable in ["INSTALL", "JAVA_HOME", "POSTGRES_BIN", "REDIS_BIN"] {
+            command.env_remove(variable);
+        }
+        command.stdin(Stdio::null());
         command
     }
 
@@ -172,8 +175,8 @@ fn without_a_terminal_it_says_what_is_missing_and_runs_it() {
 #[test]
 fn a_folder_that_a_variable_names_in_vain_is_a_usage_error() {
     let machine = Machine::without_compiler();
-    for variable in ["POSTGRES_BIN", "ZOOKEEPER_HOME", "JAVA_HOME"] {
-        let output = machine.deps().env(variable, "/nowhere").output().unwrap();
+    for variable in ["POSTGRES_BIN", "ZOOKEEPER_HOME", "JAVA_HOME", "REDIS_BIN"] {
+        let output = machine.deps().arg("test").env(variable, "/nowhere").output().unwrap();
         let said = stderr(&output);
         assert_eq!(output.status.code(), Some(64), "{said}");
         assert!(said.starts_with(&format!("deps: {variable} names /nowhere, but there is no ")), "{said}");
@@ -255,7 +258,7 @@ fn what_would_start_or_replace_a_server_is_unpacked() {
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains("\n    ./scripts/apt-unpack.sh prometheus"), "{said}");
-    assert!(said.contains(" mariadb-server-core mariadb-client-core\n"), "{said}");
+    assert!(said.contains(" mariadb-server-core mariadb-client-core redis-server\n"), "{said}");
 }
 
 // T12

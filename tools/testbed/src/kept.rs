@@ -62,15 +62,21 @@ impl KeptFolder {
         copy().map_err(Error::system(format!("copy {}", from.display())))
     }
 
-    /// Writes a file of the folder anew. The file keeps its account.
-    pub(crate) fn rewrite(&self, name: &str, content: &str) -> Result<(), Error> {
+    /// Writes a file of the folder, which may be there already. It belongs to the account of the folder.
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> Result<(), Error> {
         let path = self.path.join(name);
-        fs::write(&path, content).map_err(Error::system(format!("write {}", path.display())))
+        let written = fs::write(&path, content).and_then(|()| give_like(&self.path, &path));
+        written.map_err(Error::system(format!("write {}", path.display())))
     }
 }
 
 fn copy_owned(from: &Path, to: &Path, copy: impl Fn(&Path, &Path) -> io::Result<()>) -> io::Result<()> {
     copy(from, to)?;
-    let owner = fs::metadata(from)?;
+    give_like(from, to)
+}
+
+/// Gives `to` the account of `like`.
+fn give_like(like: &Path, to: &Path) -> io::Result<()> {
+    let owner = fs::metadata(like)?;
     chown(to, Some(owner.uid()), Some(owner.gid()))
 }

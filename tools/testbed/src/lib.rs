@@ -67,6 +67,7 @@ mod kept;
 mod lasting;
 mod mariadb;
 mod node;
+mod pause;
 mod pgbouncer;
 mod port;
 mod postgres;

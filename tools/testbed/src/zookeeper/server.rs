@@ -1,15 +1,10 @@
 //! One ZooKeeper process and its data, alone or in an ensemble.
 
-use std::io;
 use std::ops::RangeInclusive;
 use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use nix::errno::Errno;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use program::FromSystem as _;
 
 use super::child_number;
@@ -17,12 +12,10 @@ use super::configuration::{self, Configuration, Installation, Membership, Server
 use crate::folder::Folder;
 use crate::guard::{Guard, Launch, Output};
 use crate::kept::KeptFolder;
+use crate::pause::{pause, resume};
 use crate::port::Port;
 use crate::ready::until_ready;
 use crate::{Counters, Error, StopSignal, four_letter_word, variables};
-
-/// Time limit for a process to stand still.
-const PAUSED_WITHIN: Duration = Duration::from_secs(10);
 
 /// The ports of one server, which stay its own while it is stopped.
 #[derive(Debug)]
@@ -104,7 +97,7 @@ impl Server {
     pub(crate) fn set_session_timeouts(&mut self, limits: &RangeInclusive<Duration>) -> Result<(), Error> {
         let settings = self.configuration.settings.clone().with_session_timeouts(Some(limits))?;
         let configuration = Configuration { settings, ..self.configuration.clone() };
-        self.data.rewrite(ZOO_CFG, &configuration.zoo_cfg(self.data.path()))?;
+        self.data.write(ZOO_CFG, configuration.zoo_cfg(self.data.path()))?;
         self.configuration = configuration;
         Ok(())
     }
@@ -177,31 +170,16 @@ impl Server {
         self.ports.each().try_for_each(Port::take_back)
     }
 
-    /// Stops every thread of the process, and blocks until they stand still. The signal alone lets a running thread
-    /// finish what it does.
     pub(crate) fn pause(&self) -> Result<(), Error> {
-        self.signal(Signal::SIGSTOP)?;
+        pause(&self.name, self.running.as_ref())?;
         self.is_paused.store(true, Ordering::Relaxed);
-        let Some(guard) = &self.running else { return Ok(()) };
-        let deadline = Instant::now() + PAUSED_WITHIN;
-        while !is_stopped(guard.pid()).map_err(Error::system(format!("see whether {} stands still", self.name)))? {
-            if Instant::now() >= deadline {
-                return Err(Error::system(format!("pause {}", self.name))(io::ErrorKind::TimedOut.into()));
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
         Ok(())
     }
 
     pub(crate) fn resume(&self) -> Result<(), Error> {
-        self.signal(Signal::SIGCONT)?;
+        resume(&self.name, self.running.as_ref())?;
         self.is_paused.store(false, Ordering::Relaxed);
         Ok(())
-    }
-
-    fn signal(&self, signal: Signal) -> Result<(), Error> {
-        let sent = self.running.as_ref().ok_or(Errno::ESRCH).and_then(|guard| kill(guard.pid(), signal));
-        sent.map_err(|errno| Error::system(format!("send {signal} to {}", self.name))(errno.into()))
     }
 
     /// Returns the answer to a four-letter word.
@@ -219,31 +197,6 @@ impl Server {
     pub(crate) async fn metrics(&self) -> Result<Counters, Error> {
         Ok(Counters::from_mntr(&self.ask("mntr").await?))
     }
-}
-
-/// Returns whether no thread of a process runs.
-fn is_stopped(process: Pid) -> io::Result<bool> {
-    let threads = match std::fs::read_dir(format!("/proc/{process}/task")) {
-        Ok(threads) => threads,
-        // Other systems than Linux tell the state of a process as a whole.
-        Err(_) => {
-            let state = Command::new("ps").args(["-o", "state=", "-p", &process.to_string()]).output()?;
-            return Ok(state.stdout.starts_with(b"T"));
-        }
-    };
-    for thread in threads {
-        // The state is the letter after the name, which is in brackets and may contain brackets.
-        match std::fs::read_to_string(thread?.path().join("stat")) {
-            Ok(stat) if stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T')) => {}
-            Ok(_) => return Ok(false),
-            // The thread has ended.
-            Err(error)
-                if error.kind() == io::ErrorKind::NotFound
-                    || Errno::from_raw(error.raw_os_error().unwrap_or(0)) == Errno::ESRCH => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(true)
 }
 
 /// Returns whether the server at the address serves requests and keeps its data in `dir`, which proves that it is the

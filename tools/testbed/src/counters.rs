@@ -17,6 +17,16 @@ impl Counters {
         Self(lines.filter_map(|(name, value)| Some((name.to_owned(), whole(value)?))).collect())
     }
 
+    /// Reads the answer of Redis to `INFO`: a name, a colon and a value per line. The value of `cmdstat_set` is the number of
+    /// calls of `SET`. Leaves out what is no count.
+    #[must_use]
+    pub fn from_info(text: &str) -> Self {
+        let lines = text.lines().filter_map(|line| line.split_once(':'));
+        let count =
+            |value: &str| whole(value.strip_prefix("calls=").and_then(|rest| rest.split(',').next()).unwrap_or(value));
+        Self(lines.filter_map(|(name, value)| Some((name.to_owned(), count(value)?))).collect())
+    }
+
     /// Reads the text format of Prometheus. Adds up series that differ in their labels alone.
     #[must_use]
     pub fn from_prometheus(text: &str) -> Self {
@@ -92,6 +102,18 @@ mod tests {
         assert_eq!(counters.get("zk_packets_received"), Some(100));
         assert_eq!(counters.get("zk_version"), None);
         assert_eq!(counters.get("zk_avg_node_deleted_watch_count"), None);
+    }
+
+    #[test]
+    fn counts_of_info_are_read_and_everything_else_is_left_out() {
+        let info = "# Server\r\nredis_version:7.0.15\r\nprocess_id:12\r\n\r\n# Stats\r\ntotal_commands_processed:34\r\n\
+            instantaneous_input_kbps:0.25\r\ndb0:keys=1,expires=0,avg_ttl=0\r\ncmdstat_set:calls=5,usec=6\r\n";
+        let counters = Counters::from_info(info);
+        assert_eq!((counters.get("process_id"), counters.get("total_commands_processed")), (Some(12), Some(34)));
+        assert_eq!(counters.get("cmdstat_set"), Some(5));
+        for name in ["redis_version", "instantaneous_input_kbps", "db0", "no_such_count"] {
+            assert_eq!(counters.get(name), None, "{name}");
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use program::{Exit, ProgramError, SystemError};
 #[non_exhaustive]
 pub enum Error {
     /// A program or a library that a server needs is not on this machine.
-    #[error("{what} not found (looked in {searched}); install it with {remedy}, or run `make deps`")]
+    #[error("{what} not found (looked in {searched}); install it with {remedy}")]
     NotInstalled {
         /// What was looked for.
         what: &'static str,

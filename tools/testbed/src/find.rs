@@ -66,7 +66,7 @@ pub fn postgres_bin() -> Result<PathBuf, Error> {
     candidates.find(|folder| has_both(folder)).ok_or(Error::NotInstalled {
         what: "the Postgres server (initdb, postgres)",
         searched: "POSTGRES_BIN, target/servers, PATH, pg_config --bindir, /usr/lib/postgresql, Homebrew",
-        remedy: "`apt-get install postgresql` (Debian, Ubuntu) or `brew install postgresql@17` (macOS)",
+        remedy: "`apt-get install postgresql` (Debian, Ubuntu), `brew install postgresql@17` (macOS) or `make deps`",
     })
 }
 
@@ -93,7 +93,7 @@ pub fn java() -> Result<PathBuf, Error> {
         .ok_or(Error::NotInstalled {
             what: "Java",
             searched: "JAVA_HOME, target/servers, Homebrew, PATH",
-            remedy: "`apt-get install default-jre-headless` (Debian, Ubuntu) or `brew install openjdk` (macOS)",
+            remedy: "`apt-get install default-jre-headless` (Debian, Ubuntu), `brew install openjdk` (macOS) or `make deps`",
         })
 }
 
@@ -157,6 +157,23 @@ pub(crate) fn mariadb() -> Result<MariaDbPrograms, Error> {
     )
 }
 
+/// Returns the server of Redis: the one in the folder of the environment variable `REDIS_BIN` if it is set, or else the one that
+/// was unpacked. `make deps-test` unpacks Debian's package and does not install it, because it comes with a service that starts
+/// with the machine.
+pub(crate) fn redis_server() -> Result<PathBuf, Error> {
+    let server = |folder: &Path| find_program(&folder.join("redis-server"));
+    if let Some(server) = named("REDIS_BIN", "redis-server in it", server)? {
+        return Ok(server);
+    }
+    let brewed = BREW_OPT.iter().map(|opt| Path::new(opt).join("redis/bin"));
+    let mut folders = [unpacked().join("bin")].into_iter().chain(path_folders()).chain(brewed);
+    folders.find_map(|folder| server(&folder)).ok_or(Error::NotInstalled {
+        what: "the Redis server (redis-server)",
+        searched: "REDIS_BIN, target/servers, PATH, Homebrew",
+        remedy: "`make deps-test`",
+    })
+}
+
 /// Returns the class path of the ZooKeeper server, without the folder of its logging configuration.
 pub(crate) fn zookeeper_class_path() -> Result<OsString, Error> {
     let lacks = "zookeeper-N.jar in it or in its folder lib";
@@ -171,7 +188,7 @@ pub(crate) fn zookeeper_class_path() -> Result<OsString, Error> {
     homes.find_map(|home| tarball_class_path(&home)).or_else(|| debian_class_path(debian)).ok_or(Error::NotInstalled {
         what: "the ZooKeeper server (zookeeper.jar)",
         searched: "ZOOKEEPER_HOME, target/servers, Homebrew, /opt/zookeeper, /usr/local/zookeeper, /usr/share/java",
-        remedy: "`apt-get install libzookeeper-java` (Debian, Ubuntu) or `brew install zookeeper` (macOS)",
+        remedy: "`apt-get install libzookeeper-java` (Debian, Ubuntu), `brew install zookeeper` (macOS) or `make deps`",
     })
 }
 

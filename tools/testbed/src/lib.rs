@@ -1,4 +1,4 @@
-//! Throwaway Postgres and ZooKeeper servers, faults between them and their clients, and guarded child processes.
+//! Throwaway servers, faults between them and their clients, and guarded child processes.
 //!
 //! # Which one should I use?
 //!
@@ -18,10 +18,12 @@
 //! | a pooler in front of a Postgres server | [`PgBouncer::start`] |
 //! | any other program as a child | [`Process::spawn`] |
 //! | a MariaDB server | [`MariaDb::start`] |
+//! | a Redis server, with or without a log, a password, a limit, replicas | [`Redis::start`], [`Redis::start_replica`] |
+//! | a Redis that is killed, or restored from an older backup | [`Redis::kill`], [`Redis::restart`], [`Redis::dump`], [`Redis::restore`] |
 //! | Apache JMeter, or Java that uses it | [`jmeter()`] |
-//! | what a ZooKeeper server counts | [`four_letter_word`], [`Counters`] |
+//! | what a ZooKeeper or Redis server counts | [`four_letter_word`], [`Redis::metric`], [`Counters`] |
 //! | what a node of ZooKeeper has | [`node_data`] |
-//! | both servers around a command | the binary: `testbed -- COMMAND` |
+//! | Postgres, ZooKeeper and perhaps Redis around a command | the binary: `testbed -- COMMAND` |
 //!
 //! # Nothing stays behind
 //!
@@ -29,7 +31,8 @@
 //! The other end is owned by the Rust value. It closes when the value is dropped, when the process exits without dropping
 //! its statics, and when any signal kills the process, `SIGKILL` included. Then the guard stops the child, kills it if it
 //! does not stop in time, and removes its folder. The group is not the terminal's, so Ctrl-C reaches the child only through
-//! its owner. The folder of a ZooKeeper server's data has a guard to itself, and stays while the server is stopped.
+//! its owner. The folder of the data of a ZooKeeper or Redis server has a guard to
+//! itself, and stays while the server is stopped.
 //!
 //! # Nothing comes in
 //!
@@ -74,6 +77,7 @@ mod postgres;
 mod process;
 mod proxy;
 mod ready;
+mod redis;
 mod signals;
 mod variables;
 mod worker;
@@ -94,6 +98,7 @@ pub use pgbouncer::PgBouncer;
 pub use postgres::{Postgres, PostgresConfig};
 pub use process::{Process, ProcessConfig, Stdout, StopSignal};
 pub use proxy::{Proxy, ProxyTraffic};
+pub use redis::{Redis, RedisConfig, RedisDump, RedisDurability};
 pub use signals::with_default_signals;
 pub use variables::forget_postgres_variables;
 pub use zookeeper::{ZooKeeper, ZooKeeperConfig, ZooKeeperTls};

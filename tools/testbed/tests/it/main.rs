@@ -9,6 +9,7 @@ mod guard;
 mod links;
 mod namespaces;
 mod proxies;
+mod redis;
 mod restarts;
 mod servers;
 mod support;

@@ -1,4 +1,4 @@
-//! Runs a command with a throwaway Postgres and a throwaway ZooKeeper around it.
+//! Runs a command with throwaway servers around it: Postgres, ZooKeeper and, if it is asked for, Redis.
 
 use std::ffi::OsString;
 use std::future::pending;
@@ -14,7 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpgrp, tcgetpgrp};
 use program::{Epilogue, Exit, FromSystem as _, run_program};
 use sqlx::{ConnectOptions, Connection};
-use testbed::{Error, Postgres, PostgresConfig, ZooKeeper, ZooKeeperConfig};
+use testbed::{Error, Postgres, PostgresConfig, Redis, RedisConfig, ZooKeeper, ZooKeeperConfig};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{self, SignalKind};
 
@@ -24,7 +24,8 @@ const DATABASE: &str = "seckill";
 /// Runs a command with a throwaway Postgres and a throwaway ZooKeeper.
 ///
 /// The command finds them in its environment: DATABASE_URL names an empty database called "seckill", and ZOOKEEPER_CONNECT is
-/// HOST:PORT. Both servers and their data are gone afterwards, however this ends.
+/// HOST:PORT. With --redis, REDIS_URL names an empty Redis whose writes are durable. The servers and their data are gone
+/// afterwards, however this ends.
 #[derive(Debug, Parser)]
 #[command(name = "testbed", version, max_term_width = 100, after_help = epilogue().to_string())]
 struct Args {
@@ -34,6 +35,9 @@ struct Args {
     /// Number of connections that Postgres accepts
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     connections_max: u32,
+    /// Start a throwaway Redis, too
+    #[arg(long)]
+    redis: bool,
     /// Command to run, and its arguments
     #[arg(required = true, last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -41,10 +45,20 @@ struct Args {
 
 fn epilogue() -> Epilogue {
     Epilogue::default()
-        .examples(&[("opens a shell whose environment names both servers", "testbed -- sh")])
+        .examples(&[
+            ("opens a shell whose environment names both servers", "testbed -- sh"),
+            ("does so with a Redis beside them", "testbed --redis -- sh"),
+        ])
         .note("SIGINT, SIGTERM and SIGHUP are passed on to the command.")
         .exit_status(&[(Exit::Setup, ""), (Exit::Usage, "")])
         .note("Any other status is the command's own, or 128 + N if signal N ended it.")
+}
+
+/// What runs around the command.
+struct Servers {
+    postgres: Postgres,
+    zookeeper: ZooKeeper,
+    redis: Option<Redis>,
 }
 
 /// The signals that ask this process to end.
@@ -69,17 +83,20 @@ async fn run(args: &Args) -> Result<ExitCode, Error> {
         started = start(args) => started,
         signal = signals.next() => return Ok(signalled(signal)),
     };
-    let (postgres, zookeeper) = started?;
-    let code = run_command(args, &postgres, &zookeeper, &mut signals).await;
-    // Each drop waits for the end of its server. On two threads, both servers stop at once.
-    let stopping = thread::spawn(move || drop(postgres));
+    let servers = started?;
+    let code = run_command(args, &servers, &mut signals).await;
+    let Servers { postgres, zookeeper, redis } = servers;
+    // Each drop waits for the end of its server. On threads of their own, all servers stop at once.
+    let stopping = [thread::spawn(move || drop(postgres)), thread::spawn(move || drop(redis))];
     drop(zookeeper);
-    // A panic there has printed its message. The command's status is still the one to report.
-    let _ = stopping.join();
+    for stopped in stopping {
+        // A panic there has printed its message. The command's status is still the one to report.
+        let _ = stopped.join();
+    }
     code
 }
 
-async fn start(args: &Args) -> Result<(Postgres, ZooKeeper), Error> {
+async fn start(args: &Args) -> Result<Servers, Error> {
     let postgres = async {
         let postgres =
             Postgres::start(PostgresConfig { connections_max: args.connections_max, ..PostgresConfig::default() })
@@ -89,10 +106,10 @@ async fn start(args: &Args) -> Result<(Postgres, ZooKeeper), Error> {
             .map_err(|source| Error::Postgres { action: format!("create database {DATABASE}"), source })?;
         Ok(postgres)
     };
-    tokio::try_join!(
-        postgres,
-        ZooKeeper::start(ZooKeeperConfig { tick_time: args.tick_time, ..ZooKeeperConfig::default() })
-    )
+    let zookeeper = ZooKeeper::start(ZooKeeperConfig { tick_time: args.tick_time, ..ZooKeeperConfig::default() });
+    let redis = async { if args.redis { Redis::start(RedisConfig::default()).await.map(Some) } else { Ok(None) } };
+    let (postgres, zookeeper, redis) = tokio::try_join!(postgres, zookeeper, redis)?;
+    Ok(Servers { postgres, zookeeper, redis })
 }
 
 async fn create_database(postgres: &Postgres) -> Result<(), sqlx::Error> {
@@ -102,18 +119,14 @@ async fn create_database(postgres: &Postgres) -> Result<(), sqlx::Error> {
     connection.close().await
 }
 
-async fn run_command(
-    args: &Args,
-    postgres: &Postgres,
-    zookeeper: &ZooKeeper,
-    signals: &mut Signals,
-) -> Result<ExitCode, Error> {
+async fn run_command(args: &Args, servers: &Servers, signals: &mut Signals) -> Result<ExitCode, Error> {
     let (program, arguments) = args.command.split_first().expect("BUG: clap requires a command");
     let mut command = Command::new(program);
     command
         .args(arguments)
-        .env("DATABASE_URL", postgres.url(DATABASE))
-        .env("ZOOKEEPER_CONNECT", zookeeper.connect_string());
+        .env("DATABASE_URL", servers.postgres.url(DATABASE))
+        .env("ZOOKEEPER_CONNECT", servers.zookeeper.connect_string())
+        .envs(servers.redis.as_ref().map(|redis| ("REDIS_URL", redis.url())));
     let mut child = command.spawn().map_err(Error::system(format!("run {}", program.display())))?;
     loop {
         tokio::select! {

@@ -53,6 +53,33 @@ fn a_killed_testbed_leaves_no_server_no_port_and_no_folder() {
     eventually("the ports are closed", || !is_listening(&postgres) && !is_listening(&zookeeper));
 }
 
+#[test]
+fn a_redis_is_started_only_if_it_is_asked_for() {
+    for (flags, pattern) in [(&[][..], ""), (&["--redis"], "redis://127.0.0.1:")] {
+        let args = [flags, &["--", "sh", "-c", "echo $REDIS_URL"]].concat();
+        let output = Command::new(env!("CARGO_BIN_EXE_testbed")).args(args).env_remove("REDIS_URL").output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let url = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        assert!(url.starts_with(pattern) && url.is_empty() == pattern.is_empty(), "{url}");
+    }
+}
+
+// T1
+#[test]
+fn a_killed_testbed_leaves_no_redis() {
+    let mut testbed = Outside::testbed(&["--redis", "--", "sh", "-c", "echo $REDIS_URL; exec cat"]);
+    let mut url = String::new();
+    BufReader::new(testbed.child.stdout.as_mut().unwrap()).read_line(&mut url).unwrap();
+    let address = url.trim().trim_start_matches("redis://").trim_end_matches('/');
+    // Two of them are Redis and the keeper of its data.
+    let servers = testbed.children(5);
+    assert!(is_listening(address));
+    testbed.signal(Signal::SIGKILL);
+    assert_eq!(testbed.child.wait().unwrap().signal(), Some(Signal::SIGKILL as i32));
+    testbed.assert_nothing_is_left(&servers);
+    eventually("the port is closed", || !is_listening(address));
+}
+
 // T1
 #[test]
 fn a_testbed_killed_during_its_start_leaves_nothing() {
@@ -103,7 +130,9 @@ fn usage_errors_exit_64_and_help_exits_0() {
     }
     let output = run(&["--help"]);
     assert_eq!(output.status.code(), Some(0));
-    assert!(String::from_utf8_lossy(&output.stdout).contains("DATABASE_URL"));
+    for part in ["DATABASE_URL", "--redis", "REDIS_URL"] {
+        assert!(String::from_utf8_lossy(&output.stdout).contains(part), "{part}");
+    }
 }
 
 #[test]
@@ -134,9 +163,9 @@ fn variables_for_other_servers_do_not_reach_throwaway_ones() {
 #[test]
 fn a_folder_that_a_variable_names_in_vain_is_a_usage_error() {
     let empty = tempfile::tempdir().unwrap();
-    for variable in ["POSTGRES_BIN", "ZOOKEEPER_HOME", "JAVA_HOME"] {
+    for variable in ["POSTGRES_BIN", "ZOOKEEPER_HOME", "JAVA_HOME", "REDIS_BIN"] {
         let testbed = Command::new(env!("CARGO_BIN_EXE_testbed"))
-            .args(["--", "true"])
+            .args(["--redis", "--", "true"])
             .env(variable, empty.path())
             .output()
             .unwrap();
@@ -157,7 +186,7 @@ fn a_temporary_folder_may_have_any_letters() {
     fs::set_permissions(&folder, Permissions::from_mode(0o1777)).unwrap();
     for locale in ["C", "C.UTF-8"] {
         let output = Command::new(env!("CARGO_BIN_EXE_testbed"))
-            .args(["--", "true"])
+            .args(["--redis", "--", "true"])
             .env("TMPDIR", &folder)
             .env("LC_ALL", locale)
             .output()

@@ -153,10 +153,15 @@ impl Outside {
 
     /// Waits until both of its servers, and the process that keeps the data of one, have process ids. Returns them.
     pub(crate) fn servers(&self) -> Vec<OutsideServer> {
+        self.children(3)
+    }
+
+    /// Waits until this many of its children have process ids. Returns them.
+    pub(crate) fn children(&self, count: usize) -> Vec<OutsideServer> {
         let mut pids = Vec::new();
-        eventually("both servers and the keeper of the data have a process id", || {
+        eventually(&format!("{count} servers and keepers of data have a process id"), || {
             pids = self.folders().iter().filter_map(|folder| pid_in(folder)).collect();
-            pids.len() == 3
+            pids.len() == count
         });
         pids.into_iter().map(|pid| OutsideServer { pid, group: group_of(pid) }).collect()
     }

@@ -13,6 +13,7 @@ create table goods (
     guard          text,
     strategy       text,
     fence_hold     bigint,
+    per_buyer      bigint check (per_buyer > 0),
     constraint goods_guard_with_strategy check ((guard is null) = (strategy is null))
 );
 comment on column goods.guard is
@@ -22,14 +23,20 @@ comment on column goods.strategy is
 comment on column goods.fence_hold is
     'identity of the hold that raised the fence, since the tokens of two ensembles may be equal; null before the first';
 
+comment on column goods.per_buyer is
+    'most units of this sale that one buyer may have; null without such a limit';
+
 -- Written in the deduction's own transaction: the orders of a sale are what was really sold, whatever a lost update did to
 -- goods.on_hand.
 create table orders (
     order_id   bigint generated always as identity primary key,
     strategy   text not null,
     instance   text not null,
-    created_at timestamptz not null default clock_timestamp()
+    created_at timestamptz not null default clock_timestamp(),
+    buyer      text
 );
+create index orders_by_buyer on orders (buyer) where buyer is not null;
+comment on column orders.buyer is 'who has bought, as the request named it; null if it named nobody';
 
 -- The lines of an order, one a SKU, which are sold together or not at all.
 create table order_lines (
@@ -49,6 +56,19 @@ comment on column order_lines.token is
 comment on column order_lines.token_handover is
     'second part of the fencing token: hand-overs within a process since the grant';
 
+-- What each buyer has of a sale with a limit. The primary key makes all purchases of one buyer meet at one row, and the row
+-- refuses what is beyond the limit. Counting a buyer's orders first would not do: two requests that come at once both count none.
+create table buyer_units (
+    goods_no  bigint not null references goods,
+    sale      bigint not null,
+    buyer     text not null,
+    units     bigint not null check (units > 0),
+    units_max bigint not null,
+    primary key (goods_no, sale, buyer),
+    constraint buyer_units_within_limit check (units <= units_max)
+);
+comment on column buyer_units.units_max is 'goods.per_buyer of that sale';
+
 -- The ledger: one row a sale. What it began with, less what its orders took, is what was left. The row of a sale is written in the
 -- transaction that starts it, which also ends the sale before.
 create table sales (
@@ -57,8 +77,10 @@ create table sales (
     stock_initial bigint not null check (stock_initial >= 0),
     on_hand_final bigint check (on_hand_final >= 0),
     started_at    timestamptz,
+    per_buyer     bigint,
     primary key (goods_no, sale)
 );
+comment on column sales.per_buyer is 'most units that one buyer may have of the sale; null without such a limit';
 comment on column sales.on_hand_final is
     'goods.on_hand when the next sale started, which ended this one; null as long as it is on';
 comment on column sales.started_at is 'null for a sale that somebody started past the ledger';
@@ -78,21 +100,32 @@ comment on column idempotency_keys.sale is 'the sale of that SKU in which the or
 -- the order with its lines and its key, or writes nothing. The lines are in the order of their SKU numbers, as everywhere, so
 -- that no two carts can wait for each other.
 --
--- outcome: 'sold'; or 'sold-out' or 'restarted' (the sale is over, or another family guards it) because of that line.
--- If units of an earlier line were taken already, the function raises SD001 (sold out) or SD002 (restarted), which gives them
--- back; the message is the number of the line. A key that has an order already raises 23505.
+-- outcome: 'sold'; or 'sold-out', 'restarted' (the sale is over, or another family guards it) or 'over-limit' (in_limits has the
+-- most units that one buyer may have) because of that line. If units were taken already, the function raises SD001 (sold out),
+-- SD002 (restarted) or SD003 (over the limit), which gives them back; the message is the number of the line. A key that has an
+-- order already raises 23505.
 --
 -- All waits for rows and for the key end in_wait_ms after the statement began. Postgres limits each wait by itself, so the
 -- limit is set before each.
 create function sell(
-    in_goods bigint[], in_sales bigint[], in_quantities bigint[],
-    in_family text, in_strategy text, in_instance text, in_key text, in_cart jsonb, in_wait_ms bigint,
+    in_goods bigint[], in_sales bigint[], in_quantities bigint[], in_limits bigint[],
+    in_family text, in_strategy text, in_instance text, in_buyer text, in_key text, in_cart jsonb, in_wait_ms bigint,
     out outcome text, out line integer, out order_id bigint, out remaining bigint[]
 ) language plpgsql as $$
 declare
     units_left bigint;
     wait_until timestamptz := statement_timestamp() + in_wait_ms * interval '1 millisecond';
 begin
+    -- Most of the buyers who have all that they may have are found here, before they wait for a row.
+    select had.i, 'over-limit' into line, outcome
+    from unnest(in_goods, in_sales, in_quantities, in_limits) with ordinality as had (goods_no, sale, quantity, units_max, i)
+        join buyer_units using (goods_no, sale)
+    where buyer_units.buyer = in_buyer and buyer_units.units + had.quantity > had.units_max
+    order by had.i limit 1;
+    if found then
+        return;
+    end if;
+
     for i in 1 .. cardinality(in_goods) loop
         perform set_config(
             'lock_timeout', greatest(1, ceil(extract(epoch from wait_until - clock_timestamp()) * 1000))::bigint::text, true);
@@ -114,7 +147,21 @@ begin
         remaining[i] := units_left;
     end loop;
 
-    insert into orders (strategy, instance) values (in_strategy, in_instance) returning orders.order_id into order_id;
+    for i in 1 .. cardinality(in_goods) loop
+        continue when in_limits[i] is null;
+        perform set_config(
+            'lock_timeout', greatest(1, ceil(extract(epoch from wait_until - clock_timestamp()) * 1000))::bigint::text, true);
+        insert into buyer_units (goods_no, sale, buyer, units, units_max)
+        values (in_goods[i], in_sales[i], in_buyer, in_quantities[i], in_limits[i])
+        on conflict (goods_no, sale, buyer) do update set units = buyer_units.units + excluded.units
+        where buyer_units.units + excluded.units <= buyer_units.units_max;
+        if not found then
+            raise exception using errcode = 'SD003', message = i::text;
+        end if;
+    end loop;
+
+    insert into orders (strategy, instance, buyer) values (in_strategy, in_instance, in_buyer)
+    returning orders.order_id into order_id;
     insert into order_lines (order_id, goods_no, sale, quantity, remaining)
     select sell.order_id, sold.* from unnest(in_goods, in_sales, in_quantities, sell.remaining) as sold;
     if in_key is not null then

@@ -74,9 +74,9 @@ impl Shop {
     async fn sell_to(&self, buyers: usize, entry: &'static Entry) -> Result<ClosedLoop, Error> {
         let goods_no: GoodsNo = "1".parse().expect("BUG: 1 is a SKU");
         let stock = Stock::new(STOCK).expect("BUG: the stock is positive");
-        let started = self.app.start_sale(goods_no, NewStock::Units(stock), Some(entry)).await;
+        let started = self.app.start_sale(goods_no, NewStock::Units(stock), Some(entry), None).await;
         started.map_err(Error::refused("start a sale"))?;
-        let purchase = Purchase::of_one(goods_no, Quantity::ONE);
+        let purchase = Purchase::of_one(goods_no, Quantity::ONE, None);
         let buyer = || {
             let app = Arc::clone(&self.app);
             let purchase = purchase.clone();

@@ -180,8 +180,11 @@ fn liveness_events(events: u32) -> Liveness {
 
 library_benchmark_group!(name = sessions, benchmarks = [liveness_events]);
 
+/// The orders of a sale, and the receipts with the numbers of their buyers.
+type AuditedSale = (Vec<OrderRow>, Vec<(usize, Receipt)>);
+
 /// Returns the orders of a sale and the numbers that the buyers were told, both in no order.
-fn sale(orders: usize) -> (Vec<OrderRow>, Vec<Receipt>) {
+fn sale(orders: usize) -> AuditedSale {
     let order_ids = || shuffled(orders).filter_map(|i| i64::try_from(i).ok());
     let order = |order_id| OrderRow {
         order_id,
@@ -190,19 +193,20 @@ fn sale(orders: usize) -> (Vec<OrderRow>, Vec<Receipt>) {
         quantity: 1,
         strategy: "zk-mutex".into(),
         instance: "lab-1".into(),
+        buyer: None,
         remaining: Some(order_id),
         token: Some((order_id, 0)),
         arrived_ns: None,
     };
     let receipt = |order_id| Receipt { order_id, goods_no: 1, quantity: 1, remaining: Some(order_id) };
-    (order_ids().map(order).collect(), order_ids().map(receipt).collect())
+    (order_ids().map(order).collect(), order_ids().map(receipt).enumerate().collect())
 }
 
 #[library_benchmark]
 #[bench::of_100(args = (100), setup = sale)]
 #[bench::of_1000(args = (1_000), setup = sale)]
 #[bench::of_10000(args = (10_000), setup = sale)]
-fn audit((orders, confirmed): (Vec<OrderRow>, Vec<Receipt>)) -> ((Audit, Unchecked), Vec<OrderRow>, Vec<Receipt>) {
+fn audit((orders, confirmed): AuditedSale) -> ((Audit, Unchecked), AuditedSale) {
     let facts = LabFacts {
         stock_initial: 100,
         stock_final: 0,
@@ -212,8 +216,9 @@ fn audit((orders, confirmed): (Vec<OrderRow>, Vec<Receipt>)) -> ((Audit, Uncheck
         sold_out: 1_400,
         refused: 3,
         unanswered: 2,
+        ..LabFacts::default()
     };
-    (Audit::of(black_box(&facts)), orders, confirmed)
+    (Audit::of(black_box(&facts)), (orders, confirmed))
 }
 
 /// Returns times from a microsecond to some ten milliseconds, in no order.

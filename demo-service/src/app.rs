@@ -31,7 +31,7 @@ use crate::store::{KeyLook, Store, schema};
 use crate::strategy::Strategy;
 use crate::strategy::admission::Offer;
 use crate::strategy::context::{Context, HandOver, Settings, Shared};
-use crate::strategy::entry::Entry;
+use crate::strategy::entry::{Entry, Promise};
 use crate::strategy::owner::{self, until_reachable};
 use crate::strategy::registry::{self, STRATEGIES};
 use crate::telemetry::history::History;
@@ -115,6 +115,7 @@ impl App {
         let context = |entry: &Entry| Context {
             strategy: entry.name,
             family: entry.family,
+            keeps_limit: entry.promise != Promise::ExceedsLimit,
             metrics: metrics.locks(entry.name).clone(),
             shared: Arc::clone(&shared),
         };

@@ -93,6 +93,8 @@ kinds! {
     BODY_TIMEOUT REQUEST_TIMEOUT "body-timeout" [] Debug "body not received in time",
         "the body did not arrive whole within 5 seconds, or within a shorter `--http-timeout`; nothing was written";
     SOLD_OUT CONFLICT "sold-out" ["sold_out"] Debug "sold out", "the stock is too low for the whole purchase";
+    OVER_LIMIT FORBIDDEN "over-limit" ["over_limit"] Debug "limit per buyer reached",
+        "the buyer would have more units of the sale than one buyer may have; nothing was written";
     OVERSIZED_BODY PAYLOAD_TOO_LARGE "invalid-body" [] Debug "invalid body", "the body is larger than 4 KiB";
     MEDIA_TYPE UNSUPPORTED_MEDIA_TYPE "invalid-body" [] Debug "invalid body",
         "the body is not declared as `application/json`";
@@ -102,6 +104,8 @@ kinds! {
         "a parameter or a member is out of bounds";
     REPEATED_GOODS UNPROCESSABLE_ENTITY "repeated-goods" [] Debug "repeated goods",
         "a SKU is in the cart more than once";
+    BUYER_UNCLEAR UNPROCESSABLE_ENTITY "buyer-unclear" ["buyer_unclear"] Debug "unclear who buys",
+        "the sale has a limit per buyer and the request names no buyer, or the request names two";
     KEY_REUSED UNPROCESSABLE_ENTITY "idempotency-key-reused" ["key_reused"] Debug "idempotency key reused",
         "another cart was bought under this key";
     ONE_AT_A_TIME UNPROCESSABLE_ENTITY "one-at-a-time" ["one_at_a_time"] Debug "one SKU at a time",
@@ -175,6 +179,13 @@ impl Failure {
     /// Makes the failure of a purchase for which the stock of this SKU is too low.
     pub fn sold_out(goods_no: impl fmt::Display) -> Self {
         Self::new(&SOLD_OUT, format!("not enough is left of SKU {goods_no}"))
+    }
+
+    /// Makes the failure of a purchase that would give its buyer too many units of this SKU.
+    pub fn over_limit(goods_no: impl fmt::Display) -> Self {
+        let detail =
+            format!("you would have more units of SKU {goods_no} than one buyer may have; nothing was written");
+        Self::new(&OVER_LIMIT, detail)
     }
 
     /// Makes the failure of a purchase that a later holder of the lock has overtaken.

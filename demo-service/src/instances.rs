@@ -123,6 +123,8 @@ pub struct Wanted {
     pub quantity: i64,
     /// The idempotency key, if it has one.
     pub key: Option<String>,
+    /// The buyer, if the purchase names one.
+    pub buyer: Option<String>,
     /// How long the buyer goes on waiting, in milliseconds.
     pub within_ms: u64,
 }

@@ -7,8 +7,10 @@ mod decision;
 mod goods;
 mod purchase;
 
-pub use self::batch::{Share, Wish, share_out};
+pub use self::batch::{AlreadySold, Share, Wish, share_out};
 pub use self::business_time::{BusinessTime, InvalidBusinessTime};
 pub use self::decision::{Fence, Level, Order, OrderLine, Token, remaining_after};
 pub use self::goods::{Goods, GoodsNo, Guard, InvalidGoodsNo, NewStock, Quantity, Stock};
-pub use self::purchase::{Cart, IdempotencyKey, InvalidCart, InvalidKey, Line, LockSequence, Purchase};
+pub use self::purchase::{
+    BuyerId, Cart, IdempotencyKey, InvalidBuyer, InvalidCart, InvalidKey, Line, LockSequence, Purchase,
+};

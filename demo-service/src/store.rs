@@ -10,6 +10,7 @@ pub mod ensemble;
 mod key_ages;
 mod keys;
 mod one_statement;
+mod orders;
 mod sales;
 pub mod schema;
 mod service_role;
@@ -34,12 +35,13 @@ use self::ensemble::Ensemble;
 pub use self::key_ages::KeyLook;
 pub use self::keys::Remembered;
 pub use self::one_statement::{SaleOutcome, SellArguments};
+pub use self::orders::{NotWritten, OrderToWrite};
 pub use self::service_role::SERVICE_ROLE;
 use self::settings::ConnectionSettings;
-pub use self::transaction::{Isolation, LockWait, OrderToWrite, Transaction, TransactionId, WrittenOrder};
+pub use self::transaction::{Isolation, LockWait, Transaction, TransactionId, WrittenOrder};
 use self::waiters::Waiters;
 use crate::failure::Failure;
-use crate::sale::{Goods, GoodsNo, Guard, Order, OrderLine, Token};
+use crate::sale::{BuyerId, Goods, GoodsNo, Guard, Order, OrderLine, Quantity, Token};
 use crate::shared_reads::SharedReads;
 
 /// The server gives up a statement this much later than we do.
@@ -218,6 +220,29 @@ impl Store {
         .await
     }
 
+    /// Adds up the units that a buyer has ordered in a sale.
+    ///
+    /// # Errors
+    /// As [`Failure::of_database`].
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn units_ordered(&self, goods_no: GoodsNo, sale: i64, buyer: &BuyerId) -> Result<i64, Failure> {
+        let buyer = buyer.clone();
+        self.finish(move |mut connection: PooledConnection| async move {
+            let units = sqlx::query_scalar!(
+                r#"select coalesce(sum(quantity), 0)::bigint as "units!" from orders join order_lines using (order_id)
+                   where buyer = $3 and goods_no = $1 and sale = $2"#,
+                goods_no.get(),
+                sale,
+                buyer.as_str(),
+            );
+            let units = units.fetch_one(connection.ask()).await;
+            connection.heard(units)
+        })
+        .await
+    }
+
     /// Returns whether a transaction is over, committed or not. Asks on the connection kept for this question first.
     /// If that fails, asks on a connection of the pool.
     ///
@@ -285,15 +310,22 @@ fn is_repeated_key(error: &sqlx::Error) -> bool {
     error.as_database_error().and_then(DatabaseError::constraint) == Some("idempotency_keys_pkey")
 }
 
+/// Returns whether the limit per buyer refuses a write. A writer looks at the limit first, so another purchase of the same buyer has
+/// come in between.
+fn is_over_limit(error: &sqlx::Error) -> bool {
+    error.as_database_error().and_then(DatabaseError::constraint) == Some("buyer_units_within_limit")
+}
+
 async fn goods(connection: &mut PgConnection, goods_no: GoodsNo) -> Result<Option<Goods>, sqlx::Error> {
     let row = sqlx::query!(
-        "select sale, stock_initial, on_hand, guard, strategy from goods where goods_no = $1",
+        "select sale, stock_initial, on_hand, guard, strategy, per_buyer from goods where goods_no = $1",
         goods_no.get()
     );
     let row = row.fetch_optional(connection).await?;
     Ok(row.map(|row| {
         let guard = row.guard.zip(row.strategy).map(|(family, strategy)| Guard { family, strategy });
-        Goods { goods_no, sale: row.sale, stock_initial: row.stock_initial, on_hand: row.on_hand, guard }
+        let per_buyer = row.per_buyer.and_then(Quantity::new);
+        Goods { goods_no, sale: row.sale, stock_initial: row.stock_initial, on_hand: row.on_hand, guard, per_buyer }
     }))
 }
 

@@ -3,6 +3,7 @@
 pub mod balance;
 pub mod history;
 pub mod ledger;
+pub(crate) mod limit;
 pub mod orders;
 pub mod shop;
 pub mod trial;

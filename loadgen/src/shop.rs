@@ -38,7 +38,7 @@ pub(crate) use self::patterns::parse as parse_pattern;
 pub(crate) use self::people::People;
 pub(crate) use self::quick::{QuickShop, read_quick};
 pub(crate) use self::read::{read, read_for_scenario};
-pub(crate) use self::reproduction::reproduction;
+pub(crate) use self::reproduction::{Crowd, reproduction};
 pub(crate) use self::secrets::{HIDDEN, Secrets, is_secret_header};
 
 /// A shop file with every key, in comments where a shop can do without it.

@@ -5,7 +5,7 @@
 begin isolation level read committed;
 set local lock_timeout = 5000;
 \endpipeline
-select sale, on_hand, version, guard from goods where goods_no = :goods_no::bigint for no key update \gset row_
+select sale, on_hand, version, guard, per_buyer from goods where goods_no = :goods_no::bigint for no key update \gset row_
 with bounded as materialized (
     select set_config('lock_timeout', :row_wait_ms::integer::text, true),
         set_config('idle_in_transaction_session_timeout', :idle_ms::integer::text, true)
@@ -17,10 +17,12 @@ with bounded as materialized (
 ), keys_bounded as materialized (
     select set_config('lock_timeout', :key_wait_ms::integer::text, true) from taken
 ), sold as materialized (
-    select line.* from keys_bounded, unnest(:quantities::bigint[], :remaining::bigint[], :keys::text[], :carts::jsonb[])
-        with ordinality as line (quantity, remaining, key, cart, number)
+    select line.* from keys_bounded,
+        unnest(:quantities::bigint[], :remaining::bigint[], :keys::text[], :carts::jsonb[], :buyers::text[])
+        with ordinality as line (quantity, remaining, key, cart, buyer, number)
 ), headers as (
-    insert into orders (strategy, instance) select 'pg-merge', 'pgbench' from sold order by number returning order_id
+    insert into orders (strategy, instance, buyer) select 'pg-merge', 'pgbench', buyer from sold order by number
+    returning order_id
 ), numbered as (
     select order_id, row_number() over (order by order_id) as number from headers
 ), written as materialized (
@@ -28,6 +30,11 @@ with bounded as materialized (
 ), lines as (
     insert into order_lines (order_id, goods_no, sale, quantity, remaining, token, token_handover)
     select order_id, :goods_no::bigint, :sale::bigint, quantity, remaining, null::bigint, null::bigint from written
+), limited as (
+    insert into buyer_units (goods_no, sale, buyer, units, units_max)
+    select :goods_no::bigint, :sale::bigint, buyer, sum(quantity), null::bigint from written where null::bigint is not null
+    group by buyer order by buyer
+    on conflict (goods_no, sale, buyer) do update set units = buyer_units.units + excluded.units
 ), keyed as (
     insert into idempotency_keys (key, cart, goods_no, sale, order_id)
     select key, cart, :goods_no::bigint, :sale::bigint, order_id from written where key is not null order by key

@@ -62,7 +62,7 @@ mod tests {
     use crate::sale::Quantity;
 
     fn goods(sale: i64) -> Goods {
-        Goods { goods_no: "7".parse().unwrap(), sale, stock_initial: 5, on_hand: 5, guard: None }
+        Goods { goods_no: "7".parse().unwrap(), sale, stock_initial: 5, on_hand: 5, guard: None, per_buyer: None }
     }
 
     // S6

@@ -13,7 +13,7 @@ use super::{App, Slot, shutting_down};
 use crate::failure::{self, Failure};
 use crate::sale::{Cart, Goods, Order, Purchase};
 use crate::store::Remembered;
-use crate::strategy::admission::Admission;
+use crate::strategy::admission::{Admission, check_buyer};
 use crate::strategy::call::Call;
 use crate::strategy::entry::Entry;
 use crate::strategy::registry;
@@ -174,6 +174,7 @@ impl App {
         let cart = &call.purchase.cart;
         if let Some(known) = self.memory.sales(cart)
             && let Ok(Admission::Serve(entry)) = self.offer.admit(named, &known)
+            && check_buyer(&call.purchase, &known).is_ok()
         {
             call.admit(&known);
             return Ok(entry);
@@ -182,6 +183,7 @@ impl App {
             let sales = call.wait(call.in_time(Box::pin(self.look_up(cart)))).await??;
             match self.offer.admit(named, &sales)? {
                 Admission::Serve(entry) => {
+                    check_buyer(&call.purchase, &sales)?;
                     call.admit(&sales);
                     return Ok(entry);
                 }
@@ -210,7 +212,7 @@ impl App {
 
     /// Returns the order under the key of a purchase. Returns `None` without a key or an order.
     async fn recall(&self, call: &Call) -> Result<Option<PurchaseAnswer>, Failure> {
-        let Purchase { cart, key: Some(key) } = &call.purchase else { return Ok(None) };
+        let Purchase { cart, key: Some(key), .. } = &call.purchase else { return Ok(None) };
         match call.wait(call.in_time(Box::pin(self.shared.store.recall(key, cart)))).await?? {
             None => Ok(None),
             Some(Remembered::Order(order)) => Ok(Some(PurchaseAnswer { order, is_replay: true })),
@@ -231,7 +233,9 @@ impl App {
         if failure.is(&failure::SOLD_OUT) && self.config.remember_sold_out {
             self.memory.remember_sold_out(&call.purchase.cart);
         }
-        if call.purchase.key.is_none() || !(failure.is(&failure::REPEATED) || failure.is(&failure::SOLD_OUT)) {
+        // Another purchase under the same key may have taken the last unit, or what the buyer was still allowed.
+        let may_be_twin = [&failure::REPEATED, &failure::SOLD_OUT, &failure::OVER_LIMIT];
+        if call.purchase.key.is_none() || !may_be_twin.into_iter().any(|kind| failure.is(kind)) {
             return Err(failure);
         }
         match self.recall(call).await {
@@ -240,7 +244,7 @@ impl App {
             // The write has seen the key, so another purchase has sold. This is no refusal.
             Ok(None) | Err(_) if failure.is(&failure::REPEATED) => Err(twin_sold(failure)),
             Ok(None) => Err(failure),
-            // A purchase under the same key may have taken the last unit, so this is not sold out.
+            // So this is not known to be a refusal.
             Err(error) => Err(error),
         }
     }

@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 use super::App;
 use crate::failure::Failure;
-use crate::sale::{Goods, GoodsNo, NewStock, Order, Purchase, Quantity};
+use crate::sale::{Goods, GoodsNo, Guard, NewStock, Order, Purchase, Quantity};
 use crate::strategy::admission::Admission;
 use crate::strategy::call::Call;
 use crate::strategy::entry::Entry;
@@ -25,7 +25,7 @@ impl App {
     }
 
     async fn look_as(&self, goods_no: GoodsNo, named: Option<&'static Entry>) -> Result<Goods, Failure> {
-        let purchase = Purchase::of_one(goods_no, Quantity::ONE);
+        let purchase = Purchase::of_one(goods_no, Quantity::ONE, None);
         let call = Call::new(purchase, Instant::now(), self.config.db_timeout, self.shared.closing.child_token());
         let known = self.memory.sales(&call.purchase.cart);
         let entry = match known.map(|known| self.offer.admit(named, &known)) {
@@ -53,7 +53,8 @@ impl App {
         Ok(goods)
     }
 
-    /// Starts the next sale of a SKU with the strategy `entry`, or with the default strategy.
+    /// Starts the next sale of a SKU with the strategy `entry`, or with the default strategy. With `per_buyer`, no buyer gets more
+    /// units of it.
     ///
     /// # Errors
     /// A [`Failure`]. It is [`UNKNOWN_GOODS`](crate::failure::UNKNOWN_GOODS) if `stock` is [`NewStock::Remaining`]
@@ -67,9 +68,11 @@ impl App {
         goods_no: GoodsNo,
         stock: NewStock,
         entry: Option<&'static Entry>,
+        per_buyer: Option<Quantity>,
     ) -> Result<Goods, Failure> {
         let entry = entry.unwrap_or(self.config.strategy);
-        let started = self.shared.store.start_sale(goods_no, stock, entry.family, entry.name).await;
+        let guard = Guard { family: entry.family.to_owned(), strategy: entry.name.to_owned() };
+        let started = self.shared.store.start_sale(goods_no, stock, guard, per_buyer).await;
         let started = started.and_then(|goods| goods.ok_or_else(|| Failure::unknown_goods(goods_no)));
         let started = started.inspect_err(log_failure)?;
         self.memory.remember(std::slice::from_ref(&started));

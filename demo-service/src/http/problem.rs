@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::request_id;
 use crate::failure::{self, Failure};
-use crate::sale::{InvalidCart, InvalidGoodsNo, InvalidKey};
+use crate::sale::{InvalidBuyer, InvalidCart, InvalidGoodsNo, InvalidKey};
 
 /// The media type of a problem.
 pub const PROBLEM_JSON: &str = "application/problem+json";
@@ -101,6 +101,12 @@ impl From<InvalidCart> for Failure {
 
 impl From<InvalidGoodsNo> for Failure {
     fn from(invalid: InvalidGoodsNo) -> Self {
+        Self::invalid_input(invalid.to_string())
+    }
+}
+
+impl From<InvalidBuyer> for Failure {
+    fn from(invalid: InvalidBuyer) -> Self {
         Self::invalid_input(invalid.to_string())
     }
 }

@@ -22,8 +22,8 @@ use utoipa::openapi::Required;
 use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 
-use crate::failure::Failure;
-use crate::sale::{GoodsNo, InvalidGoodsNo};
+use crate::failure::{self, Failure};
+use crate::sale::{BuyerId, GoodsNo, InvalidBuyer, InvalidGoodsNo};
 use crate::strategy::admission::Offer;
 use crate::strategy::entry::Entry;
 
@@ -56,6 +56,60 @@ fn number_in_path(name: &str, description: &str) -> Parameter {
         .description(Some(description))
         .schema(Some(schema))
         .build()
+}
+
+/// The request header that says who buys.
+const BUYER_ID: &str = "buyer-id";
+
+/// The `Buyer-Id` of a request, if it has one.
+#[derive(Debug)]
+pub struct BuyerHeader(pub Option<BuyerId>);
+
+impl BuyerHeader {
+    /// Returns who buys, by the header or by the member `buyer` of the body.
+    ///
+    /// # Errors
+    /// 422 for a malformed member, and for one that contradicts the header.
+    fn or_member(self, member: Option<String>) -> Result<Option<BuyerId>, Failure> {
+        let Some(member) = member else { return Ok(self.0) };
+        let member: BuyerId = member.parse().map_err(|invalid: InvalidBuyer| Failure::from(invalid))?;
+        match self.0 {
+            Some(header) if header != member => Err(Failure::new(
+                &failure::BUYER_UNCLEAR,
+                "the header Buyer-Id and the member buyer name different buyers; send one of them",
+            )),
+            _ => Ok(Some(member)),
+        }
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for BuyerHeader {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
+        let mut values = parts.headers.get_all(BUYER_ID).iter();
+        let Some(value) = values.next() else { return Ok(Self(None)) };
+        if values.next().is_some() {
+            return Err(Failure::invalid_input("there is more than one Buyer-Id"));
+        }
+        let buyer =
+            value.to_str().unwrap_or_default().parse().map_err(|invalid: InvalidBuyer| Failure::from(invalid))?;
+        Ok(Self(Some(buyer)))
+    }
+}
+
+impl IntoParams for BuyerHeader {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let description = "The buyer. A sale with a limit per buyer needs it. The service believes it: it stands for the user of a \
+                           session that a real shop has.";
+        let buyer = Parameter::builder()
+            .name("Buyer-Id")
+            .parameter_in(ParameterIn::Header)
+            .required(Required::False)
+            .description(Some(description))
+            .schema(Some(ObjectBuilder::new().schema_type(Type::String).pattern(Some(BuyerId::PATTERN))));
+        vec![buyer.build()]
+    }
 }
 
 /// The query of a request that may name a strategy. An unknown parameter is refused: a purchase with a misspelt

@@ -1,10 +1,10 @@
 //! A batch of purchases of one SKU. It is decided as if its purchases had come one after the other.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::decision::{Level, remaining_after};
 use super::goods::Quantity;
-use super::purchase::IdempotencyKey;
+use super::purchase::{BuyerId, IdempotencyKey};
 
 /// What one buyer of a batch wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,6 +15,17 @@ pub struct Wish<'a> {
     pub quantity: Quantity,
     /// The idempotency key of the purchase, if it has one.
     pub key: Option<&'a IdempotencyKey>,
+    /// The buyer, if the purchase names one.
+    pub buyer: Option<&'a BuyerId>,
+}
+
+/// What was sold before a batch.
+#[derive(Debug, Default)]
+pub struct AlreadySold {
+    /// The keys of the batch that have an order already.
+    pub keys: HashSet<String>,
+    /// The units that buyers of the batch have of the sale already. Needed only if the sale has a limit per buyer.
+    pub units: HashMap<String, i64>,
 }
 
 /// What one buyer of a batch gets.
@@ -27,25 +38,37 @@ pub enum Share {
     },
     /// Too few units are left.
     SoldOut,
+    /// The buyer would have more units than one buyer may have.
+    OverLimit,
     /// The key has an order already, or gets one by an earlier purchase of the batch.
     Repeated,
     /// The purchase is admitted anew: its sale is over, another family guards it, or its stock is not the remembered one.
     Restarted,
 }
 
-/// Decides a batch in the order of `wishes`. `known` are the keys that have an order already.
-pub fn share_out<'a>(level: &Level, guard: &str, known: &HashSet<String>, wishes: &[Wish<'a>]) -> Vec<Share> {
+/// Decides a batch in the order of `wishes`. A key or a buyer that comes twice in the batch counts twice.
+pub fn share_out<'a>(level: &Level, guard: &str, before: &AlreadySold, wishes: &[Wish<'a>]) -> Vec<Share> {
     let mut on_hand = level.on_hand;
     let mut sold_here = HashSet::new();
+    let mut units_here: HashMap<&str, i64> = HashMap::new();
     let mut share = |wish: &Wish<'a>| {
         if wish.sale != level.sale || level.guard.as_deref() != Some(guard) {
             return Share::Restarted;
         }
         // The key comes before the stock: a repeated purchase gets its order, also if nothing is left.
-        if wish.key.is_some_and(|key| known.contains(key.as_str()) || sold_here.contains(key.as_str())) {
+        if wish.key.is_some_and(|key| before.keys.contains(key.as_str()) || sold_here.contains(key.as_str())) {
             return Share::Repeated;
         }
         let Some(remaining) = remaining_after(on_hand, wish.quantity) else { return Share::SoldOut };
+        if let Some(per_buyer) = level.per_buyer {
+            // Nobody is admitted without a name to a sale with a limit.
+            let Some(buyer) = wish.buyer.map(BuyerId::as_str) else { return Share::OverLimit };
+            let units = units_here.entry(buyer).or_insert_with(|| before.units.get(buyer).copied().unwrap_or(0));
+            match units.checked_add(wish.quantity.get()) {
+                Some(sum) if sum <= per_buyer => *units = sum,
+                _ => return Share::OverLimit,
+            }
+        }
         on_hand = remaining;
         sold_here.extend(wish.key.map(IdempotencyKey::as_str));
         Share::Sold { remaining }
@@ -62,11 +85,11 @@ mod tests {
     const GUARD: &str = "pg-row";
 
     fn level(on_hand: i64) -> Level {
-        Level { sale: 1, on_hand, version: 0, guard: Some(GUARD.to_owned()) }
+        Level { sale: 1, on_hand, version: 0, guard: Some(GUARD.to_owned()), per_buyer: None }
     }
 
     fn wish(units: i64, key: Option<&IdempotencyKey>) -> Wish<'_> {
-        Wish { sale: 1, quantity: Quantity::new(units).unwrap(), key }
+        Wish { sale: 1, quantity: Quantity::new(units).unwrap(), key, buyer: None }
     }
 
     #[test]
@@ -74,7 +97,8 @@ mod tests {
         let keys: Vec<IdempotencyKey> = ["a", "b", "old"].map(|key| key.parse().unwrap()).into();
         let [a, b, old] = [Some(&keys[0]), Some(&keys[1]), Some(&keys[2])];
         let wishes = [wish(2, a), wish(2, a), wish(9, b), wish(1, b), wish(1, old), wish(1, None)];
-        let shares = share_out(&level(4), GUARD, &HashSet::from(["old".to_owned()]), &wishes);
+        let before = AlreadySold { keys: HashSet::from(["old".to_owned()]), ..AlreadySold::default() };
+        let shares = share_out(&level(4), GUARD, &before, &wishes);
         use Share::{Repeated, Sold, SoldOut};
         let expected =
             [Sold { remaining: 2 }, Repeated, SoldOut, Sold { remaining: 1 }, Repeated, Sold { remaining: 0 }];
@@ -82,9 +106,22 @@ mod tests {
     }
 
     #[test]
+    fn a_buyer_gets_no_more_of_a_batch_than_the_limit() {
+        let [ann, bob] = ["ann", "bob"].map(|name| name.parse::<BuyerId>().unwrap());
+        let by = |units, buyer| Wish { buyer, ..wish(units, None) };
+        let before = AlreadySold { units: HashMap::from([("bob".to_owned(), 1)]), ..AlreadySold::default() };
+        let wishes = [by(1, Some(&ann)), by(2, Some(&ann)), by(1, Some(&ann)), by(2, Some(&bob)), by(1, None)];
+        let shares = share_out(&Level { per_buyer: Some(2), ..level(9) }, GUARD, &before, &wishes);
+        use Share::{OverLimit, Sold};
+        assert_eq!(shares, [Sold { remaining: 8 }, OverLimit, Sold { remaining: 7 }, OverLimit, OverLimit]);
+        // Without a limit, nothing is counted.
+        assert!(share_out(&level(9), GUARD, &before, &wishes).iter().all(|share| matches!(share, Sold { .. })));
+    }
+
+    #[test]
     fn a_purchase_of_another_sale_or_guard_gets_nothing() {
         let wishes = [Wish { sale: 2, ..wish(1, None) }, wish(1, None)];
-        let none = HashSet::new();
+        let none = AlreadySold::default();
         assert_eq!(share_out(&level(5), GUARD, &none, &wishes), [Share::Restarted, Share::Sold { remaining: 4 }]);
         assert_eq!(share_out(&level(5), "zk-queue", &none, &wishes), [Share::Restarted; 2]);
     }
@@ -105,7 +142,7 @@ mod tests {
                 }
                 None => Share::SoldOut,
             }).collect();
-            prop_assert_eq!(share_out(&level(stock), GUARD, &HashSet::new(), &wishes), one_by_one);
+            prop_assert_eq!(share_out(&level(stock), GUARD, &AlreadySold::default(), &wishes), one_by_one);
         }
     }
 }

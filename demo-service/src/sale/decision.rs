@@ -15,6 +15,8 @@ pub struct Level {
     pub version: i64,
     /// The family of strategies that may write the sale.
     pub guard: Option<String>,
+    /// Most units of the sale that one buyer may have, if there is such a limit.
+    pub per_buyer: Option<i64>,
 }
 
 impl Level {

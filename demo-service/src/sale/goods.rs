@@ -112,6 +112,8 @@ pub struct Goods {
     pub on_hand: i64,
     /// What may write the sale; `None` until the first purchase claims it.
     pub guard: Option<Guard>,
+    /// Most units of the sale that one buyer may have; `None` without such a limit.
+    pub per_buyer: Option<Quantity>,
 }
 
 #[cfg(test)]

@@ -131,6 +131,42 @@ impl fmt::Display for IdempotencyKey {
 )]
 pub struct InvalidKey;
 
+/// The buyer, as the client names it. The service has no accounts: in a real shop this would be the user of the session.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BuyerId(String);
+
+impl BuyerId {
+    /// The longest name of a buyer, in bytes.
+    pub const BYTES_MAX: usize = 64;
+
+    /// The regular expression of a name.
+    pub const PATTERN: &str = "^[!-~]{1,64}$";
+
+    /// Returns the name as it was given.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for BuyerId {
+    type Err = InvalidBuyer;
+
+    /// Accepts visible ASCII characters, which a header can have.
+    fn from_str(text: &str) -> Result<Self, InvalidBuyer> {
+        let visible = text.bytes().all(|byte| byte.is_ascii_graphic());
+        if visible && (1..=Self::BYTES_MAX).contains(&text.len()) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(InvalidBuyer)
+        }
+    }
+}
+
+/// The text is no name of a buyer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a buyer has a name of 1 to {max} visible ASCII characters, without spaces", max = BuyerId::BYTES_MAX)]
+pub struct InvalidBuyer;
+
 /// One purchase, as the client asked for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Purchase {
@@ -138,12 +174,14 @@ pub struct Purchase {
     pub cart: Cart,
     /// The idempotency key of the request, if it has one.
     pub key: Option<IdempotencyKey>,
+    /// The buyer, if the request names one.
+    pub buyer: Option<BuyerId>,
 }
 
 impl Purchase {
     /// Makes a purchase of one SKU, without a key.
-    pub fn of_one(goods_no: GoodsNo, quantity: Quantity) -> Self {
-        Self { cart: Cart::of_one(goods_no, quantity), key: None }
+    pub fn of_one(goods_no: GoodsNo, quantity: Quantity, buyer: Option<BuyerId>) -> Self {
+        Self { cart: Cart::of_one(goods_no, quantity), key: None, buyer }
     }
 }
 
@@ -172,6 +210,17 @@ mod tests {
         assert_eq!(cart.in_order(LockSequence::Given), given);
         assert_eq!(cart.in_order(LockSequence::Canonical), [line("9", 2), line("10", 1), line("100", 3)]);
         assert_eq!(cart.lines(), given);
+    }
+
+    #[test]
+    fn the_name_of_a_buyer_is_short_and_visible() {
+        let longest = "b".repeat(BuyerId::BYTES_MAX);
+        for text in ["1", "ann@example.com", "\"7\"", &longest] {
+            assert_eq!(text.parse::<BuyerId>().unwrap().as_str(), text);
+        }
+        for text in ["", " ", "two words", "tab\t", "Käufer", &"b".repeat(BuyerId::BYTES_MAX + 1)] {
+            assert_eq!(text.parse::<BuyerId>(), Err(InvalidBuyer), "{text:?}");
+        }
     }
 
     #[test]

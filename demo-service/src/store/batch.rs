@@ -1,14 +1,14 @@
 //! The statements of a batch: many purchases of one SKU in one transaction.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use tokio::time::Instant;
 
-use super::is_repeated_key;
 use super::keys::cart_json;
 use super::transaction::{Transaction, TransactionId, WrittenOrder, left_ms};
+use super::{is_over_limit, is_repeated_key};
 use crate::failure::{self, Failure};
-use crate::sale::{Cart, Fence, GoodsNo, IdempotencyKey};
+use crate::sale::{BuyerId, Cart, Fence, GoodsNo, IdempotencyKey};
 
 /// The time limit of the wait for a purchase under the same key that is in progress. All who come later wait with it. A batch
 /// waits for its row for at least that long, too, so a late batch that waits again does not wait in a busy loop.
@@ -36,6 +36,8 @@ pub struct BatchWrite<'a> {
     pub strategy: &'a str,
     /// The instance of the service that writes them.
     pub instance: &'a str,
+    /// Most units of the sale that one buyer may have, if there is such a limit.
+    pub per_buyer: Option<i64>,
     /// The fence of the batch, if it has one. Then the row is written only if it still has this fence.
     pub fence: Option<Fence>,
     /// What was sold, in the order of the decisions.
@@ -55,6 +57,12 @@ pub struct BatchOrder<'a> {
     pub key: Option<&'a IdempotencyKey>,
     /// The cart, which is stored with the key.
     pub cart: &'a Cart,
+    /// The buyer, if the purchase names one.
+    pub buyer: Option<&'a BuyerId>,
+}
+
+fn column<'a, T>(batch: BatchWrite<'a>, value: impl Fn(&BatchOrder<'a>) -> T) -> Vec<T> {
+    batch.orders.iter().map(value).collect()
 }
 
 impl Transaction {
@@ -71,19 +79,37 @@ impl Transaction {
         Ok(self.heard(known)?.into_iter().collect())
     }
 
+    /// Returns the units that each of these buyers has of a sale with a limit per buyer. A buyer without any is left out.
+    ///
+    /// # Errors
+    /// As [`Failure::of_database`].
+    pub async fn units_of_buyers(
+        &mut self,
+        goods_no: GoodsNo,
+        sale: i64,
+        buyers: &[&str],
+    ) -> Result<HashMap<String, i64>, Failure> {
+        let units = sqlx::query!(
+            "select buyer, units from buyer_units where goods_no = $1 and sale = $2 and buyer = any($3::text[])",
+            goods_no.get(),
+            sale,
+            buyers as _,
+        );
+        let units = units.fetch_all(self.connection()).await;
+        Ok(self.heard(units)?.into_iter().map(|row| (row.buyer, row.units)).collect())
+    }
+
     /// Takes the units of all orders from the stock, and writes the orders and keys. Returns the orders as they were given.
     /// There is at least one. The caller has locked the row, or read it under the fence. A stock that
     /// was read under the fence may be wrong by now, if the database was restored or somebody has changed the row by hand.
     ///
     /// # Errors
     /// [`REPEATED`](failure::REPEATED) if another transaction has written one of the keys meanwhile, and
-    /// [`LOCK_TIMEOUT`](failure::LOCK_TIMEOUT) if one is about to, or if the row is locked until `until`;
-    /// [`FENCED`](failure::FENCED) if a later holder came first, and [`SALE_RESTARTED`](failure::SALE_RESTARTED) if the
-    /// row has another sale or stock. In all of these cases the caller must roll back. Otherwise as [`Failure::of_database`].
+    /// [`OVER_LIMIT`](failure::OVER_LIMIT) if one has sold to one of the buyers. [`LOCK_TIMEOUT`](failure::LOCK_TIMEOUT) if one
+    /// is about to write a key, or if the row is locked until `until`. [`FENCED`](failure::FENCED) if a later holder came first,
+    /// and [`SALE_RESTARTED`](failure::SALE_RESTARTED) if the row has another sale or stock. In all of these cases the caller must
+    /// roll back. Otherwise as [`Failure::of_database`].
     pub async fn write_batch(&mut self, batch: BatchWrite<'_>) -> Result<Vec<WrittenOrder>, Failure> {
-        fn column<'a, T>(batch: BatchWrite<'a>, value: impl Fn(&BatchOrder<'a>) -> T) -> Vec<T> {
-            batch.orders.iter().map(value).collect()
-        }
         // The row is taken first, under its own time limit. All that follows reads from it, so the row is locked when the
         // limit for the keys is set. Identity values grow in the order of the rows of an `insert ... select ... order by`.
         // That joins the orders to their lines. The keys are written in their own order, so that two batches cannot wait for
@@ -101,10 +127,12 @@ impl Transaction {
                ), keys_bounded as materialized (
                    select set_config('lock_timeout', $9::integer::text, true) from taken
                ), sold as materialized (
-                   select line.* from keys_bounded, unnest($5::bigint[], $6::bigint[], $7::text[], $8::jsonb[])
-                       with ordinality as line (quantity, remaining, key, cart, number)
+                   select line.* from keys_bounded,
+                       unnest($5::bigint[], $6::bigint[], $7::text[], $8::jsonb[], $18::text[])
+                       with ordinality as line (quantity, remaining, key, cart, buyer, number)
                ), headers as (
-                   insert into orders (strategy, instance) select $3, $4 from sold order by number returning order_id
+                   insert into orders (strategy, instance, buyer) select $3, $4, buyer from sold order by number
+                   returning order_id
                ), numbered as (
                    select order_id, row_number() over (order by order_id) as number from headers
                ), written as materialized (
@@ -112,6 +140,11 @@ impl Transaction {
                ), lines as (
                    insert into order_lines (order_id, goods_no, sale, quantity, remaining, token, token_handover)
                    select order_id, $1, $2, quantity, remaining, $11, $12 from written
+               ), limited as (
+                   insert into buyer_units (goods_no, sale, buyer, units, units_max)
+                   select $1, $2, buyer, sum(quantity), $19 from written where $19::bigint is not null
+                   group by buyer order by buyer
+                   on conflict (goods_no, sale, buyer) do update set units = buyer_units.units + excluded.units
                ), keyed as (
                    insert into idempotency_keys (key, cart, goods_no, sale, order_id)
                    select key, cart, $1, $2, order_id from written where key is not null order by key
@@ -134,10 +167,13 @@ impl Transaction {
             left_ms(batch.until).max(KEY_WAIT_MS),
             batch.orders.last().map(|order| order.remaining),
             batch.on_hand,
+            &column(batch, |order| order.buyer.map(BuyerId::as_str)) as _,
+            batch.per_buyer,
         );
         let rows = rows.fetch_all(self.connection()).await;
         let rows = match self.note(rows) {
             Err(error) if is_repeated_key(&error) => return Err(Failure::repeated().caused_by(error)),
+            Err(error) if is_over_limit(&error) => return Err(Failure::over_limit(batch.goods_no).caused_by(error)),
             rows => rows.map_err(Failure::of_database)?,
         };
         if rows.is_empty() {

@@ -5,7 +5,7 @@ use tokio::time::Instant;
 use super::keys::cart_json;
 use super::{LockWait, Store, is_repeated_key};
 use crate::failure::Failure;
-use crate::sale::{Cart, GoodsNo, IdempotencyKey, Line};
+use crate::sale::{BuyerId, Cart, GoodsNo, IdempotencyKey, Line, Quantity};
 
 /// What the function `sell` is called with for a purchase.
 #[derive(Debug, Clone, Copy)]
@@ -20,8 +20,12 @@ pub struct SellArguments<'a> {
     pub key: Option<&'a IdempotencyKey>,
     /// The cart, which is stored with the key.
     pub cart: &'a Cart,
+    /// The buyer, if the purchase names one.
+    pub buyer: Option<&'a BuyerId>,
     /// The lines of the cart in the order of the SKUs, each with the sale that it must be in.
     pub lines: &'a [(Line, i64)],
+    /// For each line, the most units that one buyer may have of its sale, if there is such a limit.
+    pub limits: &'a [Option<Quantity>],
 }
 
 /// What `sell` did.
@@ -36,6 +40,8 @@ pub enum SaleOutcome {
     },
     /// It wrote nothing: too few units are left of this SKU.
     SoldOut(GoodsNo),
+    /// It wrote nothing: the buyer would have too many units of this SKU.
+    OverLimit(GoodsNo),
     /// It wrote nothing: this SKU has another sale or another guard by now.
     Restarted(GoodsNo),
     /// It wrote nothing: the key has an order already.
@@ -45,6 +51,7 @@ pub enum SaleOutcome {
 /// SQLSTATEs of `sell` after it has taken units of an earlier line.
 const SOLD_OUT: &str = "SD001";
 const RESTARTED: &str = "SD002";
+const OVER_LIMIT: &str = "SD003";
 
 impl Store {
     /// Sells a cart in one statement, which commits by itself. The waits for a connection, for the row locks and for the key
@@ -69,13 +76,15 @@ impl Store {
         let mut connection = self.connections.get().await?;
         let left = until.saturating_duration_since(Instant::now()).as_millis().max(1);
         let row = sqlx::query!(
-            r#"select outcome as "outcome!", line, order_id, remaining from sell($1, $2, $3, $4, $5, $6, $7, $8, $9)"#,
+            r#"select outcome as "outcome!", line, order_id, remaining from sell($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"#,
             &goods.iter().map(|goods_no| goods_no.get()).collect::<Vec<_>>(),
             &arguments.lines.iter().map(|(_, sale)| *sale).collect::<Vec<_>>(),
             &arguments.lines.iter().map(|(line, _)| line.quantity.get()).collect::<Vec<_>>(),
+            &arguments.limits.iter().map(|limit| limit.map(Quantity::get)).collect::<Vec<_>>() as _,
             arguments.guard,
             arguments.strategy,
             arguments.instance,
+            arguments.buyer.map(BuyerId::as_str),
             arguments.key.map(IdempotencyKey::as_str),
             arguments.key.map(|_| cart_json(arguments.cart)) as _,
             i64::try_from(left).unwrap_or(i64::MAX),
@@ -92,6 +101,7 @@ impl Store {
         Ok(match (row.outcome.as_str(), goods_no) {
             ("sold-out", Some(goods_no)) => SaleOutcome::SoldOut(goods_no),
             ("restarted", Some(goods_no)) => SaleOutcome::Restarted(goods_no),
+            ("over-limit", Some(goods_no)) => SaleOutcome::OverLimit(goods_no),
             _ => SaleOutcome::Sold {
                 order_id: row.order_id.unwrap_or_default(),
                 remaining: row.remaining.unwrap_or_default(),
@@ -104,11 +114,12 @@ impl Store {
 fn refused(error: sqlx::Error, goods: &[GoodsNo]) -> Result<SaleOutcome, Failure> {
     let refusal = error.as_database_error();
     let code = refusal.and_then(|refusal| refusal.code());
-    // The message of these two errors is the number of the line.
+    // The message of these errors is the number of the line.
     let line = refusal.map(|refusal| refusal.message().parse());
     match (code.as_deref(), line) {
         (Some(SOLD_OUT), Some(Ok(line))) => Ok(SaleOutcome::SoldOut(line_of(goods, line))),
         (Some(RESTARTED), Some(Ok(line))) => Ok(SaleOutcome::Restarted(line_of(goods, line))),
+        (Some(OVER_LIMIT), Some(Ok(line))) => Ok(SaleOutcome::OverLimit(line_of(goods, line))),
         _ if is_repeated_key(&error) => Ok(SaleOutcome::Repeated),
         _ => Err(Failure::of_committing_statement(error)),
     }

@@ -9,14 +9,15 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{Isolation, LockWait, Store};
 use crate::failure::{self, Failure};
-use crate::sale::{Goods, GoodsNo, Guard, NewStock};
+use crate::sale::{Goods, GoodsNo, Guard, NewStock, Quantity};
 
 /// The sale number of a SKU before its first sale.
 const NO_SALE: i64 = 0;
 
 impl Store {
     /// Starts the next sale of a SKU, and creates the SKU if it is new. The ledger gets a row for the new sale. The
-    /// row of the previous sale gets the units that were left. Orders are never deleted. Returns `None` if `stock` is
+    /// row of the previous sale gets the units that were left. With `per_buyer`, no buyer gets more units of the new sale. Orders are
+    /// never deleted. Returns `None` if `stock` is
     /// [`NewStock::Remaining`] and there is no such SKU.
     ///
     /// The fence starts again at zero. That is safe: a holder that read the previous sale cannot write to this one.
@@ -31,13 +32,12 @@ impl Store {
         &self,
         goods_no: GoodsNo,
         stock: NewStock,
-        family: &str,
-        strategy: &str,
+        guard: Guard,
+        per_buyer: Option<Quantity>,
     ) -> Result<Option<Goods>, Failure> {
-        let guard = Guard { family: family.to_owned(), strategy: strategy.to_owned() };
         let start = async {
             let mut transaction = self.begin(Isolation::ReadCommitted, None).await?;
-            let started = start(transaction.connection(), goods_no, stock, guard).await;
+            let started = start(transaction.connection(), goods_no, stock, guard, per_buyer).await;
             match transaction.heard(started) {
                 Ok(Some(goods)) => Ok(Some((transaction, goods))),
                 other => {
@@ -141,6 +141,7 @@ async fn start(
     goods_no: GoodsNo,
     stock: NewStock,
     guard: Guard,
+    per_buyer: Option<Quantity>,
 ) -> Result<Option<Goods>, sqlx::Error> {
     let before = lock(&mut *connection, goods_no).await?;
     let is_first = before.sale == NO_SALE;
@@ -156,20 +157,22 @@ async fn start(
     let row = sqlx::query!(
         "with started as (
              update goods set sale = sale + 1, stock_initial = $2, on_hand = $2, version = version + 1,
-                 fence = 0, fence_handover = 0, fence_hold = null, guard = $3, strategy = $4
+                 fence = 0, fence_handover = 0, fence_hold = null, guard = $3, strategy = $4, per_buyer = $5
              where goods_no = $1
-             returning goods_no, sale, stock_initial
+             returning goods_no, sale, stock_initial, per_buyer
          )
-         insert into sales (goods_no, sale, stock_initial, started_at)
-         select goods_no, sale, stock_initial, clock_timestamp() from started
+         insert into sales (goods_no, sale, stock_initial, started_at, per_buyer)
+         select goods_no, sale, stock_initial, clock_timestamp(), per_buyer from started
          returning sale",
         goods_no.get(),
         units,
         guard.family,
         guard.strategy,
+        per_buyer.map(Quantity::get),
     );
     let row = row.fetch_one(connection).await?;
-    Ok(Some(Goods { goods_no, sale: row.sale, stock_initial: units, on_hand: units, guard: Some(guard) }))
+    let guard = Some(guard);
+    Ok(Some(Goods { goods_no, sale: row.sale, stock_initial: units, on_hand: units, guard, per_buyer }))
 }
 
 /// Locks the row of a SKU until the end of the transaction. Creates the row if the SKU is new. Another start of a
@@ -180,24 +183,27 @@ async fn lock(connection: &mut PgConnection, goods_no: GoodsNo) -> Result<Goods,
     let row = sqlx::query!(
         "insert into goods (goods_no, sale, stock_initial, on_hand) values ($1, $2, 0, 0)
          on conflict (goods_no) do update set sale = goods.sale
-         returning sale, stock_initial, on_hand",
+         returning sale, stock_initial, on_hand, per_buyer",
         goods_no.get(),
         NO_SALE,
     );
     let row = row.fetch_one(connection).await?;
-    Ok(Goods { goods_no, sale: row.sale, stock_initial: row.stock_initial, on_hand: row.on_hand, guard: None })
+    let per_buyer = row.per_buyer.and_then(Quantity::new);
+    let guard = None;
+    Ok(Goods { goods_no, sale: row.sale, stock_initial: row.stock_initial, on_hand: row.on_hand, guard, per_buyer })
 }
 
 /// Writes the units that a sale left into the ledger. If the ledger does not have the sale, adds its row: somebody
 /// started the sale by hand.
 async fn note_end(connection: &mut PgConnection, ended: &Goods) -> Result<(), sqlx::Error> {
     let noted = sqlx::query!(
-        "insert into sales (goods_no, sale, stock_initial, on_hand_final) values ($1, $2, $3, $4)
+        "insert into sales (goods_no, sale, stock_initial, on_hand_final, per_buyer) values ($1, $2, $3, $4, $5)
          on conflict (goods_no, sale) do update set on_hand_final = excluded.on_hand_final",
         ended.goods_no.get(),
         ended.sale,
         ended.stock_initial,
         ended.on_hand,
+        ended.per_buyer.map(Quantity::get),
     );
     noted.execute(connection).await.map(drop)
 }

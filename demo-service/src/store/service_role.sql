@@ -19,11 +19,12 @@ begin
     grant select (version, success, checksum) on _sqlx_migrations to seckill_service;
     grant select,
         insert (goods_no, sale, stock_initial, on_hand),
-        update (sale, stock_initial, on_hand, version, fence, fence_handover, fence_hold, guard, strategy)
+        update (sale, stock_initial, on_hand, version, fence, fence_handover, fence_hold, guard, strategy, per_buyer)
         on goods to seckill_service;
     grant select, insert (ensemble, servers) on lock_service to seckill_service;
     grant select, insert, update (on_hand_final) on sales to seckill_service;
-    grant select, insert (strategy, instance) on orders to seckill_service;
+    grant select, insert, update (units) on buyer_units to seckill_service;
+    grant select, insert (strategy, instance, buyer) on orders to seckill_service;
     grant select, insert on order_lines to seckill_service;
     grant select, insert (key, cart, goods_no, sale, order_id), delete on idempotency_keys to seckill_service;
     grant select, update (ms) on key_clock to seckill_service;

@@ -8,10 +8,9 @@ use tokio::time::{Instant, timeout};
 
 use super::Store;
 use super::connections::{PooledConnection, is_usable_after};
-use super::keys::cart_json;
 use super::waiters::Waiter;
 use crate::failure::{Failure, OUTCOME_UNKNOWN};
-use crate::sale::{Cart, Fence, GoodsNo, IdempotencyKey, Level, OrderLine, Quantity};
+use crate::sale::{Fence, GoodsNo, Level, OrderLine, Quantity};
 
 /// The time limit for the reply to a rollback. After it the connection is closed, which rolls back, too.
 const ROLLBACK_WITHIN: Duration = Duration::from_secs(1);
@@ -24,21 +23,6 @@ pub enum Isolation {
     /// The transaction runs as if it were alone. If that is impossible, it fails with SQLSTATE 40001 and may be
     /// repeated.
     Serializable,
-}
-
-/// What an order records about its purchase.
-#[derive(Debug, Clone, Copy)]
-pub struct OrderToWrite<'a> {
-    /// The strategy that decided it.
-    pub strategy: &'a str,
-    /// The instance of the service that writes it.
-    pub instance: &'a str,
-    /// The idempotency key of the purchase, if it has one.
-    pub key: Option<&'a IdempotencyKey>,
-    /// The cart, which is stored with the key.
-    pub cart: &'a Cart,
-    /// What was sold, in the order of the SKUs.
-    pub lines: &'a [OrderLine],
 }
 
 /// An order that is written, but not committed yet.
@@ -155,7 +139,7 @@ impl Store {
              update goods set fence = $4, fence_handover = $5, fence_hold = $6 from lazy
              where goods_no = $1 and sale = $2 and guard = $3
                  and ((fence, fence_handover) < ($4, $5) or (fence, fence_handover, fence_hold) = ($4, $5, $6))
-             returning sale, on_hand, version, guard",
+             returning sale, on_hand, version, guard, per_buyer",
             goods_no.get(),
             sale,
             guard,
@@ -196,7 +180,7 @@ impl Transaction {
     pub async fn read(&mut self, goods_no: GoodsNo) -> Result<Option<Level>, Failure> {
         let level = sqlx::query_as!(
             Level,
-            "select sale, on_hand, version, guard from goods where goods_no = $1",
+            "select sale, on_hand, version, guard, per_buyer from goods where goods_no = $1",
             goods_no.get()
         );
         let level = level.fetch_optional(self.connection()).await;
@@ -210,7 +194,7 @@ impl Transaction {
     pub async fn read_for_update(&mut self, goods_no: GoodsNo) -> Result<Option<Level>, Failure> {
         let level = sqlx::query_as!(
             Level,
-            "select sale, on_hand, version, guard from goods where goods_no = $1 for no key update",
+            "select sale, on_hand, version, guard, per_buyer from goods where goods_no = $1 for no key update",
             goods_no.get()
         );
         let level = level.fetch_optional(self.connection()).await;
@@ -313,51 +297,6 @@ impl Transaction {
         );
         let remaining = remaining.fetch_optional(self.connection()).await;
         self.heard(remaining)
-    }
-
-    /// Writes the order with all of its lines, and its key if it has one. Waits for the end of any transaction that
-    /// writes the same key. Returns `None` if the key already has an order. The caller must then roll back, because
-    /// the new order is written as well.
-    ///
-    /// # Errors
-    /// As [`Failure::of_database`].
-    pub async fn insert_order(&mut self, order: OrderToWrite<'_>) -> Result<Option<WrittenOrder>, Failure> {
-        fn column<T>(lines: &[OrderLine], value: impl Fn(&OrderLine) -> T) -> Vec<T> {
-            lines.iter().map(value).collect()
-        }
-        let lines = order.lines;
-        let row = sqlx::query!(
-            r#"with header as (
-                   insert into orders (strategy, instance) values ($1, $2) returning order_id
-               ), lines as (
-                   insert into order_lines (order_id, goods_no, sale, quantity, remaining, token, token_handover)
-                   select header.order_id, line.* from header, unnest(
-                       $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[]) as line
-               ), keyed as (
-                   insert into idempotency_keys (key, cart, goods_no, sale, order_id)
-                   select $9::text, $10::jsonb, ($3::bigint[])[1], ($4::bigint[])[1], order_id from header
-                   where $9::text is not null
-                   on conflict (key) do nothing
-                   returning order_id
-               )
-               select order_id, pg_current_xact_id()::text as "transaction!",
-                   ($9::text is null or exists (select from keyed)) as "is_first!"
-               from header"#,
-            order.strategy,
-            order.instance,
-            &column(lines, |line| line.goods_no),
-            &column(lines, |line| line.sale),
-            &column(lines, |line| line.quantity),
-            &column(lines, |line| line.remaining) as _,
-            &column(lines, |line| line.token.map(|token| token.number)) as _,
-            &column(lines, |line| line.token.map(|token| token.handover)) as _,
-            order.key.map(IdempotencyKey::as_str),
-            order.key.map(|_| cart_json(order.cart)) as _,
-        );
-        let row = row.fetch_one(self.connection()).await;
-        let row = self.heard(row)?;
-        let written = WrittenOrder { order_id: row.order_id, transaction: TransactionId(row.transaction) };
-        Ok(row.is_first.then_some(written))
     }
 
     /// Commits. `order_id` is the order that the transaction writes. A failure with an unknown outcome names it.

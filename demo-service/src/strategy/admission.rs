@@ -4,7 +4,7 @@
 
 use super::entry::Entry;
 use crate::failure::{self, Failure};
-use crate::sale::Goods;
+use crate::sale::{Goods, Purchase};
 
 /// How a purchase is served.
 #[derive(Debug, Clone, Copy)]
@@ -98,6 +98,30 @@ impl Offer {
     }
 }
 
+/// Refuses a purchase that says no buyer although one of its sales has a limit per buyer, or that alone is beyond the limit.
+///
+/// # Errors
+/// [`BUYER_UNCLEAR`](failure::BUYER_UNCLEAR) or [`OVER_LIMIT`](failure::OVER_LIMIT).
+pub fn check_buyer(purchase: &Purchase, sales: &[Goods]) -> Result<(), Failure> {
+    for line in purchase.cart.lines() {
+        let of_line = sales.iter().find(|goods| goods.goods_no == line.goods_no);
+        let Some(per_buyer) = of_line.and_then(|goods| goods.per_buyer) else { continue };
+        if purchase.buyer.is_none() {
+            let units = per_buyer.get();
+            let goods_no = line.goods_no;
+            let detail = format!(
+                "one buyer may have at most {units} of SKU {goods_no} in this sale: say who buys, by the header Buyer-Id or the \
+                 member buyer"
+            );
+            return Err(Failure::new(&failure::BUYER_UNCLEAR, detail));
+        }
+        if line.quantity.get() > per_buyer.get() {
+            return Err(Failure::over_limit(line.goods_no));
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::registry::{self, STRATEGIES};
@@ -118,7 +142,14 @@ mod tests {
     }
 
     fn unguarded(goods_no: i64) -> Goods {
-        Goods { goods_no: goods_no.try_into().unwrap(), sale: 1, stock_initial: 5, on_hand: 5, guard: None }
+        Goods {
+            goods_no: goods_no.try_into().unwrap(),
+            sale: 1,
+            stock_initial: 5,
+            on_hand: 5,
+            guard: None,
+            per_buyer: None,
+        }
     }
 
     fn admitted(named: Option<&str>, goods: &[Goods]) -> Result<String, &'static str> {

@@ -10,8 +10,10 @@ use super::call::{Call, Sent};
 use super::context::Context;
 use super::{Boxed, Decision};
 use crate::failure::{self, Failure};
-use crate::sale::{Fence, GoodsNo, Level, Line, LockSequence, Order, OrderLine, Token, remaining_after};
-use crate::store::{Isolation, LockWait, OrderToWrite, Transaction, WrittenOrder};
+use crate::sale::{
+    Fence, GoodsNo, Level, Line, LockSequence, Order, OrderLine, Purchase, Quantity, Token, remaining_after,
+};
+use crate::store::{Isolation, LockWait, NotWritten, OrderToWrite, Transaction, WrittenOrder};
 use crate::telemetry::clock::Moment;
 use crate::telemetry::history::Visit;
 
@@ -54,6 +56,8 @@ pub(super) struct Attempt<'a> {
     context: &'a Context,
     call: &'a Call,
     lines: Vec<Line>,
+    /// For each line, the most units that one buyer may have, if the strategy keeps such a limit.
+    limits: Vec<Option<Quantity>>,
     fences: Fences,
     /// The deadline of its waits for locks of the database, if it may wait for any.
     locks_until: Option<Instant>,
@@ -125,7 +129,9 @@ impl<'a> Attempt<'a> {
 
     fn of(context: &'a Context, call: &'a Call, transaction: Transaction) -> Self {
         let lines = call.purchase.cart.in_order(LockSequence::Canonical);
-        Self { context, call, lines, fences: Fences::default(), locks_until: None, visit: None, transaction }
+        let limit = |line: &Line| call.per_buyer_of(line.goods_no).filter(|_| context.keeps_limit);
+        let limits = lines.iter().map(limit).collect();
+        Self { context, call, lines, limits, fences: Fences::default(), locks_until: None, visit: None, transaction }
     }
 
     /// Notes in the history that the purchase enters its critical section, and that it asked at `asked`. Before each later
@@ -271,12 +277,19 @@ impl<'a> Attempt<'a> {
         self.about_to_write();
         let strategy = self.context.strategy;
         let instance = &*self.context.shared.instance;
-        let cart = &self.call.purchase.cart;
-        let key = self.call.purchase.key.as_ref();
-        let insert = self.transaction.insert_order(OrderToWrite { strategy, instance, key, cart, lines: &sold });
-        // With a key, the insert may wait for another purchase under the same key. Without one, it waits for nobody.
-        let transaction = if key.is_some() { self.call.wait(insert).await?? } else { insert.await? };
-        let transaction = transaction.ok_or_else(Failure::repeated)?;
+        let Purchase { cart, key, buyer } = &self.call.purchase;
+        let key = key.as_ref();
+        let buyer = buyer.as_ref();
+        let limits = &self.limits;
+        let is_limited = limits.iter().any(Option::is_some);
+        let order = OrderToWrite { strategy, instance, key, cart, buyer, lines: &sold, limits };
+        let insert = self.transaction.insert_order(order);
+        // The insert may wait for another purchase under the same key or of the same buyer. Otherwise it waits for nobody.
+        let written = if key.is_some() || is_limited { self.call.wait(insert).await?? } else { insert.await? };
+        let transaction = written.map_err(|reason| match reason {
+            NotWritten::Repeated => Failure::repeated(),
+            NotWritten::OverLimit(goods_no) => Failure::over_limit(goods_no),
+        })?;
         let order_id = transaction.order_id;
         let strategy = strategy.to_owned();
         let instance = instance.to_owned();

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Boxed, Decided, Decision};
 use crate::failure::{self, Failure};
-use crate::sale::{Goods, GoodsNo, Purchase};
+use crate::sale::{Goods, GoodsNo, Purchase, Quantity};
 use crate::store::WrittenOrder;
 
 /// One request that a strategy serves.
@@ -24,12 +24,20 @@ pub struct Call {
     /// The deadline for the database.
     pub until: Instant,
     /// The sales that the purchase was admitted to. It must not write to any other.
-    sales: Mutex<Vec<(GoodsNo, i64)>>,
+    sales: Mutex<Vec<AdmittedTo>>,
     /// Whether the purchase has decided by the stock of `sales`. Then it must not go on in other sales.
     pub(super) has_decided: AtomicBool,
     /// What is known of the commit. It outlives the future of the strategy. So a deadline or a lost lock that stops the
     /// future can tell whether the outcome is unknown.
     pub(super) commit: Commit,
+}
+
+/// A sale that a purchase was admitted to.
+#[derive(Debug, Clone, Copy)]
+struct AdmittedTo {
+    goods_no: GoodsNo,
+    sale: i64,
+    per_buyer: Option<Quantity>,
 }
 
 /// What is known of the commit of a purchase. Clones share it: a batch notes the commit for its buyers.
@@ -113,13 +121,24 @@ impl Call {
 
     /// Admits the purchase to these sales, and to no others.
     pub fn admit(&self, sales: &[Goods]) {
-        *self.sales.lock() = sales.iter().map(|goods| (goods.goods_no, goods.sale)).collect();
+        let admitted =
+            |goods: &Goods| AdmittedTo { goods_no: goods.goods_no, sale: goods.sale, per_buyer: goods.per_buyer };
+        *self.sales.lock() = sales.iter().map(admitted).collect();
     }
 
     /// Returns the sale of a SKU to which the purchase was admitted.
     pub(super) fn sale_of(&self, goods_no: GoodsNo) -> i64 {
+        self.admitted_to(goods_no).sale
+    }
+
+    /// Returns the most units that one buyer may have of that sale, if it has such a limit.
+    pub(super) fn per_buyer_of(&self, goods_no: GoodsNo) -> Option<Quantity> {
+        self.admitted_to(goods_no).per_buyer
+    }
+
+    fn admitted_to(&self, goods_no: GoodsNo) -> AdmittedTo {
         let sales = self.sales.lock();
-        sales.iter().find(|(of, _)| *of == goods_no).map(|(_, sale)| *sale).expect("BUG: a purchase was not admitted")
+        *sales.iter().find(|admitted| admitted.goods_no == goods_no).expect("BUG: a purchase was not admitted")
     }
 
     /// Returns whether the purchase has decided by the stock of the sales to which it was admitted.

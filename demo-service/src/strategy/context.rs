@@ -23,6 +23,8 @@ pub struct Context {
     pub strategy: &'static str,
     /// The family of the strategy. The strategy writes only sales that this family guards.
     pub family: &'static str,
+    /// Whether the strategy keeps the limit per buyer of a sale.
+    pub keeps_limit: bool,
     /// The metrics of the waits and holds.
     pub metrics: LockMetrics,
     /// What it shares with the other strategies of the instance.

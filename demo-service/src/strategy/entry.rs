@@ -8,7 +8,8 @@ use utoipa::ToSchema;
 use super::Strategy;
 use super::context::Context;
 
-/// What a strategy promises about selling more than there is, from the weakest to the strongest.
+/// What a strategy promises about selling more than there is, and more than one buyer may have, from the weakest to the strongest.
+/// Each one that does not say otherwise keeps the limit per buyer of a sale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Promise {
@@ -16,6 +17,8 @@ pub enum Promise {
     Oversells,
     /// Never oversells on one instance; oversells on several.
     OversellsOnManyInstances,
+    /// Never oversells, and sells a buyer more than the limit per buyer: the control for that limit.
+    ExceedsLimit,
     /// Never oversells unless a holder outlives its ZooKeeper session unnoticed, for example by a pause before a write.
     SafeWhileSessionLives,
     /// Never oversells, whatever happens to processes and networks.

@@ -15,7 +15,7 @@ use super::lock::local_mutex::LocalMutex;
 use super::lock::read_write::ZkReadWriteLock;
 use super::lock::{Locks, MakeLock, ZkLock, fenced, semaphore};
 use super::owner::{self, ZkOwner};
-use super::row::{InDatabase, advisory, conditional, function, optimistic, row_lock, unguarded};
+use super::row::{InDatabase, advisory, conditional, counted_limit, function, optimistic, row_lock, unguarded};
 
 /// The family of the queue locks: all of them queue below one node, so they exclude each other.
 const ZK_QUEUE: &str = "zk-queue";
@@ -271,6 +271,19 @@ pub static STRATEGIES: &[Entry] = &[
         summary: "no lock but the row's own: one update that takes the units only where enough are left, after the \
                   simulated business time, which therefore runs side by side and not one by one",
         build: |context| Box::new(InDatabase::new(context, conditional::sell)),
+    },
+    Entry {
+        name: "pg-counted-limit",
+        promise: Promise::ExceedsLimit,
+        mechanism: Mechanism::Postgres,
+        family: "pg-counted-limit",
+        wakes: Wakes::None,
+        sections: Overlap::Exclusive,
+        carts: false,
+        headline: false,
+        summary: "a control for the limit per buyer: pg-conditional that counts the orders of the buyer first, so that two \
+                  requests of one buyer at once both count none",
+        build: |context| Box::new(InDatabase::new(context, counted_limit::sell)),
     },
     Entry {
         name: "pg-function",

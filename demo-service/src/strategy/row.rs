@@ -2,6 +2,7 @@
 
 pub(super) mod advisory;
 pub(super) mod conditional;
+pub(super) mod counted_limit;
 pub(super) mod function;
 pub(super) mod optimistic;
 pub(super) mod row_lock;

@@ -13,7 +13,7 @@ async fn a_reset_starts_the_next_sale_and_keeps_the_orders() {
     let sale = |sale: i64, stock: i64| {
         json!({
             "goods_no": 1, "sale": sale, "stock_initial": stock, "on_hand": stock,
-            "guard": "zk-queue", "strategy": "zk-mutex",
+            "guard": "zk-queue", "strategy": "zk-mutex", "per_buyer": null,
         })
     };
     let answer = instance.put_on_sale(1, 2, "zk-mutex").await;

@@ -298,12 +298,12 @@ async fn a_buyer_of_the_next_sale_waits_for_a_batch_of_that_sale() {
 #[tokio::test]
 async fn a_buyer_whose_deadline_precedes_the_commit_buys_nothing() {
     let (lab, instance) =
-        Lab::with_instance(&["--lock-wait", "4s", "--db-timeout", "6s", "--http-timeout", "20s"]).await;
+        Lab::with_instance(&["--lock-wait", "12s", "--db-timeout", "14s", "--http-timeout", "40s"]).await;
     Gate::before_commits(&lab, "orders", "insert").await;
     instance.put_on_sale(1, 10, "zk-merge").await.assert_ok();
     let gate = Gate::close(&lab).await;
     let mut buyers = crowd_behind_a_commit(&lab, &instance, (1, "zk-merge"), 1).await;
-    sleep(Duration::from_secs(3)).await;
+    sleep(Duration::from_secs(6)).await;
     buyers.push(instance.spawn_buy(1, "zk-merge"));
     instance.wait_for_waiting("zk-merge", 2).await;
     let open = async {

@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use demo_service::http::server::Server;
-use demo_service::sale::{Fence, NewStock, Stock, Token};
+use demo_service::sale::{Fence, Guard, NewStock, Stock, Token};
 use demo_service::store::Store;
 use demo_service::store::ensemble::Ensemble;
 use demo_service::store::schema;
@@ -74,7 +74,8 @@ async fn store_with_a_sale(lab: &Lab) -> Store {
     schema::prepare(&options, Duration::from_secs(60)).await.unwrap();
     let store = Store::open(options, ensemble("a"), 1, Duration::from_secs(30));
     let goods_no = 1.try_into().unwrap();
-    store.start_sale(goods_no, NewStock::Units(Stock::new(10).unwrap()), "zk-queue-fenced", "zk-merge").await.unwrap();
+    let guard = Guard { family: "zk-queue-fenced".to_owned(), strategy: "zk-merge".to_owned() };
+    store.start_sale(goods_no, NewStock::Units(Stock::new(10).unwrap()), guard, None).await.unwrap();
     store
 }
 

@@ -284,7 +284,7 @@ async fn remaining_units_go_on_as_the_next_sale_with_a_new_fence() {
         let next = instance.put_sale(goods_no, &json!({ "stock": "remaining", "strategy": strategy })).await;
         next.assert_ok();
         let expected = json!({
-            "goods_no": goods_no, "sale": 2, "stock_initial": 7, "on_hand": 7,
+            "goods_no": goods_no, "sale": 2, "stock_initial": 7, "on_hand": 7, "per_buyer": null,
             "guard": "zk-queue-fenced", "strategy": strategy,
         });
         assert_eq!(next.body, expected);

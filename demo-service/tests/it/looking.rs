@@ -16,7 +16,7 @@ async fn stock_is_shown_as_it_stands() {
     let answer = instance.get("/goods/1").await;
     answer.assert_ok();
     let expected = json!({
-        "goods_no": 1, "sale": 1, "stock_initial": 100, "on_hand": 99, "guard": "pg-row", "strategy": "pg-conditional",
+        "goods_no": 1, "sale": 1, "stock_initial": 100, "on_hand": 99, "per_buyer": null, "guard": "pg-row", "strategy": "pg-conditional",
     });
     assert_eq!(answer.body, expected);
 }

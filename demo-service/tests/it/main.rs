@@ -33,6 +33,7 @@ mod mixtures;
 mod ordering;
 mod outages;
 mod ownership;
+mod per_buyer;
 mod poolers;
 mod postgres_settings;
 mod rates;

@@ -28,7 +28,8 @@ async fn a_session_pooler_keeps_the_settings_of_the_service() {
         let program = Program::start(&lab, StopSignal::Terminate, &times, &[]).await;
         program.put_on_sale(1, 5, "pg-row-lock").await.assert_ok();
         let frozen = program.spawn_buy(1, "pg-row-lock");
-        lab.wait_for_statement("idle in transaction", "select sale, on_hand, version, guard from goods").await;
+        lab.wait_for_statement("idle in transaction", "select sale, on_hand, version, guard, per_buyer from goods")
+            .await;
         program.pause().await;
         wait_until(async || lab.idle_transactions().await == 0).await;
         program.go_on();

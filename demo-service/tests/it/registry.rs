@@ -69,6 +69,7 @@ fn words(promise: Promise) -> &'static str {
     match promise {
         Promise::Oversells => "oversells",
         Promise::OversellsOnManyInstances => "oversells on more than one instance",
+        Promise::ExceedsLimit => "exceeds the limit per buyer",
         Promise::SafeWhileSessionLives => "safe while the session lives",
         Promise::NeverOversells => "never oversell",
     }

@@ -22,7 +22,7 @@ fn goods(number: i64) -> GoodsNo {
 }
 
 fn one_unit(goods_no: i64) -> Purchase {
-    Purchase::of_one(goods(goods_no), Quantity::ONE)
+    Purchase::of_one(goods(goods_no), Quantity::ONE, None)
 }
 
 /// Returns whether the hold outlives the commit.
@@ -47,7 +47,7 @@ async fn open_app(lab: &Lab, arguments: &[&str]) -> Arc<App> {
 
 async fn start_sale(app: &App, goods_no: i64, entry: &'static Entry) {
     let stock = NewStock::Units(Stock::new(5).unwrap());
-    app.start_sale(goods(goods_no), stock, Some(entry)).await.unwrap();
+    app.start_sale(goods(goods_no), stock, Some(entry), None).await.unwrap();
 }
 
 /// Starts a purchase of one unit that runs beside the test.

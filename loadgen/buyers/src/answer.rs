@@ -11,6 +11,9 @@ pub const PROBLEM_TYPE: &str = "urn:seckill-lab:problem:";
 /// The problem of a 409 that says that nothing is left.
 pub const SOLD_OUT: &str = "sold-out";
 
+/// The problem of a 403 that says that the buyer has as many units as one buyer may have.
+pub const OVER_LIMIT: &str = "over-limit";
+
 /// The problems of a 503 that promise that nothing was written. After any other problem, such as `outcome-unknown` or
 /// `request-timeout`, the unit may have been sold.
 pub const NOTHING_WRITTEN: [&str; 11] = [
@@ -53,11 +56,12 @@ fn classify_unavailable(body: &str) -> (Outcome, String) {
     }
 }
 
-/// Classifies a 409. Only the service itself can say that nothing is left. A proxy in front of it may answer 409 as well.
-fn classify_conflict(body: &str) -> (Outcome, Option<String>) {
-    match slug_of(StatusCode::CONFLICT, body) {
-        Ok(slug) if slug == SOLD_OUT => (Outcome::SoldOut, None),
-        Ok(slug) => (Outcome::Error, Some(left_open(StatusCode::CONFLICT, &slug))),
+/// Classifies an answer that means `outcome` if it has this problem. Only the service itself can say so. A proxy in front of it
+/// may answer with the same status.
+fn classify_said(status: StatusCode, body: &str, said: &str, outcome: Outcome) -> (Outcome, Option<String>) {
+    match slug_of(status, body) {
+        Ok(slug) if slug == said => (outcome, None),
+        Ok(slug) => (Outcome::Error, Some(left_open(status, &slug))),
         Err(problem) => (Outcome::Error, Some(problem)),
     }
 }
@@ -91,7 +95,8 @@ pub fn classify(status: StatusCode, body: &str) -> Classified {
             Ok(receipt) => return Classified::sold(receipt),
             Err(error) => (Outcome::Error, Some(format!("a 200 without a receipt: {error}"))),
         },
-        StatusCode::CONFLICT => classify_conflict(body),
+        StatusCode::CONFLICT => classify_said(status, body, SOLD_OUT, Outcome::SoldOut),
+        StatusCode::FORBIDDEN => classify_said(status, body, OVER_LIMIT, Outcome::OverLimit),
         StatusCode::SERVICE_UNAVAILABLE => {
             let (outcome, problem) = classify_unavailable(body);
             (outcome, Some(problem))
@@ -154,6 +159,14 @@ mod tests {
         ] {
             assert_eq!(answer, (Outcome::Error, Some(expected.to_owned())));
         }
+    }
+
+    #[test]
+    fn a_403_is_over_the_limit_only_if_its_problem_says_so() {
+        let forbidden = |body: &str| unsold(StatusCode::FORBIDDEN, body);
+        assert_eq!(forbidden(r#"{"type":"urn:seckill-lab:problem:over-limit"}"#), (Outcome::OverLimit, None));
+        let of_a_proxy = forbidden("<html>");
+        assert_eq!(of_a_proxy, (Outcome::Error, Some("a 403 without a problem document".to_owned())));
     }
 
     #[test]

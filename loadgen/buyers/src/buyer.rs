@@ -14,8 +14,10 @@ use crate::tally::{Tally, shared};
 pub(crate) struct Buyer {
     /// Number of the user, from zero.
     pub(crate) user: usize,
-    /// Number of the purchase, which chooses the instance and the SKU at the service of the lab.
+    /// Number of the request, which chooses the instance and the SKU at the service of the lab.
     pub(crate) number: usize,
+    /// Number of the buyer, from zero.
+    pub(crate) of: usize,
     /// When the users were released.
     pub(crate) released: Instant,
     /// When the purchase is meant to start, counted from the release.

@@ -193,7 +193,8 @@ async fn shop(goose: &mut GooseUser, load: &Load, gate: &Gate, tally: &Mutex<Tal
         if released.elapsed() < intended {
             tokio::time::sleep_until(released + intended).await;
         }
-        let buyer = Buyer { user, number, released, intended, idle_since: intended };
+        let of = load.model.buyer_of(number);
+        let buyer = Buyer { user, number, of, released, intended, idle_since: intended };
         let end = load.purchase.buy(tally, buyer, customer.as_mut(), goose).await?;
         // In a closed loop a user wants the next unit as soon as it has its answer.
         intended = end.ended;

@@ -20,10 +20,20 @@ pub struct LabPurchase {
     pub urls: Vec<Vec<Url>>,
     /// For each instance, a URL that answers at once.
     pub probes: Vec<Url>,
+    /// Whether each request says who buys, as a sale with a limit per buyer needs it.
+    pub names_buyers: bool,
+}
+
+/// The request header that says who buys.
+pub const BUYER_ID: &str = "buyer-id";
+
+/// Returns the name under which a buyer buys from the service of the lab.
+pub fn buyer_name(buyer: usize) -> String {
+    format!("buyer-{buyer}")
 }
 
 impl LabPurchase {
-    /// Returns the SKU and the URL for buyer `number`. The buyers go to the instances alternately, and rounds of buyers
+    /// Returns the SKU and the URL for request `number`. The requests go to the instances alternately, and rounds of requests
     /// to the SKUs. So every SKU is bought at every instance.
     fn target(&self, number: usize) -> Option<(usize, &Url)> {
         let instances = self.urls.first()?.len().max(1);
@@ -31,10 +41,13 @@ impl LabPurchase {
         Some((goods, self.urls[goods].get(number % instances)?))
     }
 
-    /// Buys once. Returns `None` without a URL, or when the load was called off.
-    pub(crate) async fn buy(&self, number: usize, transport: &mut impl Transport) -> Option<Bought> {
+    /// Buys once, by request `number` of `buyer`. Returns `None` without a URL, or when the load was called off.
+    pub(crate) async fn buy(&self, number: usize, buyer: usize, transport: &mut impl Transport) -> Option<Bought> {
         let (goods, url) = self.target(number)?;
-        let request = transport.client().get(url.clone());
+        let mut request = transport.client().get(url.clone());
+        if self.names_buyers {
+            request = request.header(BUYER_ID, buyer_name(buyer));
+        }
         let response = transport.send(request).await?;
         let first_byte = response.is_ok().then(Instant::now);
         let answer = match response {
@@ -107,7 +120,7 @@ mod tests {
     fn buyers_take_turns_in_the_instances_and_in_the_goods() {
         let url = |goods: &str, instance: &str| Url::parse(&format!("http://{instance}/{goods}")).unwrap();
         let urls = ["1", "2"].map(|goods| ["a", "b"].map(|instance| url(goods, instance)).to_vec()).to_vec();
-        let lab = LabPurchase { urls, probes: Vec::new() };
+        let lab = LabPurchase { urls, probes: Vec::new(), names_buyers: false };
         let targets: Vec<_> = (0..5).map(|number| lab.target(number).unwrap()).collect();
         let targets: Vec<_> = targets.iter().map(|(goods, url)| (*goods, url.as_str())).collect();
         let expected = [(0, "http://a/1"), (0, "http://b/1"), (1, "http://a/2"), (1, "http://b/2"), (0, "http://a/1")];

@@ -86,7 +86,7 @@ pub fn run(load: Load) -> Pin<Box<dyn Future<Output = Result<LoadResult, Error>>
     }
     // Boxed, because the compiler builds an `async fn` in the crate that awaits it, without the settings of this crate.
     match load.model {
-        LoadModel::Burst | LoadModel::Ramp { .. } | LoadModel::Loop { .. } => Box::pin(closed::run(load)),
+        LoadModel::Burst { .. } | LoadModel::Ramp { .. } | LoadModel::Loop { .. } => Box::pin(closed::run(load)),
         LoadModel::Open { .. } => Box::pin(open::run(load)),
     }
 }

@@ -23,7 +23,7 @@ use crate::tally::Tally;
 pub struct Load {
     /// What each buyer does.
     pub purchase: Purchase,
-    /// How many users there are.
+    /// How many users there are, each with at most one request under way. A buyer that sends several requests at once is several users.
     pub users: usize,
     /// When they buy.
     pub model: LoadModel,
@@ -80,7 +80,7 @@ impl Purchase {
     ) -> Option<End> {
         let begun = buyer.begin(tally);
         let (of, bought) = match self {
-            Purchase::Lab(lab) => (buyer.number, lab.buy(buyer.number, transport).await?),
+            Purchase::Lab(lab) => (buyer.of, lab.buy(buyer.number, buyer.of, transport).await?),
             Purchase::Shop(shop) => {
                 let customer = customer?;
                 (customer.number(), shop.buy(customer, transport).await?)

@@ -17,12 +17,19 @@ use stats::figures::things;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum LoadModel {
-    /// Closed burst: every user sends one request, all at the same instant.
-    Burst,
-    /// Closed ramp: every user sends one request, the users evenly spread over a time.
+    /// Closed burst: every buyer sends its requests, all at the same instant.
+    Burst {
+        /// Requests of each buyer.
+        #[serde(default = "one")]
+        requests_per_buyer: u32,
+    },
+    /// Closed ramp: every buyer sends its requests at one instant, the buyers evenly spread over a time.
     Ramp {
-        /// From the start of the first user to the start of the last, in milliseconds.
+        /// From the start of the first buyer to the start of the last, in milliseconds.
         ramp_up_ms: u64,
+        /// Requests of each buyer.
+        #[serde(default = "one")]
+        requests_per_buyer: u32,
     },
     /// Closed loop: every user sends one request after another.
     Loop {
@@ -53,14 +60,23 @@ pub enum Arrivals {
     Constant,
 }
 
+fn one() -> u32 {
+    1
+}
+
 impl LoadModel {
+    /// A burst of one request of each buyer.
+    pub const BURST: LoadModel = LoadModel::Burst { requests_per_buyer: 1 };
+
     /// Describes the model in words, for every output.
     pub fn describe(&self, users: u32) -> String {
         let named = things(users, "user");
         match self {
-            LoadModel::Burst => format!("closed burst, {named} at the same instant, one request each"),
-            LoadModel::Ramp { ramp_up_ms } => {
-                format!("closed ramp, {named} within {}, one request each", time(*ramp_up_ms))
+            LoadModel::Burst { requests_per_buyer } => {
+                format!("closed burst, {named} at the same instant, {} each", requests(*requests_per_buyer))
+            }
+            LoadModel::Ramp { ramp_up_ms, requests_per_buyer } => {
+                format!("closed ramp, {named} within {}, {} each", time(*ramp_up_ms), requests(*requests_per_buyer))
             }
             LoadModel::Loop { duration_ms, ramp_up_ms: 0 } => {
                 format!("closed loop, {named} for {}", time(*duration_ms))
@@ -84,24 +100,44 @@ impl LoadModel {
 
     /// Tells whether all users begin at the release.
     pub fn starts_together(&self) -> bool {
-        matches!(self, LoadModel::Burst | LoadModel::Loop { ramp_up_ms: 0, .. })
+        matches!(self, LoadModel::Burst { .. } | LoadModel::Loop { ramp_up_ms: 0, .. })
     }
 
-    /// Tells whether every user sends exactly one request.
+    /// Tells whether every user sends exactly one request. A buyer with several requests has as many users.
     pub fn is_one_shot(&self) -> bool {
-        matches!(self, LoadModel::Burst | LoadModel::Ramp { .. })
+        matches!(self, LoadModel::Burst { .. } | LoadModel::Ramp { .. })
     }
 
     /// Tells whether all users wait at the same time. Then the notifications of a release can be predicted.
     pub fn is_burst(&self) -> bool {
-        matches!(self, LoadModel::Burst)
+        matches!(self, LoadModel::Burst { .. })
+    }
+
+    /// Returns how many requests each buyer sends at the same instant.
+    pub fn requests_per_buyer(&self) -> usize {
+        match self {
+            LoadModel::Burst { requests_per_buyer } | LoadModel::Ramp { requests_per_buyer, .. } => {
+                usize::try_from(*requests_per_buyer).unwrap_or(usize::MAX).max(1)
+            }
+            LoadModel::Loop { .. } | LoadModel::Open { .. } => 1,
+        }
+    }
+
+    /// Returns the number of the buyer that sends a request. The requests of one buyer have consecutive numbers.
+    pub fn buyer_of(&self, request: usize) -> usize {
+        request / self.requests_per_buyer()
+    }
+
+    /// Returns the users that these buyers need: one for each of their requests at the same instant.
+    pub fn users_of(&self, buyers: usize) -> usize {
+        buyers.saturating_mul(self.requests_per_buyer())
     }
 
     /// Returns the time from the release in which requests are started.
     pub fn duration(&self) -> Duration {
         match self {
-            LoadModel::Burst => Duration::ZERO,
-            LoadModel::Ramp { ramp_up_ms } => Duration::from_millis(*ramp_up_ms),
+            LoadModel::Burst { .. } => Duration::ZERO,
+            LoadModel::Ramp { ramp_up_ms, .. } => Duration::from_millis(*ramp_up_ms),
             LoadModel::Loop { duration_ms, .. } | LoadModel::Open { duration_ms, .. } => {
                 Duration::from_millis(*duration_ms)
             }
@@ -111,11 +147,11 @@ impl LoadModel {
     /// Returns when user `number` of `users` is meant to send its first request, counted from the release. Closed models only.
     pub fn first_start(&self, number: usize, users: usize) -> Duration {
         let ramp_up_ms = match self {
-            LoadModel::Ramp { ramp_up_ms } | LoadModel::Loop { ramp_up_ms, .. } => *ramp_up_ms,
-            LoadModel::Burst | LoadModel::Open { .. } => 0,
+            LoadModel::Ramp { ramp_up_ms, .. } | LoadModel::Loop { ramp_up_ms, .. } => *ramp_up_ms,
+            LoadModel::Burst { .. } | LoadModel::Open { .. } => 0,
         };
-        let last = users.saturating_sub(1).max(1) as u128;
-        let nanos = u128::from(ramp_up_ms) * 1_000_000 * number as u128 / last;
+        let last = self.buyer_of(users.saturating_sub(1)).max(1) as u128;
+        let nanos = u128::from(ramp_up_ms) * 1_000_000 * self.buyer_of(number) as u128 / last;
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
@@ -143,6 +179,10 @@ impl LoadModel {
     }
 }
 
+fn requests(count: u32) -> String {
+    if count == 1 { "one request".to_owned() } else { things(count, "request") }
+}
+
 fn time(ms: u64) -> String {
     humantime::format_duration(Duration::from_millis(ms)).to_string()
 }
@@ -160,9 +200,10 @@ mod tests {
     #[test]
     fn every_model_says_what_it_is() {
         let described = |model: LoadModel| model.describe(50);
-        assert_eq!(described(LoadModel::Burst), "closed burst, 50 users at the same instant, one request each");
-        let ramp = LoadModel::Ramp { ramp_up_ms: 1500 };
-        assert_eq!(described(ramp), "closed ramp, 50 users within 1s 500ms, one request each");
+        assert_eq!(described(LoadModel::BURST), "closed burst, 50 users at the same instant, one request each");
+        let ramp = |requests_per_buyer| LoadModel::Ramp { ramp_up_ms: 1500, requests_per_buyer };
+        assert_eq!(described(ramp(1)), "closed ramp, 50 users within 1s 500ms, one request each");
+        assert_eq!(described(ramp(3)), "closed ramp, 50 users within 1s 500ms, 3 requests each");
         let lasting = |ramp_up_ms| LoadModel::Loop { duration_ms: 10_000, ramp_up_ms };
         assert_eq!(described(lasting(0)), "closed loop, 50 users for 10s");
         assert_eq!(described(lasting(2000)), "closed loop, 50 users for 10s, started within 2s");
@@ -174,11 +215,21 @@ mod tests {
 
     #[test]
     fn a_ramp_spreads_its_users_evenly_from_end_to_end() {
-        let ramp = LoadModel::Ramp { ramp_up_ms: 900 };
+        let ramp = LoadModel::Ramp { ramp_up_ms: 900, requests_per_buyer: 1 };
         let starts: Vec<u128> = (0..4).map(|number| ramp.first_start(number, 4).as_millis()).collect();
         assert_eq!(starts, [0, 300, 600, 900]);
         assert_eq!(ramp.first_start(0, 1), Duration::ZERO);
-        assert_eq!(LoadModel::Burst.first_start(3, 4), Duration::ZERO);
+        assert_eq!(LoadModel::BURST.first_start(3, 4), Duration::ZERO);
+    }
+
+    #[test]
+    fn the_requests_of_one_buyer_start_together() {
+        let ramp = LoadModel::Ramp { ramp_up_ms: 900, requests_per_buyer: 2 };
+        assert_eq!((ramp.users_of(4), ramp.requests_per_buyer()), (8, 2));
+        let starts: Vec<_> = (0..8).map(|user| (ramp.buyer_of(user), ramp.first_start(user, 8).as_millis())).collect();
+        assert_eq!(starts, [(0, 0), (0, 0), (1, 300), (1, 300), (2, 600), (2, 600), (3, 900), (3, 900)]);
+        let rate = open(4.0, Arrivals::Constant, 1000);
+        assert_eq!((rate.users_of(4), rate.buyer_of(3)), (4, 3));
     }
 
     #[test]

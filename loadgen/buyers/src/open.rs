@@ -110,7 +110,7 @@ impl OpenUsers {
         let load = Arc::clone(&self.load);
         let released = self.released;
         let tally = Arc::clone(&self.tally);
-        let buyer = Buyer { user, number, released, intended, idle_since };
+        let buyer = Buyer { user, number, of: number, released, intended, idle_since };
         let buying = async move { (user, load.purchase.buy(&tally, buyer, customer.as_mut(), &mut client).await) };
         self.busy.spawn_on(buying, runtime);
         Ok(())

@@ -44,6 +44,9 @@ pub enum Outcome {
     Sold,
     /// Nothing was left. The service of the lab says so by a 409 with the problem `sold-out`.
     SoldOut,
+    /// The buyer has as many units as one buyer may have. The service of the lab says so by a 403 with the problem
+    /// `over-limit`.
+    OverLimit,
     /// The buyer was not served, and nothing was bought. The service of the lab says so by a 503 with a problem that
     /// promises it, such as a lock that was not granted in time.
     Refused,
@@ -102,7 +105,7 @@ impl Sample {
 
     /// Tells whether the shop has answered. A scenario tells the outcome, and no status.
     pub fn is_answered(&self) -> bool {
-        self.status.is_some() || matches!(self.outcome, Outcome::Sold | Outcome::SoldOut | Outcome::Refused)
+        self.status.is_some() || !matches!(self.outcome, Outcome::Error | Outcome::Timeout)
     }
 
     /// Returns the part of the lag in which a user was idle. Only the generator can have caused it.
@@ -111,15 +114,20 @@ impl Sample {
     }
 }
 
-/// One value for each outcome. The service of the lab says `sold` by a 200, `sold_out` by a 409 that says so, and `refused` by
-/// a 503 that promises that nothing was written. What another shop says, its file describes. Any other answer or failure is an
+/// One value for each outcome. The service of the lab says `sold` by a 200, `sold_out` by a 409 and `over_limit` by a 403 that say
+/// so, and `refused` by a 503 that promises that nothing was written. What another shop says, its file describes. Any other answer or failure is an
 /// `error`, and no answer in time a `timeout`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(bound(deserialize = "T: Deserialize<'de> + Default"))]
+#[schemars(bound = "T: JsonSchema + Serialize + Default")]
 pub struct ByOutcome<T> {
     /// Told that a unit was bought.
     pub sold: T,
     /// Told that nothing was left.
     pub sold_out: T,
+    /// Told that the buyer has as many units as one buyer may have.
+    #[serde(default)]
+    pub over_limit: T,
     /// Refused, with the promise that nothing was written.
     pub refused: T,
     /// Any other answer, or a failed connection: the unit may have been sold.
@@ -129,7 +137,7 @@ pub struct ByOutcome<T> {
 }
 
 impl ByOutcome<u64> {
-    /// Buyers who were told neither "sold" nor "sold out".
+    /// Requests that were answered neither by "sold" nor by "sold out" nor by the limit per buyer.
     pub fn undecided(&self) -> u64 {
         self.refused + self.failed()
     }
@@ -141,7 +149,7 @@ impl ByOutcome<u64> {
 
     /// Returns the number of all requests.
     pub fn total(&self) -> u64 {
-        self.sold + self.sold_out + self.undecided()
+        self.sold + self.sold_out + self.over_limit + self.undecided()
     }
 }
 
@@ -151,6 +159,7 @@ impl<T> ByOutcome<T> {
         match outcome {
             Outcome::Sold => &mut self.sold,
             Outcome::SoldOut => &mut self.sold_out,
+            Outcome::OverLimit => &mut self.over_limit,
             Outcome::Refused => &mut self.refused,
             Outcome::Error => &mut self.error,
             Outcome::Timeout => &mut self.timeout,
@@ -166,6 +175,7 @@ impl<T> ByOutcome<T> {
         ByOutcome {
             sold: of(|one| &one.sold),
             sold_out: of(|one| &one.sold_out),
+            over_limit: of(|one| &one.over_limit),
             refused: of(|one| &one.refused),
             error: of(|one| &one.error),
             timeout: of(|one| &one.timeout),

@@ -80,6 +80,7 @@ impl ShopPurchase {
         let (outcome, confirmation, problem) = match outcome {
             ShopOutcome::Sold { order } => (Outcome::Sold, Some(Confirmation::Shop(order.map(Arc::from))), None),
             ShopOutcome::SoldOut => (Outcome::SoldOut, None, None),
+            ShopOutcome::OverLimit => (Outcome::OverLimit, None, None),
             ShopOutcome::Refused => (Outcome::Refused, None, Some(refused(status))),
             ShopOutcome::Unknown(Doubt::CalledOff) => return None,
             ShopOutcome::Unknown(doubt) => {

@@ -16,10 +16,12 @@ use crate::sample::{ByOutcome, Confirmation, Outcome, Receipt, Sample, ShopRecei
 pub struct Told {
     /// How many of them had each outcome.
     pub answers: ByOutcome<u64>,
-    /// The receipts of the service of the lab, in the order of the answers.
-    pub confirmed: Vec<Receipt>,
+    /// The receipts of the service of the lab with the numbers of their buyers, in the order of the answers.
+    pub confirmed: Vec<(usize, Receipt)>,
     /// The receipts of another shop, in the order of the answers.
     pub sold_to: Vec<ShopReceipt>,
+    /// The numbers of the buyers that were told that they have as many units as one buyer may have, in the order of the answers.
+    pub over_limit: Vec<usize>,
 }
 
 /// What the requests of a load add up to. All instants count from the release.
@@ -147,11 +149,14 @@ impl Tally {
                 self.sold_at.push(sample.ended);
             }
             match &sample.confirmation {
-                Some(Confirmation::Lab(receipt)) => told.confirmed.push(*receipt),
+                Some(Confirmation::Lab(receipt)) => told.confirmed.push((sample.buyer, *receipt)),
                 Some(Confirmation::Shop(order)) => {
                     told.sold_to.push(ShopReceipt { buyer: sample.buyer, order: order.clone() });
                 }
                 None => {}
+            }
+            if sample.outcome == Outcome::OverLimit {
+                told.over_limit.push(sample.buyer);
             }
         }
         sample.problem.iter().for_each(|problem| note(&mut self.problems, problem));
@@ -232,7 +237,7 @@ pub(crate) mod tests {
     }
 
     fn of(samples: &[Sample]) -> Tally {
-        let mut tally = tally(LoadModel::Burst, 1000);
+        let mut tally = tally(LoadModel::BURST, 1000);
         add(&mut tally, samples);
         tally
     }
@@ -271,7 +276,7 @@ pub(crate) mod tests {
     #[test]
     fn a_dropped_arrival_is_the_slowest_of_the_sold_and_sold_out() {
         let mut tally = of(&vec![sample(SOLD, 0, 10); 30]);
-        tally.close(&LoadModel::Burst, Dropped { busy: 30, idle: 1 });
+        tally.close(&LoadModel::BURST, Dropped { busy: 30, idle: 1 });
         let median = |times: &Times| times.quantile_ms(500);
         assert_eq!(median(&tally.latency.response.sold), Some(f64::INFINITY));
         assert_eq!(median(&tally.latency.response.sold_out), Some(f64::INFINITY));
@@ -314,7 +319,7 @@ pub(crate) mod tests {
     // C19
     #[test]
     fn the_log_has_every_request_or_none() {
-        let mut tally = tally(LoadModel::Burst, 2);
+        let mut tally = tally(LoadModel::BURST, 2);
         for (ended, kept) in [(5, 1), (6, 2), (7, 0), (8, 0)] {
             add(&mut tally, &[sample(SOLD, 0, ended)]);
             assert_eq!((tally.samples.len(), tally.samples.capacity() > 0), (kept, kept > 0));
@@ -333,8 +338,8 @@ pub(crate) mod tests {
             [10, 20, 25].into_iter().for_each(|due| tally.beat(ms(due), ms(1)));
             tally.heartbeat.count()
         };
-        assert_eq!(beats(LoadModel::Burst), 2);
-        assert_eq!(beats(LoadModel::Ramp { ramp_up_ms: 100 }), 4);
+        assert_eq!(beats(LoadModel::BURST), 2);
+        assert_eq!(beats(LoadModel::Ramp { ramp_up_ms: 100, requests_per_buyer: 1 }), 4);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Whether the books of one sale balance. Both `audit` and a comparison judge by this.
 
+use crate::audit::limit::UnitsOfBuyers;
 use crate::audit::orders::{OrderRow, Sequence};
 use crate::audit::unchecked::{Gap, Unchecked};
 
@@ -39,19 +40,28 @@ pub(crate) struct Balance {
     pub(crate) tokens_out_of_order: Option<u64>,
     /// Orders that a batch sold after the order of a buyer that arrived later.
     pub(crate) overtaken_in_batch: Option<u64>,
+    /// Buyers that have more units than one buyer may have.
+    pub(crate) over_limit: u64,
     /// Facts that the books lack.
     pub(crate) unchecked: Unchecked,
 }
 
 impl Balance {
-    /// Balances the books of a sale that began with `initial` units and has `left`.
-    pub(crate) fn of(initial: Option<i64>, left: Option<i64>, holders: Holders, orders: &[OrderRow]) -> Balance {
+    /// Balances the books of a sale that began with `initial` units and has `left`, in which one buyer may have `per_buyer` units.
+    pub(crate) fn of(
+        (initial, left): (Option<i64>, Option<i64>),
+        per_buyer: Option<i64>,
+        holders: Holders,
+        orders: &[OrderRow],
+    ) -> Balance {
         let sold: i128 = orders.iter().map(|order| i128::from(order.quantity)).sum();
         let lost = |(initial, left): (i64, i64)| clamped(i128::from(initial) - i128::from(left) - sold);
         let sequence = Sequence::of(initial, orders);
         let of_older_tokens = sequence.tokens_out_of_order;
         let lacking = |lacks: fn(&OrderRow) -> bool| orders.iter().filter(|order| lacks(order)).count() as u64;
+        let buyers = per_buyer.map(|per_buyer| (UnitsOfBuyers::of(orders), per_buyer));
         let gaps = [
+            (Gap::Buyer, buyers.as_ref().map_or(0, |(buyers, _)| buyers.unnamed)),
             (Gap::Beginning, u64::from(initial.is_none())),
             (Gap::End, u64::from(left.is_none())),
             (Gap::Remaining, lacking(|order| order.remaining.is_none())),
@@ -66,6 +76,7 @@ impl Balance {
             out_of_sequence: sequence.out_of_sequence,
             tokens_out_of_order: of_older_tokens.filter(|_| holders == Holders::One),
             overtaken_in_batch: sequence.overtaken_in_batch,
+            over_limit: buyers.map_or(0, |(buyers, per_buyer)| buyers.over(per_buyer)),
             unchecked: gaps.into_iter().collect(),
         }
     }
@@ -88,14 +99,14 @@ mod tests {
 
     #[test]
     fn books_that_say_everything_leave_nothing_unchecked() {
-        let balance = Balance::of(Some(5), Some(3), Holders::Unknown, &orders([(1, 7, 4), (2, 8, 3)]));
+        let balance = Balance::of((Some(5), Some(3)), None, Holders::Unknown, &orders([(1, 7, 4), (2, 8, 3)]));
         assert_eq!((balance.oversold, balance.lost_updates, balance.out_of_sequence), (Some(0), Some(0), Some(0)));
         assert!(balance.unchecked.is_empty(), "{balance:?}");
     }
 
     #[test]
     fn a_ledger_without_a_row_leaves_the_stock_unchecked() {
-        let balance = Balance::of(None, None, Holders::One, &orders([(1, 7, 4)]));
+        let balance = Balance::of((None, None), None, Holders::One, &orders([(1, 7, 4)]));
         assert_eq!((balance.oversold, balance.lost_updates), (None, None));
         assert_eq!(gaps(&balance).len(), 2, "{balance:?}");
     }
@@ -104,16 +115,31 @@ mod tests {
     fn one_order_without_its_units_left_is_told() {
         let mut orders = orders([(1, 7, 4), (2, 8, 3)]);
         orders[0].remaining = None;
-        let balance = Balance::of(Some(5), Some(3), Holders::One, &orders);
+        let balance = Balance::of((Some(5), Some(3)), None, Holders::One, &orders);
         assert_eq!(balance.out_of_sequence, None);
         assert_eq!(gaps(&balance), ["orders that do not say how many units they left: 1"]);
+    }
+
+    #[test]
+    fn a_buyer_with_too_many_units_is_found() {
+        let mut orders = orders([(1, 7, 4), (2, 8, 3), (3, 9, 2)]);
+        let of = |orders: &[OrderRow], per_buyer| Balance::of((Some(5), Some(2)), per_buyer, Holders::One, orders);
+        assert_eq!(
+            gaps(&of(&orders, Some(1))),
+            ["orders that do not say who has bought, in a sale with a limit per buyer: 3"]
+        );
+        for (order, buyer) in orders.iter_mut().zip(["ann", "bob", "ann"]) {
+            order.buyer = Some(buyer.into());
+        }
+        assert_eq!((of(&orders, Some(1)).over_limit, of(&orders, Some(2)).over_limit), (1, 0));
+        assert_eq!((of(&orders, None).over_limit, of(&orders, Some(1)).unchecked.is_empty()), (0, true));
     }
 
     #[test]
     fn tokens_that_fall_are_wrong_under_one_permit_alone() {
         let mut orders = orders([(1, 7, 4), (2, 8, 3)]);
         orders[1].token = Some((6, 0));
-        let of = |holders| Balance::of(Some(5), Some(3), holders, &orders);
+        let of = |holders| Balance::of((Some(5), Some(3)), None, holders, &orders);
         assert_eq!(of(Holders::One).tokens_out_of_order, Some(1));
         assert_eq!((of(Holders::Several).tokens_out_of_order, gaps(&of(Holders::Several)).len()), (None, 0));
         assert_eq!((of(Holders::Unknown).tokens_out_of_order, gaps(&of(Holders::Unknown)).len()), (None, 1));
@@ -126,12 +152,12 @@ mod tests {
     fn restored_orders_accuse_no_batch() {
         // Two transactions numbered their orders in either order, and a restore gave both orders one transaction.
         let mut restored = orders([(2, 7, 4), (1, 7, 3)]);
-        assert_eq!(Balance::of(Some(5), Some(3), Holders::One, &restored).out_of_sequence, Some(1));
+        assert_eq!(Balance::of((Some(5), Some(3)), None, Holders::One, &restored).out_of_sequence, Some(1));
         for order in &mut restored {
             order.transaction = None;
             order.token = None;
         }
-        let balance = Balance::of(Some(5), Some(3), Holders::One, &restored);
+        let balance = Balance::of((Some(5), Some(3)), None, Holders::One, &restored);
         assert_eq!((balance.out_of_sequence, balance.overtaken_in_batch), (Some(0), None));
         assert!(gaps(&balance)[0].starts_with("orders whose transaction is unknown"), "{balance:?}");
     }

@@ -21,6 +21,8 @@ pub struct SaleRow {
     pub stock_initial: Option<i64>,
     /// Units that were left when it ended, or are left now if it is on.
     pub stock_final: Option<i64>,
+    /// Most units that one buyer may have; absent without such a limit.
+    pub per_buyer: Option<i64>,
     /// Whether it is on.
     pub is_on: bool,
 }
@@ -60,6 +62,8 @@ pub struct SaleAudit {
     pub tokens_out_of_order: Option<u64>,
     /// Orders that a batch sold after the order of a buyer that arrived later. Absent without two known arrivals in a batch.
     pub overtaken_in_batch: Option<u64>,
+    /// Buyers that have more units than one buyer may have. Absent without such a limit.
+    pub over_limit: Option<u64>,
     /// What could not be checked, a line each.
     pub unchecked: Vec<String>,
     /// The same as counts.
@@ -72,7 +76,7 @@ impl SaleAudit {
     /// could not be checked.
     pub fn of(sale: &SaleRow, holders: Holders, orders: &[OrderRow], unknown: Unchecked) -> SaleAudit {
         let strategies: BTreeSet<&str> = orders.iter().map(|order| &*order.strategy).collect();
-        let balance = Balance::of(sale.stock_initial, sale.stock_final, holders, orders);
+        let balance = Balance::of((sale.stock_initial, sale.stock_final), sale.per_buyer, holders, orders);
         let gaps = Unchecked::sum([&balance.unchecked, &unknown]);
         SaleAudit {
             goods_no: sale.goods_no,
@@ -90,6 +94,7 @@ impl SaleAudit {
             out_of_sequence: balance.out_of_sequence,
             tokens_out_of_order: balance.tokens_out_of_order,
             overtaken_in_batch: balance.overtaken_in_batch,
+            over_limit: sale.per_buyer.map(|_| balance.over_limit),
             unchecked: gaps.words(),
             gaps,
         }
@@ -99,7 +104,8 @@ impl SaleAudit {
     pub fn is_wrong(&self) -> bool {
         let is_found = |orders: Option<u64>| orders.unwrap_or(0) > 0;
         let stock = self.oversold.unwrap_or(0) > 0 || self.lost_updates.unwrap_or(0) != 0 || self.double_sales > 0;
-        stock || [self.out_of_sequence, self.tokens_out_of_order, self.overtaken_in_batch].into_iter().any(is_found)
+        let orders = [self.out_of_sequence, self.tokens_out_of_order, self.overtaken_in_batch, self.over_limit];
+        stock || orders.into_iter().any(is_found)
     }
 }
 
@@ -110,7 +116,8 @@ mod tests {
 
     fn sale(initial: Option<i64>, left: i64) -> SaleRow {
         let started_at = Some("2026-01-02T03:04:05Z".to_owned());
-        SaleRow { goods_no: 1, sale: 2, started_at, stock_initial: initial, stock_final: Some(left), is_on: false }
+        let stock_final = Some(left);
+        SaleRow { goods_no: 1, sale: 2, started_at, stock_initial: initial, stock_final, per_buyer: None, is_on: false }
     }
 
     fn audited(sale: &SaleRow, orders: &[OrderRow]) -> SaleAudit {

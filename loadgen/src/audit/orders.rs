@@ -24,6 +24,8 @@ pub struct OrderRow {
     pub strategy: Arc<str>,
     /// The instance that wrote it.
     pub instance: Arc<str>,
+    /// The buyer, where that was recorded.
+    pub buyer: Option<Arc<str>>,
     /// Units left after the deduction, where that was recorded.
     pub remaining: Option<i64>,
     /// The fencing token, where there was one.
@@ -135,6 +137,7 @@ pub(crate) mod tests {
             quantity: 1,
             strategy: "zk-merge".into(),
             instance: "lab-1".into(),
+            buyer: None,
             remaining: Some(left),
             token: Some((transaction, 0)),
             arrived_ns: None,

@@ -127,7 +127,9 @@ pub struct ShopFacts<'a> {
     pub per_buyer: Option<u32>,
     /// Answers that sold a unit.
     pub sold_to: &'a [ShopReceipt],
-    /// Buyers by outcome.
+    /// The numbers of the buyers that were told that they have as many units as one buyer may have.
+    pub over_limit: &'a [usize],
+    /// Purchases by outcome.
     pub answers: ByOutcome<u64>,
     /// Buyers that may exist beside those of the answers: there may be a log that nobody named.
     pub unlogged: u64,
@@ -156,6 +158,8 @@ struct TellingSales {
     repeated: u64,
     /// Buyers that were told more units than one buyer may have.
     over_limit: u64,
+    /// Buyers that were told that they have as many units as one buyer may have, and were told fewer.
+    denied: u64,
 }
 
 impl TellingSales {
@@ -177,6 +181,14 @@ impl TellingSales {
             numbers: buyers_of.keys().map(|number| (*number).to_owned()).collect(),
             repeated: buyers_of.values().map(|buyers| buyers.len() as u64 - 1).sum(),
             over_limit: units_of.values().filter(|units| **units > limit).count() as u64,
+            denied: facts
+                .over_limit
+                .iter()
+                .collect::<BTreeSet<_>>()
+                .into_iter()
+                // Without a known limit, it is at least one.
+                .filter(|buyer| units_of.get(buyer).copied().unwrap_or(0) < facts.per_buyer.map_or(1, u64::from))
+                .count() as u64,
         }
     }
 }
@@ -207,8 +219,10 @@ impl Audit {
         let lost = books.left().map_or(0, |left| beyond(stock - left - sold, unknown));
         let mismatch = mismatch(&told, facts);
         let indeterminate = mismatch.untold.min(may_have_bought);
-        let decided = told.units.saturating_add(i64::try_from(answers.sold_out).unwrap_or(i64::MAX));
-        let wanted = stock.min(i64::try_from(answers.total()).unwrap_or(i64::MAX));
+        // A buyer with all that one buyer may have wants nothing more. A buyer that was told so and has less did want a unit.
+        let wishes = answers.total() - answers.over_limit + told.denied;
+        let decided = told.units.saturating_add(i64::try_from(answers.sold_out + told.denied).unwrap_or(i64::MAX));
+        let wanted = stock.min(i64::try_from(wishes).unwrap_or(i64::MAX));
         let enough_decided = facts.unlogged == 0 && (answers.sold_out > 0 || decided >= wanted);
         let unsold = wanted.saturating_sub(sold).saturating_sub(unknown).max(0);
         Audit {

@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use buyers::lab::buyer_name;
 pub use buyers::sample::Receipt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::audit::balance::{Balance, Holders, clamped};
+use crate::audit::limit::UnitsOfBuyers;
 use crate::audit::orders::OrderRow;
 use crate::audit::unchecked::Unchecked;
 
@@ -19,16 +21,30 @@ pub struct LabFacts<'a> {
     pub stock_final: i64,
     /// Number of holders that the lock admits at once; absent if sections may overlap.
     pub permits: Option<u32>,
+    /// Most units that one buyer may have, if there is such a limit.
+    pub per_buyer: Option<i64>,
     /// All orders of the sale.
     pub orders: &'a [OrderRow],
-    /// The 200 answers, one for each buyer who was told "sold".
-    pub confirmed: &'a [Receipt],
+    /// The 200 answers with the numbers of their buyers, one for each request that was told "sold".
+    pub confirmed: &'a [(usize, Receipt)],
+    /// The numbers of the buyers that were told that they have as many units as one buyer may have.
+    pub over_limit: &'a [usize],
     /// Buyers who were told "sold out".
     pub sold_out: u64,
     /// Buyers who were refused with the promise that nothing was written.
     pub refused: u64,
     /// Buyers who got no answer about their order: errors and timeouts.
     pub unanswered: u64,
+}
+
+impl LabFacts<'_> {
+    /// Counts the buyers that were told that they have as many units as one buyer may have, and have fewer.
+    fn denied(&self) -> u64 {
+        let Some(per_buyer) = self.per_buyer else { return self.over_limit.len() as u64 };
+        let units = UnitsOfBuyers::of(self.orders);
+        let told: BTreeSet<usize> = self.over_limit.iter().copied().collect();
+        told.into_iter().filter(|buyer| units.has_room(&buyer_name(*buyer), per_buyer)).count() as u64
+    }
 }
 
 /// The findings of one trial.
@@ -64,7 +80,8 @@ pub struct Audit {
     pub confirmations_unfounded: u64,
     /// Buyers told "sold" with the same order as another buyer.
     pub confirmations_repeated: u64,
-    /// Buyers told another SKU, another quantity or another number of units left than their order has.
+    /// Buyers told another SKU, another quantity or another number of units left than their order has, or whose order names
+    /// another buyer.
     pub confirmations_wrong: u64,
     /// Orders of the trial without lines.
     pub orders_without_lines: u64,
@@ -78,23 +95,25 @@ impl Audit {
     pub fn of(facts: &LabFacts<'_>) -> (Audit, Unchecked) {
         let first = Some(facts.stock_initial);
         let last = Some(facts.stock_final);
-        let balance = Balance::of(first, last, Holders::of(facts.permits), facts.orders);
+        let balance = Balance::of((first, last), facts.per_buyer, Holders::of(facts.permits), facts.orders);
         let sold = balance.sold;
         let initial = i128::from(facts.stock_initial);
         let recorded: BTreeMap<i64, &OrderRow> = facts.orders.iter().map(|order| (order.order_id, order)).collect();
-        let confirmed: BTreeSet<i64> = facts.confirmed.iter().map(|receipt| receipt.order_id).collect();
+        let confirmed: BTreeSet<i64> = facts.confirmed.iter().map(|(_, receipt)| receipt.order_id).collect();
 
-        let unfounded = facts.confirmed.iter().filter(|receipt| !recorded.contains_key(&receipt.order_id)).count();
-        let is_wrong = |receipt: &&Receipt| {
+        let unfounded = facts.confirmed.iter().filter(|(_, receipt)| !recorded.contains_key(&receipt.order_id)).count();
+        let is_wrong = |(buyer, receipt): &&(usize, Receipt)| {
             recorded.get(&receipt.order_id).is_some_and(|order| {
                 (order.goods_no, order.quantity, order.remaining)
                     != (receipt.goods_no, receipt.quantity, receipt.remaining)
+                    || order.buyer.as_ref().is_some_and(|named| **named != *buyer_name(*buyer))
             })
         };
         let untold = recorded.keys().filter(|order_id| !confirmed.contains(*order_id)).count() as u64;
         let indeterminate = untold.min(facts.unanswered);
 
-        let decided = facts.confirmed.len() as u64 + facts.sold_out;
+        // A buyer with all that one buyer may have wants nothing more. A buyer that was told so and has less did want a unit.
+        let decided = facts.confirmed.len() as u64 + facts.sold_out + facts.denied();
         let buyers = decided + facts.refused + facts.unanswered;
         let wanted = initial.min(i128::from(buyers));
         // No unit comes back within a sale, so "sold out" is untrue while units are left.
@@ -117,7 +136,7 @@ impl Audit {
             confirmations_repeated: (facts.confirmed.len() - confirmed.len()) as u64,
             confirmations_wrong: facts.confirmed.iter().filter(is_wrong).count() as u64,
             orders_without_lines: 0,
-            over_limit: 0,
+            over_limit: balance.over_limit,
         };
         (audit, balance.unchecked)
     }

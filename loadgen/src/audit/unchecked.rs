@@ -14,6 +14,8 @@ pub enum Gap {
     End,
     /// Orders that do not say how many units they left.
     Remaining,
+    /// Orders that do not say who has bought, in a sale with a limit per buyer.
+    Buyer,
     /// Orders whose transaction is unknown.
     Transaction,
     /// Orders under an older token, where the number of permits is unknown.
@@ -40,6 +42,7 @@ impl Gap {
             Gap::Beginning => "sales whose initial stock is missing in the ledger",
             Gap::End => "sales whose final stock is missing in the ledger",
             Gap::Remaining => "orders that do not say how many units they left",
+            Gap::Buyer => "orders that do not say who has bought, in a sale with a limit per buyer",
             Gap::Transaction => "orders whose transaction is unknown, as after a restore of the database",
             Gap::Permits => "orders under an older token, of a strategy whose permits are unknown without --target",
             Gap::Section => "orders without their section in the history",

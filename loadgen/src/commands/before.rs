@@ -13,6 +13,7 @@
 
 use stats::figures::{count, things};
 
+use crate::config::load::at_once;
 use crate::config::settings::{CompareSettings, LoadSettings};
 use crate::error::Error;
 use crate::judge::metrics::{Nature, SoldNeeded};
@@ -20,7 +21,7 @@ use crate::judge::thresholds::Threshold;
 use crate::lab::service_program;
 use crate::lab::source::ServiceSettings;
 use crate::lab::stack::{ensure_files_suffice, ensure_ports_are_free};
-use crate::lab::strategy::{Strategy, select};
+use crate::lab::strategy::{ExpectedFault, Strategy, select};
 use crate::suggest::did_you_mean;
 use crate::trial::schedule::Subject;
 
@@ -91,7 +92,7 @@ pub(super) fn subjects(settings: &CompareSettings, strategies: &[Strategy]) -> R
 pub(super) fn ensure_users_fit(settings: &CompareSettings, subjects: &[Subject]) -> Result<(), Error> {
     let is_together = settings.load.model.starts_together();
     let users = subjects.iter().map(|subject| subject.users).max().filter(|_| is_together);
-    ensure_files_suffice(&settings.source, users.unwrap_or(0))
+    ensure_files_suffice(&settings.source, at_once(&settings.load.model, users.unwrap_or(0)))
 }
 
 fn ensure_it_can_be_checked(
@@ -107,9 +108,11 @@ fn ensure_it_can_be_checked(
         return Err(idle(threshold, &settings.load.users, strategies.iter().map(|strategy| strategy.name.as_str())));
     }
     let instances = settings.source.instances();
+    // A strategy that oversells may sell more than the stock.
+    let sells_more = |strategy: &Strategy| strategy.promise.expects(instances, false) == ExpectedFault::Oversold;
     let mut has_figure = named.iter().filter_map(|subject| Some((*subject, of(subject)?))).filter(|(_, strategy)| {
         let Strategy { mechanism, permits, .. } = **strategy;
-        let oversells = strategy.promise.expects_oversell(instances);
+        let oversells = sells_more(strategy);
         threshold.metric().is_had_by(Nature { mechanism, permits, oversells })
     });
     let Some(first) = has_figure.next() else {
@@ -117,8 +120,6 @@ fn ensure_it_can_be_checked(
         let names = list(named.iter().map(|subject| subject.strategy.as_str()));
         return Err(Error::Usage(format!("the threshold {rule:?} is about a figure that {names} cannot have")));
     };
-    // A strategy that oversells may sell more than the stock.
-    let sells_more = |strategy: &Strategy| strategy.promise.expects_oversell(instances);
     let most =
         |(subject, strategy): (&Subject, &Strategy)| sold_most(&settings.load, subject.users, sells_more(strategy));
     let fewest = std::iter::once(first).chain(has_figure).map(most).min().unwrap_or(u64::MAX);
@@ -157,7 +158,9 @@ pub(super) fn ensure_enough_is_sold(
 /// Returns the most units that a trial with this number of users can sell.
 fn sold_most(load: &LoadSettings, users: u32, oversells: bool) -> u64 {
     let stock = if oversells { u64::MAX } else { u64::from(load.stock) * u64::from(load.goods) };
-    let wanted = if load.model.is_one_shot() { u64::from(users) } else { u64::MAX };
+    let of_buyer = load.model.requests_per_buyer() as u64;
+    let of_buyer = load.per_buyer.map_or(of_buyer, |limit| of_buyer.min(limit.into()));
+    let wanted = if load.model.is_one_shot() { u64::from(users) * of_buyer } else { u64::MAX };
     stock.min(wanted)
 }
 

@@ -196,6 +196,7 @@ async fn trial(
 ) -> Result<Option<Trial>, Error> {
     let duration_ms = u64::try_from(load.length.as_millis()).unwrap_or(u64::MAX);
     let conditions = Conditions {
+        per_buyer: None,
         model: LoadModel::Open { rate_per_s: load.rate, arrivals: settings.arrivals, duration_ms },
         seed: prepared.schedule.seed,
         stock: prepared.schedule.stock,

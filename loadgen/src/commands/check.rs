@@ -12,7 +12,7 @@ use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use buyers::script::Pattern;
+use buyers::script::{Meanings, Pattern};
 use clap::Args;
 use program::{Epilogue, FromSystem as _, Interrupt, Progress};
 
@@ -73,13 +73,16 @@ struct QuickArgs {
     /// Units on sale
     #[arg(long, value_name = "N", requires = "buy", conflicts_with_all = OTHERS)]
     stock: Option<Stock>,
-    /// Answer that means sold: 201, or '200 $.success=true'. May be given several times, as the next three. A header or a text of a
+    /// Answer that means sold: 201, or '200 $.success=true'. May be given several times, as the next four. A header or a text of a
     /// page needs a shop file
     #[arg(long, value_name = PATTERN, value_parser = parse_pattern, requires = "buy", conflicts_with_all = OTHERS)]
     sold: Vec<Pattern>,
     /// Answer that means sold out [default: 409 and 410]
     #[arg(long, value_name = PATTERN, value_parser = parse_pattern, requires = "buy", conflicts_with_all = OTHERS)]
     sold_out: Vec<Pattern>,
+    /// Answer that means that the buyer has as many units as one buyer may have
+    #[arg(long, value_name = PATTERN, value_parser = parse_pattern, requires = "buy", conflicts_with_all = OTHERS)]
+    over_limit: Vec<Pattern>,
     /// Answer that means refused, and nothing was bought [default: 429 and 503]
     #[arg(long, value_name = PATTERN, value_parser = parse_pattern, requires = "buy", conflicts_with_all = OTHERS)]
     refused: Vec<Pattern>,
@@ -181,12 +184,13 @@ fn read(files: &[PathBuf], quick: QuickArgs) -> Result<Vec<Shop>, Error> {
     if !files.is_empty() {
         return read_files(files);
     }
-    let QuickArgs { buy, reset, stock, sold, sold_out, refused, queued, outcome, order } = quick;
+    let QuickArgs { buy, reset, stock, sold, sold_out, over_limit, refused, queued, outcome, order } = quick;
     let (Some(buy), Some(reset), Some(stock)) = (buy, reset, stock) else {
         return Err(Error::Usage("no shop is named; name a shop file, or write --buy, --reset and --stock".to_owned()));
     };
     let stock = stock.get();
-    let quick = QuickShop { buy, reset, outcome, stock, sold, sold_out, refused, queued, order };
+    let meanings = Meanings { sold, sold_out, over_limit, refused, queued };
+    let quick = QuickShop { buy, reset, outcome, stock, meanings, order };
     Ok(vec![shop::read_quick(quick)?])
 }
 

@@ -246,7 +246,7 @@ fn plan(trials: &[LoggedTrial], logs: Vec<JudgedLog>, warm_ups: usize, limits: L
     let mut users: Vec<u32> = trials.iter().map(|trial| trial.users).collect();
     users.sort_unstable();
     users.dedup();
-    let model = trials.iter().all(|trial| trial.is_burst).then_some(LoadModel::Burst);
+    let model = trials.iter().all(|trial| trial.is_burst).then_some(LoadModel::BURST);
     let most = users.last().copied().unwrap_or(0);
     let load = model.map_or_else(|| format!("load of {}", things(most, "user")), |model| model.describe(most));
     let mut engines: Vec<&str> = logs.iter().map(|log| &*log.engine).collect();

@@ -38,6 +38,7 @@ impl TrialsAtShops {
             model_described: self.model_described,
             users: self.users,
             stock: shops.first().map_or(0, |shop| shop.stock),
+            per_buyer: None,
             goods_no: 0,
             goods: 1,
             trials: self.trials,

@@ -6,7 +6,6 @@ use std::time::{Duration, SystemTime};
 
 use buyers::model::LoadModel;
 use program::{Interrupt, ProgramError as _, Progress, chain};
-use stats::figures::things;
 
 use crate::config::settings::{ReportSettings, RequestLog};
 use crate::error::Error;
@@ -135,10 +134,9 @@ pub(super) async fn run(
     let left = stopped?;
     shown?;
     let mut end = format!("report: {}\n", files.path(files::HTML).display());
-    for Reproduction { shop, buyers, wrong, tries, .. } in &report.reproductions {
+    for Reproduction { shop, crowd, wrong, tries, .. } in &report.reproductions {
         let script = files.path(&Files::script_of(shop));
-        let buyers = things(buyers, "buyer");
-        end += &format!("reproduction: sh {}: {buyers}, wrong in {wrong} of {tries} tries\n", script.display());
+        end += &format!("reproduction: sh {}: {crowd}, wrong in {wrong} of {tries} tries\n", script.display());
     }
     report.unreproduced.iter().chain(&left).for_each(|line| end += &format!("{line}\n"));
     output.print(&end)?;
@@ -176,9 +174,10 @@ async fn measure(
     files.remove_old()?;
     let conditions = Conditions {
         // A load that another engine made is over, so it needs no model.
-        model: prepared.schedule.model.unwrap_or(LoadModel::Burst),
+        model: prepared.schedule.model.unwrap_or(LoadModel::BURST),
         seed: prepared.schedule.seed,
         stock: prepared.schedule.stock,
+        per_buyer: prepared.schedule.per_buyer,
         goods_nos: prepared.goods_nos.clone(),
         lock_wait: prepared.lock_wait,
         cores: cores(),

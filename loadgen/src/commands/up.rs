@@ -152,7 +152,7 @@ pub(crate) async fn up(settings: &UpSettings, interrupt: &Interrupt, output: &mu
 async fn lay_out(service: &Service, strategies: Vec<Strategy>, settings: &UpSettings) -> Result<Vec<Offer>, Error> {
     let mut offers = Vec::with_capacity(strategies.len());
     for (goods_no, strategy) in (settings.goods_no..).zip(strategies) {
-        service.reset(goods_no, settings.stock, &strategy).await?;
+        service.reset(goods_no, settings.stock, None, &strategy).await?;
         offers.push(Offer { goods_no, strategy: strategy.name });
     }
     Ok(offers)

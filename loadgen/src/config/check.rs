@@ -9,7 +9,7 @@ use super::layers::Layers;
 use super::plan::PlanLayer;
 use super::settings::ReportSettings;
 use super::trials::{ReportFlags, TrialArgs};
-use super::values::{Users, parse_rate, parse_share, parse_time};
+use super::values::{PerBuyer, Users, parse_rate, parse_share, parse_time};
 use crate::error::Error;
 use crate::judge::metrics::metrics_of;
 use crate::judge::thresholds::Threshold;
@@ -32,6 +32,9 @@ pub(crate) struct ShopLoadArgs {
     /// Time for which users buy again and again [default: each buys once]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     duration: Option<Duration>,
+    /// Requests that each buyer sends at the same instant, to try a limit per buyer [default: 1]
+    #[arg(long, value_name = "N", conflicts_with_all = ["duration", "rate"])]
+    requests_per_buyer: Option<PerBuyer>,
     /// Purchases per second, started on time even if earlier ones are unanswered (an open model). Each is of a buyer of its
     /// own. They last for --duration, or else for 10s. At most --users of them are under way [default: no rate]
     #[arg(long, value_name = "N", value_parser = parse_rate)]
@@ -85,6 +88,7 @@ impl ShopTrialsArgs {
         let mut flags = PlanLayer {
             users: load.users,
             ramp_up: load.ramp_up,
+            requests_per_buyer: load.requests_per_buyer,
             duration: load.duration,
             rate: load.rate,
             arrivals: load.arrivals,

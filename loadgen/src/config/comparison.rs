@@ -149,7 +149,7 @@ mod tests {
     fn the_defaults_are_the_quick_preset() {
         let CompareSettings { load, trials, warm_up, report, .. } = &compare(&[]);
         assert_eq!((load.users.as_slice(), load.stock, *trials, *warm_up), (&[300][..], 100, 10, true));
-        assert_eq!((load.goods_no, load.goods, load.model), (1, 1, LoadModel::Burst));
+        assert_eq!((load.goods_no, load.goods, load.model), (1, 1, LoadModel::BURST));
         assert_eq!(report.folder, PathBuf::from("report"));
         let settings = compare(&[]);
         let service = started(&settings);
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn the_model_follows_from_the_flags() {
         let model = |args: &[&str]| compare(args).load.model;
-        assert_eq!(model(&["--ramp-up", "1s"]), LoadModel::Ramp { ramp_up_ms: 1000 });
+        assert_eq!(model(&["--ramp-up", "1s"]), LoadModel::Ramp { ramp_up_ms: 1000, requests_per_buyer: 1 });
         assert_eq!(model(&["--duration", "3s"]), LoadModel::Loop { duration_ms: 3000, ramp_up_ms: 0 });
         let both = model(&["--duration", "3s", "--ramp-up", "1s"]);
         assert_eq!(both, LoadModel::Loop { duration_ms: 3000, ramp_up_ms: 1000 });

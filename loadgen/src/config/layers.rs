@@ -6,13 +6,18 @@ use std::time::Duration;
 
 use buyers::model::{Arrivals, LoadModel};
 use confique::{Config as _, Layer as _};
+use stats::figures::{count, things};
 
 use super::plan::{PlanLayer, PlanSettings, read};
 use super::preset::Preset;
+use super::values::PerBuyer;
 use crate::error::Error;
 
 /// Default duration of a load with a rate.
 const RATE_DURATION: Duration = Duration::from_secs(10);
+
+/// The most requests at the same instant.
+const AT_ONCE_MAX: usize = 20_000;
 
 /// The layers with their names, from the strongest to the weakest.
 pub(super) struct Layers(Vec<(String, PlanLayer)>);
@@ -47,11 +52,27 @@ impl Layers {
         let merged = layers.reduce(over).unwrap_or_else(PlanLayer::empty);
         let settings = PlanSettings::from_layer(merged).map_err(|error| Error::Usage(error.to_string()))?;
         let model = self.model(&settings)?;
+        let most = settings.users.iter().map(|users| users.get()).max().unwrap_or(1);
+        let most = usize::try_from(most).map_or(usize::MAX, |users| model.users_of(users));
+        if most > AT_ONCE_MAX {
+            return Err(Error::Usage(format!(
+                "these users would send {} at once, and the most are {}; give fewer users, or fewer requests-per-buyer",
+                things(most, "request"),
+                count(AT_ONCE_MAX as u64)
+            )));
+        }
         Ok((settings, model))
     }
 
     fn model(&self, settings: &PlanSettings) -> Result<LoadModel, Error> {
-        let PlanSettings { ramp_up, duration, rate, arrivals, .. } = *settings;
+        let PlanSettings { ramp_up, duration, rate, arrivals, requests_per_buyer, .. } = *settings;
+        let requests_per_buyer = requests_per_buyer.map_or(1, PerBuyer::get);
+        if requests_per_buyer > 1 && (rate.is_some() || duration.is_some()) {
+            return Err(Error::Usage(format!(
+                "{} sets requests-per-buyer, and under a rate or a duration buyers come again and again; remove one of them",
+                self.origin(|layer| layer.requests_per_buyer.is_some())
+            )));
+        }
         let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         match (rate, ramp_up, duration) {
             (Some(rate), _, duration) => Ok(LoadModel::Open {
@@ -73,8 +94,8 @@ impl Layers {
             (None, ramp_up, Some(duration)) => {
                 Ok(LoadModel::Loop { duration_ms: ms(duration), ramp_up_ms: ramp_up.map_or(0, ms) })
             }
-            (None, Some(ramp_up), None) => Ok(LoadModel::Ramp { ramp_up_ms: ms(ramp_up) }),
-            (None, None, None) => Ok(LoadModel::Burst),
+            (None, Some(ramp_up), None) => Ok(LoadModel::Ramp { ramp_up_ms: ms(ramp_up), requests_per_buyer }),
+            (None, None, None) => Ok(LoadModel::Burst { requests_per_buyer }),
         }
     }
 
@@ -139,7 +160,10 @@ mod tests {
         let rate = "rate = 50\narrivals = \"constant\"\n";
         let open = LoadModel::Open { rate_per_s: 50.0, arrivals: Arrivals::Constant, duration_ms: 10_000 };
         assert_eq!(layers(&[rate, ramp]).merge().unwrap().1, open);
-        assert_eq!(layers(&[ramp, rate]).merge().unwrap().1, LoadModel::Ramp { ramp_up_ms: 1000 });
+        assert_eq!(
+            layers(&[ramp, rate]).merge().unwrap().1,
+            LoadModel::Ramp { ramp_up_ms: 1000, requests_per_buyer: 1 }
+        );
     }
 
     #[test]
@@ -162,6 +186,8 @@ mod tests {
         for (texts, expected) in [
             (&["rate = 1.0\nramp-up = \"1s\""][..], "layer 0 sets both rate and ramp-up"),
             (&["", "arrivals = \"constant\""], "layer 1 sets arrivals, which are the gaps"),
+            (&["users = 10_001\nrequests-per-buyer = 2"], "would send 20002 requests at once, and the most are 20"),
+            (&["rate = 1.0", "requests-per-buyer = 3"], "layer 1 sets requests-per-buyer, and under a rate"),
             (
                 &["duration = \"1s\"", "ramp-up = \"2s\""],
                 "must be shorter: layer 1 sets ramp-up to 2s, layer 0 sets duration to 1s",

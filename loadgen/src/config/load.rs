@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
+use buyers::model::LoadModel;
 use clap::Args;
 use wildmatch::WildMatch;
 
 use super::layers::Layers;
 use super::plan::PlanLayer;
 use super::settings::LoadSettings;
-use super::values::Users;
+use super::values::{PerBuyer, Users};
 use crate::error::Error;
 use crate::lab::source::ServiceSettings;
 use crate::trial::schedule::Limits;
@@ -45,7 +46,7 @@ impl LoadArgs {
         let most_users = users.last().copied().unwrap_or(1);
         let limits = plan.users_max.into_iter().flatten();
         Ok(Resolved {
-            service: plan.service.start(most_users, plan.lock_wait),
+            service: plan.service.start(at_once(&model, most_users), plan.lock_wait),
             trials: plan.trials.get(),
             warm_up: plan.warm_up,
             seed: plan.seed,
@@ -56,6 +57,7 @@ impl LoadArgs {
                 users_max: limits.map(|(pattern, users)| (WildMatch::new(&pattern), users.get())).collect(),
                 model,
                 stock: plan.stock.get(),
+                per_buyer: plan.per_buyer.map(PerBuyer::get),
                 goods_no: plan.goods_no.get(),
                 goods: plan.goods.get(),
                 lock_wait: plan.lock_wait,
@@ -63,4 +65,10 @@ impl LoadArgs {
             },
         })
     }
+}
+
+/// Returns the requests that may be under way at once.
+pub(crate) fn at_once(model: &LoadModel, users: u32) -> u32 {
+    let users = usize::try_from(users).unwrap_or(usize::MAX);
+    u32::try_from(model.users_of(users)).unwrap_or(u32::MAX)
 }

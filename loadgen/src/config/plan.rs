@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::preset::Preset;
 use super::service::ServicePlan;
-use super::values::{GoodsCount, GoodsNo, Stock, Trials, Users, parse_rate, parse_time, rate, share, time};
+use super::values::{GoodsCount, GoodsNo, PerBuyer, Stock, Trials, Users, parse_rate, parse_time, rate, share, time};
 use crate::error::Error;
 use crate::judge::metrics::METRICS;
 use crate::judge::thresholds::{Threshold, metric_names};
@@ -39,6 +39,12 @@ pub(crate) struct PlanSettings {
     /// Units on sale of each SKU [default: 100]
     #[config(layer_attr(arg(long, value_name = "N")))]
     pub(super) stock: Stock,
+    /// Most units of a SKU that one buyer may have; each request then says who buys [default: no limit]
+    #[config(layer_attr(arg(long, value_name = "N")))]
+    pub(super) per_buyer: Option<PerBuyer>,
+    /// Requests that each buyer sends at the same instant [default: 1]
+    #[config(layer_attr(arg(long, value_name = "N")))]
+    pub(super) requests_per_buyer: Option<PerBuyer>,
     /// Number of SKUs on sale, which users take in turns [default: 1]
     #[config(default = 1, layer_attr(arg(long, value_name = "N")))]
     pub(super) goods: GoodsCount,

@@ -22,6 +22,8 @@ pub(crate) struct LoadSettings {
     pub(crate) users_max: Vec<(WildMatch, u32)>,
     pub(crate) model: LoadModel,
     pub(crate) stock: u32,
+    /// Most units that one buyer may have of each SKU.
+    pub(crate) per_buyer: Option<u32>,
     pub(crate) goods_no: i64,
     pub(crate) goods: u32,
     /// How long a buyer may wait for the lock; the client waits a little longer for its answer.

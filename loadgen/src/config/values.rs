@@ -16,6 +16,8 @@ use crate::lab::source::Program;
 
 pub(crate) type Users = Within<u32, 1, 20_000>;
 pub(crate) type Stock = Within<u32, 1, 100_000_000>;
+/// Units that one buyer may have, and requests that one buyer sends.
+pub(crate) type PerBuyer = Within<u32, 1, 1000>;
 pub(crate) type GoodsCount = Within<u32, 1, 1000>;
 /// Leaves room for `GoodsCount` SKUs after the first one.
 pub(crate) type GoodsNo = Within<i64, 1, { i64::MAX - 1000 }>;

@@ -59,6 +59,8 @@ pub enum LoggedOutcome {
     Sold,
     /// Nothing was left.
     SoldOut,
+    /// The buyer has as many units as one buyer may have.
+    OverLimit,
     /// The shop did not serve the buyer.
     Refused,
     /// There was no answer, or one without a meaning.
@@ -73,6 +75,7 @@ impl LoggedOutcome {
         match word {
             "sold" => Some(LoggedOutcome::Sold),
             "sold_out" => Some(LoggedOutcome::SoldOut),
+            "over_limit" => Some(LoggedOutcome::OverLimit),
             "refused" => Some(LoggedOutcome::Refused),
             "error" => Some(LoggedOutcome::Error),
             "timeout" => Some(LoggedOutcome::Timeout),

@@ -7,7 +7,7 @@ use super::logged::LoggedOutcome;
 /// The meanings of statuses, as the patterns of a shop have them.
 pub(super) struct StatusMeanings {
     /// Each meaning with its patterns. `None` stands for queued, which is no outcome.
-    meanings: [(Option<LoggedOutcome>, Vec<Statuses>); 4],
+    meanings: [(Option<LoggedOutcome>, Vec<Statuses>); 5],
 }
 
 /// A pattern without what is in the answer.
@@ -32,6 +32,7 @@ impl StatusMeanings {
                 (Some(LoggedOutcome::Sold), statuses(&meanings.sold)),
                 (None, statuses(&meanings.queued)),
                 (Some(LoggedOutcome::SoldOut), statuses(&meanings.sold_out)),
+                (Some(LoggedOutcome::OverLimit), statuses(&meanings.over_limit)),
                 (Some(LoggedOutcome::Refused), statuses(&meanings.refused)),
             ],
         }

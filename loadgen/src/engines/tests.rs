@@ -18,6 +18,7 @@ fn meanings() -> Meanings {
         sold_out: vec![pattern(409)],
         refused: vec![pattern(503)],
         queued: vec![pattern(202)],
+        ..Meanings::default()
     }
 }
 
@@ -99,7 +100,7 @@ fn a_log_without_answers_is_read_by_status() {
 fn meanings_of_200() -> Meanings {
     let values = |value| vec![(JsonPath::parse("$.ok").unwrap(), value)];
     let json = |value| Pattern { statuses: vec![200], values: values(value), ..Pattern::default() };
-    Meanings { sold: vec![json(json!(true))], sold_out: vec![json(json!(false))], refused: vec![], queued: vec![] }
+    Meanings { sold: vec![json(json!(true))], sold_out: vec![json(json!(false))], ..Meanings::default() }
 }
 
 #[test]
@@ -261,7 +262,7 @@ fn a_wrong_line_is_refused_with_its_number() {
         (row("1", ",1,soon,sold,1,\n"), "log:2: intended is \"soon\", and should be milliseconds since 1970"),
         (
             row("1", ",1,,won,1,\n"),
-            "log:2: outcome is \"won\", and should be sold, sold_out, refused, error or timeout",
+            "log:2: outcome is \"won\", and should be sold, sold_out, over_limit, refused, error or timeout",
         ),
         (row("1", ",1,,,1,\n"), "log:2: outcome is \"\", and should be"),
         (row("1", columns), "log:2: the line has 16 fields, and the first line names 17; delete the line"),

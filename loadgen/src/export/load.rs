@@ -67,6 +67,11 @@ pub(super) struct Up {
 impl<'a> ExportedLoad<'a> {
     pub(super) fn of(settings: &'a ExportSettings) -> Result<Self, Error> {
         let ExportSettings { source, load: settings } = settings;
+        if settings.per_buyer.is_some() || settings.model.requests_per_buyer() > 1 {
+            return Err(Error::Usage(
+                "an exported load does not name its buyers; remove per-buyer and requests-per-buyer, or run loadgen compare".to_owned(),
+            ));
+        }
         let urls = match source {
             Source::Start(_) => &vec![DEFAULT_TARGET.to_owned()],
             Source::Target(urls) => urls,

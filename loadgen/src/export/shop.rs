@@ -153,7 +153,7 @@ mod tests {
     impl ShopFolder {
         fn load(&self) -> ShopLoad {
             let shop = crate::shop::read(&self.file).unwrap();
-            ShopLoad { shop, users: 3, model: LoadModel::Burst, start_at: None }
+            ShopLoad { shop, users: 3, model: LoadModel::BURST, start_at: None }
         }
 
         fn refusal(&self, engine: Engine) -> String {
@@ -286,8 +286,8 @@ mod tests {
         );
         let rate = LoadModel::Open { rate_per_s: 2.5, arrivals: buyers::model::Arrivals::Poisson, duration_ms: 4000 };
         for (model, ramp_up, duration, per_s) in [
-            (LoadModel::Burst, 0, 0, "0"),
-            (LoadModel::Ramp { ramp_up_ms: 1500 }, 1500, 0, "0"),
+            (LoadModel::BURST, 0, 0, "0"),
+            (LoadModel::Ramp { ramp_up_ms: 1500, requests_per_buyer: 1 }, 1500, 0, "0"),
             (LoadModel::Loop { duration_ms: 4000, ramp_up_ms: 500 }, 500, 4000, "0"),
             (rate, 0, 4000, "2.5"),
         ] {

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::audit::history::HistoryAudit;
-use crate::lab::strategy::Promise;
+use crate::lab::strategy::ExpectedFault;
 use crate::trial::record::Trial;
 use crate::trial::schedule::Limits;
 
@@ -36,11 +36,15 @@ pub(crate) enum Finding {
     NotRun,
 }
 
+/// Tells whether a trial has something.
+type Has = fn(&Trial) -> bool;
+
 impl Finding {
-    /// Describes the finding in a few words. `is_expected`: a control sold wrongly, as it has to.
-    pub(crate) fn describe(self, is_expected: bool) -> &'static str {
+    /// Describes the finding in a few words. `shown`: what a control did wrong, as it has to.
+    pub(crate) fn describe(self, shown: ExpectedFault) -> &'static str {
         match self {
-            Finding::Kept if is_expected => "oversold, as expected",
+            Finding::Kept if shown == ExpectedFault::Oversold => "oversold, as expected",
+            Finding::Kept if shown == ExpectedFault::OverLimit => "over the limit, as expected",
             Finding::Kept => "yes",
             Finding::Broken => "NO",
             Finding::Inconclusive => "refused or failed",
@@ -54,22 +58,23 @@ impl Finding {
 
     /// Judges the trials of one strategy.
     ///
-    /// For a strategy that is expected to oversell, one oversold trial is enough. Its other books must still balance,
+    /// For a control, one trial with the fault that it is expected to show is enough. Its other books must still balance,
     /// because even a careless deduction writes the orders that it confirms.
-    pub(crate) fn of(promise: Promise, instances: usize, limits: &Limits, trials: &[&Trial]) -> Finding {
-        let expects_oversell = promise.expects_oversell(instances);
-        let any = |is: fn(&Trial) -> bool| trials.iter().any(|trial| is(trial));
-        let wrong: fn(&Trial) -> bool = if expects_oversell {
-            |trial| !trial.audit.ledger_balanced()
-        } else {
-            |trial| trial.is_bad() || trial.is_order_violated()
+    pub(crate) fn of(expected: ExpectedFault, limits: &Limits, trials: &[&Trial]) -> Finding {
+        let any = |is: Has| trials.iter().any(|trial| is(trial));
+        let (wrong, shown): (Has, Has) = match expected {
+            ExpectedFault::Nothing => (|trial| trial.is_bad() || trial.is_order_violated(), |_| false),
+            ExpectedFault::Oversold => (|trial| !trial.audit.ledger_balanced(), |trial| trial.audit.oversold > 0),
+            ExpectedFault::OverLimit => {
+                (|trial| trial.sells_wrongly() || trial.is_order_violated(), |trial| trial.audit.over_limit > 0)
+            }
         };
         if trials.is_empty() {
             Finding::NotRun
         } else if any(wrong) {
             Finding::Broken
-        } else if expects_oversell && any(|trial| trial.audit.oversold > 0) {
-            // One oversold trial is proof enough, whatever the others left open.
+        } else if any(shown) {
+            // One trial with the fault is proof enough, whatever the others left open.
             Finding::Kept
         } else if any(Trial::is_inconclusive) {
             Finding::Inconclusive
@@ -79,7 +84,7 @@ impl Finding {
             Finding::Failing
         } else if any(|trial| !trial.unchecked.is_empty()) {
             Finding::Unchecked
-        } else if expects_oversell
+        } else if expected != ExpectedFault::Nothing
             || trials.iter().all(|trial| trial.history.as_ref().is_some_and(HistoryAudit::is_uncontended))
         {
             Finding::LoadTooWeak
@@ -94,11 +99,12 @@ mod tests {
     use buyers::sample::ByOutcome;
 
     use super::*;
+    use crate::lab::strategy::Promise;
     use crate::report::fixture::{self, LIMITS};
 
     fn finding(promise: Promise, instances: usize, sold: &[i64]) -> Finding {
         let trials: Vec<Trial> = sold.iter().map(|sold| fixture::trial("s", 0, 100, *sold)).collect();
-        Finding::of(promise, instances, &LIMITS, &trials.iter().collect::<Vec<_>>())
+        Finding::of(promise.expects(instances, false), &LIMITS, &trials.iter().collect::<Vec<_>>())
     }
 
     #[test]
@@ -126,10 +132,27 @@ mod tests {
     }
 
     #[test]
+    fn a_control_of_the_limit_has_to_exceed_it() {
+        let sold = |over_limit, oversold| {
+            let mut trial = fixture::trial("s", 0, 100, 100);
+            trial.audit.over_limit = over_limit;
+            trial.audit.oversold = oversold;
+            trial
+        };
+        let found = |trial: &Trial, promise: Promise| Finding::of(promise.expects(3, true), &LIMITS, &[trial]);
+        assert_eq!(found(&sold(2, 0), Promise::ExceedsLimit), Finding::Kept);
+        assert_eq!(found(&sold(0, 0), Promise::ExceedsLimit), Finding::LoadTooWeak);
+        assert_eq!(found(&sold(2, 1), Promise::ExceedsLimit), Finding::Broken);
+        assert_eq!(found(&sold(2, 0), Promise::NeverOversells), Finding::Broken);
+        // Where nobody asks for more than the limit, there is nothing to show.
+        assert_eq!(Promise::ExceedsLimit.expects(3, false), Promise::NeverOversells.expects(3, true));
+    }
+
+    #[test]
     fn even_a_control_has_to_write_the_orders_that_it_confirms() {
         let mut trial = fixture::trial("s", 0, 100, 130);
         trial.audit.confirmations_unfounded = 1;
-        assert_eq!(Finding::of(Promise::Oversells, 3, &LIMITS, &[&trial]), Finding::Broken);
+        assert_eq!(Finding::of(Promise::Oversells.expects(3, false), &LIMITS, &[&trial]), Finding::Broken);
     }
 
     /// Returns a trial in which nobody got a decision after the first 20 of 100 units.
@@ -144,26 +167,26 @@ mod tests {
     fn an_overlap_breaks_a_safe_strategy_that_sold_right() {
         let mut trial = fixture::trial("zk-mutex", 0, 100, 100);
         trial.history.as_mut().unwrap().overlaps = Some(1);
-        assert_eq!(Finding::of(Promise::SafeWhileSessionLives, 3, &LIMITS, &[&trial]), Finding::Broken);
+        assert_eq!(Finding::of(Promise::SafeWhileSessionLives.expects(3, false), &LIMITS, &[&trial]), Finding::Broken);
         trial.history.as_mut().unwrap().overlaps = None;
-        assert_eq!(Finding::of(Promise::NeverOversells, 3, &LIMITS, &[&trial]), Finding::Kept);
+        assert_eq!(Finding::of(Promise::NeverOversells.expects(3, false), &LIMITS, &[&trial]), Finding::Kept);
     }
 
     #[test]
     fn a_falling_token_breaks_a_batch_without_a_history() {
         let mut trial = Trial { history: None, ..fixture::trial("zk-merge", 0, 100, 100) };
-        assert_eq!(Finding::of(Promise::NeverOversells, 3, &LIMITS, &[&trial]), Finding::Kept);
+        assert_eq!(Finding::of(Promise::NeverOversells.expects(3, false), &LIMITS, &[&trial]), Finding::Kept);
         trial.audit.tokens_out_of_order = Some(1);
-        assert_eq!(Finding::of(Promise::NeverOversells, 3, &LIMITS, &[&trial]), Finding::Broken);
+        assert_eq!(Finding::of(Promise::NeverOversells.expects(3, false), &LIMITS, &[&trial]), Finding::Broken);
     }
 
     #[test]
     fn an_overtaken_buyer_breaks_the_promise_of_a_batch() {
         let mut trial = fixture::trial("pg-merge", 0, 100, 100);
         trial.audit.overtaken_in_batch = Some(0);
-        assert_eq!(Finding::of(Promise::NeverOversells, 3, &LIMITS, &[&trial]), Finding::Kept);
+        assert_eq!(Finding::of(Promise::NeverOversells.expects(3, false), &LIMITS, &[&trial]), Finding::Kept);
         trial.audit.overtaken_in_batch = Some(1);
-        assert_eq!(Finding::of(Promise::NeverOversells, 3, &LIMITS, &[&trial]), Finding::Broken);
+        assert_eq!(Finding::of(Promise::NeverOversells.expects(3, false), &LIMITS, &[&trial]), Finding::Broken);
     }
 
     #[test]
@@ -171,11 +194,18 @@ mod tests {
         let sold = fixture::trial("s", 0, 100, 100);
         let undecided = mostly_refused();
         for promise in [Promise::NeverOversells, Promise::Oversells] {
-            assert_eq!(Finding::of(promise, 3, &LIMITS, &[&sold, &undecided]), Finding::Inconclusive, "{promise:?}");
+            assert_eq!(
+                Finding::of(promise.expects(3, false), &LIMITS, &[&sold, &undecided]),
+                Finding::Inconclusive,
+                "{promise:?}"
+            );
         }
         let oversold = fixture::trial("s", 1, 100, 130);
-        assert_eq!(Finding::of(Promise::NeverOversells, 3, &LIMITS, &[&undecided, &oversold]), Finding::Broken);
-        assert_eq!(Finding::of(Promise::Oversells, 3, &LIMITS, &[&undecided, &oversold]), Finding::Kept);
+        assert_eq!(
+            Finding::of(Promise::NeverOversells.expects(3, false), &LIMITS, &[&undecided, &oversold]),
+            Finding::Broken
+        );
+        assert_eq!(Finding::of(Promise::Oversells.expects(3, false), &LIMITS, &[&undecided, &oversold]), Finding::Kept);
     }
 
     #[test]
@@ -186,7 +216,7 @@ mod tests {
             trial.generator.dropped = dropped;
             trial
         };
-        let found = |trial: &Trial, promise| Finding::of(promise, 3, &LIMITS, &[trial]);
+        let found = |trial: &Trial, promise: Promise| Finding::of(promise.expects(3, false), &LIMITS, &[trial]);
         assert_eq!(found(&dropping(10, 100), Promise::NeverOversells), Finding::Kept);
         assert_eq!(found(&dropping(11, 100), Promise::NeverOversells), Finding::Dropped);
         assert_eq!(found(&dropping(11, 101), Promise::NeverOversells), Finding::Broken);
@@ -198,10 +228,11 @@ mod tests {
     fn a_strategy_whose_requests_failed_has_proved_nothing() {
         let failing = |error, timeout| {
             let mut trial = fixture::trial("pg-merge", 0, 100, 100);
-            trial.answers = ByOutcome { sold: 100, sold_out: 900 - error - timeout, refused: 0, error, timeout };
+            trial.answers =
+                ByOutcome { sold: 100, sold_out: 900 - error - timeout, error, timeout, ..ByOutcome::default() };
             trial
         };
-        let found = |trial: &Trial| Finding::of(Promise::NeverOversells, 3, &LIMITS, &[trial]);
+        let found = |trial: &Trial| Finding::of(Promise::NeverOversells.expects(3, false), &LIMITS, &[trial]);
         assert_eq!(found(&failing(5, 5)), Finding::Kept);
         assert_eq!(found(&failing(6, 5)), Finding::Failing);
     }
@@ -210,7 +241,7 @@ mod tests {
     fn what_was_not_checked_is_not_kept() {
         let kept = fixture::trial("zk-mutex", 0, 100, 100);
         let unchecked = Trial { unchecked: vec!["instances without a common clock: 3".to_owned()], ..kept.clone() };
-        let found = |trials: &[&Trial]| Finding::of(Promise::SafeWhileSessionLives, 3, &LIMITS, trials);
+        let found = |trials: &[&Trial]| Finding::of(Promise::SafeWhileSessionLives.expects(3, false), &LIMITS, trials);
         assert_eq!(found(&[&kept, &unchecked]), Finding::Unchecked);
         let mut broken = unchecked.clone();
         broken.audit.oversold = 1;
@@ -222,7 +253,7 @@ mod tests {
         let met = fixture::trial("zk-mutex", 0, 100, 100);
         let mut alone = met.clone();
         alone.history.as_mut().unwrap().contended = Some(0);
-        let found = |trials: &[&Trial]| Finding::of(Promise::SafeWhileSessionLives, 3, &LIMITS, trials);
+        let found = |trials: &[&Trial]| Finding::of(Promise::SafeWhileSessionLives.expects(3, false), &LIMITS, trials);
         assert_eq!(found(&[&alone, &alone]), Finding::LoadTooWeak);
         assert_eq!(found(&[&alone, &met]), Finding::Kept);
         alone.history.as_mut().unwrap().overlaps = None;
@@ -234,7 +265,7 @@ mod tests {
         let unchecked = vec!["trials that had not come to rest: 1".to_owned()];
         let unsettled =
             |sold| Trial { settled: false, unchecked: unchecked.clone(), ..fixture::trial("s", 0, 100, sold) };
-        let found = |trial: &Trial| Finding::of(Promise::NeverOversells, 3, &LIMITS, &[trial]);
+        let found = |trial: &Trial| Finding::of(Promise::NeverOversells.expects(3, false), &LIMITS, &[trial]);
         assert_eq!(found(&unsettled(90)), Finding::Inconclusive);
         assert_eq!(found(&unsettled(100)), Finding::Unchecked, "a sale that is under way may yet be written");
         assert_eq!(found(&unsettled(101)), Finding::Broken);

@@ -9,11 +9,12 @@ use stats::rate;
 use crate::judge::diff::Diff;
 use crate::judge::finding::Finding;
 use crate::judge::metrics::{
-    DOUBLE_SALES, LOST_UPDATES, Metric, NOTIFICATIONS_PER_RELEASE, OUT_OF_SEQUENCE, OVERLAPS, OVERSELL_RATE, OVERSOLD,
-    OVERTAKEN_IN_BATCH, P50, RATIO, TOKEN_REGRESSIONS, TOKENS_OUT_OF_ORDER, UNBALANCED, UNDERSOLD,
+    DOUBLE_SALES, LOST_UPDATES, Metric, NOTIFICATIONS_PER_RELEASE, OUT_OF_SEQUENCE, OVER_LIMIT, OVERLAPS,
+    OVERSELL_RATE, OVERSOLD, OVERTAKEN_IN_BATCH, P50, RATIO, TOKEN_REGRESSIONS, TOKENS_OUT_OF_ORDER, UNBALANCED,
+    UNDERSOLD,
 };
 use crate::judge::result::StrategyResult;
-use crate::lab::strategy::{Promise, Wakes};
+use crate::lab::strategy::Wakes;
 use crate::trial::record::Trial;
 use crate::trial::schedule::Schedule;
 
@@ -125,13 +126,12 @@ fn not_proved(level: &[&StrategyResult]) -> Vec<String> {
         let those = level.iter().filter(|result| is(result));
         those.map(|result| result.name()).collect::<Vec<_>>().join(", ")
     };
-    let is_safe =
-        |result: &StrategyResult| matches!(result.promise, Promise::NeverOversells | Promise::SafeWhileSessionLives);
+    let is_safe = |result: &StrategyResult| !result.promise.is_of_control();
     let weak = names(&|result| result.finding == Finding::LoadTooWeak && !is_safe(result));
     let alone = names(&|result| result.finding == Finding::LoadTooWeak && is_safe(result));
     let mut lines = Vec::new();
     if !weak.is_empty() {
-        lines.push(format!("The load was too weak to make {weak} oversell"));
+        lines.push(format!("The load was too weak to make {weak} sell wrongly"));
     }
     if !alone.is_empty() {
         lines.push(format!("No two buyers met under the lock of {alone}, so it had nothing to exclude"));
@@ -185,12 +185,14 @@ fn fault(result: &StrategyResult) -> String {
             .map(|orders| format!("its batches sold {} after a later arrival", things(&orders, "order")));
         return of_lock.into_iter().chain(of_batches).collect::<Vec<_>>().join("; ");
     }
-    let is_control = result.promise != Promise::NeverOversells && result.promise != Promise::SafeWhileSessionLives;
+    let is_control = result.promise.is_of_control();
     let denied = || "told buyers something that the database refutes".to_owned();
     let how = if is_control && size(&UNBALANCED).is_some() {
         denied()
     } else if let Some(oversold) = count(&OVERSOLD) {
         format!("oversold by up to {} ({})", things(&oversold, "unit"), OVERSELL_RATE.text(result))
+    } else if let Some(buyers) = count(&OVER_LIMIT) {
+        format!("sold more than the limit to up to {}", things(&buyers, "buyer"))
     } else if let Some(undersold) = count(&UNDERSOLD) {
         format!("left up to {} that buyers wanted", things(&undersold, "unit"))
     } else if let Some(twice) = count(&DOUBLE_SALES) {
@@ -344,7 +346,7 @@ mod tests {
         refused.audit.undersold = 0;
         refused.audit.unsold_undecided = 80;
         let details = verdict(vec![weak, refused]).details;
-        assert!(details.contains(&"The load was too weak to make unguarded oversell".to_owned()), "{details:?}");
+        assert!(details.contains(&"The load was too weak to make unguarded sell wrongly".to_owned()), "{details:?}");
         assert!(details.iter().any(|line| line.starts_with("Nothing can be said of zk-mutex")), "{details:?}");
     }
 

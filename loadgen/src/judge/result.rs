@@ -10,7 +10,7 @@ use stats::{Estimate, Ratio};
 
 use crate::audit::shop::Evidence;
 use crate::judge::finding::Finding;
-use crate::lab::strategy::{Mechanism, Promise, Wakes};
+use crate::lab::strategy::{ExpectedFault, Mechanism, Promise, Wakes};
 use crate::trial::record::Latency;
 use crate::trial::schedule::{Subject, named};
 
@@ -149,6 +149,15 @@ impl StrategyResult {
     /// Names the strategy, with its build if two are compared.
     pub(crate) fn name(&self) -> String {
         named(&self.strategy, self.build.as_deref())
+    }
+
+    /// Returns what a control did wrong, as it has to.
+    pub(crate) fn shown(&self) -> ExpectedFault {
+        match self.promise {
+            _ if self.kept != Some(true) || self.bad_trials == 0 => ExpectedFault::Nothing,
+            Promise::ExceedsLimit => ExpectedFault::OverLimit,
+            _ => ExpectedFault::Oversold,
+        }
     }
 
     /// Tells whether it is the reference of the others.

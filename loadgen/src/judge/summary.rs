@@ -61,7 +61,7 @@ fn result_of(
     let bad_trials = trials.count(Trial::is_bad);
     let inconclusive_trials = trials.count(|trial| trial.is_undecided(&schedule.limits));
     let unchecked_trials = trials.count(|trial| !trial.is_bad() && !trial.unchecked.is_empty());
-    let finding = Finding::of(strategy.promise, schedule.instances, &schedule.limits, &trials.all);
+    let finding = Finding::of(schedule.expects(strategy.promise), &schedule.limits, &trials.all);
     let expected = schedule
         .model
         .is_some_and(|model| model.is_burst())

@@ -13,6 +13,7 @@ pub(crate) use self::reader::metric_names;
 use self::reader::{COMPARISONS, Comparison, Reader};
 use crate::judge::metrics::{Better, METRICS, Metric, Nature};
 use crate::judge::result::{Part, StrategyResult};
+use crate::lab::strategy::ExpectedFault;
 use crate::trial::schedule::named;
 
 /// One rule.
@@ -144,7 +145,11 @@ impl Threshold {
     pub(crate) fn check(&self, results: &[StrategyResult], instances: usize) -> Vec<ThresholdResult> {
         let about = results.iter().filter(|result| {
             let StrategyResult { mechanism, permits, .. } = **result;
-            let nature = Nature { mechanism, permits, oversells: result.promise.expects_oversell(instances) };
+            let nature = Nature {
+                mechanism,
+                permits,
+                oversells: result.promise.expects(instances, false) == ExpectedFault::Oversold,
+            };
             self.is_about(&result.strategy, result.users) && self.metric.is_had_by(nature)
         });
         let check = |result: &StrategyResult| {

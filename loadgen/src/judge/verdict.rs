@@ -87,7 +87,8 @@ impl Verdict {
             exits.push((Exit::Setup.code(), format!("not everything was checked of {details}")));
         }
         if let Some(names) = found(Finding::LoadTooWeak, &name) {
-            let why = "a control did not oversell, or no two buyers met under a lock; raise --users or --business-time";
+            let why =
+                "a control sold nothing wrongly, or no two buyers met under a lock; raise --users or --business-time";
             let reason = format!("the load was too weak to prove anything of {names}: {why}");
             exits.push((Exit::Failed.code(), reason));
         }

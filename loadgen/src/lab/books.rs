@@ -131,7 +131,7 @@ async fn sales(connection: &mut PgConnection, goods_no: Option<i64>, sale: Optio
                   to_char(started_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as started_at,
                   sales.stock_initial as "stock_initial?",
                   case when goods.sale = known.sale then on_hand else on_hand_final end as stock_final,
-                  goods.sale = known.sale as "is_on!"
+                  sales.per_buyer as "per_buyer?", goods.sale = known.sale as "is_on!"
            from (select goods_no, sale from sales union select goods_no, sale from order_lines
                  union select goods_no, sale from goods) as known
                 join goods on goods.goods_no = known.goods_no
@@ -149,7 +149,7 @@ async fn sales(connection: &mut PgConnection, goods_no: Option<i64>, sale: Optio
 async fn read_goods(executor: impl PgExecutor<'_>, goods_nos: &[i64]) -> Result<Vec<Goods>, Error> {
     let goods = sqlx::query_as!(
         Goods,
-        "select goods_no, sale, stock_initial, on_hand, guard, strategy from goods where goods_no = any($1)",
+        "select goods_no, sale, stock_initial, on_hand, guard, strategy, per_buyer from goods where goods_no = any($1)",
         goods_nos
     );
     let goods = goods.fetch_all(executor).await.map_err(Error::postgres("read the stock"))?;
@@ -173,7 +173,7 @@ async fn read_orders(
         r#"select order_id as "order_id!", goods_no as "goods_no!",
                   case when order_lines.xmin = orders.xmin and order_lines.xmin is distinct from ledger.xmin
                        then order_lines.xmin::text::bigint end as transaction,
-                  quantity, strategy, instance, remaining, token, token_handover
+                  quantity, strategy, instance, buyer, remaining, token, token_handover
            from order_lines join orders using (order_id)
                join unnest($1::bigint[], $2::bigint[]) as wanted (goods_no, sale) using (goods_no, sale)
                left join sales as ledger using (goods_no, sale)
@@ -192,6 +192,7 @@ async fn read_orders(
             quantity: row.quantity,
             strategy: shared(&mut names, &row.strategy),
             instance: shared(&mut names, &row.instance),
+            buyer: row.buyer.map(Into::into),
             remaining: row.remaining,
             token: row.token.map(|token| (token, row.token_handover.unwrap_or(0))),
             arrived_ns: None,
@@ -237,7 +238,7 @@ mod tests {
 
     fn opened() -> Goods {
         let [guard, strategy] = ["zk-queue", "zk-mutex"].map(|name| Some(name.to_owned()));
-        Goods { goods_no: 1, sale: 7, stock_initial: 9, on_hand: 8, guard, strategy }
+        Goods { goods_no: 1, sale: 7, stock_initial: 9, on_hand: 8, guard, strategy, per_buyer: None }
     }
 
     #[tokio::test]
@@ -268,7 +269,19 @@ mod tests {
             let remaining = Some(remaining);
             let goods_no = 1;
             let arrived_ns = None;
-            OrderRow { order_id, goods_no, transaction, quantity, strategy, instance, remaining, token, arrived_ns }
+            let buyer = None;
+            OrderRow {
+                order_id,
+                goods_no,
+                transaction,
+                quantity,
+                strategy,
+                instance,
+                buyer,
+                remaining,
+                token,
+                arrived_ns,
+            }
         };
         let [alone, batch] = [&orders[0], &orders[1]].map(|order| order.transaction);
         let of_batch = |order_id, quantity, left| row(order_id, batch, quantity, left, Some((5, 2)));

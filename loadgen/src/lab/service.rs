@@ -34,6 +34,9 @@ pub(crate) struct Goods {
     pub(crate) guard: Option<String>,
     /// The default strategy of its buyers.
     pub(crate) strategy: Option<String>,
+    /// Most units that one buyer may have.
+    #[serde(default)]
+    pub(crate) per_buyer: Option<i64>,
 }
 
 /// The metrics of all instances at one moment.
@@ -49,6 +52,9 @@ pub(crate) struct Metrics {
 struct Reset<'a> {
     stock: u32,
     strategy: &'a str,
+    // A service of an earlier version refuses a member that it does not know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    per_buyer: Option<u32>,
 }
 
 impl Service {
@@ -77,10 +83,16 @@ impl Service {
     }
 
     /// Opens a new sale of the SKU with this many units for this strategy, and makes sure that every instance sees it.
-    pub(crate) async fn reset(&self, goods_no: i64, stock: u32, strategy: &Strategy) -> Result<Goods, Error> {
+    pub(crate) async fn reset(
+        &self,
+        goods_no: i64,
+        stock: u32,
+        per_buyer: Option<u32>,
+        strategy: &Strategy,
+    ) -> Result<Goods, Error> {
         let url = format!("{}/admin/goods/{goods_no}", self.first());
         let Strategy { name, family, .. } = strategy;
-        let body = Reset { stock, strategy: name };
+        let body = Reset { stock, strategy: name, per_buyer };
         let request = self.client.put(&url).bearer_auth(&self.admin_token).json(&body);
         let opened: Goods = json("PUT", &url, request).await?;
         let units = i64::from(stock);
@@ -91,6 +103,7 @@ impl Service {
             on_hand: units,
             guard: Some(family.clone()),
             strategy: Some(name.clone()),
+            per_buyer: per_buyer.map(i64::from),
         };
         if opened != asked {
             return Err(Error::Reset(format!(
@@ -218,7 +231,7 @@ mod tests {
         let opened =
             r#"{"goods_no":1,"sale":7,"stock_initial":9,"on_hand":9,"guard":"zk-queue","strategy":"zk-mutex"}"#;
         let (right, bodies) = service(opened).await;
-        assert_eq!(right.reset(1, 9, &mutex).await.unwrap().sale, 7);
+        assert_eq!(right.reset(1, 9, None, &mutex).await.unwrap().sale, 7);
         assert_eq!(bodies.lock().unwrap()[0], r#"{"stock":9,"strategy":"zk-mutex"}"#);
 
         for wrong in [
@@ -227,7 +240,7 @@ mod tests {
             r#"{"goods_no":1,"sale":7,"stock_initial":8,"on_hand":8,"guard":"zk-queue","strategy":"zk-mutex"}"#,
         ] {
             let (service, _) = service(wrong).await;
-            let error = service.reset(1, 9, &mutex).await.unwrap_err().to_string();
+            let error = service.reset(1, 9, None, &mutex).await.unwrap_err().to_string();
             assert!(error.starts_with("asked for 9 units of SKU 1, sold by zk-mutex, but the service has"), "{error}");
         }
     }

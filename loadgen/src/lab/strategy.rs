@@ -35,7 +35,7 @@ pub(super) struct StrategyList {
 /// The word for all strategies in a list of names.
 pub(crate) const ALL: &str = "all";
 
-/// The promise of a strategy about the stock.
+/// The promise of a strategy about the stock and the limit per buyer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Promise {
@@ -43,6 +43,8 @@ pub(crate) enum Promise {
     Oversells,
     /// Is expected to oversell as soon as there are several instances.
     OversellsOnManyInstances,
+    /// Sells exactly the stock, and is expected to sell a buyer more than the limit: the control for that limit.
+    ExceedsLimit,
     /// Sells exactly the stock while no lock session is lost. A comparison loses none.
     SafeWhileSessionLives,
     /// Sells exactly the stock.
@@ -55,19 +57,41 @@ impl Promise {
         match self {
             Promise::Oversells => "oversells",
             Promise::OversellsOnManyInstances => "oversells-on-many-instances",
+            Promise::ExceedsLimit => "exceeds-limit",
             Promise::SafeWhileSessionLives => "safe-while-session-lives",
             Promise::NeverOversells => "never-oversells",
         }
     }
 
-    /// Tells whether a strategy of this promise has to oversell on `instances` instances for the load to prove anything.
-    pub(crate) fn expects_oversell(self, instances: usize) -> bool {
+    /// Returns what a strategy of this promise has to do wrong on `instances` instances for the load to prove anything. `tries_limit`:
+    /// whether each buyer asks for more than the limit.
+    pub(crate) fn expects(self, instances: usize, tries_limit: bool) -> ExpectedFault {
         match self {
-            Promise::Oversells => true,
-            Promise::OversellsOnManyInstances => instances > 1,
-            Promise::SafeWhileSessionLives | Promise::NeverOversells => false,
+            Promise::Oversells => ExpectedFault::Oversold,
+            Promise::OversellsOnManyInstances if instances > 1 => ExpectedFault::Oversold,
+            Promise::ExceedsLimit if tries_limit => ExpectedFault::OverLimit,
+            Promise::OversellsOnManyInstances
+            | Promise::ExceedsLimit
+            | Promise::SafeWhileSessionLives
+            | Promise::NeverOversells => ExpectedFault::Nothing,
         }
     }
+
+    /// Tells whether a control has this promise.
+    pub(crate) fn is_of_control(self) -> bool {
+        !matches!(self, Promise::SafeWhileSessionLives | Promise::NeverOversells)
+    }
+}
+
+/// What a control has to do wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ExpectedFault {
+    /// Nothing: it is no control, or there is nothing to show.
+    Nothing,
+    /// It has to oversell.
+    Oversold,
+    /// It has to sell a buyer more than the limit.
+    OverLimit,
 }
 
 /// The mechanism that keeps the deductions of one SKU apart.

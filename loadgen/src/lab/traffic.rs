@@ -25,7 +25,7 @@ pub(crate) struct ServerTraffic {
 /// Traffic between two snapshots. An absent figure could not be read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Traffic {
-    /// Purchases that held a ZooKeeper lock and released it: every `sold` and `sold_out` of a strategy whose mechanism is
+    /// Purchases that held a ZooKeeper lock and released it: every `sold`, `sold_out` and `over_limit` of a strategy whose mechanism is
     /// ZooKeeper. Absent if a buyer had no decision, because it is unknown whether that purchase held the lock.
     pub(crate) releases: Option<u64>,
     /// Each server by itself; all other figures are sums.

@@ -90,12 +90,14 @@ pub(super) fn timed_trial(strategy: &str, block: usize, stock: i64, sold: i64, s
         quantity: 1,
         strategy: strategy.into(),
         instance: "lab-1".into(),
+        buyer: None,
         remaining: remaining(order_id),
         token: is_lock.then_some((order_id, 0)),
         arrived_ns: None,
     };
     let orders: Vec<OrderRow> = (1..=sold).map(order).collect();
-    let confirmed: Vec<Receipt> = orders.iter().map(|order| receipt(order.order_id, order.remaining)).collect();
+    let confirmed = orders.iter().map(|order| receipt(order.order_id, order.remaining)).enumerate();
+    let confirmed: Vec<_> = confirmed.collect();
     let tally = tally(&samples(sold, step_ms));
     let answers = tally.answers();
     let (audit, _) = Audit::of(&LabFacts {
@@ -105,8 +107,7 @@ pub(super) fn timed_trial(strategy: &str, block: usize, stock: i64, sold: i64, s
         orders: &orders,
         confirmed: &confirmed,
         sold_out: answers.sold_out,
-        refused: 0,
-        unanswered: 0,
+        ..LabFacts::default()
     });
     let sections = if is_lock { sections(strategy, step_ms) } else { Vec::new() };
     let mut handovers = Times::new();
@@ -219,10 +220,11 @@ pub(crate) fn schedule() -> Schedule {
     let subjects: Vec<Subject> = strategies().iter().map(|strategy| Subject::of(strategy, USERS)).collect();
     Schedule {
         seed: 42,
-        model: Some(LoadModel::Burst),
-        model_described: LoadModel::Burst.describe(USERS),
+        model: Some(LoadModel::BURST),
+        model_described: LoadModel::BURST.describe(USERS),
         users: vec![USERS],
         stock: 100,
+        per_buyer: None,
         goods_no: 1,
         goods: 1,
         builds: Vec::new(),

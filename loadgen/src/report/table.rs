@@ -41,8 +41,7 @@ impl<'a> TextTable<'a> {
 
     fn row(&self, result: &StrategyResult) -> Vec<String> {
         let users = if self.report.schedule.users.len() > 1 { format!(" @{}", result.users) } else { String::new() };
-        let is_control_as_expected = result.kept == Some(true) && result.bad_trials > 0;
-        let words = [format!("{}{users}", result.name()), result.finding.describe(is_control_as_expected).to_owned()];
+        let words = [format!("{}{users}", result.name()), result.finding.describe(result.shown()).to_owned()];
         words.into_iter().chain(self.metrics.iter().map(|metric| self.cell(metric, result))).collect()
     }
 

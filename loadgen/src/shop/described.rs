@@ -196,13 +196,13 @@ impl Shop {
         of(&self.script.buy) + asking
     }
 
-    /// Returns the requests that a buyer sends at least, from the sign-up to the purchase. A scenario does not tell its requests,
-    /// so its purchase counts as one.
-    pub(crate) fn requests_of_a_buyer(&self) -> usize {
+    /// Returns the requests that a buyer of this many purchases sends at least, from the sign-up on. A scenario does not tell its
+    /// requests, so its purchase counts as one.
+    pub(crate) fn requests_of_a_buyer(&self, purchases: usize) -> usize {
         if self.scenario.is_some() {
             return 1;
         }
-        self.script.sign_up.requests.len() + self.script.buy.requests.len()
+        self.script.sign_up.requests.len() + purchases * self.script.buy.requests.len()
     }
 
     /// Returns the addresses that are not on this machine: of the shop, and of its databases.

@@ -129,9 +129,14 @@ fn task(keys: &Keys<'_>) -> Result<DraftTask, String> {
 
 fn meanings(buy: &Keys<'_>) -> Result<Meanings, String> {
     let sold = buy.required("sold", patterns::of_key(buy, "sold")?, "[{ status = 200 }]")?;
-    let queued = patterns::of_key(buy, "queued")?.unwrap_or_default();
-    let sold_out = patterns::of_key(buy, "sold-out")?;
-    Ok(patterns::meanings(sold, queued, sold_out, patterns::of_key(buy, "refused")?))
+    let optional = |key| patterns::of_key(buy, key).map(Option::unwrap_or_default);
+    Ok(patterns::with_defaults(Meanings {
+        sold,
+        queued: optional("queued")?,
+        sold_out: optional("sold-out")?,
+        over_limit: optional("over-limit")?,
+        refused: optional("refused")?,
+    }))
 }
 
 /// Reads [outcome], which needs `queued` in [buy], and the other way round.
@@ -169,7 +174,7 @@ struct DraftPurchase {
 
 impl DraftPurchase {
     fn read(file: &Keys<'_>) -> Result<DraftPurchase, String> {
-        let keys = ["requests", "take", "sold", "sold-out", "refused", "queued", "order"];
+        let keys = ["requests", "take", "sold", "sold-out", "over-limit", "refused", "queued", "order"];
         let buy = required(file, "buy", &keys, "requests and sold")?;
         let buyers = file.table("buyers", &["csv", "requests", "take"])?;
         let sign_up = buyers.as_ref().map(steps).transpose()?.unwrap_or_default();

@@ -15,20 +15,14 @@ const REFUSED: [u16; 2] = [429, 503];
 /// The keys of a pattern.
 const KEYS: [&str; 4] = ["status", "json", "header", "text"];
 
-/// Puts the patterns together, and adds those that every shop has by default.
-pub(super) fn meanings(
-    sold: Vec<Pattern>,
-    queued: Vec<Pattern>,
-    sold_out: Option<Vec<Pattern>>,
-    refused: Option<Vec<Pattern>>,
-) -> Meanings {
-    let by_status = |statuses: [u16; 2]| vec![Pattern { statuses: statuses.to_vec(), ..Pattern::default() }];
-    Meanings {
-        sold,
-        sold_out: sold_out.unwrap_or_else(|| by_status(SOLD_OUT)),
-        refused: refused.unwrap_or_else(|| by_status(REFUSED)),
-        queued,
+/// Fills in the patterns that every shop has by default: those of "sold out" and "refused", if there are none.
+pub(super) fn with_defaults(mut meanings: Meanings) -> Meanings {
+    for (patterns, statuses) in [(&mut meanings.sold_out, SOLD_OUT), (&mut meanings.refused, REFUSED)] {
+        if patterns.is_empty() {
+            patterns.push(Pattern { statuses: statuses.to_vec(), ..Pattern::default() });
+        }
     }
+    meanings
 }
 
 /// Reads the patterns of a key of a shop file. `None` if the key is not there.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use buyers::script::Pattern;
+use buyers::script::Meanings;
 
 use super::address::{address, base_url};
 use super::curl;
@@ -10,21 +10,18 @@ use super::described::Shop;
 use super::draft::{Draft, DraftPoll, DraftSteps, DraftTask};
 use super::file::{EVERY, QUIET, WITHIN};
 use super::noted::Noted;
-use super::patterns::meanings;
+use super::patterns::with_defaults;
 use super::read::{Lookup, of, variable};
 use crate::error::Error;
 
-/// What the flags say. The lists of patterns have one for each time that a flag is given.
+/// What the flags say. Each list of patterns has one for each time that its flag is given.
 #[derive(Debug, Clone)]
 pub(crate) struct QuickShop {
     pub(crate) buy: String,
     pub(crate) reset: String,
     pub(crate) outcome: Option<String>,
     pub(crate) stock: u32,
-    pub(crate) sold: Vec<Pattern>,
-    pub(crate) sold_out: Vec<Pattern>,
-    pub(crate) refused: Vec<Pattern>,
-    pub(crate) queued: Vec<Pattern>,
+    pub(crate) meanings: Meanings,
     pub(crate) order: Option<String>,
 }
 
@@ -44,7 +41,6 @@ fn parse(flags: QuickShop, lookup: Lookup<'_>) -> Result<Shop, String> {
     let one = |line| DraftSteps { requests: vec![line], take: Vec::new() };
     let outcome =
         flags.outcome.map(|line| DraftPoll { steps: one(Noted::new(line, "--outcome")), every: EVERY, within: WITHIN });
-    let given = |patterns: Vec<Pattern>| (!patterns.is_empty()).then_some(patterns);
     let draft = Draft {
         folder: PathBuf::new(),
         name,
@@ -56,7 +52,7 @@ fn parse(flags: QuickShop, lookup: Lookup<'_>) -> Result<Shop, String> {
         csv: None,
         sign_up: DraftSteps::default(),
         buy: one(buy),
-        meanings: meanings(flags.sold, flags.queued, given(flags.sold_out), given(flags.refused)),
+        meanings: with_defaults(flags.meanings),
         order: flags.order.map(|order| Noted::new(order, "--order")),
         outcome,
         stock_left: None,
@@ -93,10 +89,7 @@ mod tests {
             reset: reset.to_owned(),
             outcome: None,
             stock: 100,
-            sold: vec![parse_pattern("201").unwrap()],
-            sold_out: Vec::new(),
-            refused: Vec::new(),
-            queued: Vec::new(),
+            meanings: Meanings { sold: vec![parse_pattern("201").unwrap()], ..Meanings::default() },
             order: None,
         }
     }

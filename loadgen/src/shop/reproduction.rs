@@ -17,24 +17,54 @@ mod variables;
 
 use std::fmt::Write as _;
 
+use stats::figures::things;
+
 use self::functions::{BEGINNING, called_in};
-use self::requests::{BuyerPart, ShellRequests, jar, taking};
+use self::requests::{BuyerPart, Sender, ShellRequests, jar, taking};
 use self::shell::{condition, plain, variable};
 use self::variables::ScriptVariables;
 use super::database::DatabaseUrl;
 use super::described::{Shop, Task};
 
-/// Writes a script of `buyers` buyers. `seen` says how it was found.
-pub(crate) fn reproduction(shop: &Shop, buyers: usize, seen: &str) -> String {
-    let variables = ScriptVariables::of(shop, buyers);
+/// The buyers of a script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Crowd {
+    /// How many there are.
+    pub(crate) buyers: usize,
+    /// How many purchases each of them makes at the same instant.
+    pub(crate) purchases: usize,
+}
+
+impl Crowd {
+    /// Describes it in words.
+    pub(crate) fn describe(self) -> String {
+        let Crowd { buyers, purchases } = self;
+        let each = if purchases > 1 { format!(" with {purchases} purchases each") } else { String::new() };
+        format!("{}{each} at the same instant", things(buyers, "buyer"))
+    }
+
+    /// Returns each purchase, by its buyer and a name of its own.
+    fn senders(self) -> impl Iterator<Item = Sender> {
+        (0..self.buyers).flat_map(move |buyer| {
+            (1..=self.purchases).map(move |purchase| match self.purchases {
+                1 => Sender::of(buyer),
+                _ => Sender { buyer, name: format!("{buyer}-{purchase}") },
+            })
+        })
+    }
+}
+
+/// Writes a script of these buyers. `seen` says how it was found.
+pub(crate) fn reproduction(shop: &Shop, crowd: Crowd, seen: &str) -> String {
+    let variables = ScriptVariables::of(shop, crowd.buyers);
     let requests = ShellRequests::of(shop, &variables);
-    let script = ShellScript { shop, buyers, variables: &variables, requests: &requests };
+    let script = ShellScript { shop, crowd, variables: &variables, requests: &requests };
     shop.secrets.hide(&script.write(seen))
 }
 
 struct ShellScript<'a> {
     shop: &'a Shop,
-    buyers: usize,
+    crowd: Crowd,
     variables: &'a ScriptVariables<'a>,
     requests: &'a ShellRequests<'a>,
 }
@@ -42,7 +72,7 @@ struct ShellScript<'a> {
 impl ShellScript<'_> {
     fn write(&self, seen: &str) -> String {
         let Shop { name, stock, .. } = self.shop;
-        let buyers = self.buyers;
+        let crowd = self.crowd.describe();
         let urls = self.shop.urls().join(" and ");
         let story = self.databases() + &self.meaning() + &books::reading(self.shop, self.requests).unwrap_or_default();
         let tries = self.tries();
@@ -53,7 +83,7 @@ impl ShellScript<'_> {
         let ensured = self.variables.ensured();
         format!(
             "#!/bin/sh\n\
-             # {name}: {buyers} buyers at the same instant. {seen}.\n\
+             # {name}: {crowd}. {seen}.\n\
              # Sends requests to {urls} only. Needs {needed}.\n\
              # Usage: sh THIS-FILE [TRIES]. Exit status: 1 as soon as a try has sold wrongly, 0 if none of them has, and another one\n\
              # if it could not be tried.\n\
@@ -105,6 +135,7 @@ impl ShellScript<'_> {
             ("sold", &meanings.sold),
             ("queued", &meanings.queued),
             ("sold-out", &meanings.sold_out),
+            ("over-limit", &meanings.over_limit),
             ("refused", &meanings.refused),
         ];
         for (meaning, patterns) in all {
@@ -125,11 +156,11 @@ impl ShellScript<'_> {
         text += &books::before(&self.shop.books);
         text += &self.sign_up();
         text += "    # [buy]: all at the same instant\n";
-        for number in 0..self.buyers {
-            text += &self.purchase(number);
+        for sender in self.crowd.senders() {
+            text += &self.purchase(&sender);
         }
         text += "    wait\n";
-        text += &books::conclusion(self.shop, self.buyers);
+        text += &books::conclusion(self.shop, self.crowd);
         text + "done\necho \"nothing was sold wrongly\"\n"
     }
 
@@ -164,41 +195,46 @@ impl ShellScript<'_> {
         if steps.requests.is_empty() {
             return String::new();
         }
-        let of = |number: usize| self.requests.steps(steps, number, ("    ", BuyerPart::SignUp));
-        format!("    # [buyers]: each signs up\n{}", (0..self.buyers).map(of).collect::<String>())
+        let of = |buyer: usize| self.requests.steps(steps, &Sender::of(buyer), ("    ", BuyerPart::SignUp));
+        format!("    # [buyers]: each signs up\n{}", (0..self.crowd.buyers).map(of).collect::<String>())
     }
 
     /// Writes a purchase, which runs beside the others.
-    fn purchase(&self, number: usize) -> String {
+    fn purchase(&self, sender: &Sender) -> String {
         let script = &self.shop.script;
-        let [request] = script.buy.requests.as_slice() else { return self.long_purchase(number) };
+        let [request] = script.buy.requests.as_slice() else { return self.long_purchase(sender) };
         if script.outcome.is_some() {
-            return self.long_purchase(number);
+            return self.long_purchase(sender);
         }
-        format!("    buys {number} {} &\n    buyers=\"$buyers $!\"\n", self.requests.curl(request, Some(number)))
+        let Sender { name, .. } = sender;
+        format!("    buys {name} {} &\n    buyers=\"$buyers $!\"\n", self.requests.curl(request, Some(sender)))
     }
 
     /// Writes a purchase of several requests.
-    fn long_purchase(&self, number: usize) -> String {
+    fn long_purchase(&self, sender: &Sender) -> String {
         let script = &self.shop.script;
+        let Sender { buyer, name } = sender;
         let mut text = "    (\n        trap stop TERM\n".to_owned();
-        text += &self.requests.steps(&script.buy, number, ("        ", BuyerPart::Purchase));
+        if self.crowd.purchases > 1 && self.requests.has_cookies {
+            let _ = writeln!(text, "        cp \"$folder/{buyer}.jar\" \"$folder/{name}.jar\" 2>/dev/null || true");
+        }
+        text += &self.requests.steps(&script.buy, sender, ("        ", BuyerPart::Purchase));
         if let Some(poll) = &script.outcome {
             if let Some(source) = &script.order {
-                let order = variable("order", number);
+                let order = variable("order", *buyer);
                 let _ = writeln!(
                     text,
-                    "        {}\n        printf '%s' \"${order}\" >\"$folder/{number}.order\"",
-                    taking(&order, source, number)
+                    "        {}\n        printf '%s' \"${order}\" >\"$folder/{name}.order\"",
+                    taking(&order, source, name)
                 );
             }
             let times = poll.within.as_millis() / poll.every.as_millis().max(1);
             let _ = write!(
                 text,
-                "        for _ in $(seq {times}); do\n            [ \"$(meaning {number})\" = queued ] || break\n            \
+                "        for _ in $(seq {times}); do\n            [ \"$(meaning {name})\" = queued ] || break\n            \
                  sleep {}\n{}        done\n",
                 poll.every.as_secs_f64(),
-                self.requests.steps(&poll.steps, number, ("            ", BuyerPart::Outcome))
+                self.requests.steps(&poll.steps, sender, ("            ", BuyerPart::Outcome))
             );
         }
         text + "    ) &\n    buyers=\"$buyers $!\"\n"

@@ -6,6 +6,7 @@ pub(super) mod judged;
 mod rest;
 mod sign_up;
 
+use std::iter;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use buyers::load::{LoadResult, Purchase};
@@ -61,7 +62,7 @@ impl ShopOnTrial {
 pub(crate) fn buyers_needed(model: &LoadModel, users: u32, seed: u64) -> usize {
     match model {
         LoadModel::Open { .. } => model.arrivals(seed).count(),
-        LoadModel::Burst | LoadModel::Ramp { .. } | LoadModel::Loop { .. } => {
+        LoadModel::Burst { .. } | LoadModel::Ramp { .. } | LoadModel::Loop { .. } => {
             usize::try_from(users).unwrap_or(usize::MAX)
         }
     }
@@ -78,7 +79,7 @@ pub(crate) async fn trial(
     let ShopOnTrial { shop, client, .. } = tried;
     let before = put_on_sale(shop, client).instrument(debug_span!("put on sale")).await?;
     let needed = buyers_needed(&conditions.model, scheduled.subject.users, conditions.seed_of(scheduled));
-    let purchase = purchase(tried, needed).instrument(debug_span!("sign up")).await?;
+    let purchase = purchase(tried, needed, &conditions.model).instrument(debug_span!("sign up")).await?;
     ensure_still(tried, &before).instrument(debug_span!("look again")).await?;
     let load = conditions.load(scheduled, purchase, shop.purchase_within());
     let bought = buyers::run(load).instrument(debug_span!("load")).await?;
@@ -95,8 +96,9 @@ pub(crate) async fn trial(
     Ok(finished)
 }
 
-/// Makes the purchase of this many buyers, who are signed up. A scenario signs its buyers up itself, before its rendezvous.
-async fn purchase(tried: &ShopOnTrial, needed: usize) -> Result<Purchase, Error> {
+/// Makes the purchase of this many buyers, who are signed up. A buyer that sends several requests at once is several users with one
+/// session. A scenario signs its buyers up itself, before its rendezvous.
+async fn purchase(tried: &ShopOnTrial, needed: usize, model: &LoadModel) -> Result<Purchase, Error> {
     let ShopOnTrial { shop, client, budget, .. } = tried;
     if let Some(scenario) = shop.scenario.clone() {
         let clients = (0..needed).map(|_| shop::client_of_user(shop)).collect::<Result<_, _>>()?;
@@ -106,6 +108,8 @@ async fn purchase(tried: &ShopOnTrial, needed: usize) -> Result<Purchase, Error>
     let of_sign_up = shop.script.sign_up.requests.len();
     budget.spend((needed * of_sign_up) as u64);
     tried.signed_up.fetch_add(if of_sign_up > 0 { needed as u64 } else { 0 }, Ordering::Relaxed);
+    let users = customers.into_iter().flat_map(|customer| iter::repeat_n(customer, model.requests_per_buyer()));
+    let customers = users.collect();
     let script = shop.script.clone().into();
     let purchase = ShopPurchase::of(client.clone(), script, shop.urls.clone(), budget.clone(), customers);
     Ok(Purchase::Shop(purchase))

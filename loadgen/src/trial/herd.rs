@@ -1,7 +1,7 @@
 //! Releases of a lock, and the notifications to expect of them.
 //!
-//! A *release* is a purchase that held a ZooKeeper lock and released it: every `sold` and every `sold_out` of a strategy whose
-//! mechanism is `zookeeper`. After any other answer, it is unknown whether the purchase held the lock. A waiter that gives
+//! A *release* is a purchase that held a ZooKeeper lock and released it: every `sold`, `sold_out` and `over_limit` of a
+//! strategy whose mechanism is `zookeeper`. After any other answer, it is unknown whether the purchase held the lock. A waiter that gives
 //! up deletes its node and wakes its successor without ever having held the lock, and a holder that was refused did hold it.
 //! A trial with such answers therefore has no number of releases, and no figure per release.
 
@@ -12,7 +12,9 @@ use crate::lab::strategy::{Mechanism, Wakes};
 /// Returns the number of releases of these purchases. `None` if one of them had no decision.
 pub(crate) fn releases(mechanism: Mechanism, answers: &ByOutcome<u64>) -> Option<u64> {
     match mechanism {
-        Mechanism::Zookeeper => (answers.undecided() == 0).then_some(answers.sold + answers.sold_out),
+        Mechanism::Zookeeper => {
+            (answers.undecided() == 0).then_some(answers.sold + answers.sold_out + answers.over_limit)
+        }
         Mechanism::None | Mechanism::Process | Mechanism::Postgres => Some(0),
     }
 }

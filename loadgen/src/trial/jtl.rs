@@ -193,6 +193,7 @@ fn answer(sample: &Sample, number: u32, released_at: SystemTime) -> [String; 5] 
     let outcome = match sample.outcome {
         Outcome::Sold => "sold",
         Outcome::SoldOut => "sold_out",
+        Outcome::OverLimit => "over_limit",
         Outcome::Refused => "refused",
         Outcome::Error => "error",
         Outcome::Timeout => "timeout",

@@ -129,7 +129,7 @@ async fn open_sales(
 ) -> Result<Vec<Goods>, Error> {
     let mut opened = Vec::with_capacity(conditions.goods_nos.len());
     for goods_no in &conditions.goods_nos {
-        opened.push(deployment.service.reset(*goods_no, conditions.stock, strategy).await?);
+        opened.push(deployment.service.reset(*goods_no, conditions.stock, conditions.per_buyer, strategy).await?);
     }
     let recorded = deployment.database.goods(&conditions.goods_nos).await?;
     match opened.iter().zip(&recorded).find(|(opened, recorded)| opened != recorded) {
@@ -150,5 +150,6 @@ fn purchase_of(deployment: &Deployment, conditions: &Conditions, strategy: &Stra
     Ok(LabPurchase {
         urls: conditions.goods_nos.iter().map(goods).collect::<Result<_, _>>()?,
         probes: at_instances("/healthz")?,
+        names_buyers: conditions.per_buyer.is_some(),
     })
 }

@@ -7,7 +7,6 @@ pub(crate) use buyers::latency::Latency;
 use buyers::sample::ByOutcome;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use stats::figures::things;
 use stats::times::Times;
 use stats::{as_f64, as_ms};
 
@@ -128,12 +127,17 @@ impl Trial {
     /// Tells whether the strategy sold wrongly for certain. Units left and lost updates count only once all is at rest, because
     /// a deduction under way may set them right. A unit too many or an unfounded answer counts at any time.
     pub(crate) fn is_bad(&self) -> bool {
+        self.audit.over_limit > 0 || self.sells_wrongly()
+    }
+
+    /// Tells the same, whatever the buyers have by the limit per buyer.
+    pub(crate) fn sells_wrongly(&self) -> bool {
         let audit = &self.audit;
         let at_rest = self.settled && (audit.undersold > 0 || audit.lost_updates != 0);
         let stock = audit.oversold > 0 || audit.double_sales > 0 || !audit.is_in_sequence();
         // Only a shop of another kind may answer before it writes the order.
         let may_be_written = self.evidence.is_some() && !self.settled;
-        stock || audit.over_limit > 0 || at_rest || !(audit.ledger_balanced() || may_be_written)
+        stock || at_rest || !(audit.ledger_balanced() || may_be_written)
     }
 
     /// Tells whether the order in which buyers were served breaks a promise. The lock did not exclude, an order has an older
@@ -188,6 +192,9 @@ pub(crate) struct Reproduction {
     pub(crate) shop: String,
     /// How many buyers bought at the same instant.
     pub(crate) buyers: u32,
+    /// The same in words, with the purchases of each buyer if there are several.
+    #[serde(default)]
+    pub(crate) crowd: String,
     /// Tries in which they were sold wrongly.
     pub(crate) wrong: u32,
     /// All tries with this number of buyers.
@@ -199,11 +206,9 @@ pub(crate) struct Reproduction {
 impl Reproduction {
     /// Describes how many buyers were enough.
     pub(crate) fn describe(&self) -> String {
-        let Reproduction { shop, buyers, wrong, tries, .. } = self;
-        let buyers = things(buyers, "buyer");
-        format!(
-            "{buyers} at the same instant were enough: {shop} sold wrongly in {wrong} of {tries} tries. This script does the same."
-        )
+        let Reproduction { shop, buyers, crowd, wrong, tries, .. } = self;
+        let were = if *buyers == 1 { "was" } else { "were" };
+        format!("{crowd} {were} enough: {shop} sold wrongly in {wrong} of {tries} tries. This script does the same.")
     }
 }
 

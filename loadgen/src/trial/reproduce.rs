@@ -6,7 +6,7 @@ use stats::figures::things;
 use crate::audit::shop::Evidence;
 use crate::audit::trial::Audit;
 use crate::error::Error;
-use crate::shop;
+use crate::shop::{self, Crowd};
 use crate::trial::any::{ShopOnTrial, trial};
 use crate::trial::record::{Reproduction, Trial};
 use crate::trial::run::Conditions;
@@ -25,12 +25,16 @@ pub(crate) enum Sought {
 /// Looks for the fewest buyers that make a shop sell wrongly, up to those of a trial in which it did. First each number is a
 /// quarter larger than the one before, then the gap is halved. Nothing is found if the shop sold right in every try.
 pub(crate) async fn reproduce(tried: &ShopOnTrial, conditions: &Conditions, bad: &Trial) -> Result<Sought, Error> {
-    let conditions = Conditions { model: LoadModel::Burst, goose_reports: None, log_max: 0, ..conditions.clone() };
-    if bad.audit == (Audit { sold: bad.audit.sold, over_limit: bad.audit.over_limit, ..Audit::default() }) {
+    let purchases = conditions.model.requests_per_buyer();
+    let model = LoadModel::Burst { requests_per_buyer: u32::try_from(purchases).unwrap_or(u32::MAX) };
+    let conditions = Conditions { model, goose_reports: None, log_max: 0, ..conditions.clone() };
+    let is_beyond_limit =
+        bad.audit == (Audit { sold: bad.audit.sold, over_limit: bad.audit.over_limit, ..Audit::default() });
+    if is_beyond_limit && purchases == 1 {
         let why = "the fault needs buyers that buy again, and each buyer of a script buys once";
         return Ok(Sought::Nothing(format!("no reproduction of {}: {why}", tried.name())));
     }
-    let fewest = fewest(bad, tried.shop.stock);
+    let fewest = if is_beyond_limit { 1 } else { fewest(bad, tried.shop.stock) };
     let mut right = fewest.saturating_sub(1);
     let mut found = None;
     for buyers in numbers(fewest, bad.users) {
@@ -55,8 +59,10 @@ pub(crate) async fn reproduce(tried: &ShopOnTrial, conditions: &Conditions, bad:
         }
     }
     let seen = format!("loadgen saw it sell wrongly in {wrong} of {TRIES} tries");
-    let script = shop::reproduction(&tried.shop, usize::try_from(buyers).unwrap_or(usize::MAX), &seen);
-    Ok(Sought::Found(Reproduction { shop: tried.name().to_owned(), buyers, wrong, tries: TRIES, script }))
+    let crowd = Crowd { buyers: usize::try_from(buyers).unwrap_or(usize::MAX), purchases };
+    let script = shop::reproduction(&tried.shop, crowd, &seen);
+    let shop = tried.name().to_owned();
+    Ok(Sought::Found(Reproduction { shop, buyers, crowd: crowd.describe(), wrong, tries: TRIES, script }))
 }
 
 /// Says that a search found nothing, and what it tried.

@@ -33,6 +33,8 @@ pub(crate) struct Conditions {
     pub(crate) seed: u32,
     /// Units on sale of each SKU.
     pub(crate) stock: u32,
+    /// Most units that one buyer of the lab may have of each SKU, if the sales have such a limit.
+    pub(crate) per_buyer: Option<u32>,
     /// The SKUs on sale. A shop that a file describes has one.
     pub(crate) goods_nos: Vec<i64>,
     /// How long a buyer of the lab waits for the lock.
@@ -55,7 +57,7 @@ impl Conditions {
     pub(super) fn load(&self, scheduled: ScheduledTrial<'_>, purchase: Purchase, answer_within: Duration) -> Load {
         Load {
             purchase,
-            users: usize::try_from(scheduled.subject.users).unwrap_or(usize::MAX),
+            users: self.model.users_of(usize::try_from(scheduled.subject.users).unwrap_or(usize::MAX)),
             model: self.model,
             seed: self.seed_of(scheduled),
             answer_within,
@@ -160,7 +162,8 @@ fn unlogged(conditions: &Conditions, answers: &ByOutcome<u64>) -> Option<String>
 fn effort(conditions: &Conditions, load: &LoadResult) -> Effort {
     let tally = &load.tally;
     let response = &tally.latency.response;
-    let all = [&response.sold, &response.sold_out, &response.refused, &response.error, &response.timeout];
+    let ByOutcome { sold, sold_out, over_limit, refused, error, timeout } = response;
+    let all = [sold, sold_out, over_limit, refused, error, timeout];
     Effort {
         starts: tally.starts.clone(),
         dropped: load.dropped,

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stats::figures::{count, ms, things};
 
-use crate::lab::strategy::Strategy;
+use crate::lab::strategy::{ExpectedFault, Promise, Strategy};
 
 /// The settings and the plan of a comparison.
 // `report.json` calls both together its plan.
@@ -30,6 +30,9 @@ pub(crate) struct Schedule {
     pub(crate) users: Vec<u32>,
     /// Units on sale of each SKU.
     pub(crate) stock: u32,
+    /// Most units that one buyer may have of each SKU, if the sales have such a limit. A shop that a file describes has its own.
+    #[serde(default)]
+    pub(crate) per_buyer: Option<u32>,
     /// The first SKU on sale. Zero for shops that files describe.
     pub(crate) goods_no: i64,
     /// Number of SKUs, from the first one on; the users take turns.
@@ -205,6 +208,15 @@ impl Schedule {
     /// Tells whether other engines made the load. Then nothing was drawn from the seed.
     pub(crate) fn is_logged(&self) -> bool {
         !self.logs.is_empty()
+    }
+
+    /// Returns what a strategy of this promise has to do wrong for the load to prove anything.
+    pub(crate) fn expects(&self, promise: Promise) -> ExpectedFault {
+        let asks = self.model.map_or(1, |model| model.requests_per_buyer());
+        promise.expects(
+            self.instances,
+            self.per_buyer.is_some_and(|limit| usize::try_from(limit).is_ok_and(|limit| asks > limit)),
+        )
     }
 
     /// Returns the number of trials.

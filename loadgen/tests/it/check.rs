@@ -127,8 +127,8 @@ async fn an_answer_without_a_meaning_ends_with_the_pattern_to_add() {
     let buy = "[buy]\nrequests = [\"curl -X POST {{url}}/closed\"]\nsold = [{ json = { \"$.success\" = true } }]\n";
     write_shop(&folder, &start().await, buy);
     let finished = dry_run(&folder);
-    let expected = "answered 200, which no pattern of sold, sold-out, refused or queued matches; if it means sold, write sold = [{ \
-                    status = 200, json = { \"$.success\" = false } }] into [buy], or else sold-out, refused or queued\n";
+    let expected = "answered 200, which no pattern of sold, sold-out, over-limit, refused or queued matches; if it means sold, write sold = [{ \
+                    status = 200, json = { \"$.success\" = false } }] into [buy], or else sold-out, over-limit, refused or queued\n";
     finished.assert_error(3, expected);
     assert!(finished.stdout.contains("< {\"errorMsg\":\"not yet\",\"success\":false}\n"), "{}", finished.stdout);
 }
@@ -190,7 +190,7 @@ async fn a_shop_without_a_file_is_tried_by_flags() {
     let unknown = finish(&mut folder.loadgen([&args[..], &["--sold", "201"]].concat()));
     unknown.assert_error(
         3,
-        "if it means sold, add --sold '200 $.success=true', or else --sold-out, --refused or --queued",
+        "if it means sold, add --sold '200 $.success=true', or else --sold-out, --over-limit, --refused or --queued",
     );
 }
 

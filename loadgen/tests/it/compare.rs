@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use crate::support::{TestFolder, finish};
 
-fn result<'a>(report: &'a Value, strategy: &str) -> &'a Value {
+pub(crate) fn result<'a>(report: &'a Value, strategy: &str) -> &'a Value {
     let results = report["results"].as_array().unwrap();
     results.iter().find(|result| result["strategy"] == strategy).unwrap()
 }
 
 /// Returns a figure of a result, by its key.
-fn figure(result: &Value, key: &str) -> Option<f64> {
+pub(crate) fn figure(result: &Value, key: &str) -> Option<f64> {
     result["figures"][key]["value"].as_f64()
 }
 

@@ -75,8 +75,9 @@ fn a_dry_run_shows_the_redirects_of_a_form_shop() {
 fn a_redirect_without_a_meaning_ends_with_its_header() {
     let folder = TestFolder::new();
     let shop = start_on_sqlite("form_shop.py", &folder, "");
-    let expected =
-        format!("which no pattern of sold, sold-out, refused or queued matches; if it means sold, write {THANKS} into");
+    let expected = format!(
+        "which no pattern of sold, sold-out, over-limit, refused or queued matches; if it means sold, write {THANKS} into"
+    );
     dry_run(&folder, &shop, &[(THANKS, "sold = [{ status = 200 }]")]).assert_error(3, &expected);
     // A buyer that did not log in is sent to the login, and not taken for one that bought.
     let stranger = dry_run(&folder, &shop, &[("curl {{url}}/login", "curl {{url}}/logon")]);
@@ -92,7 +93,7 @@ fn a_page_without_a_meaning_ends_with_its_text() {
     let folder = TestFolder::new();
     let shop = start_on_sqlite("form_shop.py", &folder, "--pages");
     let by_other_text = [BY_TEXT[0], BY_TEXT[1], BY_TEXT[2], ("Thank you", "You are welcome")];
-    let expected = "write sold = [{ status = 200, text = \"…\" }] into [buy], or else sold-out, refused or queued; other answers have \
+    let expected = "write sold = [{ status = 200, text = \"…\" }] into [buy], or else sold-out, over-limit, refused or queued; other answers have \
                     200, too, so write a text into it that only this one has";
     dry_run(&folder, &shop, &by_other_text).assert_error(3, expected);
 }

@@ -1,8 +1,9 @@
 //! A shop in the process of the tests, which is right or goes wrong in a way that a test chooses.
 
+use std::collections::HashMap;
 use std::fs;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -38,6 +39,19 @@ pub(crate) struct PlainShop {
     pub(crate) hangs: bool,
     /// Whether a unit is sold twice in the first sale, and never again.
     pub(crate) errs_once: AtomicBool,
+    /// How often each buyer has bought.
+    pub(crate) bought: Mutex<HashMap<String, usize>>,
+    /// How it keeps a limit of one unit per buyer, if it does.
+    pub(crate) limit: Option<Limit>,
+}
+
+/// How a shop keeps a limit of one unit per buyer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Limit {
+    /// A second purchase is refused with 403.
+    Kept,
+    /// Every purchase is refused with 403, also the first one.
+    DeniedToAll,
 }
 
 impl PlainShop {
@@ -66,6 +80,7 @@ async fn reset(State(shop): State<Arc<PlainShop>>) -> StatusCode {
     }
     shop.stock.store(shop.restored, Ordering::SeqCst);
     shop.orders.store(0, Ordering::SeqCst);
+    shop.bought.lock().unwrap().clear();
     StatusCode::NO_CONTENT
 }
 
@@ -74,18 +89,24 @@ async fn log_in(State(shop): State<Arc<PlainShop>>, body: String) -> StatusCode 
     if is_stranger { StatusCode::FORBIDDEN } else { StatusCode::NO_CONTENT }
 }
 
-async fn buy(State(shop): State<Arc<PlainShop>>) -> Response {
+async fn buy(State(shop): State<Arc<PlainShop>>, buyer: String) -> Response {
     if shop.hangs {
         std::future::pending::<()>().await;
     }
     if shop.is_down {
         return StatusCode::BAD_GATEWAY.into_response();
     }
+    let mut bought = shop.bought.lock().unwrap();
+    let bought = bought.entry(buyer).or_default();
+    if shop.limit == Some(Limit::DeniedToAll) || (shop.limit == Some(Limit::Kept) && *bought > 0) {
+        return StatusCode::FORBIDDEN.into_response();
+    }
     let take = |left: i64| (left > 0).then_some(left - 1);
     let is_free = shop.errs_once.swap(false, Ordering::SeqCst);
     if !is_free && shop.stock.try_update(Ordering::SeqCst, Ordering::SeqCst, take).is_err() {
         return StatusCode::CONFLICT.into_response();
     }
+    *bought += 1;
     let order = shop.orders.fetch_add(1, Ordering::SeqCst) + 1;
     (StatusCode::CREATED, Json(json!({ "order": order }))).into_response()
 }

@@ -44,7 +44,7 @@ impl Script {
         let remaining = array(&|position| (LEFT - position).to_string());
         let mut variables = Self::purchase((goods_no, sale)).variables;
         variables.extend([format!("quantities={units}"), format!("remaining={remaining}")]);
-        variables.extend([format!("keys={nothing}"), format!("carts={nothing}")]);
+        variables.extend(["keys", "carts", "buyers"].map(|column| format!("{column}={nothing}")));
         variables.extend([format!("row_wait_ms={ROW_WAIT_MS}"), format!("key_wait_ms={KEY_WAIT_MS}")]);
         variables.extend([format!("idle_ms={IDLE_MS}"), format!("left={}", LEFT + 1 - u32::from(purchases))]);
         Self { file: "src/service/batch.sql", purchases, variables }
@@ -174,6 +174,7 @@ mod tests {
             "remaining={999999999,999999998,999999997}",
             "keys={NULL,NULL,NULL}",
             "carts={NULL,NULL,NULL}",
+            "buyers={NULL,NULL,NULL}",
             "row_wait_ms=5000",
             "key_wait_ms=10",
             "idle_ms=1000",

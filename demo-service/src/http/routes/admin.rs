@@ -21,10 +21,10 @@ use super::GoodsNoInPath;
 use super::answers::{Reset, Restarting, Reviewing};
 use super::object::Object;
 use super::views::GoodsView;
-use super::whole::Whole;
+use super::whole::{self, Whole};
 use crate::app::App;
 use crate::failure::{self, Failure};
-use crate::sale::{NewStock, Stock};
+use crate::sale::{NewStock, Quantity, Stock};
 use crate::telemetry::clock;
 use crate::telemetry::history::Page;
 
@@ -61,6 +61,11 @@ pub struct NewSale {
     stock: NewStock,
     /// The strategy of the sale, whose family guards it. Left out or empty, it is the default of the service.
     strategy: Option<String>,
+    /// Most units of the sale that one buyer may have. Left out or null, there is no such limit. Every purchase must then say who
+    /// buys. What a buyer has of an earlier sale does not count.
+    #[schema(minimum = 1)]
+    #[serde(default, deserialize_with = "whole::optional")]
+    per_buyer: Option<i64>,
 }
 
 /// The word for the units that the current sale has left.
@@ -137,9 +142,11 @@ pub async fn start_sale(
     GoodsNoInPath(goods_no): GoodsNoInPath,
     body: Result<Json<Object<NewSale>>, JsonRejection>,
 ) -> Result<Json<GoodsView>, Failure> {
-    let Json(Object(NewSale { stock, strategy })) = body?;
+    let Json(Object(NewSale { stock, strategy, per_buyer })) = body?;
     let entry = strategy.filter(|name| !name.is_empty()).map(|name| app.offer.find(&name)).transpose()?;
-    app.start_sale(goods_no, stock, entry).await.map(|goods| Json(goods.into()))
+    let limit = |units| Quantity::new(units).ok_or_else(|| Failure::invalid_input("per_buyer must be at least 1"));
+    let per_buyer = per_buyer.map(limit).transpose()?;
+    app.start_sale(goods_no, stock, entry, per_buyer).await.map(|goods| Json(goods.into()))
 }
 
 /// The query of a look at the history.

@@ -53,6 +53,8 @@ const LOCKED: &[&Kind] = &[
 /// What can happen to purchases, beside the sets above.
 const BOUGHT: &[&Kind] = &[
     &failure::SOLD_OUT,
+    &failure::BUYER_UNCLEAR,
+    &failure::OVER_LIMIT,
     &failure::RATE_LIMITED,
     &failure::SALE_RESTARTED,
     &failure::FENCED,

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::answers::{BoughtOne, Buying};
 use super::views::Bought;
-use super::{ChosenStrategy, GoodsNoInPath};
+use super::{BuyerHeader, ChosenStrategy, GoodsNoInPath};
 use crate::app::{App, Slot};
 use crate::failure::Failure;
 use crate::sale::{Purchase, Quantity};
@@ -32,7 +32,7 @@ use crate::sale::{Purchase, Quantity};
     summary = "Buy one unit",
     description = "For load plans: a GET that **buys**. It is neither safe nor idempotent, so do not ask again without \
                    looking. `HEAD` is refused.",
-    params(GoodsNoInPath, ChosenStrategy),
+    params(GoodsNoInPath, ChosenStrategy, BuyerHeader),
     responses(BoughtOne, Buying)
 )]
 pub async fn buy_one(
@@ -40,9 +40,10 @@ pub async fn buy_one(
     Extension(slot): Extension<Slot>,
     GoodsNoInPath(goods_no): GoodsNoInPath,
     query: Result<Query<ChosenStrategy>, QueryRejection>,
+    BuyerHeader(buyer): BuyerHeader,
 ) -> Result<Json<Bought>, Failure> {
     let named = ChosenStrategy::of(query, &app.offer)?;
-    let order = app.purchase(Purchase::of_one(goods_no, Quantity::ONE), named, slot).await?.order;
+    let order = app.purchase(Purchase::of_one(goods_no, Quantity::ONE, buyer), named, slot).await?.order;
     Ok(Json(order.into()))
 }
 

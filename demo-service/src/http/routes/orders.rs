@@ -20,7 +20,7 @@ use super::super::problem::IDEMPOTENT_REPLAYED;
 use super::answers::{BuyingCart, BuyingUnderKey, LookingAtOrder, Placed, Shown};
 use super::object::Object;
 use super::views::OrderView;
-use super::{ChosenStrategy, GoodsNoInPath, number_in_path, whole};
+use super::{BuyerHeader, ChosenStrategy, GoodsNoInPath, number_in_path, whole};
 use crate::app::{App, PurchaseAnswer, Slot};
 use crate::failure::{self, Failure};
 use crate::sale::{Cart, GoodsNo, IdempotencyKey, InvalidKey, Line, Purchase, Quantity};
@@ -106,6 +106,9 @@ pub struct NewOrder {
     #[schema(minimum = 1, maximum = 9_223_372_036_854_775_807i64, example = 1)]
     #[serde(deserialize_with = "whole::deserialize")]
     quantity: i64,
+    /// The buyer, unless the header `Buyer-Id` names it. A sale with a limit per buyer needs it.
+    #[schema(pattern = "^[!-~]{1,64}$")]
+    buyer: Option<String>,
 }
 
 /// The body of a purchase of several SKUs.
@@ -115,6 +118,9 @@ pub struct NewCart {
     /// What is bought together, each SKU at most once.
     #[schema(min_items = 1, max_items = 20, value_type = Vec<NewLine>)]
     lines: Vec<Object<NewLine>>,
+    /// The buyer, unless the header `Buyer-Id` names it. A sale with a limit per buyer needs it.
+    #[schema(pattern = "^[!-~]{1,64}$")]
+    buyer: Option<String>,
 }
 
 /// One SKU of it.
@@ -146,7 +152,7 @@ pub struct NewLine {
     tag = "orders",
     summary = "Buy some units of one SKU",
     description = "All of them or none. Safe to repeat under the same `Idempotency-Key`.",
-    params(GoodsNoInPath, ChosenStrategy, RequiredKey),
+    params(GoodsNoInPath, ChosenStrategy, RequiredKey, BuyerHeader),
     request_body = NewOrder,
     responses(Placed, BuyingUnderKey)
 )]
@@ -156,12 +162,14 @@ pub async fn buy(
     GoodsNoInPath(goods_no): GoodsNoInPath,
     query: Result<Query<ChosenStrategy>, QueryRejection>,
     RequiredKey(key): RequiredKey,
+    header: BuyerHeader,
     body: Result<Json<Object<NewOrder>>, JsonRejection>,
 ) -> Result<Response, Failure> {
     let named = ChosenStrategy::of(query, &app.offer)?;
     let Json(Object(new)) = body?;
     let cart = Cart::of_one(goods_no, quantity(new.quantity)?);
-    place(&app, slot, named, Purchase { cart, key: Some(key) }).await
+    let buyer = header.or_member(new.buyer)?;
+    place(&app, slot, named, Purchase { cart, key: Some(key), buyer }).await
 }
 
 /// Buys some units of several SKUs, all or nothing (`POST /orders`).
@@ -178,7 +186,7 @@ pub async fn buy(
     tag = "orders",
     summary = "Buy a cart of SKUs, all or nothing",
     description = "Safe to repeat under the same `Idempotency-Key`. Not every strategy sells several SKUs together; see `carts` in `GET /strategies`.",
-    params(ChosenStrategy, RequiredKey),
+    params(ChosenStrategy, RequiredKey, BuyerHeader),
     request_body = NewCart,
     responses(Placed, BuyingCart)
 )]
@@ -187,12 +195,14 @@ pub async fn buy_cart(
     Extension(slot): Extension<Slot>,
     query: Result<Query<ChosenStrategy>, QueryRejection>,
     RequiredKey(key): RequiredKey,
+    header: BuyerHeader,
     body: Result<Json<Object<NewCart>>, JsonRejection>,
 ) -> Result<Response, Failure> {
     let named = ChosenStrategy::of(query, &app.offer)?;
     let Json(Object(new)) = body?;
     let lines: Result<Vec<_>, Failure> = new.lines.into_iter().map(line).collect();
-    place(&app, slot, named, Purchase { cart: Cart::new(lines?)?, key: Some(key) }).await
+    let buyer = header.or_member(new.buyer)?;
+    place(&app, slot, named, Purchase { cart: Cart::new(lines?)?, key: Some(key), buyer }).await
 }
 
 /// Looks at an order (`GET /orders/{order_id}`).

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::sale::{Goods, Order, OrderLine};
+use crate::sale::{Goods, Order, OrderLine, Quantity};
 
 /// A SKU as a client sees it.
 #[derive(Debug, Serialize, ToSchema)]
@@ -26,6 +26,9 @@ pub struct GoodsView {
     /// The strategy of the purchases that name none; null as long as the guard is.
     #[schema(required)]
     strategy: Option<String>,
+    /// Most units of the sale that one buyer may have; null without such a limit.
+    #[schema(required, minimum = 1)]
+    per_buyer: Option<i64>,
 }
 
 impl From<Goods> for GoodsView {
@@ -38,6 +41,7 @@ impl From<Goods> for GoodsView {
             on_hand: goods.on_hand,
             guard,
             strategy,
+            per_buyer: goods.per_buyer.map(Quantity::get),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde::Deserialize;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
 /// Two to the power of 63: the smallest number that is too large.
@@ -13,6 +14,17 @@ const TOO_LARGE: f64 = 9_223_372_036_854_775_808.0;
 /// For everything that is no number, or has a fraction, or does not fit.
 pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
     deserializer.deserialize_i64(Whole)
+}
+
+/// Reads such a number, or null.
+///
+/// # Errors
+/// As [`deserialize`].
+pub fn optional<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
+    #[derive(Deserialize)]
+    struct Number(#[serde(deserialize_with = "deserialize")] i64);
+
+    Ok(Option::<Number>::deserialize(deserializer)?.map(|Number(number)| number))
 }
 
 /// The visitor of a whole number.

@@ -34,5 +34,5 @@ pub(in crate::strategy) async fn level_under_fence(
     }
     // The row has another sale, possibly an earlier one, if the database was restored. Its stock was not read under the fence. So
     // the level has no guard: nothing is decided by it, and each purchase is admitted anew.
-    Ok(Level { sale: goods.sale, on_hand: 0, version: 0, guard: None })
+    Ok(Level { sale: goods.sale, on_hand: 0, version: 0, guard: None, per_buyer: None })
 }

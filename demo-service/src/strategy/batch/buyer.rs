@@ -61,7 +61,8 @@ impl Buyer {
     /// Returns what the buyer wants of a batch.
     pub(super) fn wish(&self) -> Wish<'_> {
         let BatchRequest { purchase, sale, .. } = &self.request;
-        Wish { sale: *sale, quantity: self.line().quantity, key: purchase.key.as_ref() }
+        let Purchase { key, buyer, .. } = purchase;
+        Wish { sale: *sale, quantity: self.line().quantity, key: key.as_ref(), buyer: buyer.as_ref() }
     }
 
     /// Returns whether the buyer still waits for the answer.

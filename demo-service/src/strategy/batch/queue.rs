@@ -193,7 +193,7 @@ mod tests {
         /// Lets `count` buyers come. Returns their waits, and whether a worker must be started.
         fn join(&self, count: usize) -> (Vec<Pending>, bool) {
             let request = |_| BatchRequest {
-                purchase: Purchase::of_one(goods(), Quantity::ONE),
+                purchase: Purchase::of_one(goods(), Quantity::ONE, None),
                 sale: 1,
                 has_decided: false,
                 is_handed: true,

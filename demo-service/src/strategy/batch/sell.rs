@@ -9,7 +9,7 @@ use super::begun::Begun;
 use super::buyer::{Buyer, refuse_all};
 use super::queue::Worker;
 use crate::failure::{self, Failure};
-use crate::sale::{Fence, Level, Order, OrderLine, Share, Token, share_out};
+use crate::sale::{AlreadySold, Fence, Level, Order, OrderLine, Purchase, Share, Token, share_out};
 use crate::store::{BatchOrder, BatchWrite, Transaction, WrittenOrder};
 use crate::strategy::Decision;
 use crate::strategy::attempt::{Fences, restarted_if, visit};
@@ -115,13 +115,16 @@ async fn transact(
                 Ok(order_of(context, orders.next(), buyer, remaining, fence.map(|fence| fence.token)))
             }
             (Share::SoldOut, Ok(())) => Err(Failure::sold_out(goods_no)),
+            (Share::OverLimit, Ok(())) => Err(Failure::over_limit(goods_no)),
             (Share::Repeated, Ok(())) => Err(Failure::repeated()),
             (Share::Sold { .. }, Err(unknown)) => {
                 let order_id = orders.next().map(|order| order.order_id);
                 Err(Failure::outcome_unknown(order_id).caused_as(unknown))
             }
             // Whether they were right depends on a commit whose outcome nobody knows.
-            (Share::SoldOut | Share::Repeated, Err(unknown)) => Err(Failure::database_unavailable().caused_as(unknown)),
+            (Share::SoldOut | Share::OverLimit | Share::Repeated, Err(unknown)) => {
+                Err(Failure::database_unavailable().caused_as(unknown))
+            }
         }
     };
     Ok(batch.iter().zip(shares).map(decide).collect())
@@ -137,23 +140,21 @@ async fn decide_and_write(
 ) -> Result<WrittenBatch, Failure> {
     let Context { strategy, family, shared, .. } = context;
     let instance = &*shared.instance;
-    let keys: Vec<&str> =
-        batch.iter().filter_map(|buyer| Some(buyer.request.purchase.key.as_ref()?.as_str())).collect();
-    let known = transaction.known_keys(&keys).await?;
+    let before = already_sold(transaction, level, batch).await?;
     let visit_of = |buyer: &Buyer| {
         let fences = fence.map(|fence| (buyer.line().goods_no, fence)).into_iter().collect::<Fences>();
         visit(context, &[buyer.line()], &fences, buyer.asked)
     };
     let mut visits: Vec<_> = batch.iter().map(visit_of).collect();
     let wishes: Vec<_> = batch.iter().map(Buyer::wish).collect();
-    let shares = share_out(level, family, &known, &wishes);
+    let shares = share_out(level, family, &before, &wishes);
     let sold = batch.iter().zip(&shares).filter_map(|(buyer, share)| match *share {
         Share::Sold { remaining } => {
             let quantity = buyer.line().quantity.get();
-            let purchase = &buyer.request.purchase;
-            Some(BatchOrder { quantity, remaining, key: purchase.key.as_ref(), cart: &purchase.cart })
+            let Purchase { cart, key, buyer } = &buyer.request.purchase;
+            Some(BatchOrder { quantity, remaining, key: key.as_ref(), cart, buyer: buyer.as_ref() })
         }
-        Share::SoldOut | Share::Repeated | Share::Restarted => None,
+        Share::SoldOut | Share::OverLimit | Share::Repeated | Share::Restarted => None,
     });
     let orders: Vec<_> = sold.collect();
     if orders.is_empty() {
@@ -168,11 +169,12 @@ async fn decide_and_write(
         let shares = if is_stale { vec![Share::Restarted; batch.len()] } else { shares };
         return Ok((shares, Vec::new(), visits));
     }
-    let Level { sale, on_hand, .. } = *level;
+    let Level { sale, on_hand, per_buyer, .. } = *level;
     let goods_no = batch[0].line().goods_no;
     let until = earliest(batch);
-    let write =
-        BatchWrite { goods_no, sale, on_hand, guard: family, strategy, instance, fence, orders: &orders, until };
+    let guard = family;
+    let orders = &orders;
+    let write = BatchWrite { goods_no, sale, on_hand, guard, strategy, instance, per_buyer, fence, orders, until };
     // A statement that fails ends the transaction with its locks, before its answer is here.
     visits.iter_mut().for_each(Visit::seen_inside);
     let orders = match transaction.write_batch(write).await {
@@ -185,6 +187,19 @@ async fn decide_and_write(
     let sold = visits.iter_mut().zip(&shares).filter(|(_, share)| matches!(share, Share::Sold { .. }));
     sold.zip(&orders).for_each(|((visit, _), order)| visit.wrote(order.order_id));
     Ok((shares, orders, visits))
+}
+
+/// Reads what was sold before a batch: under its keys and, if the sale has a limit per buyer, to its buyers.
+async fn already_sold(transaction: &mut Transaction, level: &Level, batch: &[Buyer]) -> Result<AlreadySold, Failure> {
+    let purchases = || batch.iter().map(|buyer| &buyer.request.purchase);
+    let keys: Vec<&str> = purchases().filter_map(|purchase| Some(purchase.key.as_ref()?.as_str())).collect();
+    let keys = transaction.known_keys(&keys).await?;
+    if level.per_buyer.is_none() {
+        return Ok(AlreadySold { keys, ..AlreadySold::default() });
+    }
+    let buyers: Vec<&str> = purchases().filter_map(|purchase| Some(purchase.buyer.as_ref()?.as_str())).collect();
+    let units = transaction.units_of_buyers(batch[0].line().goods_no, level.sale, &buyers).await?;
+    Ok(AlreadySold { keys, units })
 }
 
 /// Returns the order of a buyer, as the buyer is told of it.
@@ -205,7 +220,8 @@ fn order_of(
 
 /// Returns what a batch has left, unless a purchase of it has failed.
 fn level_left(level: Level, decisions: &[Decision]) -> Option<Level> {
-    let is_refusal = |failure: &Failure| failure.is(&failure::SOLD_OUT) || failure.is(&failure::REPEATED);
+    let refusals = [&failure::SOLD_OUT, &failure::OVER_LIMIT, &failure::REPEATED];
+    let is_refusal = |failure: &Failure| refusals.into_iter().any(|kind| failure.is(kind));
     let has_failed = |decision: &Decision| decision.as_ref().is_err_and(|failure| !is_refusal(failure));
     if decisions.is_empty() || decisions.iter().any(has_failed) {
         return None;

@@ -108,6 +108,7 @@ fn wanted(buyer: &Buyer) -> Wanted {
         has_decided: *has_decided,
         quantity: buyer.line().quantity.get(),
         key: purchase.key.as_ref().map(ToString::to_string),
+        buyer: purchase.buyer.as_ref().map(|buyer| buyer.as_str().to_owned()),
         within_ms: u64::try_from(within.as_millis()).unwrap_or(u64::MAX),
     }
 }

@@ -67,9 +67,10 @@ async fn decided(mut pending: Pending, late: &Failure) -> Option<Decision> {
 
 /// Reads a purchase that was handed over. Returns `None` if another version of the service has sent it.
 fn request(context: &Context, goods_no: GoodsNo, wanted: Wanted) -> Option<BatchRequest> {
-    let Wanted { sale, has_decided, quantity, key, within_ms } = wanted;
+    let Wanted { sale, has_decided, quantity, key, buyer, within_ms } = wanted;
     let key = key.map(|key| key.parse()).transpose().ok()?;
-    let purchase = Purchase { cart: Cart::of_one(goods_no, Quantity::new(quantity)?), key };
+    let buyer = buyer.map(|buyer| buyer.parse()).transpose().ok()?;
+    let purchase = Purchase { cart: Cart::of_one(goods_no, Quantity::new(quantity)?), key, buyer };
     // The sender tells the time that is left, and no instant: the clocks of two processes have no common zero.
     let until = Instant::now() + Duration::from_millis(within_ms).min(context.shared.settings.db_timeout);
     Some(BatchRequest { purchase, sale, has_decided, is_handed: true, until, commit: Commit::default() })
@@ -86,7 +87,7 @@ fn unreadable() -> Failure {
 mod tests {
     use super::*;
     use crate::instances::BYTES_MAX;
-    use crate::sale::{IdempotencyKey, Order, OrderLine, Token};
+    use crate::sale::{BuyerId, IdempotencyKey, Order, OrderLine, Token};
     use crate::strategy::batch::queue::BATCH_MAX;
 
     const MAX: i64 = i64::MAX;
@@ -95,7 +96,11 @@ mod tests {
     fn the_largest_batch_and_its_replies_fit_into_one_message() {
         // JSON escapes each character of the key and of the name.
         let key = Some("\\".repeat(IdempotencyKey::BYTES_MAX));
-        let wanted = || Wanted { sale: MAX, has_decided: false, quantity: MAX, key: key.clone(), within_ms: u64::MAX };
+        let buyer = Some("\\".repeat(BuyerId::BYTES_MAX));
+        let wanted = || {
+            let key = key.clone();
+            Wanted { sale: MAX, has_decided: false, quantity: MAX, key, buyer: buyer.clone(), within_ms: u64::MAX }
+        };
         let batch = Batch { goods_no: MAX, nonce: u64::MAX, purchases: (0..BATCH_MAX).map(|_| wanted()).collect() };
         assert!(serde_json::to_vec(&batch).unwrap().len() <= BYTES_MAX);
 

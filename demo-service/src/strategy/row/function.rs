@@ -25,7 +25,10 @@ pub(in crate::strategy) fn sell<'a>(context: &'a Context, call: &'a Call) -> Box
         let lines = cart.in_order(LockSequence::Canonical);
         let lines: Vec<_> = lines.into_iter().map(|line| (line, call.sale_of(line.goods_no))).collect();
         let key = call.purchase.key.as_ref();
-        let arguments = SellArguments { guard: family, strategy, instance, key, cart, lines: &lines };
+        let buyer = call.purchase.buyer.as_ref();
+        let limits: Vec<_> = lines.iter().map(|(line, _)| call.per_buyer_of(line.goods_no)).collect();
+        let limits = &limits;
+        let arguments = SellArguments { guard: family, strategy, instance, key, cart, buyer, lines: &lines, limits };
         // A buyer may leave until the statement is sent. After that nobody could say what became of the purchase.
         call.still_wanted()?;
         let sent = || call.commit.sent(Sent::Statement);
@@ -54,6 +57,7 @@ pub(in crate::strategy) fn sell<'a>(context: &'a Context, call: &'a Call) -> Box
                 Ok(Order { order_id, strategy, instance: instance.to_owned(), lines: lines.collect() })
             }
             SaleOutcome::SoldOut(goods_no) => Err(Failure::sold_out(goods_no)),
+            SaleOutcome::OverLimit(goods_no) => Err(Failure::over_limit(goods_no)),
             SaleOutcome::Restarted(goods_no) => Err(restarted(call, goods_no)),
             SaleOutcome::Repeated => Err(Failure::repeated()),
         }

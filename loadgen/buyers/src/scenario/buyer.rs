@@ -53,6 +53,11 @@ impl BegunPurchase {
         self.say(Outcome::SoldOut, None, None);
     }
 
+    /// Says that the buyer has nothing, because it has as many units as one buyer may have.
+    pub fn over_limit(self) {
+        self.say(Outcome::OverLimit, None, None);
+    }
+
     /// Says that the buyer has nothing, because the shop did not serve it. The report shows the first few reasons.
     pub fn refused(self, why: impl Into<String>) {
         self.say(Outcome::Refused, None, Some(format!("refused: {}", why.into())));
@@ -161,7 +166,7 @@ impl ScenarioBuyer {
             tokio::time::sleep_until(released + self.intended).await;
         }
         let Self { user, intended, .. } = *self;
-        let buyer = Buyer { user, number: user, released, intended, idle_since: intended };
+        let buyer = Buyer { user, number: user, of: user, released, intended, idle_since: intended };
         self.state.send_replace(BuyerState::Buying(buyer.begin(&self.tally)));
         Some(())
     }

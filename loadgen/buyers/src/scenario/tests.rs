@@ -102,7 +102,7 @@ fn load(scenario: Scenario, url: Url, users: usize, model: LoadModel) -> Load {
 /// Lets the users buy in a burst at a new shop.
 async fn burst(users: usize, transactions: impl IntoIterator<Item = Transaction>) -> Result<LoadResult, Error> {
     let (_, url) = start().await;
-    crate::run(load(scenario(transactions), url, users, LoadModel::Burst)).await
+    crate::run(load(scenario(transactions), url, users, LoadModel::BURST)).await
 }
 
 /// Returns the error that ends a burst.
@@ -124,7 +124,7 @@ async fn all_users_of_a_scenario_log_in_before_one_buys() {
     let scenario = scenario([transaction!(log_in).set_on_start(), transaction!(buy)]);
     // A scenario may have pauses, which no user of a rendezvous makes.
     let scenario = scenario.set_wait_time(NEVER, NEVER).unwrap();
-    let tally = crate::run(load(scenario, url, USERS, LoadModel::Burst)).await.unwrap().tally;
+    let tally = crate::run(load(scenario, url, USERS, LoadModel::BURST)).await.unwrap().tally;
     let answers = tally.answers();
     assert_eq!((answers.sold, answers.sold_out, answers.total()), (4, 2, 6));
     let asked = shop.asked.lock().unwrap().clone();
@@ -139,7 +139,7 @@ async fn all_users_of_a_scenario_log_in_before_one_buys() {
 async fn the_users_of_a_ramp_log_in_first_and_keep_their_starts() {
     let (shop, url) = start().await;
     let scenario = scenario([transaction!(log_in), transaction!(buy)]);
-    let ramp = LoadModel::Ramp { ramp_up_ms: 100 };
+    let ramp = LoadModel::Ramp { ramp_up_ms: 100, requests_per_buyer: 1 };
     let tally = crate::run(load(scenario, url, USERS, ramp)).await.unwrap().tally;
     let mut intended: Vec<u128> = tally.samples.iter().map(|sample| sample.intended.as_millis()).collect();
     intended.sort_unstable();
@@ -228,7 +228,7 @@ async fn a_purchase_that_takes_too_long_is_a_timeout() {
         std::future::pending().await
     }
     let (_, url) = start().await;
-    let load = load(scenario([transaction!(hangs)]), url, USERS, LoadModel::Burst);
+    let load = load(scenario([transaction!(hangs)]), url, USERS, LoadModel::BURST);
     let tally = crate::run(Load { answer_within: Duration::from_millis(50), ..load }).await.unwrap().tally;
     assert_eq!(tally.answers(), ByOutcome { timeout: USERS as u64, ..ByOutcome::default() });
     assert_eq!(tally.problems, ["the buyer was told nothing within 50ms"]);

@@ -21,13 +21,14 @@ const NUMBER: &str = "number";
 /// The name of the value that is the number of the order.
 const ORDER: &str = "order";
 
-/// One buyer at a shop that a file describes, with its own values and cookies.
-#[derive(Debug)]
+/// One buyer at a shop that a file describes, with its own values and cookies. A clone is another tab of the buyer's browser: it shares
+/// the cookies.
+#[derive(Debug, Clone)]
 pub struct Customer {
     number: usize,
     values: Values,
     secrets: Arc<BTreeSet<String>>,
-    jar: Jar,
+    jar: Arc<Jar>,
 }
 
 /// A buyer that could not sign up.
@@ -46,7 +47,7 @@ impl Customer {
     /// of its line in the CSV. The value `number` is added.
     pub fn new(number: usize, mut values: Values) -> Customer {
         values.insert(NUMBER.to_owned(), number.to_string());
-        Customer { number, values, secrets: Arc::default(), jar: Jar::default() }
+        Customer { number, values, secrets: Arc::default(), jar: Arc::default() }
     }
 
     /// Returns the number of the buyer.
@@ -122,6 +123,7 @@ impl Customer {
         let outcome = match visit.decide(script).await {
             Ok(Meaning::Sold) => ShopOutcome::Sold { order: visit.values.get(ORDER).cloned() },
             Ok(Meaning::SoldOut) => ShopOutcome::SoldOut,
+            Ok(Meaning::OverLimit) => ShopOutcome::OverLimit,
             Ok(Meaning::Refused) => ShopOutcome::Refused,
             Ok(Meaning::Queued) => ShopOutcome::Unknown(Doubt::NoPoll),
             Err(doubt) => ShopOutcome::Unknown(doubt),

@@ -14,6 +14,8 @@ pub enum ShopOutcome {
     },
     /// Nothing: nothing was left.
     SoldOut,
+    /// Nothing: the buyer has as many units as one buyer may have.
+    OverLimit,
     /// Nothing: the shop did not serve the buyer.
     Refused,
     /// Unknown: the shop may have sold a unit.

@@ -20,7 +20,7 @@ pub enum Doubt {
     Timeout,
     /// No meaning names the last answer.
     #[error(
-        "answered {status}{}, which no pattern of sold, sold-out, refused or queued matches{}",
+        "answered {status}{}, which no pattern of sold, sold-out, over-limit, refused or queued matches{}",
         to(.location.as_deref()),
         cut(*.is_cut)
     )]

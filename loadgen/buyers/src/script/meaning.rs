@@ -17,6 +17,8 @@ pub enum Meaning {
     Queued,
     /// Nothing is left.
     SoldOut,
+    /// The buyer has as many units as one buyer may have.
+    OverLimit,
     /// The shop did not serve the buyer, and promises that nothing was bought.
     Refused,
 }
@@ -28,6 +30,8 @@ pub struct Meanings {
     pub sold: Vec<Pattern>,
     /// Told that nothing was left.
     pub sold_out: Vec<Pattern>,
+    /// Told that the buyer has as many units as one buyer may have.
+    pub over_limit: Vec<Pattern>,
     /// Refused, and nothing was bought.
     pub refused: Vec<Pattern>,
     /// Told to ask for the outcome later.
@@ -48,15 +52,22 @@ pub struct Pattern {
 }
 
 impl Meanings {
-    /// Returns what an answer means, or `None` if no pattern matches it. Sold comes first, then queued, sold out and refused.
+    /// Returns what an answer means, or `None` if no pattern matches it. Sold comes first, then queued, sold
+    /// out, over the limit and refused.
     pub fn of(&self, answer: &ShopAnswer) -> Option<Meaning> {
         let of_the_last = [(&self.sold, Meaning::Sold), (&self.queued, Meaning::Queued)];
         first(&of_the_last, answer).or_else(|| self.of_an_early(answer))
     }
 
-    /// Returns what the answer to an earlier request means if it ends the purchase: sold out or refused.
+    /// Returns what the answer to an earlier request means if it ends the purchase: sold out, over the limit or
+    /// refused.
     pub fn of_an_early(&self, answer: &ShopAnswer) -> Option<Meaning> {
-        first(&[(&self.sold_out, Meaning::SoldOut), (&self.refused, Meaning::Refused)], answer)
+        let ending = [
+            (&self.sold_out, Meaning::SoldOut),
+            (&self.over_limit, Meaning::OverLimit),
+            (&self.refused, Meaning::Refused),
+        ];
+        first(&ending, answer)
     }
 }
 
@@ -105,6 +116,7 @@ impl fmt::Display for Meaning {
             Meaning::Sold => "sold",
             Meaning::Queued => "queued",
             Meaning::SoldOut => "sold out",
+            Meaning::OverLimit => "over the limit",
             Meaning::Refused => "refused",
         })
     }
@@ -208,14 +220,27 @@ mod tests {
     #[test]
     fn meanings_are_tried_in_their_order() {
         let all = vec![pattern(&[], &[])];
-        let mut meanings = Meanings { sold: all.clone(), sold_out: all.clone(), refused: all.clone(), queued: all };
+        let mut meanings = Meanings {
+            sold: all.clone(),
+            sold_out: all.clone(),
+            over_limit: all.clone(),
+            refused: all.clone(),
+            queued: all,
+        };
         let answer = answer(200, "");
         let mut found = Vec::new();
-        for next in [0, 1, 2, 3] {
-            found.extend(meanings.of(&answer));
-            [&mut meanings.sold, &mut meanings.queued, &mut meanings.sold_out, &mut meanings.refused][next].clear();
+        while let Some(meaning) = meanings.of(&answer) {
+            found.push(meaning);
+            match meaning {
+                Meaning::Sold => &mut meanings.sold,
+                Meaning::Queued => &mut meanings.queued,
+                Meaning::SoldOut => &mut meanings.sold_out,
+                Meaning::OverLimit => &mut meanings.over_limit,
+                Meaning::Refused => &mut meanings.refused,
+            }
+            .clear();
         }
-        assert_eq!(found, [Meaning::Sold, Meaning::Queued, Meaning::SoldOut, Meaning::Refused]);
-        assert_eq!(meanings.of(&answer), None);
+        use Meaning::{OverLimit, Queued, Refused, Sold, SoldOut};
+        assert_eq!(found, [Sold, Queued, SoldOut, OverLimit, Refused]);
     }
 }

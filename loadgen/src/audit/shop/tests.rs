@@ -29,7 +29,7 @@ fn booked(numbers: impl IntoIterator<Item = usize>) -> Vec<ShopOrder> {
 
 fn audit(sold_to: &[ShopReceipt], failed: u64, books: &ShopBook) -> Audit {
     let answers = ByOutcome { sold: sold_to.len() as u64, sold_out: 9, error: failed, ..ByOutcome::default() };
-    Audit::of_shop(&ShopFacts { stock: STOCK, per_buyer: None, sold_to, answers, unlogged: 0, books })
+    Audit::of_shop(&ShopFacts { stock: STOCK, per_buyer: None, sold_to, over_limit: &[], answers, unlogged: 0, books })
 }
 
 fn database(left: i64, orders: Vec<ShopOrder>) -> ShopBook {
@@ -103,7 +103,8 @@ fn a_buyer_above_its_limit_is_found_by_answers_and_by_the_books() {
     let told = sold_to(&[(0, Some("1")), (0, Some("2")), (1, Some("3"))]);
     let found = |sold_to: &[ShopReceipt], books: &ShopBook, per_buyer| {
         let answers = ByOutcome { sold: sold_to.len() as u64, ..ByOutcome::default() };
-        Audit::of_shop(&ShopFacts { stock: STOCK, per_buyer, sold_to, answers, unlogged: 0, books }).over_limit
+        Audit::of_shop(&ShopFacts { stock: STOCK, per_buyer, sold_to, over_limit: &[], answers, unlogged: 0, books })
+            .over_limit
     };
     assert_eq!(found(&told, &ShopBook::default(), Some(1)), 1);
     assert_eq!(found(&told, &ShopBook::default(), Some(2)), 0);
@@ -142,7 +143,15 @@ fn a_log_that_nobody_named_explains_what_is_missing() {
     let audit = |told: usize, unlogged: u64, books: &ShopBook| {
         let sold_to = each_one(told);
         let answers = ByOutcome { sold: told as u64, sold_out: 9, ..ByOutcome::default() };
-        Audit::of_shop(&ShopFacts { stock: STOCK, per_buyer: None, sold_to: &sold_to, answers, unlogged, books })
+        Audit::of_shop(&ShopFacts {
+            stock: STOCK,
+            per_buyer: None,
+            sold_to: &sold_to,
+            over_limit: &[],
+            answers,
+            unlogged,
+            books,
+        })
     };
     let whole = database(0, booked(1..=5));
     let known = audit(3, 0, &whole);
@@ -154,4 +163,28 @@ fn a_log_that_nobody_named_explains_what_is_missing() {
     assert_eq!((unknown.lost_updates, unknown.undersold, unknown.unsold_undecided), (0, 0, 2));
     assert_eq!(audit(3, 0, &stock_alone).lost_updates, 2);
     assert_eq!(audit(7, u64::MAX, &database(0, booked(1..=7))).oversold, 2, "a missing log takes nothing back");
+}
+
+// C50
+#[test]
+fn a_buyer_with_the_limit_wants_nothing_more() {
+    let receipt = |buyer| ShopReceipt { buyer, order: None };
+    let sold_to = [0, 1].map(receipt);
+    let audit = |over_limit: &[usize], per_buyer| {
+        let answers = ByOutcome { sold: 2, over_limit: over_limit.len() as u64, ..ByOutcome::default() };
+        let books = &ShopBook { left_on_page: Some(STOCK - 2), ..ShopBook::default() };
+        Audit::of_shop(&ShopFacts {
+            stock: STOCK,
+            per_buyer,
+            sold_to: &sold_to,
+            over_limit,
+            answers,
+            unlogged: 0,
+            books,
+        })
+    };
+    for per_buyer in [Some(1), None] {
+        assert!(audit(&[0, 0, 1, 1], per_buyer).is_clean());
+        assert_eq!(audit(&[0, 1, 7, 7], per_buyer).undersold, 1, "buyer 7 has nothing and was told of the limit");
+    }
 }

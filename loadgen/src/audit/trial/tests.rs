@@ -27,18 +27,28 @@ fn audit_with_refused(
 ) -> Audit {
     let permits = Some(1);
     let confirmed = &receipts(orders, confirmed);
-    let facts = LabFacts { stock_initial, stock_final, permits, orders, confirmed, sold_out, refused, unanswered };
+    let facts = LabFacts {
+        stock_initial,
+        stock_final,
+        permits,
+        orders,
+        confirmed,
+        sold_out,
+        refused,
+        unanswered,
+        ..LabFacts::default()
+    };
     Audit::of(&facts).0
 }
 
 /// Returns what buyers are told of these orders. Of a missing order, they are told of one unit.
-fn receipts(orders: &[OrderRow], order_ids: &[i64]) -> Vec<Receipt> {
+fn receipts(orders: &[OrderRow], order_ids: &[i64]) -> Vec<(usize, Receipt)> {
     let receipt = |order_id: &i64| {
         let told = orders.iter().find(|order| order.order_id == *order_id);
         let (quantity, remaining) = told.map_or((1, None), |order| (order.quantity, order.remaining));
         Receipt { order_id: *order_id, goods_no: 1, quantity, remaining }
     };
-    order_ids.iter().map(receipt).collect()
+    order_ids.iter().map(receipt).enumerate().collect()
 }
 
 #[test]
@@ -136,7 +146,7 @@ fn a_receipt_unlike_its_order_unbalances_the_ledger() {
     let told = Receipt { order_id: 1, goods_no: 1, quantity: 1, remaining: Some(8) };
     let wrong = |receipt: Receipt| {
         let orders = &orders;
-        let confirmed = &[receipt];
+        let confirmed = &[(0, receipt)];
         let audit =
             Audit::of(&LabFacts { stock_initial: 9, stock_final: 8, orders, confirmed, ..LabFacts::default() }).0;
         assert_eq!(audit.ledger_balanced(), audit.confirmations_wrong == 0);
@@ -231,4 +241,55 @@ proptest! {
         prop_assert_eq!(audit.confirmations_repeated, 0);
         prop_assert!(audit.oversold == 0 || audit.undersold == 0);
     }
+}
+
+/// Returns orders of one unit each by these buyers.
+fn orders_by(buyers: &[usize]) -> Vec<OrderRow> {
+    let mut orders = orders(1..=i64::try_from(buyers.len()).unwrap());
+    orders.iter_mut().zip(buyers).for_each(|(order, buyer)| order.buyer = Some(buyer_name(*buyer).into()));
+    orders
+}
+
+fn audit_of_limited(orders: &[OrderRow], over_limit: &[usize]) -> Audit {
+    let receipt = |order: &OrderRow| {
+        let buyer = order.buyer.as_ref().unwrap().strip_prefix("buyer-").unwrap().parse().unwrap();
+        (buyer, Receipt { order_id: order.order_id, goods_no: 1, quantity: 1, remaining: None })
+    };
+    let confirmed: Vec<_> = orders.iter().map(receipt).collect();
+    let stock_final = 9 - i64::try_from(orders.len()).unwrap();
+    let confirmed = &confirmed;
+    let per_buyer = Some(1);
+    let facts =
+        LabFacts { stock_initial: 9, stock_final, per_buyer, orders, confirmed, over_limit, ..LabFacts::default() };
+    Audit::of(&facts).0
+}
+
+// C50
+#[test]
+fn buyers_with_more_than_the_limit_are_counted_once_each() {
+    let audit = audit_of_limited(&orders_by(&[0, 1, 0, 0, 2, 2]), &[]);
+    assert_eq!((audit.over_limit, audit.is_clean(), audit.ledger_balanced()), (2, false, true));
+    assert_eq!(audit_of_limited(&orders_by(&[0, 1, 2]), &[0, 1, 2, 2]).over_limit, 0);
+}
+
+// C50
+#[test]
+fn a_buyer_told_of_the_limit_without_a_unit_was_left_out() {
+    // A buyer that has its unit wanted no other one, so nothing is left over.
+    let right = audit_of_limited(&orders_by(&[0, 1]), &[0, 0, 1]);
+    assert!(right.is_clean(), "{right:?}");
+    let wrong = audit_of_limited(&orders_by(&[0, 1]), &[0, 5, 5, 6]);
+    assert_eq!((wrong.undersold, wrong.is_clean()), (2, false));
+}
+
+// C50
+#[test]
+fn an_order_of_another_buyer_than_was_told_is_wrong() {
+    let mut orders = orders_by(&[0, 1]);
+    orders[1].buyer = Some(buyer_name(7).into());
+    let confirmed = [(0, 1), (1, 2)]
+        .map(|(buyer, order_id)| (buyer, Receipt { order_id, goods_no: 1, quantity: 1, remaining: None }));
+    let orders = &orders;
+    let facts = LabFacts { stock_initial: 2, per_buyer: Some(1), orders, confirmed: &confirmed, ..LabFacts::default() };
+    assert_eq!(Audit::of(&facts).0.confirmations_wrong, 1);
 }

@@ -10,6 +10,7 @@ use crate::commands::before::ensure_enough_is_sold;
 use crate::commands::shops::{TrialsAtShops, announce, ensure_comparable, ensure_rules, strategy};
 use crate::commands::trials::{OnTrial, Prepared};
 use crate::config::check::CheckSettings;
+use crate::config::load::at_once;
 use crate::error::Error;
 use crate::lab::environment::Environment;
 use crate::lab::stack::ensure_files;
@@ -36,7 +37,8 @@ pub(super) fn ensure(settings: &CheckSettings, shops: &[Shop]) -> Result<(), Err
     }
     let trials = u64::from(settings.trials) + u64::from(settings.warm_up);
     let of_trial = |users: u32| buyers_needed(&settings.model, users, 0) as u64;
-    let of_shops: u64 = shops.iter().map(|shop| shop.requests_of_a_buyer() as u64).sum();
+    let purchases = settings.model.requests_per_buyer();
+    let of_shops: u64 = shops.iter().map(|shop| shop.requests_of_a_buyer(purchases) as u64).sum();
     let requests = trials * of_shops * settings.users.iter().map(|users| of_trial(*users)).sum::<u64>();
     if requests > settings.requests_max {
         return Err(Error::Usage(format!(
@@ -46,7 +48,7 @@ pub(super) fn ensure(settings: &CheckSettings, shops: &[Shop]) -> Result<(), Err
         )));
     }
     if settings.model.starts_together() {
-        ensure_files(users_max, &[])?;
+        ensure_files(at_once(&settings.model, users_max), &[])?;
     }
     Ok(())
 }
@@ -56,7 +58,9 @@ fn ensure_figures(settings: &CheckSettings, shops: &[Shop]) -> Result<(), Error>
     for rule in &settings.thresholds {
         let rows = shops.iter().flat_map(|shop| settings.users.iter().map(move |users| (shop, *users)));
         let of_trial = |(shop, users): (&Shop, u32)| {
-            let wanted = if settings.model.is_one_shot() { users } else { u32::MAX };
+            let most = at_once(&settings.model, users)
+                .min(shop.per_buyer.map_or(u32::MAX, |limit| users.saturating_mul(limit)));
+            let wanted = if settings.model.is_one_shot() { most } else { u32::MAX };
             u64::from(shop.stock.min(wanted))
         };
         let fewest = rows.filter(|(shop, users)| rule.is_about(&shop.name, *users)).map(of_trial).min();
@@ -67,7 +71,8 @@ fn ensure_figures(settings: &CheckSettings, shops: &[Shop]) -> Result<(), Error>
 
 /// Refuses a load that cannot show that a shop sells wrongly, if only the answers are seen.
 fn ensure_strong(settings: &CheckSettings, shops: &[Shop], users_max: u32) -> Result<(), Error> {
-    let is_blind = |shop: &&Shop| !shop.books.are_any() && users_max <= shop.stock;
+    let purchases = at_once(&settings.model, users_max);
+    let is_blind = |shop: &&Shop| !shop.books.are_any() && purchases <= shop.stock;
     let Some(shop) = shops.iter().find(is_blind).filter(|_| settings.model.is_one_shot()) else { return Ok(()) };
     Err(Error::Usage(format!(
         "{} cannot buy more than the {} of {}, and without [books] nothing else can show a fault; raise --users above {}, or lower \

@@ -89,6 +89,11 @@ fn conclusion(shop: &Shop, decision: &Decision, transcript: &mut Transcript<'_>)
                                       answer mean this?"
                 .to_owned()
         }
+        (ShopOutcome::OverLimit, _) => {
+            "over the limit per buyer, although the buyer has nothing; does [sale] delete the orders of earlier sales, and does \
+             the answer mean this?"
+                .to_owned()
+        }
         (ShopOutcome::Refused, _) => "refused, although nobody else buys; does the answer mean this?".to_owned(),
         (ShopOutcome::Unknown(doubt), _) => return Err(unknown(shop, doubt, transcript)),
     };
@@ -134,9 +139,11 @@ fn tell_orders(book: &ShopBook, transcript: &mut Transcript<'_>) {
 /// Lists what a dry run did not see.
 fn gaps(shop: &Shop, transcript: &Transcript<'_>) -> Vec<String> {
     let may_queue = !shop.script.meanings.queued.is_empty();
+    let has_limit = !shop.script.meanings.over_limit.is_empty();
     let meanings = [
         ("sold", Meaning::Sold, true),
         ("sold-out", Meaning::SoldOut, true),
+        ("over-limit", Meaning::OverLimit, has_limit),
         ("refused", Meaning::Refused, true),
         ("queued", Meaning::Queued, may_queue),
     ];

@@ -24,12 +24,12 @@ pub(super) fn remedy(doubt: &Doubt, origin: &str, answer: &ShownAnswer, meanings
     if !matches!(doubt, Doubt::Unnamed { .. }) {
         return None;
     }
-    let Meanings { sold, sold_out, refused, queued } = meanings;
-    let all = [sold, sold_out, refused, queued].into_iter().flatten();
+    let Meanings { sold, sold_out, over_limit, refused, queued } = meanings;
+    let all = [sold, sold_out, over_limit, refused, queued].into_iter().flatten();
     let alike: Vec<&Pattern> = all.filter(|pattern| pattern.takes_status(answer.status)).collect();
     let status = answer.status;
     let hint = hint(answer, &alike);
-    let others = "or else --sold-out, --refused or --queued";
+    let others = "or else --sold-out, --over-limit, --refused or --queued";
     Some(match (origin.starts_with("--"), &hint) {
         (true, Hint::Json(path, value)) => {
             let pattern = in_quotes(&format!("{status} {path}={value}"));
@@ -56,7 +56,9 @@ pub(super) fn remedy(doubt: &Doubt, origin: &str, answer: &ShownAnswer, meanings
                 _ => String::new(),
             };
             let pattern = of_file(status, &hint);
-            format!("; if it means sold, write {pattern} into [buy], or else sold-out, refused or queued{note}")
+            format!(
+                "; if it means sold, write {pattern} into [buy], or else sold-out, over-limit, refused or queued{note}"
+            )
         }
     })
 }

@@ -67,7 +67,8 @@ pub(in crate::commands) async fn check(
     let shops: Vec<Shop> = file.iter().map(read).collect::<Result<_, _>>()?;
     let settings = of_trials.resolve()?;
     let flag = match settings.model {
-        LoadModel::Burst | LoadModel::Ramp { .. } => None,
+        model if model.requests_per_buyer() > 1 => Some("--requests-per-buyer"),
+        LoadModel::Burst { .. } | LoadModel::Ramp { .. } => None,
         LoadModel::Loop { .. } => Some("--duration"),
         LoadModel::Open { .. } => Some("--rate"),
     };

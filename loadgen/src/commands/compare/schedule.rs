@@ -29,6 +29,7 @@ pub(super) async fn draw(settings: &CompareSettings, stack: &Stack, subjects: &[
         model_described: load.model.describe(load.users.last().copied().unwrap_or(0)),
         users: load.users.clone(),
         stock: load.stock,
+        per_buyer: load.per_buyer,
         goods_no: load.goods_no,
         goods: load.goods,
         trials: settings.trials,

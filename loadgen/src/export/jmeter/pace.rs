@@ -53,8 +53,8 @@ impl Pace {
         match model {
             // A rendezvous follows, so the ramp of one second delays no buyer. It keeps JMeter from starting all threads at
             // once.
-            LoadModel::Burst => Ok(Pace { rampup_s: 1, ..pace }),
-            LoadModel::Ramp { ramp_up_ms } => Ok(Pace { rampup_s: seconds("--ramp-up", ramp_up_ms)?, ..pace }),
+            LoadModel::Burst { .. } => Ok(Pace { rampup_s: 1, ..pace }),
+            LoadModel::Ramp { ramp_up_ms, .. } => Ok(Pace { rampup_s: seconds("--ramp-up", ramp_up_ms)?, ..pace }),
             LoadModel::Loop { duration_ms, ramp_up_ms } => {
                 let duration_s = Some(seconds("--duration", duration_ms)?);
                 let rampup_s = seconds("--ramp-up", ramp_up_ms)?;

@@ -18,7 +18,7 @@
 //   TARGETS      base URLs of the instances, separated by commas
 //   GOODS        SKUs, separated by commas
 {%- match model %}
-{%- when LoadModel::Burst %}
+{%- when LoadModel::Burst { .. } %}
 //   LEAD_MS      milliseconds from `setup` to the instant at which all users buy
 //   START_AT     that instant itself, in milliseconds since 1970, instead of LEAD_MS
 {%- when LoadModel::Ramp { .. } %}
@@ -46,7 +46,7 @@
 // Same as in `loadgen compare`: which buyer buys what, where and when; how long a buyer waits for an answer.
 // Different from `loadgen compare`:
 {%- match model %}
-{%- when LoadModel::Burst %}
+{%- when LoadModel::Burst { .. } %}
 // - There is no rendezvous. A user that k6 starts too late buys late, and its time still counts from the common instant.
 {%- when LoadModel::Loop { ramp_up_ms: 0, .. } %}
 // - There is no rendezvous: a user starts as soon as k6 has created it.
@@ -97,8 +97,8 @@ const LEAD_MS = Number(__ENV.LEAD_MS || 3000);
 const START_AT = Number(__ENV.START_AT || 0);
 {%- endif %}
 {%- match model %}
-{%- when LoadModel::Burst %}
-{%- when LoadModel::Ramp { ramp_up_ms } %}
+{%- when LoadModel::Burst { .. } %}
+{%- when LoadModel::Ramp { ramp_up_ms, .. } %}
 const RAMP_UP_MS = Number(__ENV.RAMP_UP_MS || {{ ramp_up_ms }});
 {%- when LoadModel::Loop { duration_ms, ramp_up_ms } %}
 const DURATION_MS = Number(__ENV.DURATION_MS || {{ duration_ms }});
@@ -156,7 +156,7 @@ export const options = {
   scenarios: {
     sale: {
 {%- match model %}
-{%- when LoadModel::Burst %}
+{%- when LoadModel::Burst { .. } %}
       executor: 'per-vu-iterations',
       vus: USERS,
       iterations: 1,
@@ -194,7 +194,7 @@ export const options = {
   summaryTrendStats: ['min', 'med', 'p(90)', 'p(99)', 'max', 'count'],
 };
 {%- match model %}
-{%- when LoadModel::Burst %}
+{%- when LoadModel::Burst { .. } %}
 
 export function setup() {
   return { start: START_AT || Date.now() + LEAD_MS };

@@ -284,7 +284,10 @@ class Buyer(HttpUser):
             time.sleep(0.01)
 
     def decide(self):
-        """Buys, and asks for the outcome if the shop queues the buyer. Returns sold, sold_out, refused, error or timeout."""
+        """Buys, and asks for the outcome if the shop queues the buyer.
+
+        Returns sold, sold_out, over_limit, refused, error or timeout.
+        """
         meaning, answer = self.through(SHOP["buy"])
         self.note_order(answer)
         if meaning != "queued":

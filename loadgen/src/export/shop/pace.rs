@@ -28,8 +28,8 @@ impl ShopPace {
     pub(super) fn of(model: LoadModel) -> ShopPace {
         let once = ShopPace { ramp_up_ms: 0, duration_ms: 0, rate_per_s: 0.0 };
         match model {
-            LoadModel::Burst => once,
-            LoadModel::Ramp { ramp_up_ms } => ShopPace { ramp_up_ms, ..once },
+            LoadModel::Burst { .. } => once,
+            LoadModel::Ramp { ramp_up_ms, .. } => ShopPace { ramp_up_ms, ..once },
             LoadModel::Loop { duration_ms, ramp_up_ms } => ShopPace { ramp_up_ms, duration_ms, ..once },
             LoadModel::Open { rate_per_s, duration_ms, .. } => ShopPace { duration_ms, rate_per_s, ..once },
         }

@@ -131,6 +131,7 @@ fn meanings(meanings: &Meanings) -> Value {
         ["sold", patterns(&meanings.sold)],
         ["queued", patterns(&meanings.queued)],
         ["sold_out", patterns(&meanings.sold_out)],
+        ["over_limit", patterns(&meanings.over_limit)],
         ["refused", patterns(&meanings.refused)],
     ])
 }

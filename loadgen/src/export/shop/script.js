@@ -224,7 +224,8 @@ function purchase(number, values, intended) {
 }
 
 /**
- * Buys, and asks for the outcome if the shop queues the buyer. Returns sold, sold_out, refused, error or timeout.
+ * Buys, and asks for the outcome if the shop queues the buyer. Returns sold, sold_out, over_limit, refused, error or
+ * timeout.
  *
  * @param {Record<string, string>} values
  * @param {Course} course
@@ -291,7 +292,7 @@ function through(section, values, course) {
  */
 function meaningOf(answer, isLast) {
   for (const [meaning, patterns] of SHOP.meanings) {
-    const isEarly = meaning === 'sold_out' || meaning === 'refused';
+    const isEarly = ['sold_out', 'over_limit', 'refused'].includes(meaning);
     if ((isLast || isEarly) && patterns.some((/** @type {any} */ pattern) => isMatch(pattern, answer))) {
       return meaning;
     }

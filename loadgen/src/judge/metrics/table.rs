@@ -99,7 +99,9 @@ rows! {
         key: "over_limit", title: "Over the limit", unit: "buyers, worst", kind: Kind::Count, better: Better::Zero,
         definition: "Buyers that got more units than one buyer may have, in the worst trial. Zero where the shop has no \
                      such limit.",
-        column: TableWidth::Wide, is_shown: |schedule| schedule.shops.iter().any(|shop| shop.per_buyer.is_some()),
+        column: TableWidth::Wide, is_shown: |schedule| {
+            schedule.per_buyer.is_some() || schedule.shops.iter().any(|shop| shop.per_buyer.is_some())
+        },
         source: FigureSource::Worst(|trial| Some(as_f64(trial.audit.over_limit))),
     }
     OVERLAPS {

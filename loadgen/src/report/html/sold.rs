@@ -6,7 +6,7 @@ use crate::audit::shop::Evidence;
 use crate::judge::finding::Finding;
 use crate::judge::metrics::{Metric, OVERSOLD, PageTable};
 use crate::judge::result::StrategyResult;
-use crate::lab::strategy::{Mechanism, Promise};
+use crate::lab::strategy::{ExpectedFault, Mechanism, Promise};
 use crate::report::Report;
 use crate::report::html::names::name;
 use crate::report::html::page::{Absent, Cell, Chart, Emphasis, PageItem, PagePart, Table, TableColumn};
@@ -70,6 +70,7 @@ fn promise(promise: Promise) -> Cell {
     let (text, aside) = match promise {
         Promise::Oversells => ("oversells", "the control"),
         Promise::OversellsOnManyInstances => ("oversells", "on many instances"),
+        Promise::ExceedsLimit => ("exceeds the limit", "per buyer"),
         Promise::SafeWhileSessionLives => ("safe", "while the session lives"),
         Promise::NeverOversells => ("never oversells", ""),
     };
@@ -77,9 +78,9 @@ fn promise(promise: Promise) -> Cell {
 }
 
 fn kept(result: &StrategyResult) -> Cell {
-    let is_expected = result.kept == Some(true) && result.bad_trials > 0;
+    let shown = result.shown();
     let (sign, mark) = match result.finding {
-        Finding::Kept if is_expected => ("✓", Emphasis::Open),
+        Finding::Kept if shown != ExpectedFault::Nothing => ("✓", Emphasis::Open),
         Finding::Kept => ("✓", Emphasis::Good),
         Finding::Broken => ("✗", Emphasis::Bad),
         Finding::Inconclusive | Finding::Dropped | Finding::Failing | Finding::Unchecked | Finding::LoadTooWeak => {
@@ -87,7 +88,7 @@ fn kept(result: &StrategyResult) -> Cell {
         }
         Finding::NotRun => ("", Emphasis::None),
     };
-    Cell::text(format!("{sign} {}", result.finding.describe(is_expected)).trim_start()).marked(mark)
+    Cell::text(format!("{sign} {}", result.finding.describe(shown)).trim_start()).marked(mark)
 }
 
 fn chart(report: &Report) -> Chart {

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use buyers::script::Source;
 
+use super::Crowd;
 use super::requests::ShellRequests;
 use super::shell::{plain, take};
 use crate::shop::described::{PageNumber, Shop, ShopBooks};
@@ -71,9 +72,13 @@ pub(super) fn before(books: &ShopBooks) -> String {
 }
 
 /// Writes what the try has sold, and what is wrong with it.
-pub(super) fn conclusion(shop: &Shop, buyers: usize) -> String {
+pub(super) fn conclusion(shop: &Shop, crowd: Crowd) -> String {
     let books = &shop.books;
-    let mut text = told(buyers);
+    let mut text = told(crowd);
+    let order = shop.script.order.as_ref();
+    if crowd.purchases > 1 {
+        text += &pairs(order, crowd, shop.script.outcome.is_some());
+    }
     if books.are_any() {
         let _ = write!(text, "    sleep {}\n    books\n", books.quiet.as_secs_f64());
     }
@@ -89,8 +94,14 @@ pub(super) fn conclusion(shop: &Shop, buyers: usize) -> String {
     let orders = if books.have_orders() { "; orders: $orders" } else { "" };
     let _ = writeln!(text, "    echo \"try $try: $sold of $stock units told as sold{left}{orders}\"\n    is_wrong=");
     text += OF_ANSWERS;
-    if let Some(order) = &shop.script.order {
-        text += &numbers(order, buyers, shop.script.outcome.is_some());
+    if let Some(order) = order {
+        if crowd.purchases == 1 {
+            text += &numbers(order, crowd, shop.script.outcome.is_some());
+        }
+        text += REPEATED;
+    }
+    if let (true, Some(most)) = (crowd.purchases > 1, shop.per_buyer) {
+        text += &told_over_limit(most);
     }
     if books.have_stock() {
         text += OF_STOCK;
@@ -110,37 +121,80 @@ pub(super) fn conclusion(shop: &Shop, buyers: usize) -> String {
     text + "    [ -z \"$is_wrong\" ] || exit 1\n"
 }
 
-/// Writes what counts the answers.
-fn told(buyers: usize) -> String {
+/// Writes the words of the shell that list the purchases.
+fn purchases(Crowd { buyers, purchases }: Crowd) -> String {
     let last = buyers.saturating_sub(1);
+    if purchases == 1 {
+        return format!("$(seq 0 {last})");
+    }
+    let each = format!("{{ for (purchase = 1; purchase <= {purchases}; purchase++) print $1 \"-\" purchase }}");
+    format!("$(seq 0 {last} | awk '{each}')")
+}
+
+/// Writes what counts the answers.
+fn told(crowd: Crowd) -> String {
+    let of = purchases(crowd);
+    let all = crowd.buyers * crowd.purchases;
     format!(
-        "    for number in $(seq 0 {last}); do meaning \"$number\"; done >\"$folder/told\"\n    \
+        "    for number in {of}; do meaning \"$number\"; done >\"$folder/told\"\n    \
          sort \"$folder/told\" | uniq -c\n    \
          sold=$(grep -cx sold \"$folder/told\" || true)\n    \
-         unknown=$(grep -cvxE 'sold|sold-out|refused' \"$folder/told\" || true)\n    \
-         [ \"$unknown\" -lt {buyers} ] || unusable \"no answer has a meaning of [buy]\"\n"
+         unknown=$(grep -cvxE 'sold|sold-out|over-limit|refused' \"$folder/told\" || true)\n    \
+         [ \"$unknown\" -lt {all} ] || unusable \"no answer has a meaning of [buy]\"\n"
     )
 }
 
-/// Writes what looks for an order that two buyers were told of. The answer to a purchase may have its number, or the last one.
-fn numbers(order: &Source, buyers: usize, is_polled: bool) -> String {
-    let last = buyers.saturating_sub(1);
+/// Writes what takes the number of the order of a purchase. The answer to a purchase may have it, or the last one.
+fn order_of(order: &Source, is_polled: bool) -> String {
     let of_answer = take(order, "\"$number\"");
-    let order = if is_polled {
+    if is_polled {
         format!(
             "order=$(cat \"$folder/$number.order\" 2>/dev/null || true)\n        [ -n \"$order\" ] || order={of_answer}\n"
         )
     } else {
         format!("order={of_answer}\n")
-    };
+    }
+}
+
+/// Writes what lists each unit that was told, with its buyer. A buyer that asks again may be told the same order again.
+fn pairs(order: Option<&Source>, crowd: Crowd, is_polled: bool) -> String {
+    let of = purchases(crowd);
+    let order = order.map_or_else(|| "order=\n".to_owned(), |order| order_of(order, is_polled));
     format!(
-        "    for number in $(seq 0 {last}); do\n        \
+        "    # A buyer that asks again may be told the same order again.\n    \
+         for number in {of}; do\n        \
+             [ \"$(meaning \"$number\")\" = sold ] || continue\n        \
+             {order}        \
+             printf '%s\\t%s\\n' \"${{order:-without a number: $number}}\" \"${{number%-*}}\"\n    \
+         done | sort -u >\"$folder/pairs\"\n    \
+         sold=$(grep -c '' \"$folder/pairs\" || true)\n    \
+         cut -f 1 \"$folder/pairs\" | grep -v '^without a number' | sort >\"$folder/numbers\"\n"
+    )
+}
+
+/// Writes what lists the orders that buyers were told of.
+fn numbers(order: &Source, crowd: Crowd, is_polled: bool) -> String {
+    let of = purchases(crowd);
+    let order = order_of(order, is_polled);
+    format!(
+        "    for number in {of}; do\n        \
              [ \"$(meaning \"$number\")\" = sold ] || continue\n        \
              {order}        \
              [ -z \"$order\" ] || printf '%s\\n' \"$order\"\n    \
-         done | sort >\"$folder/numbers\"\n    \
-         repeated=$(uniq -d \"$folder/numbers\" | tr '\\n' ' ')\n    \
-         [ -z \"$repeated\" ] || wrong \"several buyers were told of the same order: $repeated\"\n"
+         done | sort >\"$folder/numbers\"\n"
+    )
+}
+
+/// What looks for an order that two buyers were told of.
+const REPEATED: &str = r#"    repeated=$(uniq -d "$folder/numbers" | tr '\n' ' ')
+    [ -z "$repeated" ] || wrong "several buyers were told of the same order: $repeated"
+"#;
+
+/// Writes what looks for buyers that were told that they have too many units.
+fn told_over_limit(most: u32) -> String {
+    format!(
+        "    above=$(cut -f 2 \"$folder/pairs\" | sort | uniq -c | awk '$1 > {most} {{ print $2 }}' | tr '\\n' ' ')\n    \
+         [ -z \"$above\" ] || wrong \"these buyers were told of more than {most}: $above\"\n"
     )
 }
 

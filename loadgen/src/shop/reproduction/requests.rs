@@ -18,7 +18,7 @@ pub(super) struct ShellRequests<'a> {
     variables: &'a ScriptVariables<'a>,
     /// The names of the values that answers give.
     taken: BTreeSet<&'a str>,
-    has_cookies: bool,
+    pub(super) has_cookies: bool,
 }
 
 /// What a buyer does by some requests.
@@ -30,6 +30,22 @@ pub(super) enum BuyerPart {
     Purchase,
     /// Asks for the outcome.
     Outcome,
+}
+
+/// The sender of requests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Sender {
+    /// The number of the buyer, whose values they have.
+    pub(super) buyer: usize,
+    /// The name of the files with the answers.
+    pub(super) name: String,
+}
+
+impl Sender {
+    /// Returns a buyer that signs up.
+    pub(super) fn of(buyer: usize) -> Sender {
+        Sender { buyer, name: buyer.to_string() }
+    }
 }
 
 /// How the values of a text are written.
@@ -55,29 +71,34 @@ impl<'a> ShellRequests<'a> {
     }
 
     /// Writes requests, each with the values that are taken from its answer.
-    pub(super) fn steps(&self, steps: &Steps, number: usize, (indent, part): (&str, BuyerPart)) -> String {
+    pub(super) fn steps(&self, steps: &Steps, sender: &Sender, (indent, part): (&str, BuyerPart)) -> String {
         let mut text = String::new();
+        let Sender { buyer, name } = sender;
         for (position, request) in steps.requests.iter().enumerate() {
-            let _ = writeln!(text, "{indent}curl_as {number} {}", self.curl(request, Some(number)));
+            let _ = writeln!(text, "{indent}curl_as {name} {}", self.curl(request, Some(sender)));
             let is_last = position + 1 == steps.requests.len();
             match part {
                 BuyerPart::SignUp => {
-                    let _ = writeln!(text, "{indent}succeeds {number} '[buyers] of buyer {number}' form");
+                    let _ = writeln!(text, "{indent}succeeds {name} '[buyers] of buyer {buyer}' form");
                 }
                 BuyerPart::Purchase if !is_last => {
-                    let _ = writeln!(text, "{indent}case $(meaning {number}) in sold-out | refused) exit ;; esac");
+                    let _ = writeln!(
+                        text,
+                        "{indent}case $(meaning {name}) in sold-out | over-limit | refused) exit ;; esac"
+                    );
                 }
                 BuyerPart::Purchase | BuyerPart::Outcome => {}
             }
-            for (name, source) in &steps.take {
-                let _ = writeln!(text, "{indent}{}", taking(&variable(name, number), source, number));
+            for (value, source) in &steps.take {
+                let _ = writeln!(text, "{indent}{}", taking(&variable(value, *buyer), source, name));
             }
         }
         text
     }
 
     /// Writes the arguments of curl for a request, of a buyer if there is one.
-    pub(super) fn curl(&self, request: &ScriptRequest, number: Option<usize>) -> String {
+    pub(super) fn curl(&self, request: &ScriptRequest, sender: Option<&Sender>) -> String {
+        let number = sender.map(|sender| sender.buyer);
         let method = match request.method {
             Method::HEAD => "--head".to_owned(),
             ref method => format!("-X {method}"),
@@ -99,8 +120,8 @@ impl<'a> ShellRequests<'a> {
         if let Some(within) = request.within {
             words.push(format!("--max-time {}", within.as_secs_f64()));
         }
-        if let (true, Some(number)) = (self.has_cookies, number) {
-            words.push(jar(&number.to_string()));
+        if let (true, Some(sender)) = (self.has_cookies, sender) {
+            words.push(jar(&sender.name));
         }
         words.join(" ")
     }
@@ -172,8 +193,8 @@ impl<'a> ShellRequests<'a> {
 }
 
 /// Writes what takes a value of the last answer. The one that is known stays, unless there is another one.
-pub(super) fn taking(variable: &str, source: &Source, number: usize) -> String {
-    format!("taken={}; {variable}=${{taken:-${{{variable}:-}}}}", take(source, number))
+pub(super) fn taking(variable: &str, source: &Source, name: &str) -> String {
+    format!("taken={}; {variable}=${{taken:-${{{variable}:-}}}}", take(source, name))
 }
 
 /// Writes the arguments of curl that keep cookies under a name.

@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use crate::shop::{read, reproduction};
+use crate::shop::{Crowd, read, reproduction};
 
 const SHOP: &str = "[shop]\nname = \"a\"\nurls = [\"http://127.0.0.1:8000\"]\nstock = 5\n[sale]\nrequests = [\"curl {{url}}/reset\"]\n";
 
@@ -13,7 +13,7 @@ fn a_script_has_no_secret_of_a_buyer() {
     let path = folder.path().join("shop.toml");
     std::fs::write(&path, format!("{SHOP}{buy}")).unwrap();
     let shop = read(&path).unwrap();
-    let script = reproduction(&shop, 1, "seen");
+    let script = reproduction(&shop, Crowd { buyers: 1, purchases: 1 }, "seen");
     assert!(!script.contains("s3cr3t") && script.contains("phone=1300"), "{script}");
     assert!(script.contains("\"${jwt_0:?set it to the value of this buyer}\""), "{script}");
     assert!(script.contains("\"${pw_0:?set it to the value of this buyer}\""), "{script}");
@@ -26,7 +26,7 @@ fn a_script_searches_headers_and_pages() {
                sold-out = [{ text = \"It's gone\" }]\n";
     let path = folder.path().join("shop.toml");
     std::fs::write(&path, format!("{SHOP}{buy}")).unwrap();
-    let script = reproduction(&read(&path).unwrap(), 1, "seen");
+    let script = reproduction(&read(&path).unwrap(), Crowd { buyers: 1, purchases: 1 }, "seen");
     let sold =
         r#"if [ "$status" = 302 ] && header "$1" location | LC_ALL=C grep -qF -e '/thanks'; then echo sold; return"#;
     let sold_out = r#"if LC_ALL=C grep -qF -e 'It'\''s gone' "$folder/$1.body"; then echo sold-out; return"#;
@@ -42,7 +42,7 @@ fn the_scripts_are_those_that_shellcheck_reads() {
     let scripts = [("postgres", include_str!("tests/postgres.sh")), ("mysql", include_str!("tests/mysql.sh"))];
     let is_old = |(name, expected): &(&str, &str)| {
         let shop = read(&Path::new(FOLDER).join(format!("{name}.toml"))).unwrap();
-        let script = reproduction(&shop, 2, "seen");
+        let script = reproduction(&shop, Crowd { buyers: 2, purchases: 1 }, "seen");
         if script != *expected {
             std::fs::write(std::env::temp_dir().join(format!("{name}.sh")), &script).unwrap();
         }

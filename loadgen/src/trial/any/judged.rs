@@ -56,6 +56,7 @@ fn facts<'a>(shop: &Shop, bought: &'a LoadResult, books: &'a ShopBook) -> ShopFa
         stock: i64::from(shop.stock),
         per_buyer: shop.per_buyer,
         sold_to: tally.told.first().map_or(&[], |told| &told.sold_to),
+        over_limit: tally.told.first().map_or(&[], |told| &told.over_limit),
         answers: tally.answers(),
         unlogged: 0,
         books,

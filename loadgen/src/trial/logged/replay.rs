@@ -77,6 +77,7 @@ fn outcome(request: &LoggedRequest) -> Outcome {
     match request.outcome {
         Some(LoggedOutcome::Sold) => Outcome::Sold,
         Some(LoggedOutcome::SoldOut) => Outcome::SoldOut,
+        Some(LoggedOutcome::OverLimit) => Outcome::OverLimit,
         Some(LoggedOutcome::Refused) => Outcome::Refused,
         Some(LoggedOutcome::Error) | None => Outcome::Error,
         Some(LoggedOutcome::Timeout) => Outcome::Timeout,
@@ -93,7 +94,7 @@ fn problem(request: &LoggedRequest, outcome: Outcome) -> Option<String> {
         None => "no answer".to_owned(),
     };
     match outcome {
-        Outcome::Sold | Outcome::SoldOut | Outcome::Timeout => None,
+        Outcome::Sold | Outcome::SoldOut | Outcome::OverLimit | Outcome::Timeout => None,
         Outcome::Refused => Some(format!("refused: {told}")),
         Outcome::Error => Some(told),
     }

@@ -50,7 +50,7 @@ pub(super) fn program(name: &str) -> Command {
 
 pub(super) fn meanings() -> Meanings {
     let named = |status| vec![Pattern { statuses: vec![status], ..Pattern::default() }];
-    Meanings { sold: named(201), sold_out: named(409), refused: named(503), queued: named(202) }
+    Meanings { sold: named(201), sold_out: named(409), over_limit: named(403), refused: named(503), queued: named(202) }
 }
 
 pub(super) fn read(paths: &[PathBuf]) -> Vec<EngineLog> {

@@ -86,7 +86,10 @@ async fn an_answer_that_no_meaning_names_is_unknown() {
     let url = serve(Router::new().route("/buy", on_get(async || StatusCode::IM_A_TEAPOT))).await;
     let decision = buy_once(&script(vec![get("{{url}}/buy")], "$.id"), &url).await;
     let ShopOutcome::Unknown(doubt) = decision.outcome else { panic!("{decision:?}") };
-    assert_eq!(doubt.to_string(), "answered 418, which no pattern of sold, sold-out, refused or queued matches");
+    assert_eq!(
+        doubt.to_string(),
+        "answered 418, which no pattern of sold, sold-out, over-limit, refused or queued matches"
+    );
     assert_eq!(decision.status, Some(418));
 }
 

@@ -62,7 +62,7 @@ async fn a_redirect_that_is_not_followed_is_an_answer() {
     // Without that pattern, the buyer tells where it was sent.
     script.meanings.sold.clear();
     let ShopOutcome::Unknown(doubt) = buy_once(&script, &url).await.outcome else { panic!("no pattern matches") };
-    let expected = "answered 303 to /target, which no pattern of sold, sold-out, refused or queued matches";
+    let expected = "answered 303 to /target, which no pattern of sold, sold-out, over-limit, refused or queued matches";
     assert_eq!(doubt.to_string(), expected);
 }
 

@@ -86,6 +86,7 @@ pub(super) fn script(buy: Vec<ScriptRequest>, order: &str) -> Script {
     let meanings = Meanings {
         sold: vec![pattern(&[200, 201], &[])],
         sold_out: vec![pattern(&[409, 410], &[])],
+        over_limit: Vec::new(),
         refused: vec![pattern(&[429, 503], &[])],
         queued: vec![pattern(&[202], &[])],
     };

@@ -92,7 +92,7 @@ def is_match(pattern, answer):
 def meaning_of(answer, is_last):
     """Returns what an answer means, or None. An earlier answer can only mean sold out or refused."""
     for meaning, patterns in SHOP["meanings"]:
-        if is_last or meaning in ("sold_out", "refused"):
+        if is_last or meaning in ("sold_out", "over_limit", "refused"):
             if any(is_match(pattern, answer) for pattern in patterns):
                 return meaning
     return None

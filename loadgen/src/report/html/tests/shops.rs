@@ -54,7 +54,14 @@ fn no_word_of_the_lab_is_left() {
 #[test]
 fn the_script_that_shows_the_fault_is_on_the_page() {
     let script = "#!/bin/sh\ncurl 'http://a/?b=1&c=2' &\n".to_owned();
-    let reproduction = Reproduction { shop: "early answers".to_owned(), buyers: 2, wrong: 3, tries: 4, script };
+    let reproduction = Reproduction {
+        shop: "early answers".to_owned(),
+        buyers: 2,
+        crowd: "2 buyers at the same instant".to_owned(),
+        wrong: 3,
+        tries: 4,
+        script,
+    };
     let report = Report { reproductions: vec![reproduction.clone()], ..shop_fixture::wrong_shop() };
     let page = page(&report);
     let shown: String = all(&page, "pre.script")[0].text().collect();

@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 use tokio::process::Command;
 use tokio::sync::{Mutex, watch};
 
-use crate::shop::{read, reproduction};
+use crate::shop::{Crowd, read, reproduction};
 
 /// Units on sale.
 const STOCK: usize = 5;
@@ -130,7 +130,7 @@ impl BookedShop {
     pub(super) fn write(&self, file: &str, buyers: usize) -> String {
         let path = self.path("shop.toml");
         std::fs::write(&path, file).unwrap();
-        let script = reproduction(&read(&path).unwrap(), buyers, "seen");
+        let script = reproduction(&read(&path).unwrap(), Crowd { buyers, purchases: 1 }, "seen");
         std::fs::write(self.path("script.sh"), &script).unwrap();
         script
     }

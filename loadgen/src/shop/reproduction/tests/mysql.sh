@@ -134,7 +134,7 @@ for try in $(seq "$tries"); do
     for number in $(seq 0 1); do meaning "$number"; done >"$folder/told"
     sort "$folder/told" | uniq -c
     sold=$(grep -cx sold "$folder/told" || true)
-    unknown=$(grep -cvxE 'sold|sold-out|refused' "$folder/told" || true)
+    unknown=$(grep -cvxE 'sold|sold-out|over-limit|refused' "$folder/told" || true)
     [ "$unknown" -lt 2 ] || unusable "no answer has a meaning of [buy]"
     sleep 2
     books

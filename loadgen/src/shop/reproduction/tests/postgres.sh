@@ -149,7 +149,7 @@ for try in $(seq "$tries"); do
     (
         trap stop TERM
         curl_as 0 -X GET 'http://127.0.0.1:8000/cart?note=it%27s%20a%20note' -H 'authorization: Bearer '"$token_0" -H 'x-api-key: '"$SHOP_X_API_KEY" -H 'cookie: session='"$SHOP_COOKIE"'; theme='"$SHOP_COOKIE_2" -b "$folder/0.jar" -c "$folder/0.jar"
-        case $(meaning 0) in sold-out | refused) exit ;; esac
+        case $(meaning 0) in sold-out | over-limit | refused) exit ;; esac
         curl_as 0 -X POST http://127.0.0.1:8000/buy/1 -H 'authorization: Bearer '"$token_0" -H 'x-csrf-token: '"$csrf_2d_token_0" -H 'content-type: application/json' -H 'accept: application/json' --data-raw '{"note":"it'\''s a note"}' -b "$folder/0.jar" -c "$folder/0.jar"
         taken=$(json 0 '.["data"]["order"]'); order_0=${taken:-${order_0:-}}
         printf '%s' "$order_0" >"$folder/0.order"
@@ -163,7 +163,7 @@ for try in $(seq "$tries"); do
     (
         trap stop TERM
         curl_as 1 -X GET 'http://127.0.0.1:8001/cart?note=%24HOME%2C%20and%20%22more%22' -H 'authorization: Bearer '"$token_1" -H 'x-api-key: '"$SHOP_X_API_KEY" -H 'cookie: session='"$SHOP_COOKIE"'; theme='"$SHOP_COOKIE_2" -b "$folder/1.jar" -c "$folder/1.jar"
-        case $(meaning 1) in sold-out | refused) exit ;; esac
+        case $(meaning 1) in sold-out | over-limit | refused) exit ;; esac
         curl_as 1 -X POST http://127.0.0.1:8001/buy/1 -H 'authorization: Bearer '"$token_1" -H 'x-csrf-token: '"$csrf_2d_token_1" -H 'content-type: application/json' -H 'accept: application/json' --data-raw '{"note":"$HOME, and "more""}' -b "$folder/1.jar" -c "$folder/1.jar"
         taken=$(json 1 '.["data"]["order"]'); order_1=${taken:-${order_1:-}}
         printf '%s' "$order_1" >"$folder/1.order"
@@ -178,7 +178,7 @@ for try in $(seq "$tries"); do
     for number in $(seq 0 1); do meaning "$number"; done >"$folder/told"
     sort "$folder/told" | uniq -c
     sold=$(grep -cx sold "$folder/told" || true)
-    unknown=$(grep -cvxE 'sold|sold-out|refused' "$folder/told" || true)
+    unknown=$(grep -cvxE 'sold|sold-out|over-limit|refused' "$folder/told" || true)
     [ "$unknown" -lt 2 ] || unusable "no answer has a meaning of [buy]"
     sleep 0.5
     books

@@ -16,6 +16,8 @@ create table goods (
     per_buyer      bigint check (per_buyer > 0),
     constraint goods_guard_with_strategy check ((guard is null) = (strategy is null))
 );
+comment on column goods.on_hand is
+    'units left; as the sale began if pg-units or pg-buckets guards it: see the function units_left';
 comment on column goods.guard is
     'family of the strategies that may write this sale; null until the first purchase claims the sale';
 comment on column goods.strategy is
@@ -50,7 +52,8 @@ create table order_lines (
     primary key (order_id, goods_no)
 );
 create index order_lines_by_sale on order_lines (goods_no, sale);
-comment on column order_lines.remaining is 'units left as the deduction saw it';
+comment on column order_lines.remaining is
+    'units left as the deduction saw it; null for a strategy that does not count them';
 comment on column order_lines.token is
     'fencing token of the hold that wrote the line; null for a strategy without one';
 comment on column order_lines.token_handover is
@@ -82,8 +85,59 @@ create table sales (
 );
 comment on column sales.per_buyer is 'most units that one buyer may have of the sale; null without such a limit';
 comment on column sales.on_hand_final is
-    'goods.on_hand when the next sale started, which ended this one; null as long as it is on';
+    'units left when the next sale started, which ended this one; null as long as it is on';
 comment on column sales.started_at is 'null for a sale that somebody started past the ledger';
+
+-- The units of the sales that the family pg-units guards, a row each. They are free until an order has taken them, and no unit
+-- comes back within a sale. They are written with the start of their sale, a million of them within seconds: so no column has a
+-- foreign key, and each index has only one half of the rows. An index of all of them would double the time of a start.
+create table units (
+    goods_no bigint not null,
+    sale     bigint not null,
+    unit     integer not null,
+    order_id bigint
+);
+create unique index units_free on units (goods_no, sale, unit) where order_id is null;
+create unique index units_taken on units (goods_no, sale, unit) where order_id is not null;
+comment on column units.unit is 'the units of a sale are numbered from 1';
+comment on column units.order_id is 'the order that has taken the unit; null as long as it is free';
+
+-- The stock of the sales that the family pg-buckets guards, divided into rows that different buyers can write at once. Written all
+-- the time, so a page has room for new versions of its rows.
+create table buckets (
+    goods_no      bigint not null references goods,
+    sale          bigint not null,
+    bucket        integer not null,
+    stock_initial bigint not null check (stock_initial >= 0),
+    on_hand       bigint not null check (on_hand >= 0),
+    primary key (goods_no, sale, bucket)
+) with (fillfactor = 20);
+
+-- The units left of the sale of a row of goods, wherever they lie. Units in rows of their own are counted up to at_most, or all of
+-- them. The statistics of a table that was filled a moment ago are wrong, so they must not choose how it is read.
+create function units_left(goods goods, at_most bigint default null) returns bigint
+language plpgsql stable set enable_seqscan = off as $$
+begin
+    if goods.guard = 'pg-units' then
+        return (
+            select count(*) from (
+                select from units
+                where units.goods_no = goods.goods_no and units.sale = goods.sale and units.order_id is null
+                limit at_most
+            ) as free
+        );
+    elsif goods.guard = 'pg-buckets' then
+        return (
+            select coalesce(sum(buckets.on_hand), 0)::bigint from buckets
+            where buckets.goods_no = goods.goods_no and buckets.sale = goods.sale
+        );
+    end if;
+    return goods.on_hand;
+end
+$$;
+
+comment on function units_left is
+    'goods.on_hand, or what the rows of the sale say if it is sold by pg-units or pg-buckets, which do not write that column';
 
 -- A key is written with the order that was sold under it. Refusals leave no key.
 create table idempotency_keys (

@@ -23,6 +23,9 @@ const BUYERS: [usize; 2] = [1, 8];
 /// More than could be sold in a year of benches.
 const STOCK: i64 = 1 << 40;
 
+/// The stock of a sale that has a row for each unit: more than are sold in one bench.
+const UNIT_ROWS: i64 = 100_000;
+
 /// Times one purchase, from the lock to the committed order.
 fn deductions(c: &mut Criterion) {
     let runtime = Runtime::new().expect("a runtime");
@@ -73,7 +76,8 @@ impl Shop {
     /// Starts a sale under the strategy. Then `buyers` buyers buy one unit each, one after the other.
     async fn sell_to(&self, buyers: usize, entry: &'static Entry) -> Result<ClosedLoop, Error> {
         let goods_no: GoodsNo = "1".parse().expect("BUG: 1 is a SKU");
-        let stock = Stock::new(STOCK).expect("BUG: the stock is positive");
+        let units = if entry.name == "pg-units" { UNIT_ROWS } else { STOCK };
+        let stock = Stock::new(units).expect("BUG: the stock is positive");
         let started = self.app.start_sale(goods_no, NewStock::Units(stock), Some(entry), None).await;
         started.map_err(Error::refused("start a sale"))?;
         let purchase = Purchase::of_one(goods_no, Quantity::ONE, None);

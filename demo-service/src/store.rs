@@ -9,6 +9,7 @@ mod connections;
 pub mod ensemble;
 mod key_ages;
 mod keys;
+mod layouts;
 mod one_statement;
 mod orders;
 mod sales;
@@ -34,6 +35,7 @@ use self::connections::{CONNECT_WITHIN, ConnectionManager, ConnectionPool, LastR
 use self::ensemble::Ensemble;
 pub use self::key_ages::KeyLook;
 pub use self::keys::Remembered;
+pub use self::layouts::{BUCKETS_MAX, Taken};
 pub use self::one_statement::{SaleOutcome, SellArguments};
 pub use self::orders::{NotWritten, OrderToWrite};
 pub use self::service_role::SERVICE_ROLE;
@@ -68,9 +70,12 @@ pub struct Store {
     waiters: Arc<Waiters>,
     last_reply: LastReply,
     checks: Arc<SharedReads<(), Result<Health, Failure>>>,
-    looks: Arc<SharedReads<GoodsNo, Result<Option<Goods>, Failure>>>,
+    looks: Arc<SharedReads<LookKey, Result<Option<Goods>, Failure>>>,
     within: Duration,
 }
+
+/// A SKU, and the number up to which its units are counted.
+type LookKey = (GoodsNo, Option<i64>);
 
 /// What the database answers to a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -182,8 +187,12 @@ impl Store {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn goods(&self, goods_no: GoodsNo) -> Result<Option<Goods>, Failure> {
+        self.goods_at_most(goods_no, None).await
+    }
+
+    async fn goods_at_most(&self, goods_no: GoodsNo, at_most: Option<i64>) -> Result<Option<Goods>, Failure> {
         self.finish(move |mut connection: PooledConnection| async move {
-            let goods = goods(connection.ask(), goods_no).await;
+            let goods = goods(connection.ask(), goods_no, at_most).await;
             connection.heard(goods)
         })
         .await
@@ -198,11 +207,27 @@ impl Store {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn look(&self, goods_no: GoodsNo) -> Result<Option<Goods>, Failure> {
+        self.look_at_most(goods_no, None).await
+    }
+
+    /// Looks as [`look`](Self::look) does, to find out whether `quantity` units are left. Where each unit has a row of its own,
+    /// no more than that are counted, so `on_hand` may be too low if it is `quantity`.
+    ///
+    /// # Errors
+    /// As [`Failure::of_database`], for every buyer that shares the statement.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn look_for(&self, goods_no: GoodsNo, quantity: Quantity) -> Result<Option<Goods>, Failure> {
+        self.look_at_most(goods_no, Some(quantity.get())).await
+    }
+
+    async fn look_at_most(&self, goods_no: GoodsNo, at_most: Option<i64>) -> Result<Option<Goods>, Failure> {
         let read = || {
             let store = self.clone();
-            async move { store.goods(goods_no).await }
+            async move { store.goods_at_most(goods_no, at_most).await }
         };
-        self.looks.read(goods_no, read).await
+        self.looks.read((goods_no, at_most), read).await
     }
 
     /// Reads an order. Returns `None` if no order has that number.
@@ -316,10 +341,16 @@ fn is_over_limit(error: &sqlx::Error) -> bool {
     error.as_database_error().and_then(DatabaseError::constraint) == Some("buyer_units_within_limit")
 }
 
-async fn goods(connection: &mut PgConnection, goods_no: GoodsNo) -> Result<Option<Goods>, sqlx::Error> {
+async fn goods(
+    connection: &mut PgConnection,
+    goods_no: GoodsNo,
+    at_most: Option<i64>,
+) -> Result<Option<Goods>, sqlx::Error> {
     let row = sqlx::query!(
-        "select sale, stock_initial, on_hand, guard, strategy, per_buyer from goods where goods_no = $1",
-        goods_no.get()
+        r#"select sale, stock_initial, units_left(goods, $2) as "on_hand!", guard, strategy, per_buyer
+           from goods where goods_no = $1"#,
+        goods_no.get(),
+        at_most,
     );
     let row = row.fetch_optional(connection).await?;
     Ok(row.map(|row| {

@@ -2,6 +2,7 @@
 
 pub mod balance;
 pub mod history;
+pub mod layout;
 pub mod ledger;
 pub(crate) mod limit;
 pub mod orders;

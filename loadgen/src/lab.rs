@@ -7,6 +7,7 @@ pub(crate) mod cpu;
 pub(crate) mod deployment;
 pub(crate) mod environment;
 pub(crate) mod history;
+pub(crate) mod layouts;
 pub(crate) mod postgres;
 mod postgres_counters;
 pub(crate) mod postgres_load;

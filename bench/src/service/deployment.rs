@@ -144,7 +144,8 @@ impl Deployment {
 
     /// Returns the number of the current sale of a SKU if something was sold in it, and 0 otherwise.
     pub(crate) async fn sales_begun(&mut self, goods_no: i64) -> Result<i64, Error> {
-        let begun = "select coalesce(max(sale), 0) from goods where goods_no = $1 and on_hand < stock_initial";
+        let begun = "select coalesce(max(sale), 0) from goods where goods_no = $1
+                     and exists (select from order_lines as line where line.goods_no = $1 and line.sale = goods.sale)";
         let begun = sqlx::query_scalar(begun).bind(goods_no).fetch_one(&mut self.database);
         begun.await.map_err(Error::refused("look whether a sale has begun in postgres"))
     }

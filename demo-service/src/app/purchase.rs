@@ -199,11 +199,11 @@ impl App {
         Err(Failure::of(&failure::SALE_RESTARTED))
     }
 
-    /// Reads the sales of a cart as they are now, and remembers them.
+    /// Reads the sales of a cart as they are now, and remembers them. Their units may be counted up to the quantities only.
     pub(super) async fn look_up(&self, cart: &Cart) -> Result<Vec<Goods>, Failure> {
         let mut sales = Vec::with_capacity(cart.lines().len());
         for line in cart.lines() {
-            let goods = self.shared.store.look(line.goods_no).await?;
+            let goods = self.shared.store.look_for(line.goods_no, line.quantity).await?;
             sales.push(goods.ok_or_else(|| Failure::unknown_goods(line.goods_no))?);
         }
         self.memory.remember(&sales);
@@ -256,7 +256,7 @@ impl App {
         if !self.memory.is_sold_out(line.goods_no) {
             return false;
         }
-        let look = call.wait(call.in_time(Box::pin(self.shared.store.look(line.goods_no))));
+        let look = call.wait(call.in_time(Box::pin(self.shared.store.look_for(line.goods_no, line.quantity))));
         match look.await.flatten() {
             Ok(Some(goods)) if goods.on_hand < line.quantity.get() => true,
             Ok(Some(_)) => {

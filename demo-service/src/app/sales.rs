@@ -39,15 +39,24 @@ impl App {
                 match self.offer.admit(named, &sales) {
                     Ok(Admission::Serve(entry) | Admission::Claim(entry)) => entry,
                     // This instance does not offer the strategy of the sale, and the request names no other.
-                    Err(_) if named.is_none() => return Ok(sales.remove(0)),
+                    Err(_) if named.is_none() => return self.look_unlocked(goods_no, &call).await,
                     Err(failure) => return Err(failure),
                 }
             }
         };
-        let looked = match self.strategy(entry).look_locked(goods_no, &call) {
-            Some(looked) => looked.await,
-            None => call.in_time(self.shared.store.look(goods_no)).await,
-        };
+        match self.strategy(entry).look_locked(goods_no, &call) {
+            Some(looked) => self.looked(goods_no, looked.await),
+            None => self.look_unlocked(goods_no, &call).await,
+        }
+    }
+
+    /// Looks at the stock of a SKU without a lock, and counts all of its units.
+    async fn look_unlocked(&self, goods_no: GoodsNo, call: &Call) -> Result<Goods, Failure> {
+        let looked = call.in_time(self.shared.store.look(goods_no)).await;
+        self.looked(goods_no, looked)
+    }
+
+    fn looked(&self, goods_no: GoodsNo, looked: Result<Option<Goods>, Failure>) -> Result<Goods, Failure> {
         let goods = looked?.ok_or_else(|| Failure::unknown_goods(goods_no))?;
         self.memory.remember(std::slice::from_ref(&goods));
         Ok(goods)

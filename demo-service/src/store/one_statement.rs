@@ -72,7 +72,7 @@ impl Store {
         sent: impl FnOnce(),
     ) -> Result<SaleOutcome, Failure> {
         let goods: Vec<_> = arguments.lines.iter().map(|(line, _)| line.goods_no).collect();
-        let _waiter = self.wait_for(&LockWait { goods: goods.clone(), until }).await?;
+        let _waiter = self.wait_for(&LockWait { goods: goods.clone(), until, shares_sales: false }).await?;
         let mut connection = self.connections.get().await?;
         let left = until.saturating_duration_since(Instant::now()).as_millis().max(1);
         let row = sqlx::query!(

@@ -1,12 +1,14 @@
 //! The statements that start a sale, end the previous sale, and give a sale its guard.
 //!
 //! A reset deletes nothing. The ledger (the table `sales`) keeps what each sale began with, and what was left when the next one
-//! started. Both are written under the lock of the SKU's row, which every deduction has from its write to its commit. So by
-//! then all orders of the sale that ends exist.
+//! started. Both are written under the lock of the SKU's row, which every deduction has from its write to its commit, or shares
+//! by the lock of [`layouts`](super::layouts). So by then all orders of the sale that ends exist. The rows of its units stay, so
+//! it can be audited.
 
 use sqlx::postgres::PgConnection;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::layouts::{Layout, UNIT_ROWS_MAX, end_purchases};
 use super::{Isolation, LockWait, Store};
 use crate::failure::{self, Failure};
 use crate::sale::{Goods, GoodsNo, Guard, NewStock, Quantity};
@@ -24,7 +26,8 @@ impl Store {
     /// It is also necessary: the tokens of a new ZooKeeper ensemble start again, too.
     ///
     /// # Errors
-    /// As [`Failure::of_database`], and [`OUTCOME_UNKNOWN`](failure::OUTCOME_UNKNOWN) if the commit was not answered.
+    /// As [`Failure::of_database`], and [`OUTCOME_UNKNOWN`](failure::OUTCOME_UNKNOWN) if the commit was not answered;
+    /// [`INVALID_INPUT`](failure::INVALID_INPUT) if the family sells fewer units in a sale.
     ///
     /// # Cancel safety
     /// Dropped, the sale may have started or not.
@@ -35,16 +38,18 @@ impl Store {
         guard: Guard,
         per_buyer: Option<Quantity>,
     ) -> Result<Option<Goods>, Failure> {
+        let strategy = guard.strategy.clone();
         let start = async {
             let mut transaction = self.begin(Isolation::ReadCommitted, None).await?;
             let started = start(transaction.connection(), goods_no, stock, guard, per_buyer).await;
-            match transaction.heard(started) {
-                Ok(Some(goods)) => Ok(Some((transaction, goods))),
-                other => {
-                    transaction.roll_back().await;
-                    other.map(|_| None)
-                }
-            }
+            let refused = match transaction.heard(started) {
+                Ok(Started::Sale(goods)) => return Ok(Some((transaction, goods))),
+                Ok(Started::UnknownGoods) => Ok(None),
+                Ok(Started::TooManyUnits(units)) => Err(too_many_units(goods_no, units, &strategy)),
+                Err(failure) => Err(failure),
+            };
+            transaction.roll_back().await;
+            refused
         };
         let Some((transaction, goods)) = self.in_time(start).await? else { return Ok(None) };
         // A limit of its own: a start that is stopped before this line has written nothing. Stopped here, its outcome
@@ -61,7 +66,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Failure::of_database`]. If the commit was not answered, the failure says that the sales may have their
-    /// guard now.
+    /// guard now. [`GUARD_MISMATCH`](failure::GUARD_MISMATCH) if one of them has more units than the family can sell.
     ///
     /// # Cancel safety
     /// Dropped, the sales may have been claimed or not.
@@ -77,17 +82,19 @@ impl Store {
         sales.sort_unstable();
         let claim = async {
             let goods = sales.iter().map(|(goods_no, _)| *goods_no).collect();
-            let wait = LockWait { goods, until };
+            let wait = LockWait { goods, until, shares_sales: false };
             let mut transaction = self.begin(Isolation::ReadCommitted, Some(wait)).await?;
             for (goods_no, sale) in sales {
                 let claimed = claim(transaction.connection(), goods_no, sale, family, strategy).await;
-                match transaction.heard(claimed) {
-                    Ok(true) => {}
-                    not_claimed => {
-                        transaction.roll_back().await;
-                        return not_claimed.map(|_| None);
+                let not_claimed = match transaction.heard(claimed) {
+                    Ok(Some(units)) if units > Layout::of(family).units_max() => {
+                        Err(too_many_to_claim(goods_no, units, strategy))
                     }
-                }
+                    Ok(Some(_)) => continue,
+                    not_claimed => not_claimed.map(|_| None),
+                };
+                transaction.roll_back().await;
+                return not_claimed;
             }
             Ok(Some(transaction))
         };
@@ -119,21 +126,54 @@ fn name_the_sale(failure: Failure, goods_no: GoodsNo) -> Failure {
     Failure::new(&failure::OUTCOME_UNKNOWN, detail).caused_by(failure)
 }
 
+/// Returns the failure of a sale that has more units than one of its strategy can have.
+fn too_many_units(goods_no: GoodsNo, units: i64, strategy: &str) -> Failure {
+    Failure::invalid_input(format!(
+        "{strategy} sells at most {UNIT_ROWS_MAX} units in a sale, and this sale of SKU {goods_no} would have {units}: start it \
+         with fewer units, or with another strategy; nothing was written"
+    ))
+}
+
+/// Returns the failure of a purchase that cannot claim a sale, because it has more units than one of that strategy can have.
+fn too_many_to_claim(goods_no: GoodsNo, units: i64, strategy: &str) -> Failure {
+    let detail = format!(
+        "{strategy} sells at most {UNIT_ROWS_MAX} units in a sale, and SKU {goods_no} has {units} and no guard: buy by another \
+         strategy, or PUT /admin/goods/{goods_no} with one first; nothing was written"
+    );
+    Failure::new(&failure::GUARD_MISMATCH, detail)
+}
+
+/// Gives a sale its guard, and writes the rows of its units. Returns the units of the sale, or `None` if it has a guard or is over.
+/// More units than the family can sell are not written.
 async fn claim(
     connection: &mut PgConnection,
     goods_no: GoodsNo,
     sale: i64,
     family: &str,
     strategy: &str,
-) -> Result<bool, sqlx::Error> {
-    let claimed = sqlx::query!(
-        "update goods set guard = $3, strategy = $4 where goods_no = $1 and sale = $2 and guard is null",
+) -> Result<Option<i64>, sqlx::Error> {
+    let claimed = sqlx::query_scalar!(
+        "update goods set guard = $3, strategy = $4 where goods_no = $1 and sale = $2 and guard is null returning on_hand",
         goods_no.get(),
         sale,
         family,
         strategy,
     );
-    Ok(claimed.execute(connection).await?.rows_affected() == 1)
+    let Some(units) = claimed.fetch_optional(&mut *connection).await? else { return Ok(None) };
+    let layout = Layout::of(family);
+    if units <= layout.units_max() {
+        layout.fill(connection, goods_no, sale, units).await?;
+    }
+    Ok(Some(units))
+}
+
+/// What the start of a sale came to. Only a sale is to be committed.
+enum Started {
+    Sale(Goods),
+    /// The remaining units of a SKU that there is not.
+    UnknownGoods,
+    /// This many units, which are more than the family sells in a sale.
+    TooManyUnits(i64),
 }
 
 async fn start(
@@ -142,16 +182,30 @@ async fn start(
     stock: NewStock,
     guard: Guard,
     per_buyer: Option<Quantity>,
-) -> Result<Option<Goods>, sqlx::Error> {
+) -> Result<Started, sqlx::Error> {
     let before = lock(&mut *connection, goods_no).await?;
     let is_first = before.sale == NO_SALE;
-    let units = match stock {
-        NewStock::Units(stock) => stock.get(),
-        NewStock::Remaining if is_first => return Ok(None),
-        NewStock::Remaining => before.on_hand,
+    let named = match stock {
+        NewStock::Units(stock) => Some(stock.get()),
+        NewStock::Remaining if is_first => return Ok(Started::UnknownGoods),
+        NewStock::Remaining => None,
     };
-    if !is_first {
-        note_end(&mut *connection, &before).await?;
+    let sale = before.sale.saturating_add(1);
+    let layout = Layout::of(&guard.family);
+    // The rows of many units take seconds. If their number is known, they are written while the sale before still sells.
+    if let Some(units) = named {
+        if units > layout.units_max() {
+            return Ok(Started::TooManyUnits(units));
+        }
+        layout.fill(&mut *connection, goods_no, sale, units).await?;
+    }
+    let left = if is_first { 0 } else { end(&mut *connection, before).await? };
+    let units = named.unwrap_or(left);
+    if named.is_none() {
+        if units > layout.units_max() {
+            return Ok(Started::TooManyUnits(units));
+        }
+        layout.fill(&mut *connection, goods_no, sale, units).await?;
     }
     // The time is taken under the lock, so a later sale of a SKU never has an earlier time.
     let row = sqlx::query!(
@@ -172,7 +226,21 @@ async fn start(
     );
     let row = row.fetch_one(connection).await?;
     let guard = Some(guard);
-    Ok(Some(Goods { goods_no, sale: row.sale, stock_initial: units, on_hand: units, guard, per_buyer }))
+    let goods = Goods { goods_no, sale: row.sale, stock_initial: units, on_hand: units, guard, per_buyer };
+    Ok(Started::Sale(goods))
+}
+
+/// Ends the purchases of a sale, and writes the units that it left into the ledger. Returns them. They are read by a statement of
+/// its own: it sees all that the purchases have committed.
+async fn end(connection: &mut PgConnection, ended: Goods) -> Result<i64, sqlx::Error> {
+    end_purchases(&mut *connection, ended.goods_no).await?;
+    let left = sqlx::query_scalar!(
+        r#"select units_left(goods) as "left!" from goods where goods_no = $1"#,
+        ended.goods_no.get()
+    );
+    let on_hand = left.fetch_one(&mut *connection).await?;
+    note_end(connection, &Goods { on_hand, ..ended }).await?;
+    Ok(on_hand)
 }
 
 /// Locks the row of a SKU until the end of the transaction. Creates the row if the SKU is new. Another start of a

@@ -8,6 +8,7 @@ use tokio::time::{Instant, timeout};
 
 use super::Store;
 use super::connections::{PooledConnection, is_usable_after};
+use super::layouts::share_sales;
 use super::waiters::Waiter;
 use crate::failure::{Failure, OUTCOME_UNKNOWN};
 use crate::sale::{Fence, GoodsNo, Level, OrderLine, Quantity};
@@ -62,6 +63,8 @@ pub struct LockWait {
     pub goods: Vec<GoodsNo>,
     /// The deadline of the wait.
     pub until: Instant,
+    /// Whether the transaction shares the sales of the SKUs until its end, because it does not write their rows.
+    pub shares_sales: bool,
 }
 
 /// Returns the time limit of a wait for a lock that ends at `until`, in milliseconds. A limit of 0 would mean none.
@@ -92,8 +95,9 @@ impl Store {
         let begun = match lock_wait {
             None => connection.ask().execute(begin).await,
             Some(wait) => {
-                // The SQL text is safe: only a number is inserted into it.
-                let bounded = format!("{begin}; set local lock_timeout = {}", left_ms(wait.until));
+                // The SQL text is safe: only numbers are inserted into it.
+                let shared = if wait.shares_sales { share_sales(&wait.goods) } else { String::new() };
+                let bounded = format!("{begin}; set local lock_timeout = {}{shared}", left_ms(wait.until));
                 connection.ask().execute(AssertSqlSafe(bounded)).await
             }
         };

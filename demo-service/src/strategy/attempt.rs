@@ -1,5 +1,7 @@
 //! The steps that strategies are made of: one transaction, and its record in the history.
 
+mod layouts;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -86,7 +88,7 @@ pub(super) async fn do_business_first(context: &Context, call: &Call) -> Result<
     }
     for line in call.purchase.cart.lines() {
         let goods_no = line.goods_no;
-        let goods = call.wait(context.shared.store.look(goods_no)).await??;
+        let goods = call.wait(context.shared.store.look_for(goods_no, line.quantity)).await??;
         let goods =
             goods.filter(|goods| goods.sale == call.sale_of(goods_no)).ok_or_else(|| restarted(call, goods_no))?;
         remaining_after(goods.on_hand, line.quantity).ok_or_else(|| Failure::sold_out(goods_no))?;
@@ -113,8 +115,18 @@ impl<'a> Attempt<'a> {
         isolation: Isolation,
         until: Instant,
     ) -> Result<Self, Failure> {
+        Self::begin_with(context, call, isolation, until, false).await
+    }
+
+    async fn begin_with(
+        context: &'a Context,
+        call: &'a Call,
+        isolation: Isolation,
+        until: Instant,
+        shares_sales: bool,
+    ) -> Result<Self, Failure> {
         let goods = call.purchase.cart.goods_in_order(LockSequence::Canonical);
-        let begin = context.shared.store.begin(isolation, Some(LockWait { goods, until }));
+        let begin = context.shared.store.begin(isolation, Some(LockWait { goods, until, shares_sales }));
         let begun = call.wait(timeout_at(until, begin)).await?;
         // If both deadlines are one, the lock is not to blame.
         let too_late = || if until < call.until { context.lock_timeout() } else { Failure::database_unavailable() };

@@ -15,6 +15,8 @@ use super::lock::local_mutex::LocalMutex;
 use super::lock::read_write::ZkReadWriteLock;
 use super::lock::{Locks, MakeLock, ZkLock, fenced, semaphore};
 use super::owner::{self, ZkOwner};
+use super::row::buckets::Buckets;
+use super::row::units::Units;
 use super::row::{InDatabase, advisory, conditional, counted_limit, function, optimistic, row_lock, unguarded};
 
 /// The family of the queue locks: all of them queue below one node, so they exclude each other.
@@ -36,330 +38,272 @@ const WRITE_LOCK: MakeLock = |session, path, _| RwLock::new(session, path).map(|
 const SEMAPHORE: MakeLock = |session, path, permits| Semaphore::new(session, path, permits).map(Into::into);
 const SEMAPHORE_MUTEX: MakeLock = |session, path, _| SemaphoreMutex::new(session, path).map(Into::into);
 
+/// What rows have in common. Each sets its name, its family, how it works and how it is made.
+const UNNAMED: Entry = Entry {
+    name: "",
+    promise: Promise::NeverOversells,
+    mechanism: Mechanism::None,
+    family: "",
+    wakes: Wakes::None,
+    sections: Overlap::Exclusive,
+    carts: false,
+    headline: false,
+    summary: "",
+    build: |context| panic!("BUG: {} is not made", context.strategy),
+};
+/// What sells without anything that keeps purchases apart.
+const CONTROL: Entry = Entry { promise: Promise::Oversells, sections: Overlap::Overlapping, ..UNNAMED };
+/// What a lock of ZooKeeper with a queue keeps apart.
+const SAFE_ZK: Entry = Entry { promise: Promise::SafeWhileSessionLives, ..FENCED_ZK };
+/// The same with a fence in the row.
+const FENCED_ZK: Entry = Entry { mechanism: Mechanism::Zookeeper, wakes: Wakes::One, ..UNNAMED };
+/// What the database alone keeps apart.
+const PG: Entry = Entry { mechanism: Mechanism::Postgres, carts: true, ..UNNAMED };
+
 /// The table.
 pub static STRATEGIES: &[Entry] = &[
     Entry {
         name: "unguarded",
-        promise: Promise::Oversells,
-        mechanism: Mechanism::None,
         family: "unguarded",
-        wakes: Wakes::None,
-        sections: Overlap::Overlapping,
         carts: true,
         headline: true,
         summary: "the control: read, decide and overwrite in one transaction without any lock, so that concurrent \
                   deductions overwrite each other",
         build: |context| Box::new(InDatabase::new(context, unguarded::sell)),
+        ..CONTROL
     },
     Entry {
         name: "local-mutex",
         promise: Promise::OversellsOnManyInstances,
         mechanism: Mechanism::Process,
         family: "local-mutex",
-        wakes: Wakes::None,
-        sections: Overlap::Overlapping,
         carts: true,
         headline: true,
         summary: "the same transaction under a mutex in the memory of the instance, which other instances know \
                   nothing of",
         build: |context| Box::new(LocalMutex::new(context)),
+        ..CONTROL
     },
     Entry {
         name: "zk-mutex-early-release",
-        promise: Promise::Oversells,
         mechanism: Mechanism::Zookeeper,
         family: "zk-mutex-early-release",
         wakes: Wakes::One,
-        sections: Overlap::Overlapping,
-        carts: false,
-        headline: false,
         summary: "a second control, and the mistake of many a tutorial: the mutex is released before the commit, \
                   so that the next buyer reads the stock from before it",
         build: |context| Box::new(ZkEarlyRelease::new(Locks::new(context, "zk-mutex-early-release", MUTEX))),
+        ..CONTROL
     },
     Entry {
         name: "zk-naive",
-        promise: Promise::SafeWhileSessionLives,
-        mechanism: Mechanism::Zookeeper,
         family: "zk-naive",
         wakes: Wakes::All,
-        sections: Overlap::Exclusive,
-        carts: false,
         headline: true,
         summary: "the same transaction under one fixed ephemeral node that every waiter watches; each release \
                   wakes them all",
         build: |context| Box::new(ZkLock::new(Locks::new(context, "zk-naive", NAIVE), overwrite_alone)),
+        ..SAFE_ZK
     },
     Entry {
         name: "zk-mutex",
-        promise: Promise::SafeWhileSessionLives,
-        mechanism: Mechanism::Zookeeper,
         family: ZK_QUEUE,
-        wakes: Wakes::One,
-        sections: Overlap::Exclusive,
-        carts: false,
         headline: true,
         summary: "the same transaction under a queue of ephemeral sequential nodes, each waiter watching the one \
                   before it; each release wakes the next",
         build: |context| Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE, MUTEX), overwrite_alone)),
+        ..SAFE_ZK
     },
     Entry {
         name: "zk-semaphore-mutex",
-        promise: Promise::SafeWhileSessionLives,
-        mechanism: Mechanism::Zookeeper,
         family: "zk-semaphore-mutex",
-        wakes: Wakes::One,
-        sections: Overlap::Exclusive,
-        carts: false,
-        headline: false,
         summary: "the same transaction under a semaphore of one permit, which any task may give back",
         build: |context| {
             Box::new(ZkLock::new(Locks::new(context, "zk-semaphore-mutex", SEMAPHORE_MUTEX), overwrite_alone))
         },
+        ..SAFE_ZK
     },
     Entry {
         name: "zk-rwlock",
-        promise: Promise::SafeWhileSessionLives,
-        mechanism: Mechanism::Zookeeper,
         family: "zk-rwlock",
-        wakes: Wakes::One,
-        sections: Overlap::Exclusive,
-        carts: false,
-        headline: false,
         summary: "the same transaction under a write lock; who looks at the stock by this strategy does so under \
                   the read lock",
         build: |context| Box::new(ZkReadWriteLock::new(Locks::new(context, "zk-rwlock", WRITE_LOCK))),
+        ..SAFE_ZK
     },
     Entry {
         name: "zk-multi",
-        promise: Promise::SafeWhileSessionLives,
-        mechanism: Mechanism::Zookeeper,
         family: ZK_QUEUE,
-        wakes: Wakes::One,
-        sections: Overlap::Exclusive,
         carts: true,
-        headline: false,
         summary: "a mutex for each SKU of a cart, taken in the order of the SKUs, all or none, within one deadline",
         build: |context| Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE, MUTEX), overwrite_alone)),
+        ..SAFE_ZK
     },
     Entry {
         name: "zk-handoff",
-        promise: Promise::SafeWhileSessionLives,
-        mechanism: Mechanism::Zookeeper,
         family: ZK_QUEUE,
-        wakes: Wakes::One,
-        sections: Overlap::Exclusive,
-        carts: false,
         headline: true,
         summary: "the mutex whose hand-over costs the same however many wait: a release says who held, and nobody \
                   lists the queue",
         build: |context| Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE, HANDOFF), overwrite_alone)),
+        ..SAFE_ZK
     },
     Entry {
         name: "zk-cohort",
-        promise: Promise::SafeWhileSessionLives,
-        mechanism: Mechanism::Zookeeper,
         family: ZK_QUEUE,
-        wakes: Wakes::One,
-        sections: Overlap::Exclusive,
-        carts: false,
         headline: true,
         summary: "the mutex that an instance hands over in memory: its buyers of one SKU queue behind one node, up \
                   to a number and a time",
         build: |context| Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE, COHORT).by_goods(), overwrite_alone)),
+        ..SAFE_ZK
     },
     Entry {
         name: "zk-cohort-linger",
-        promise: Promise::SafeWhileSessionLives,
-        mechanism: Mechanism::Zookeeper,
         family: ZK_QUEUE,
-        wakes: Wakes::One,
-        sections: Overlap::Exclusive,
-        carts: false,
-        headline: false,
         summary: "zk-cohort whose lock stays with the instance for up to 1 s after a purchase: its next buyer asks \
                   ZooKeeper for nothing; the lock goes to another instance as soon as one queues",
         build: |context| {
             Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE, COHORT_LINGER).by_goods(), overwrite_alone))
         },
+        ..SAFE_ZK
     },
     Entry {
         name: "zk-mutex-fenced",
-        promise: Promise::NeverOversells,
-        mechanism: Mechanism::Zookeeper,
         family: ZK_QUEUE_FENCED,
-        wakes: Wakes::One,
-        sections: Overlap::Exclusive,
-        carts: false,
-        headline: false,
         summary: "zk-mutex with a fence in the row, raised by the read and checked by the write, so that a holder \
                   that was overtaken cannot write",
         build: |context| Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE_FENCED, MUTEX), fenced::sell)),
+        ..FENCED_ZK
     },
     Entry {
         name: "zk-handoff-fenced",
-        promise: Promise::NeverOversells,
-        mechanism: Mechanism::Zookeeper,
         family: ZK_QUEUE_FENCED,
-        wakes: Wakes::One,
-        sections: Overlap::Exclusive,
-        carts: false,
-        headline: false,
         summary: "zk-handoff with that fence",
         build: |context| Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE_FENCED, HANDOFF), fenced::sell)),
+        ..FENCED_ZK
     },
     Entry {
         name: "zk-cohort-fenced",
-        promise: Promise::NeverOversells,
-        mechanism: Mechanism::Zookeeper,
         family: ZK_QUEUE_FENCED,
-        wakes: Wakes::One,
-        sections: Overlap::Exclusive,
-        carts: false,
-        headline: false,
         summary: "zk-cohort with that fence, which has two parts",
         build: |context| Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE_FENCED, COHORT).by_goods(), fenced::sell)),
+        ..FENCED_ZK
     },
     Entry {
         name: "zk-merge",
-        promise: Promise::NeverOversells,
-        mechanism: Mechanism::Zookeeper,
         family: ZK_QUEUE_FENCED,
-        wakes: Wakes::One,
         sections: Overlap::Overlapping,
-        carts: false,
-        headline: false,
         summary: "one lock and one transaction for all buyers who arrived at an instance during the last one, with that \
                   fence; the instances take turns",
         build: |context| Box::new(ZkMerge::batches(Locks::new(context, ZK_QUEUE_FENCED, COHORT).by_goods())),
+        ..FENCED_ZK
     },
     Entry {
         name: owner::NAME,
-        promise: Promise::NeverOversells,
-        mechanism: Mechanism::Zookeeper,
         family: owner::NAME,
-        wakes: Wakes::One,
         sections: Overlap::Overlapping,
-        carts: false,
-        headline: false,
         summary: "one instance at a time owns a SKU, by an election in ZooKeeper; it remembers the stock and sells in batches, \
                   each fenced by its term; the others hand their buyers over to it",
         build: |context| Box::new(ZkOwner::new(context)),
+        ..FENCED_ZK
     },
     Entry {
         name: "zk-semaphore",
-        promise: Promise::NeverOversells,
-        mechanism: Mechanism::Zookeeper,
         family: PG_ROW,
-        wakes: Wakes::One,
         sections: Overlap::Permits,
-        carts: false,
-        headline: false,
         summary: "pg-conditional behind a semaphore, whose permits bound how many buyers of one SKU are in the \
                   database",
         build: |context| Box::new(ZkLock::new(Locks::new(context, "zk-semaphore", SEMAPHORE), semaphore::sell)),
+        ..FENCED_ZK
     },
     Entry {
         name: "pg-conditional",
-        promise: Promise::NeverOversells,
-        mechanism: Mechanism::Postgres,
         family: PG_ROW,
-        wakes: Wakes::None,
-        sections: Overlap::Exclusive,
-        carts: true,
         headline: true,
         summary: "no lock but the row's own: one update that takes the units only where enough are left, after the \
                   simulated business time, which therefore runs side by side and not one by one",
         build: |context| Box::new(InDatabase::new(context, conditional::sell)),
+        ..PG
     },
     Entry {
         name: "pg-counted-limit",
         promise: Promise::ExceedsLimit,
-        mechanism: Mechanism::Postgres,
         family: "pg-counted-limit",
-        wakes: Wakes::None,
-        sections: Overlap::Exclusive,
         carts: false,
-        headline: false,
         summary: "a control for the limit per buyer: pg-conditional that counts the orders of the buyer first, so that two \
                   requests of one buyer at once both count none",
         build: |context| Box::new(InDatabase::new(context, counted_limit::sell)),
+        ..PG
     },
     Entry {
         name: "pg-function",
-        promise: Promise::NeverOversells,
-        mechanism: Mechanism::Postgres,
         family: PG_ROW,
-        wakes: Wakes::None,
         sections: Overlap::Overlapping,
-        carts: true,
-        headline: false,
         summary: "pg-conditional in one statement: a function of the database takes the units, writes the order and \
                   commits, so that no buyer waits for the network of another",
         build: |context| Box::new(InDatabase::new(context, function::sell)),
+        ..PG
     },
     Entry {
         name: "pg-merge",
-        promise: Promise::NeverOversells,
-        mechanism: Mechanism::Postgres,
         family: PG_ROW,
-        wakes: Wakes::None,
         sections: Overlap::Overlapping,
         carts: false,
-        headline: false,
         summary: "one transaction for all buyers who arrived at an instance during the last one: the more wait, the \
                   more are sold by one commit",
         build: |context| Box::new(Batches::new(context, PgMerge)),
+        ..PG
     },
     Entry {
         name: "pg-row-lock",
-        promise: Promise::NeverOversells,
-        mechanism: Mechanism::Postgres,
         family: PG_ROW,
-        wakes: Wakes::None,
-        sections: Overlap::Exclusive,
-        carts: true,
-        headline: false,
         summary: "the same transaction with the row locked by the read (select for no key update)",
         build: |context| Box::new(InDatabase::new(context, row_lock::sell)),
+        ..PG
     },
     Entry {
         name: "pg-optimistic",
-        promise: Promise::NeverOversells,
-        mechanism: Mechanism::Postgres,
         family: PG_ROW,
-        wakes: Wakes::None,
         sections: Overlap::Overlapping,
-        carts: true,
-        headline: false,
         summary: "no lock: the write checks that the version of the row is the one that was read, and who was \
                   overtaken tries again",
         build: |context| Box::new(InDatabase::new(context, optimistic::read_committed)),
+        ..PG
     },
     Entry {
         name: "pg-advisory",
-        promise: Promise::NeverOversells,
-        mechanism: Mechanism::Postgres,
         family: "pg-advisory",
-        wakes: Wakes::None,
-        sections: Overlap::Exclusive,
-        carts: true,
-        headline: false,
         summary: "the same transaction under an advisory lock of the database, which ends with the transaction",
         build: |context| Box::new(InDatabase::new(context, advisory::sell)),
+        ..PG
     },
     Entry {
         name: "pg-serializable",
-        promise: Promise::NeverOversells,
-        mechanism: Mechanism::Postgres,
         family: PG_ROW,
-        wakes: Wakes::None,
         sections: Overlap::Overlapping,
-        carts: true,
-        headline: false,
         summary: "the same transaction at isolation level serializable, tried again when the database finds a \
                   conflict",
         build: |context| Box::new(InDatabase::new(context, optimistic::serializable)),
+        ..PG
+    },
+    Entry {
+        name: "pg-units",
+        family: "pg-units",
+        sections: Overlap::Overlapping,
+        carts: false,
+        summary: "a row for each unit, at most 1000000 a sale: a purchase skips locked rows, and waits for them before the \
+                  SKU counts as sold out",
+        build: |context| Box::new(Units::new(context)),
+        ..PG
+    },
+    Entry {
+        name: "pg-buckets",
+        family: "pg-buckets",
+        sections: Overlap::Overlapping,
+        carts: false,
+        summary: "the stock in 64 rows: a purchase writes one that nobody has locked, and several of them before the SKU \
+                  counts as sold out",
+        build: |context| Box::new(Buckets::new(context)),
+        ..PG
     },
 ];
 

@@ -1,12 +1,14 @@
 //! Purchases that the database alone keeps apart, or that nothing does.
 
 pub(super) mod advisory;
+pub(super) mod buckets;
 pub(super) mod conditional;
 pub(super) mod counted_limit;
 pub(super) mod function;
 pub(super) mod optimistic;
 pub(super) mod row_lock;
 pub(super) mod unguarded;
+pub(super) mod units;
 
 use super::call::Call;
 use super::context::Context;

@@ -17,6 +17,11 @@ impl DatabaseLock {
         self.0.execute("rollback").await.unwrap();
         self.0
     }
+
+    /// Commits the transaction.
+    pub(crate) async fn commit(mut self) {
+        self.0.execute("commit").await.unwrap();
+    }
 }
 
 impl Lab {

@@ -160,6 +160,9 @@ async fn a_new_guard_sells_rightly_with_buyers_of_the_old_one_inside() {
         ("zk-mutex-fenced", "zk-cohort"),
         ("zk-cohort", "zk-naive"),
         ("unguarded", "pg-optimistic"),
+        ("pg-conditional", "pg-units"),
+        ("pg-units", "pg-buckets"),
+        ("pg-buckets", "zk-mutex"),
     ];
     for (goods_no, (old, new)) in (1..).zip(changes) {
         instances[0].put_on_sale(goods_no, 100, old).await.assert_ok();

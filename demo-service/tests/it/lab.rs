@@ -128,7 +128,7 @@ impl Lab {
 
     /// Asserts that each unit of the current sale of a SKU is either on hand or ordered, and returns how many are ordered.
     pub(crate) async fn assert_adds_up(&self, goods_no: i64, context: &str) -> i64 {
-        let sql = "select stock_initial, on_hand, (select coalesce(sum(quantity), 0)::bigint from order_lines as line
+        let sql = "select stock_initial, units_left(goods), (select coalesce(sum(quantity), 0)::bigint from order_lines as line
                        where line.goods_no = goods.goods_no and line.sale = goods.sale)
                    from goods where goods_no = $1";
         let query = sqlx::query_as(sql).bind(goods_no);
@@ -171,6 +171,11 @@ pub(crate) fn lock_path(strategy: &str, goods_no: i64) -> String {
 pub(crate) fn lock_folder(strategy: &str) -> String {
     let folder = if strategy == "zk-semaphore" { strategy } else { registry::find(strategy).unwrap().family };
     format!("/seckill/{folder}")
+}
+
+/// Returns whether the orders of a strategy say how many units they left. Where buyers write different rows, none of them knows.
+pub(crate) fn tells_what_is_left(strategy: &str) -> bool {
+    !["pg-units", "pg-buckets"].contains(&strategy)
 }
 
 /// Waits for a condition, looking again every few milliseconds.

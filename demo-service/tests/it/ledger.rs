@@ -83,7 +83,15 @@ async fn a_sale_that_ended_under_its_buyers_adds_up() {
     let lab = Lab::new().await;
     let load = ["--business-time", "1ms..3ms", "--db-connections", "20", "--zk-sessions", "2"];
     let instance = lab.start(&[PATIENT, load].concat()).await;
-    let strategies = ["zk-cohort-fenced", "zk-semaphore", "pg-conditional", "pg-row-lock", "pg-optimistic"];
+    let strategies = [
+        "zk-cohort-fenced",
+        "zk-semaphore",
+        "pg-conditional",
+        "pg-row-lock",
+        "pg-optimistic",
+        "pg-units",
+        "pg-buckets",
+    ];
     join_all((1..).zip(strategies).map(|(goods_no, strategy)| sell_and_end(&lab, &instance, goods_no, strategy))).await;
 }
 

@@ -23,6 +23,7 @@ mod guards;
 mod history;
 mod key_ages;
 mod keys;
+mod layouts;
 mod ledger;
 mod limits;
 mod load_tools;

@@ -53,7 +53,7 @@ impl Lab {
     }
 }
 
-// S103
+// S105
 #[tokio::test(flavor = "multi_thread")]
 async fn no_buyer_gets_more_than_the_limit_on_three_instances() {
     let lab = Lab::new().await;
@@ -77,7 +77,7 @@ async fn no_buyer_gets_more_than_the_limit_on_three_instances() {
     }
 }
 
-// S103
+// S105
 #[tokio::test(flavor = "multi_thread")]
 async fn the_control_counts_none_when_one_buyer_presses_twice() {
     let (lab, shop) = Lab::with_instance(&PATIENT).await;

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use crate::audit::balance::{Balance, Holders, clamped};
+use crate::audit::balance::{Balance, Holders, SaleBooks, clamped};
+use crate::audit::layout::StockRows;
 use crate::audit::orders::OrderRow;
 use crate::audit::unchecked::Unchecked;
 
@@ -64,6 +65,10 @@ pub struct SaleAudit {
     pub overtaken_in_batch: Option<u64>,
     /// Buyers that have more units than one buyer may have. Absent without such a limit.
     pub over_limit: Option<u64>,
+    /// Units whose rows disagree with the orders or with the ledger. Absent if the stock lies in the row of the SKU.
+    pub misplaced: Option<u64>,
+    /// What disagrees, a sentence each.
+    pub misplaced_why: Vec<String>,
     /// What could not be checked, a line each.
     pub unchecked: Vec<String>,
     /// The same as counts.
@@ -72,11 +77,18 @@ pub struct SaleAudit {
 }
 
 impl SaleAudit {
-    /// Audits a sale by its orders. `holders`: how many holders of its locks may write at once. `unknown`: what else
-    /// could not be checked.
-    pub fn of(sale: &SaleRow, holders: Holders, orders: &[OrderRow], unknown: Unchecked) -> SaleAudit {
+    /// Audits a sale by its orders, and by the rows of its stock if it has rows of its own. `holders`: how many holders of its
+    /// locks may write at once. `unknown`: what else could not be checked.
+    pub fn of(
+        sale: &SaleRow,
+        holders: Holders,
+        orders: &[OrderRow],
+        rows: Option<&StockRows>,
+        unknown: Unchecked,
+    ) -> SaleAudit {
         let strategies: BTreeSet<&str> = orders.iter().map(|order| &*order.strategy).collect();
-        let balance = Balance::of((sale.stock_initial, sale.stock_final), sale.per_buyer, holders, orders);
+        let SaleRow { stock_initial: initial, stock_final: left, per_buyer, .. } = *sale;
+        let balance = Balance::of(&SaleBooks { initial, left, per_buyer, holders, rows }, orders);
         let gaps = Unchecked::sum([&balance.unchecked, &unknown]);
         SaleAudit {
             goods_no: sale.goods_no,
@@ -95,6 +107,8 @@ impl SaleAudit {
             tokens_out_of_order: balance.tokens_out_of_order,
             overtaken_in_batch: balance.overtaken_in_batch,
             over_limit: sale.per_buyer.map(|_| balance.over_limit),
+            misplaced: balance.misplaced.as_ref().map(|misplaced| misplaced.units),
+            misplaced_why: balance.misplaced.map_or_else(Vec::new, |misplaced| misplaced.words),
             unchecked: gaps.words(),
             gaps,
         }
@@ -104,8 +118,9 @@ impl SaleAudit {
     pub fn is_wrong(&self) -> bool {
         let is_found = |orders: Option<u64>| orders.unwrap_or(0) > 0;
         let stock = self.oversold.unwrap_or(0) > 0 || self.lost_updates.unwrap_or(0) != 0 || self.double_sales > 0;
-        let orders = [self.out_of_sequence, self.tokens_out_of_order, self.overtaken_in_batch, self.over_limit];
-        stock || orders.into_iter().any(is_found)
+        let orders = [self.out_of_sequence, self.tokens_out_of_order, self.overtaken_in_batch];
+        let others = [self.over_limit, self.misplaced];
+        stock || orders.into_iter().chain(others).any(is_found)
     }
 }
 
@@ -121,7 +136,7 @@ mod tests {
     }
 
     fn audited(sale: &SaleRow, orders: &[OrderRow]) -> SaleAudit {
-        SaleAudit::of(sale, Holders::One, orders, Unchecked::default())
+        SaleAudit::of(sale, Holders::One, orders, None, Unchecked::default())
     }
 
     /// Returns orders of one transaction each, from number 10 on, by the units that they left.
@@ -177,7 +192,7 @@ mod tests {
     fn tokens_that_fall_are_wrong_if_one_holder_may_write_at_once() {
         let mut fallen = orders([2, 1, 0]);
         fallen[0].token = Some((11, 1));
-        let of = |holders| SaleAudit::of(&sale(Some(3), 0), holders, &fallen, Unchecked::default());
+        let of = |holders| SaleAudit::of(&sale(Some(3), 0), holders, &fallen, None, Unchecked::default());
         assert_eq!((of(Holders::One).tokens_out_of_order, of(Holders::One).is_wrong()), (Some(1), true));
         assert_eq!((of(Holders::Several).is_wrong(), of(Holders::Several).unchecked.len()), (false, 0));
         assert_eq!((of(Holders::Unknown).is_wrong(), of(Holders::Unknown).unchecked.len()), (false, 1));

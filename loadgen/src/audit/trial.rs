@@ -7,7 +7,8 @@ pub use buyers::sample::Receipt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::audit::balance::{Balance, Holders, clamped};
+use crate::audit::balance::{Balance, Holders, SaleBooks, clamped};
+use crate::audit::layout::StockRows;
 use crate::audit::limit::UnitsOfBuyers;
 use crate::audit::orders::OrderRow;
 use crate::audit::unchecked::Unchecked;
@@ -25,6 +26,8 @@ pub struct LabFacts<'a> {
     pub per_buyer: Option<i64>,
     /// All orders of the sale.
     pub orders: &'a [OrderRow],
+    /// The rows of the stock, if it does not lie in the row of the SKU.
+    pub rows: Option<&'a StockRows>,
     /// The 200 answers with the numbers of their buyers, one for each request that was told "sold".
     pub confirmed: &'a [(usize, Receipt)],
     /// The numbers of the buyers that were told that they have as many units as one buyer may have.
@@ -72,6 +75,9 @@ pub struct Audit {
     pub tokens_out_of_order: Option<u64>,
     /// Orders that a batch sold after the order of a buyer that arrived later. Absent without two known arrivals in a batch.
     pub overtaken_in_batch: Option<u64>,
+    /// Units whose rows disagree with the orders or with the ledger. Absent if the stock lies in the row of the SKU.
+    #[serde(default)]
+    pub misplaced: Option<u64>,
     /// Orders that no buyer was told of, as far as buyers without an answer explain them.
     pub indeterminate: u64,
     /// Orders that no buyer was told of and no missing answer explains: sold despite a refusal.
@@ -95,7 +101,9 @@ impl Audit {
     pub fn of(facts: &LabFacts<'_>) -> (Audit, Unchecked) {
         let first = Some(facts.stock_initial);
         let last = Some(facts.stock_final);
-        let balance = Balance::of((first, last), facts.per_buyer, Holders::of(facts.permits), facts.orders);
+        let LabFacts { per_buyer, rows, .. } = *facts;
+        let holders = Holders::of(facts.permits);
+        let balance = Balance::of(&SaleBooks { initial: first, left: last, per_buyer, holders, rows }, facts.orders);
         let sold = balance.sold;
         let initial = i128::from(facts.stock_initial);
         let recorded: BTreeMap<i64, &OrderRow> = facts.orders.iter().map(|order| (order.order_id, order)).collect();
@@ -130,6 +138,7 @@ impl Audit {
             out_of_sequence: balance.out_of_sequence,
             tokens_out_of_order: balance.tokens_out_of_order,
             overtaken_in_batch: balance.overtaken_in_batch,
+            misplaced: balance.misplaced.map(|misplaced| misplaced.units),
             indeterminate,
             orders_unexplained: untold - indeterminate,
             confirmations_unfounded: unfounded as u64,
@@ -159,6 +168,7 @@ impl Audit {
             out_of_sequence: sum_of_known(sum.out_of_sequence, one.out_of_sequence),
             tokens_out_of_order: sum_of_known(sum.tokens_out_of_order, one.tokens_out_of_order),
             overtaken_in_batch: sum_of_known(sum.overtaken_in_batch, one.overtaken_in_batch),
+            misplaced: sum_of_known(sum.misplaced, one.misplaced),
             indeterminate: sum.indeterminate + one.indeterminate,
             orders_unexplained: sum.orders_unexplained + one.orders_unexplained,
             confirmations_unfounded: sum.confirmations_unfounded + one.confirmations_unfounded,
@@ -178,7 +188,8 @@ impl Audit {
     /// Tells whether nothing at all is wrong with the trial. Units that undecided buyers left are no wrong.
     pub fn is_clean(&self) -> bool {
         let stock = self.oversold == 0 && self.undersold == 0 && self.lost_updates == 0 && self.double_sales == 0;
-        stock && self.over_limit == 0 && self.is_in_sequence() && self.ledger_balanced()
+        let is_in_order = self.is_in_sequence() && self.misplaced.unwrap_or(0) == 0;
+        stock && self.over_limit == 0 && is_in_order && self.ledger_balanced()
     }
 
     /// Tells whether no order is out of sequence, as far as that is known.

@@ -8,6 +8,7 @@ use program::{Epilogue, Interrupt};
 
 use crate::audit::balance::Holders;
 use crate::audit::history::HistoryAudit;
+use crate::audit::layout::StockRows;
 use crate::audit::ledger::{SaleAudit, SaleRow};
 use crate::audit::orders::OrderRow;
 use crate::audit::unchecked::{Gap, Unchecked, without_section};
@@ -84,10 +85,10 @@ async fn look(args: &AuditArgs) -> Result<AuditFindings, Error> {
     let database = Database::connect(&args.database_url).await?;
     // An order that is written after this has no section in it, and counts as unchecked.
     let told = told(args).await?;
-    let audit = |sale: &SaleRow, mut orders: Vec<OrderRow>| {
-        let Some(told) = &told else { return SaleAudit::of(sale, Holders::Unknown, &orders, Unchecked::default()) };
-        let (holders, unknown) = told.of(&mut orders);
-        SaleAudit::of(sale, holders, &orders, unknown)
+    let audit = |sale: &SaleRow, mut orders: Vec<OrderRow>, rows: Option<StockRows>| {
+        let (holders, unknown) =
+            told.as_ref().map_or_else(|| (Holders::Unknown, Unchecked::default()), |told| told.of(&mut orders));
+        SaleAudit::of(sale, holders, &orders, rows.as_ref(), unknown)
     };
     let SaleAudits { sales, orders_without_lines } = database.sale_audits(args.goods_no, args.sale, audit).await?;
     let (histories, gaps) = told.map_or_else(Default::default, InstancesTold::histories);

@@ -9,7 +9,7 @@ use stats::rate;
 use crate::judge::diff::Diff;
 use crate::judge::finding::Finding;
 use crate::judge::metrics::{
-    DOUBLE_SALES, LOST_UPDATES, Metric, NOTIFICATIONS_PER_RELEASE, OUT_OF_SEQUENCE, OVER_LIMIT, OVERLAPS,
+    DOUBLE_SALES, LOST_UPDATES, MISPLACED, Metric, NOTIFICATIONS_PER_RELEASE, OUT_OF_SEQUENCE, OVER_LIMIT, OVERLAPS,
     OVERSELL_RATE, OVERSOLD, OVERTAKEN_IN_BATCH, P50, RATIO, TOKEN_REGRESSIONS, TOKENS_OUT_OF_ORDER, UNBALANCED,
     UNDERSOLD,
 };
@@ -201,6 +201,8 @@ fn fault(result: &StrategyResult) -> String {
         format!("lost up to {}", things(&lost, "update"))
     } else if let (Some(orders), None) = (count(&OUT_OF_SEQUENCE), size(&UNBALANCED)) {
         format!("sold up to {} out of sequence", things(&orders, "order"))
+    } else if let (Some(units), None) = (count(&MISPLACED), size(&UNBALANCED)) {
+        format!("left up to {} in rows that disagree with the orders or the ledger", things(&units, "unit"))
     } else {
         denied()
     };
@@ -282,6 +284,10 @@ mod tests {
             (told(|audit| audit.double_sales = 2), "sold up to 2 units twice in every trial"),
             (told(|audit| audit.lost_updates = -4), "lost up to 4 updates in every trial"),
             (told(|audit| audit.out_of_sequence = Some(5)), "sold up to 5 orders out of sequence in every trial"),
+            (
+                told(|audit| audit.misplaced = Some(6)),
+                "left up to 6 units in rows that disagree with the orders or the ledger in every trial",
+            ),
             (
                 told(|audit| audit.orders_unexplained = 1),
                 "told buyers something that the database refutes in every \

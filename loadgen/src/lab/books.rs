@@ -6,9 +6,11 @@ use std::sync::Arc;
 use futures_util::TryStreamExt;
 use sqlx::{PgConnection, PgExecutor};
 
+use crate::audit::layout::StockRows;
 use crate::audit::ledger::{SaleAudit, SaleRow};
 use crate::audit::orders::OrderRow;
 use crate::error::Error;
+use crate::lab::layouts::read_stock_rows;
 use crate::lab::postgres::Database;
 use crate::lab::service::Goods;
 
@@ -24,6 +26,8 @@ pub(crate) struct Books {
     pub(crate) ledger: HashMap<i64, i64>,
     /// The orders of each sale in the order of their numbers, by SKU.
     pub(crate) orders: HashMap<i64, Vec<OrderRow>>,
+    /// The rows of each sale whose stock does not lie in the row of the SKU, by SKU.
+    pub(crate) rows: HashMap<i64, StockRows>,
     /// Orders without lines of the strategy, since the first of the sales started.
     pub(crate) orders_without_lines: u64,
 }
@@ -68,11 +72,16 @@ impl Database {
         let without_lines =
             without_lines.fetch_one(&mut *snapshot).await.map_err(Error::postgres("count orders without lines"))?;
         let orders = read_orders(&mut *snapshot, &goods_nos, &sales).await?;
+        let mut rows = HashMap::new();
+        for (goods_no, sale) in goods_nos.into_iter().zip(sales) {
+            rows.extend(read_stock_rows(&mut snapshot, goods_no, sale).await?.map(|rows| (goods_no, rows)));
+        }
         snapshot.commit().await.map_err(Error::postgres("end the reading"))?;
         Ok(Books {
             goods,
             ledger: ledger.into_iter().map(|row| (row.goods_no, row.stock_initial)).collect(),
             orders,
+            rows,
             orders_without_lines: u64::try_from(without_lines).unwrap_or_default(),
         })
     }
@@ -97,14 +106,15 @@ impl Database {
         &self,
         goods_no: Option<i64>,
         sale: Option<i64>,
-        audit: impl Fn(&SaleRow, Vec<OrderRow>) -> SaleAudit,
+        audit: impl Fn(&SaleRow, Vec<OrderRow>, Option<StockRows>) -> SaleAudit,
     ) -> Result<SaleAudits, Error> {
         let mut snapshot = self.0.begin_with(BEGIN_SNAPSHOT).await.map_err(Error::postgres("begin to read"))?;
         let rows = sales(&mut snapshot, goods_no, sale).await?;
         let mut sales = Vec::with_capacity(rows.len());
         for row in rows {
             let mut orders = read_orders(&mut *snapshot, &[row.goods_no], &[row.sale]).await?;
-            sales.push(audit(&row, orders.remove(&row.goods_no).unwrap_or_default()));
+            let stock_rows = read_stock_rows(&mut snapshot, row.goods_no, row.sale).await?;
+            sales.push(audit(&row, orders.remove(&row.goods_no).unwrap_or_default(), stock_rows));
         }
         let without_lines = sqlx::query_scalar!(
             "select order_id from orders
@@ -130,7 +140,7 @@ async fn sales(connection: &mut PgConnection, goods_no: Option<i64>, sale: Optio
         r#"select known.goods_no as "goods_no!", known.sale as "sale!",
                   to_char(started_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as started_at,
                   sales.stock_initial as "stock_initial?",
-                  case when goods.sale = known.sale then on_hand else on_hand_final end as stock_final,
+                  case when goods.sale = known.sale then units_left(goods) else on_hand_final end as stock_final,
                   sales.per_buyer as "per_buyer?", goods.sale = known.sale as "is_on!"
            from (select goods_no, sale from sales union select goods_no, sale from order_lines
                  union select goods_no, sale from goods) as known
@@ -149,7 +159,8 @@ async fn sales(connection: &mut PgConnection, goods_no: Option<i64>, sale: Optio
 async fn read_goods(executor: impl PgExecutor<'_>, goods_nos: &[i64]) -> Result<Vec<Goods>, Error> {
     let goods = sqlx::query_as!(
         Goods,
-        "select goods_no, sale, stock_initial, on_hand, guard, strategy, per_buyer from goods where goods_no = any($1)",
+        r#"select goods_no, sale, stock_initial, units_left(goods) as "on_hand!", guard, strategy, per_buyer
+           from goods where goods_no = any($1)"#,
         goods_nos
     );
     let goods = goods.fetch_all(executor).await.map_err(Error::postgres("read the stock"))?;
@@ -319,11 +330,12 @@ mod tests {
         let (_server, database) = shop().await;
         execute(&database, "insert into orders (strategy, instance) values ('a', 'x'); update goods set sale = 8;")
             .await;
-        let audit = |row: &SaleRow, orders: Vec<OrderRow>| {
+        let audit = |row: &SaleRow, orders: Vec<OrderRow>, rows: Option<StockRows>| {
             SaleAudit::of(
                 row,
                 crate::audit::balance::Holders::One,
                 &orders,
+                rows.as_ref(),
                 crate::audit::unchecked::Unchecked::default(),
             )
         };

@@ -61,6 +61,7 @@ pub(crate) fn table(findings: &AuditFindings) -> String {
         "out of\nsequence",
         "tokens out\nof order",
         "overtaken\nin a batch",
+        "mis-\nplaced",
         "books",
     ];
     let known = |figure: Option<i64>| figure.map_or_else(|| ABSENT.to_owned(), signed);
@@ -80,6 +81,7 @@ pub(crate) fn table(findings: &AuditFindings) -> String {
             maybe_count(sale.out_of_sequence),
             maybe_count(sale.tokens_out_of_order),
             maybe_count(sale.overtaken_in_batch),
+            maybe_count(sale.misplaced),
             word(sale).to_owned(),
         ]
     };
@@ -87,6 +89,9 @@ pub(crate) fn table(findings: &AuditFindings) -> String {
     let mut text = format!("{table}\n");
     if findings.sales.iter().any(|sale| sale.lost_updates.is_some_and(|lost| lost < 0)) {
         text += "lost updates below zero: the deduction of an order was overwritten\n";
+    }
+    for (sale, why) in findings.sales.iter().flat_map(|sale| sale.misplaced_why.iter().map(move |why| (sale, why))) {
+        text += &format!("sale {} of SKU {}: {why}\n", sale.sale, sale.goods_no);
     }
     for order_id in &findings.orders_without_lines {
         text += &format!("order {order_id} has no line\n");

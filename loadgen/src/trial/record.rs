@@ -134,7 +134,8 @@ impl Trial {
     pub(crate) fn sells_wrongly(&self) -> bool {
         let audit = &self.audit;
         let at_rest = self.settled && (audit.undersold > 0 || audit.lost_updates != 0);
-        let stock = audit.oversold > 0 || audit.double_sales > 0 || !audit.is_in_sequence();
+        let is_out_of_order = !audit.is_in_sequence() || audit.misplaced.unwrap_or(0) > 0;
+        let stock = audit.oversold > 0 || audit.double_sales > 0 || is_out_of_order;
         // Only a shop of another kind may answer before it writes the order.
         let may_be_written = self.evidence.is_some() && !self.settled;
         stock || at_rest || !(audit.ledger_balanced() || may_be_written)

@@ -210,6 +210,11 @@ impl Schedule {
         !self.logs.is_empty()
     }
 
+    /// Tells whether one of its sales limits the units of a buyer.
+    pub(crate) fn limits_buyers(&self) -> bool {
+        self.per_buyer.is_some() || self.shops.iter().any(|shop| shop.per_buyer.is_some())
+    }
+
     /// Returns what a strategy of this promise has to do wrong for the load to prove anything.
     pub(crate) fn expects(&self, promise: Promise) -> ExpectedFault {
         let asks = self.model.map_or(1, |model| model.requests_per_buyer());

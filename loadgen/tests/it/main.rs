@@ -18,6 +18,7 @@ mod goose_scenario;
 mod jmeter;
 mod judged;
 mod k6;
+mod layouts;
 mod limits;
 mod observers;
 mod overlaps;

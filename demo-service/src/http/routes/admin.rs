@@ -117,8 +117,8 @@ impl Visitor<'_> for StockOrWord {
 /// Starts the next sale of a SKU, which is created if it is new (`PUT`).
 ///
 /// # Errors
-/// 404 for an unknown strategy, or for an unknown SKU with the stock `remaining`; 4xx for a malformed body; 503 if
-/// the database is not available or did not answer the commit.
+/// 404 for an unknown strategy, or for an unknown SKU with the stock `remaining`; 4xx for a malformed body, or for more units than
+/// the strategy can sell; 503 if the database is not available or did not answer the commit.
 ///
 /// # Cancel safety
 /// Dropped, the sale may have started or not.
@@ -130,7 +130,8 @@ impl Visitor<'_> for StockOrWord {
     summary = "Start the next sale of a SKU",
     description = "The SKU is created if it is new. The family of the strategy guards the sale. With the stock `remaining`, \
                    the next sale starts with the units that are left. That also resets the fence, which a new ZooKeeper ensemble \
-                   could not reach. Orders of earlier sales stay. The database keeps a ledger of what each sale began with and \
+                   could not reach. The strategy `pg-units` sells at most 1000000 units in a sale. Orders of earlier sales stay. The \
+                   database keeps a ledger of what each sale began with and \
                    what was left of it.",
     params(GoodsNoInPath),
     request_body = NewSale,

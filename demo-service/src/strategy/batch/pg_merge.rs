@@ -28,7 +28,7 @@ impl WriteRight for PgMerge {
 /// Begins a transaction, and locks the row.
 async fn lock_row(context: &Context, worker: &Worker<'_>) -> Result<Begun, Failure> {
     let Worker { goods_no, until, .. } = *worker;
-    let wait = LockWait { goods: vec![goods_no], until };
+    let wait = LockWait { goods: vec![goods_no], until, shares_sales: false };
     let mut transaction = context.shared.store.begin(Isolation::ReadCommitted, Some(wait)).await?;
     let level = transaction.read_for_update(goods_no).await;
     match level.and_then(|level| level.ok_or_else(|| Failure::unknown_goods(goods_no))) {

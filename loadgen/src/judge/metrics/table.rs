@@ -32,9 +32,9 @@ const fn joined<const N: usize>(first: &[&'static Metric], second: &[&'static Me
 rows! {
     BAD_TRIALS {
         key: "bad_trials", title: "Bad trials", unit: "of all", kind: Kind::Count, better: Better::Zero,
-        definition: "Trials that sold a unit too many or too few, lost an update, sold a unit twice or out of sequence, \
-                     or told a buyer something that the database refutes; warm-up included. Next to it is the exact \
-                     one-sided 95 % upper bound of their rate, if it is below one half: a few good trials prove little.",
+        definition: "Trials that sold a unit too many or too few, twice or out of sequence, misplaced one, or lost an update. Also \
+                     those in which a buyer got more than one may have, or was told what the database refutes. The warm-up counts. \
+                     Next to it is the exact one-sided 95 % upper bound of their rate, if it is below one half.",
         of_shops: Some(
             "Trials that sold a unit too many or too few, lost an update, gave a buyer more than one may have, or told a buyer \
              something that the books deny; warm-up included. Next to it is the exact one-sided 95 % upper bound of their \
@@ -90,6 +90,11 @@ rows! {
         source: FigureSource::Worst(|trial| trial.audit.out_of_sequence.map(as_f64)),
         lab_only: true,
     }
+    MISPLACED {
+        key: "misplaced", title: "Misplaced", unit: "units, worst", kind: Kind::Count, better: Better::Zero,
+        definition: "Units whose rows disagree with the orders or the ledger, in the worst trial. Absent without such rows.",
+        source: FigureSource::Worst(|trial| trial.audit.misplaced.map(as_f64)), table: PageTable::Database,
+    }
     UNBALANCED {
         key: "unbalanced", title: "Ledger", unit: "trials not balanced", kind: Kind::Count, better: Better::Zero,
         definition: "Trials whose orders differ from what buyers were told, apart from indeterminate orders.",
@@ -99,9 +104,7 @@ rows! {
         key: "over_limit", title: "Over the limit", unit: "buyers, worst", kind: Kind::Count, better: Better::Zero,
         definition: "Buyers that got more units than one buyer may have, in the worst trial. Zero where the shop has no \
                      such limit.",
-        column: TableWidth::Wide, is_shown: |schedule| {
-            schedule.per_buyer.is_some() || schedule.shops.iter().any(|shop| shop.per_buyer.is_some())
-        },
+        column: TableWidth::Wide, is_shown: Schedule::limits_buyers,
         source: FigureSource::Worst(|trial| Some(as_f64(trial.audit.over_limit))),
     }
     OVERLAPS {

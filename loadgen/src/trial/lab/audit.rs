@@ -46,6 +46,7 @@ pub(super) async fn audit(
             permits: strategy.permits,
             per_buyer: opened.per_buyer,
             orders: &orders,
+            rows: books.rows.get(&opened.goods_no),
             confirmed: &told.confirmed,
             over_limit: &told.over_limit,
             sold_out: told.answers.sold_out,

@@ -57,7 +57,7 @@ impl Layers {
         if most > AT_ONCE_MAX {
             return Err(Error::Usage(format!(
                 "these users would send {} at once, and the most are {}; give fewer users, or fewer requests-per-buyer",
-                things(most, "request"),
+                things(count(most as u64), "request"),
                 count(AT_ONCE_MAX as u64)
             )));
         }
@@ -186,7 +186,7 @@ mod tests {
         for (texts, expected) in [
             (&["rate = 1.0\nramp-up = \"1s\""][..], "layer 0 sets both rate and ramp-up"),
             (&["", "arrivals = \"constant\""], "layer 1 sets arrivals, which are the gaps"),
-            (&["users = 10_001\nrequests-per-buyer = 2"], "would send 20002 requests at once, and the most are 20"),
+            (&["users = 10_001\nrequests-per-buyer = 2"], "would send 20\u{202f}002 requests at once"),
             (&["rate = 1.0", "requests-per-buyer = 3"], "layer 1 sets requests-per-buyer, and under a rate"),
             (
                 &["duration = \"1s\"", "ramp-up = \"2s\""],

@@ -87,12 +87,7 @@ pub(crate) fn table(findings: &AuditFindings) -> String {
     };
     let table = framed(&header.map(str::to_owned), findings.sales.iter().map(row).collect(), 4);
     let mut text = format!("{table}\n");
-    if findings.sales.iter().any(|sale| sale.lost_updates.is_some_and(|lost| lost < 0)) {
-        text += "lost updates below zero: the deduction of an order was overwritten\n";
-    }
-    for (sale, why) in findings.sales.iter().flat_map(|sale| sale.misplaced_why.iter().map(move |why| (sale, why))) {
-        text += &format!("sale {} of SKU {}: {why}\n", sale.sale, sale.goods_no);
-    }
+    text += &remarks(&findings.sales);
     for order_id in &findings.orders_without_lines {
         text += &format!("order {order_id} has no line\n");
     }
@@ -113,6 +108,22 @@ pub(crate) fn table(findings: &AuditFindings) -> String {
         text += "not checked without --target: whether the locks excluded, and the order of arrival in batches\n";
     }
     text + &format!("verdict: {}\n", verdict(findings))
+}
+
+/// Explains what the figures of the sales mean.
+fn remarks(sales: &[SaleAudit]) -> String {
+    let mut text = String::new();
+    if sales.iter().any(|sale| sale.lost_updates.is_some_and(|lost| lost < 0)) {
+        text += "lost updates below zero: the deduction of an order was overwritten\n";
+    }
+    for (sale, why) in sales.iter().flat_map(|sale| sale.misplaced_why.iter().map(move |why| (sale, why))) {
+        text += &format!("sale {} of SKU {}: {why}\n", sale.sale, sale.goods_no);
+    }
+    for sale in sales.iter().filter(|sale| sale.over_limit.unwrap_or(0) > 0) {
+        let buyers = things(count(sale.over_limit.unwrap_or(0)), "buyer");
+        text += &format!("sale {} of SKU {}: more units than one buyer may have: {buyers}\n", sale.sale, sale.goods_no);
+    }
+    text
 }
 
 /// Judges the books of a sale in a word.

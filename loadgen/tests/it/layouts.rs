@@ -6,7 +6,7 @@ use crate::broken::Broken;
 
 impl Broken {
     /// Expects a sale by that strategy to be right and checked in full, as long as nothing is broken. It is the second of its SKU.
-    fn assert_kept(&self, strategy: &str) {
+    pub(crate) fn assert_kept(&self, strategy: &str) {
         let (code, report) = self.compare(strategy);
         assert!([Some(0), Some(4)].contains(&code), "an honest service: {report:#}");
         let audit = &report["trials"][0]["audit"];
@@ -16,7 +16,7 @@ impl Broken {
     }
 
     /// Breaks the rows of a sale that is over or on, and expects the audit of all sales to say this.
-    fn assert_audit_tells(&self, breakage: &'static str, expected: &str) {
+    pub(crate) fn assert_audit_tells(&self, breakage: &'static str, expected: &str) {
         self.execute(breakage);
         let audited = self.audit(&[]);
         assert_eq!(audited.code, Some(2), "{breakage}: {}", audited.stdout);

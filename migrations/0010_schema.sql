@@ -150,6 +150,26 @@ create table idempotency_keys (
 comment on column idempotency_keys.goods_no is 'the first SKU of the order, by number';
 comment on column idempotency_keys.sale is 'the sale of that SKU in which the order was sold';
 
+-- Wishes to buy that wait for their decision, for the strategy pg-queue. A ticket is committed before its buyer is answered. The
+-- worker that decides it writes its outcome in the transaction of its order. There is no foreign key to goods: it would lock the row of a hot
+-- SKU for each ticket.
+create table tickets (
+    ticket     bigint generated always as identity primary key,
+    goods_no   bigint not null,
+    sale       bigint not null,
+    quantity   bigint not null check (quantity > 0),
+    buyer      text,
+    key        text unique,
+    created_at timestamptz not null default clock_timestamp(),
+    outcome    text,
+    order_id   bigint references orders,
+    constraint tickets_sold_with_order check ((coalesce(outcome, '') in ('sold', 'repeated')) = (order_id is not null))
+);
+create index tickets_waiting on tickets (ticket) where outcome is null;
+comment on column tickets.key is 'the idempotency key, as long as the ticket waits; then the order has it, or nobody';
+comment on column tickets.outcome is
+    'sold; repeated, if the key had that order already; or the problem of the refusal; null as long as it waits';
+
 -- One purchase in one statement, for the strategy pg-function. Takes the units of each line if enough are left, and writes
 -- the order with its lines and its key, or writes nothing. The lines are in the order of their SKU numbers, as everywhere, so
 -- that no two carts can wait for each other.

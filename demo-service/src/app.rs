@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use futures_util::StreamExt;
+use futures_util::future::join_all;
 use futures_util::stream::{self, BoxStream};
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -109,6 +110,7 @@ impl App {
                 attempts_max: config.attempts_max,
             },
             hand_over: HandOver { database, address, instances: Instances::default() },
+            tickets: Notify::new(),
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
         });
@@ -117,6 +119,7 @@ impl App {
             family: entry.family,
             keeps_limit: entry.promise != Promise::ExceedsLimit,
             metrics: metrics.locks(entry.name).clone(),
+            outcomes: metrics.outcomes(entry.name).clone(),
             shared: Arc::clone(&shared),
         };
         let strategies = STRATEGIES.iter().map(|entry| (entry.name, entry.build(context(entry)))).collect();
@@ -164,12 +167,14 @@ impl App {
         Some(stream::iter(too_many).chain(replies).boxed())
     }
 
-    /// Runs for ever: deletes expired idempotency keys, and keeps the memory of the metric samples bounded.
+    /// Runs for ever: deletes expired idempotency keys, keeps the memory of the metric samples bounded, and does what strategies do
+    /// beside the requests.
     ///
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn upkeep(&self) {
-        tokio::join!(self.metrics.upkeep(), self.sweep_keys());
+        let strategies = join_all(self.strategies.values().map(|strategy| strategy.upkeep()));
+        tokio::join!(self.metrics.upkeep(), self.sweep_keys(), strategies);
     }
 
     async fn sweep_keys(&self) {

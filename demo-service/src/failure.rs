@@ -88,6 +88,7 @@ kinds! {
     UNAUTHORIZED UNAUTHORIZED "unauthorized" [] Debug "not authorized", "the bearer token is missing or wrong";
     UNKNOWN_GOODS NOT_FOUND "unknown-goods" ["unknown_goods"] Debug "unknown goods", "there is no such SKU";
     UNKNOWN_ORDER NOT_FOUND "unknown-order" [] Debug "unknown order", "there is no such order";
+    UNKNOWN_TICKET NOT_FOUND "unknown-ticket" [] Debug "unknown ticket", "there is no such ticket";
     UNKNOWN_STRATEGY NOT_FOUND "unknown-strategy" ["unknown_strategy"] Debug "unknown strategy",
         "this instance offers no such strategy";
     BODY_TIMEOUT REQUEST_TIMEOUT "body-timeout" [] Debug "body not received in time",
@@ -195,6 +196,19 @@ impl Failure {
         Self::new(&FENCED, detail)
     }
 
+    /// Makes the failure of a purchase whose ticket was refused for a reason of this kind.
+    pub fn of_ticket(kind: &'static Kind, goods_no: i64) -> Self {
+        if *kind == SOLD_OUT {
+            Self::sold_out(goods_no)
+        } else if *kind == OVER_LIMIT {
+            Self::over_limit(goods_no)
+        } else if *kind == KEY_REUSED {
+            Self::key_reused()
+        } else {
+            Self::of(kind)
+        }
+    }
+
     /// Makes the failure of a purchase whose key has an order already.
     pub fn repeated() -> Self {
         Self::new(&REPEATED, "the key has an order already")
@@ -203,6 +217,11 @@ impl Failure {
     /// Makes the failure of a purchase whose client hung up before anything was written.
     pub fn client_gone() -> Self {
         Self::new(&CLIENT_GONE, "the client hung up; nothing was written")
+    }
+
+    /// Makes the failure of a purchase whose key stands for another cart.
+    pub fn key_reused() -> Self {
+        Self::new(&KEY_REUSED, "another cart was bought under this idempotency key; choose another key")
     }
 
     /// Makes the failure of a request that the database did not answer in time, or refused for a temporary reason.

@@ -14,11 +14,13 @@ pub(crate) mod owner;
 
 mod attempt;
 mod settle;
+mod tickets;
 
 mod batch;
 mod lock;
 mod row;
 
+use std::future::ready;
 use std::pin::Pin;
 
 use futures_util::stream::BoxStream;
@@ -26,7 +28,7 @@ use futures_util::stream::BoxStream;
 use self::call::Call;
 use crate::failure::Failure;
 use crate::instances::{Batch, BatchReply};
-use crate::sale::{Goods, GoodsNo, Order};
+use crate::sale::{Goods, GoodsNo, Order, Receipt};
 
 /// The result of a purchase. Unless it failed with [`OUTCOME_UNKNOWN`](crate::failure::OUTCOME_UNKNOWN), a failure wrote
 /// nothing.
@@ -50,6 +52,11 @@ pub trait Strategy: Send + Sync {
         None
     }
 
+    /// Does the work that the strategy does beside the requests, until the service ends. Most strategies have none.
+    fn upkeep(&self) -> Boxed<'_, ()> {
+        Box::pin(ready(()))
+    }
+
     /// Takes in a batch that another instance has handed over. Returns the reply for each purchase when it is decided, or
     /// `None` if nothing of the batch is.
     fn take_over(&self, _batch: Batch) -> Option<BoxStream<'static, BatchReply>> {
@@ -61,7 +68,7 @@ pub trait Strategy: Send + Sync {
 #[must_use]
 pub struct Decided<'a> {
     /// The answer.
-    pub decision: Decision,
+    pub decision: Result<Receipt, Failure>,
     /// Releases the lock. If the outcome is unknown, first waits until the commit is over. Dropped, the lock is
     /// released at once, possibly while a commit is in flight.
     pub release: Option<Boxed<'a, ()>>,
@@ -70,6 +77,6 @@ pub struct Decided<'a> {
 impl From<Decision> for Decided<'_> {
     /// Makes a decision without work left after the answer.
     fn from(decision: Decision) -> Self {
-        Self { decision, release: None }
+        Self { decision: decision.map(Receipt::Order), release: None }
     }
 }

@@ -9,7 +9,7 @@ mod process;
 mod seldom;
 
 pub use locks::{LockMetrics, Waiting, in_acquire_span};
-pub use metrics::{Levels, Metrics, Outcomes, PoolMetrics, RateLimited};
+pub use metrics::{Levels, Metrics, Outcomes, PoolMetrics, QUEUED, REPEATED, RateLimited, SOLD};
 
 use std::io::IsTerminal;
 use std::time::Instant;

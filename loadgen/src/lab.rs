@@ -2,6 +2,7 @@
 
 pub(crate) mod books;
 pub(crate) mod build;
+pub(crate) mod commits;
 pub(crate) mod counters;
 pub(crate) mod cpu;
 pub(crate) mod deployment;

@@ -11,29 +11,25 @@ use tracing::{Instrument, Span, debug, warn_span};
 
 use super::{App, Slot, shutting_down};
 use crate::failure::{self, Failure};
-use crate::sale::{Cart, Goods, Order, Purchase};
+use crate::sale::{Cart, Goods, Purchase, Receipt};
 use crate::store::Remembered;
 use crate::strategy::admission::{Admission, check_buyer};
 use crate::strategy::call::Call;
 use crate::strategy::entry::Entry;
 use crate::strategy::registry;
 use crate::strategy::{Boxed, Decided};
-use crate::telemetry::log_failure;
+use crate::telemetry::{QUEUED, REPEATED, SOLD, log_failure};
 
 /// Upper bound of the attempts to admit a purchase, and of the looks in one attempt. Each claim and each restart of a
 /// sale makes one more necessary.
 const ADMISSIONS_MAX: usize = 5;
 
-/// The metric label of a purchase that sold, and of a purchase that was answered with an earlier order.
-const SOLD: &str = "sold";
-const REPEATED: &str = "repeated";
-
-/// The answer to a purchase that sold.
+/// The answer to a purchase that was not refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PurchaseAnswer {
-    /// The order.
-    pub order: Order,
-    /// Whether an earlier request with the same key made the order.
+    /// The order, or a ticket for one.
+    pub receipt: Receipt,
+    /// Whether an earlier request with the same key made the order or took the ticket.
     pub is_replay: bool,
 }
 
@@ -124,7 +120,10 @@ impl App {
         match self.recall(call).await {
             Ok(None) => {}
             Ok(Some(answer)) => {
-                let entry = registry::find(&answer.order.strategy).unwrap_or(before);
+                let entry = match &answer.receipt {
+                    Receipt::Order(order) => registry::find(&order.strategy).unwrap_or(before),
+                    Receipt::Ticket(_) => before,
+                };
                 return Served::at_once(entry, Ok(answer));
             }
             Err(failure) => return Served::at_once(before, Err(failure)),
@@ -215,19 +214,21 @@ impl App {
         let Purchase { cart, key: Some(key), .. } = &call.purchase else { return Ok(None) };
         match call.wait(call.in_time(Box::pin(self.shared.store.recall(key, cart)))).await?? {
             None => Ok(None),
-            Some(Remembered::Order(order)) => Ok(Some(PurchaseAnswer { order, is_replay: true })),
-            Some(Remembered::OtherCart) => {
-                let detail = "another cart was bought under this idempotency key; choose another key";
-                Err(Failure::new(&failure::KEY_REUSED, detail))
+            Some(Remembered::Order(order)) => {
+                Ok(Some(PurchaseAnswer { receipt: Receipt::Order(order), is_replay: true }))
             }
+            Some(Remembered::OtherCart) => Err(Failure::key_reused()),
         }
     }
 
     /// Makes the answer to a decision. If another purchase under the same key came first, the answer is its order,
     /// even if that order took the last unit.
-    async fn replay(&self, call: &Call, decision: Result<Order, Failure>) -> Result<PurchaseAnswer, Failure> {
+    async fn replay(&self, call: &Call, decision: Result<Receipt, Failure>) -> Result<PurchaseAnswer, Failure> {
         let failure = match decision {
-            Ok(order) => return Ok(PurchaseAnswer { order, is_replay: false }),
+            Ok(receipt) => {
+                let is_replay = matches!(&receipt, Receipt::Ticket(ticket) if ticket.is_repeated);
+                return Ok(PurchaseAnswer { receipt, is_replay });
+            }
             Err(failure) => failure,
         };
         if failure.is(&failure::SOLD_OUT) && self.config.remember_sold_out {
@@ -272,17 +273,21 @@ impl App {
     /// purchase.
     fn record(&self, entry: &Entry, result: &Result<PurchaseAnswer, Failure>, call: &Call) {
         let label = match result {
-            Ok(PurchaseAnswer { is_replay: false, .. }) => SOLD,
             Ok(PurchaseAnswer { is_replay: true, .. }) => REPEATED,
+            Ok(PurchaseAnswer { receipt: Receipt::Order(_), .. }) => SOLD,
+            Ok(PurchaseAnswer { receipt: Receipt::Ticket(_), .. }) => QUEUED,
             // Every kind of failure that can end a purchase has a label. A kind without a label is a defect and
             // counts as one.
             Err(failure) => failure.kind().outcome.or(failure::INTERNAL.outcome).unwrap_or_default(),
         };
         self.metrics.outcomes(entry.name).record(label, call.arrived.elapsed());
         match result {
-            Ok(PurchaseAnswer { order, is_replay }) => {
+            Ok(PurchaseAnswer { receipt: Receipt::Order(order), is_replay }) => {
                 Span::current().record("order_id", order.order_id);
                 debug!(is_replay, "sold");
+            }
+            Ok(PurchaseAnswer { receipt: Receipt::Ticket(ticket), is_replay }) => {
+                debug!(ticket.ticket, is_replay, "queued");
             }
             Err(failure) => log_failure(failure),
         }

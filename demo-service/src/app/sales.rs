@@ -5,6 +5,7 @@ use tokio::time::Instant;
 use super::App;
 use crate::failure::Failure;
 use crate::sale::{Goods, GoodsNo, Guard, NewStock, Order, Purchase, Quantity};
+use crate::store::TicketLook;
 use crate::strategy::admission::Admission;
 use crate::strategy::call::Call;
 use crate::strategy::entry::Entry;
@@ -98,5 +99,21 @@ impl App {
     /// Nothing is lost.
     pub async fn order(&self, order_id: i64) -> Result<Option<Order>, Failure> {
         self.shared.store.order(order_id).await.inspect_err(log_failure)
+    }
+
+    /// Looks at a ticket. Returns `None` if there is none of that number.
+    ///
+    /// # Errors
+    /// A [`Failure`].
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn ticket(&self, number: i64) -> Result<Option<TicketLook>, Failure> {
+        let look = self.shared.store.ticket(number).await.inspect_err(log_failure)?;
+        if matches!(look, Some(TicketLook::Waiting(_))) {
+            // Its instance may have died, so the worker of this one looks after it.
+            self.shared.tickets.notify_one();
+        }
+        Ok(look)
     }
 }

@@ -16,7 +16,7 @@ use utoipa::openapi::{OpenApi, OpenApiBuilder, RefOr};
 
 use super::problem::PROBLEM_SCHEMA;
 use super::routes::answers::header;
-use super::routes::views::{Bought, GoodsView, OrderLineView, OrderView};
+use super::routes::views::{Bought, GoodsView, OrderLineView, OrderView, TicketView};
 use crate::config::Config;
 
 /// The name of the security scheme of administrators.
@@ -138,6 +138,7 @@ fn components() -> Components {
     let headers = [
         ("RequestId", "The id of the request.", text().pattern(Some("^[!-~]{1,128}$"))),
         ("Location", "The path of the order.", text().pattern(Some("^/orders/[1-9][0-9]*$"))),
+        ("TicketLocation", "The path of the ticket.", text().pattern(Some("^/tickets/[1-9][0-9]*$"))),
         (
             "IdempotentReplayed",
             "Only on the repeated answer to an earlier request.",
@@ -155,6 +156,7 @@ fn components() -> Components {
         .schema_from::<Bought>()
         .schema_from::<GoodsView>()
         .schema_from::<OrderView>()
+        .schema_from::<TicketView>()
         .schema_from::<OrderLineView>();
     let components = headers.into_iter().fold(components, |components, (name, description, schema)| {
         components.header(name, Header::builder().description(Some(description)).schema(Some(schema)).build())

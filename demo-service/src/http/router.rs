@@ -25,7 +25,7 @@ use super::problem;
 use super::rates::Rates;
 use super::request_id::{self, Identity, REQUEST_ID};
 use super::routes::contract::{self, Contract};
-use super::routes::{admin, goods, goods_stock, health, metrics, orders, strategies};
+use super::routes::{admin, goods, goods_stock, health, metrics, orders, strategies, tickets};
 use crate::app::App;
 use crate::failure::{self, Failure};
 use crate::sale::IdempotencyKey;
@@ -121,6 +121,7 @@ fn operations(
             .routes(routes!(orders::buy).map(buying))
             .routes(routes!(orders::buy_cart).map(buying))
             .routes(routes!(orders::show).map(looking))
+            .routes(routes!(tickets::show).map(looking))
             .routes(routes!(goods::show).map(looking))
             .routes(routes!(strategies::list));
     }

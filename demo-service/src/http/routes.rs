@@ -10,6 +10,7 @@ pub mod metrics;
 pub mod object;
 pub mod orders;
 pub mod strategies;
+pub mod tickets;
 pub mod views;
 pub mod whole;
 

@@ -24,7 +24,7 @@ use self::buyer::refuse_all;
 pub(super) use self::buyer::{BatchRequest, Buyer, Pending};
 use self::queue::Queues;
 pub(super) use self::queue::Worker;
-pub(super) use self::sell::sell;
+pub(super) use self::sell::{already_sold, sell};
 use super::attempt::do_business_first;
 use super::call::Call;
 use super::context::Context;

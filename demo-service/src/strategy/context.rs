@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -13,8 +14,8 @@ use crate::instances::{Address, Instances};
 use crate::sale::{BusinessTime, LockSequence};
 use crate::sessions::SessionPool;
 use crate::store::Store;
-use crate::telemetry::LockMetrics;
 use crate::telemetry::history::History;
+use crate::telemetry::{LockMetrics, Outcomes};
 
 /// What a strategy works with.
 #[derive(Clone)]
@@ -27,6 +28,8 @@ pub struct Context {
     pub keeps_limit: bool,
     /// The metrics of the waits and holds.
     pub metrics: LockMetrics,
+    /// Where decisions are counted that are made beside the requests.
+    pub outcomes: Outcomes,
     /// What it shares with the other strategies of the instance.
     pub shared: Arc<Shared>,
 }
@@ -45,6 +48,8 @@ pub struct Shared {
     pub settings: Settings,
     /// How buyers are handed over between instances.
     pub hand_over: HandOver,
+    /// Wakes the worker of `pg-queue`, if a ticket waits.
+    pub tickets: Notify,
     /// The tasks that a shutdown waits for.
     pub tasks: TaskTracker,
     /// Cancelled when the service shuts down. That ends waits.

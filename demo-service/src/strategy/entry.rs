@@ -76,6 +76,16 @@ impl Overlap {
     }
 }
 
+/// When a buyer is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answers {
+    /// When the order is committed.
+    AtCommit,
+    /// Before there is an order, with a ticket to ask with.
+    WithTicket,
+}
+
 /// One row of the table.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Strategy)]
@@ -92,6 +102,8 @@ pub struct Entry {
     pub wakes: Wakes,
     /// Which critical sections of one SKU may overlap.
     pub sections: Overlap,
+    /// When it answers a buyer.
+    pub answers: Answers,
     /// Whether it can sell several SKUs together.
     pub carts: bool,
     /// Whether `loadgen compare` runs it by default.

@@ -29,7 +29,7 @@ use super::context::Context;
 use super::settle::settle;
 use super::{Boxed, Decided, Decision, Strategy};
 use crate::failure::{self, Failure};
-use crate::sale::{Fence, GoodsNo, Token};
+use crate::sale::{Fence, GoodsNo, Receipt, Token};
 use crate::sessions::ROOT;
 use crate::telemetry::clock::Moment;
 use crate::telemetry::history::Visit;
@@ -302,7 +302,7 @@ impl<'a> Held<'a> {
             }
             self.release().await;
         };
-        Decided { decision, release: Some(Box::pin(release)) }
+        Decided { decision: decision.map(Receipt::Order), release: Some(Box::pin(release)) }
     }
 
     /// Releases the locks. A failure of the release does not affect a committed order.

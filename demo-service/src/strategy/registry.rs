@@ -9,7 +9,7 @@ use super::attempt::overwrite_alone;
 use super::batch::Batches;
 use super::batch::pg_merge::PgMerge;
 use super::batch::zk_merge::ZkMerge;
-use super::entry::{Entry, Mechanism, Overlap, Promise, Wakes};
+use super::entry::{Answers, Entry, Mechanism, Overlap, Promise, Wakes};
 use super::lock::early_release::ZkEarlyRelease;
 use super::lock::local_mutex::LocalMutex;
 use super::lock::read_write::ZkReadWriteLock;
@@ -18,6 +18,7 @@ use super::owner::{self, ZkOwner};
 use super::row::buckets::Buckets;
 use super::row::units::Units;
 use super::row::{InDatabase, advisory, conditional, counted_limit, function, optimistic, row_lock, unguarded};
+use super::tickets::Tickets;
 
 /// The family of the queue locks: all of them queue below one node, so they exclude each other.
 const ZK_QUEUE: &str = "zk-queue";
@@ -46,6 +47,7 @@ const UNNAMED: Entry = Entry {
     family: "",
     wakes: Wakes::None,
     sections: Overlap::Exclusive,
+    answers: Answers::AtCommit,
     carts: false,
     headline: false,
     summary: "",
@@ -251,6 +253,17 @@ pub static STRATEGIES: &[Entry] = &[
         summary: "one transaction for all buyers who arrived at an instance during the last one: the more wait, the \
                   more are sold by one commit",
         build: |context| Box::new(Batches::new(context, PgMerge)),
+        ..PG
+    },
+    Entry {
+        name: "pg-queue",
+        family: PG_ROW,
+        sections: Overlap::Overlapping,
+        answers: Answers::WithTicket,
+        carts: false,
+        summary: "the buyer is given a ticket at once; a worker of any instance takes the tickets of a SKU in their order \
+                  (skip locked), and writes their orders in one transaction",
+        build: |context| Box::new(Tickets::new(context)),
         ..PG
     },
     Entry {

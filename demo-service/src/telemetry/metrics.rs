@@ -24,9 +24,16 @@ const BUCKETS_SECONDS: [f64; 16] =
 /// How often samples are moved into the histograms if nobody reads the metrics.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 
-/// Returns the values of the label `outcome`: those of the failures that can end a purchase, and `sold` and `repeated`.
+/// The label `outcome` of a purchase that sold.
+pub const SOLD: &str = "sold";
+/// The label of a purchase that was answered as an earlier one with the same key.
+pub const REPEATED: &str = "repeated";
+/// The label of a purchase that was answered with a ticket. The decision of the ticket is counted by itself.
+pub const QUEUED: &str = "queued";
+
+/// Returns the values of the label `outcome`: those of the failures that can end a purchase, and the three above.
 fn outcomes() -> BTreeSet<&'static str> {
-    failure::ALL.iter().filter_map(|kind| kind.outcome).chain(["sold", "repeated"]).collect()
+    failure::ALL.iter().filter_map(|kind| kind.outcome).chain([SOLD, REPEATED, QUEUED]).collect()
 }
 
 /// The metrics of one instance.

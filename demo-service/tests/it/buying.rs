@@ -89,6 +89,7 @@ async fn a_purchase_without_a_strategy_uses_the_strategy_of_the_sale() {
         for instance in [&here, &there] {
             for query in ["", "?strategy="] {
                 let bought = instance.get(&format!("/goods-stock/{goods_no}{query}")).await;
+                let bought = instance.decided(bought).await;
                 bought.assert_ok();
                 assert_eq!(bought.body["strategy"], expected);
             }

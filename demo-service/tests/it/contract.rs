@@ -27,7 +27,7 @@ fn operations(document: &Value) -> Vec<(String, String, &Value)> {
 }
 
 fn sample(path: &str) -> String {
-    path.replace("{goods_no}", "1").replace("{order_id}", "1")
+    path.replace("{goods_no}", "1").replace("{order_id}", "1").replace("{ticket}", "1")
 }
 
 // S83
@@ -37,7 +37,7 @@ async fn every_documented_operation_is_there_and_no_other_method_is() {
     let document = instance.get("/openapi.json").await.body;
     assert_eq!(document["openapi"], "3.1.0");
     let operations = operations(&document);
-    assert_eq!(operations.len(), 12);
+    assert_eq!(operations.len(), 13);
     for (path, _, _) in &operations {
         let documented: Vec<_> = operations.iter().filter(|one| one.0 == *path).map(|one| one.1.as_str()).collect();
         for method in ["GET", "HEAD", "PUT", "POST", "PATCH", "DELETE", "OPTIONS", "TRACE"] {
@@ -82,7 +82,7 @@ async fn the_document_lists_every_strategy_and_every_bound() {
                     assert_eq!(schema["enum"], json!(names), "{method} {path}");
                     choices += 1;
                 }
-                "goods_no" | "order_id" => {
+                "goods_no" | "order_id" | "ticket" => {
                     assert_eq!((&schema["minimum"], &schema["maximum"]), (&json!(1), &json!(i64::MAX)));
                 }
                 "Buyer-Id" => {
@@ -218,6 +218,11 @@ async fn whole_numbers_may_be_written_with_a_point() {
 async fn the_service_keeps_to_its_document_whatever_it_is_asked() {
     let (lab, instance) = Lab::with_instance(&["--zk-sessions", "2"]).await;
     let document = format!("http://{}/openapi.json", instance.address);
+    // It asks for the tickets 1 to 3.
+    instance.put_on_sale(4, 3, "pg-queue").await.assert_ok();
+    for _ in 0..3 {
+        instance.buy(4, "").await.assert_ok();
+    }
     for phases in ["examples,coverage,fuzzing", "stateful"] {
         // The first phases leave sales of any size behind.
         for goods_no in GOODS {
@@ -229,7 +234,7 @@ async fn the_service_keeps_to_its_document_whatever_it_is_asked() {
         println!("{report}");
         assert!(output.status.success(), "{report}{}", String::from_utf8_lossy(&output.stderr));
         // It leaves out the document itself. Without orders the checks would have had little to look at.
-        assert!(report.contains("11 selected / 11 total"), "{report}");
+        assert!(report.contains("12 selected / 12 total"), "{report}");
         assert!(lab.orders().await > orders_before, "{report}");
         // It has named strategies of every family for the same SKUs, and has started sales under any of them.
         assert_eq!(sales_that_do_not_add_up(&lab).await, [], "{report}");

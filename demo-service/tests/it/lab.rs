@@ -121,6 +121,12 @@ impl Lab {
         sqlx::query_scalar("select count(*) from orders").fetch_one(&mut self.connect().await).await.unwrap()
     }
 
+    /// Returns how many tickets wait for their decision.
+    pub(crate) async fn tickets_waiting(&self) -> i64 {
+        let sql = "select count(*) from tickets where outcome is null";
+        sqlx::query_scalar(sql).fetch_one(&mut self.connect().await).await.unwrap()
+    }
+
     /// Returns how many idempotency keys are remembered.
     pub(crate) async fn keys(&self) -> i64 {
         sqlx::query_scalar("select count(*) from idempotency_keys").fetch_one(&mut self.connect().await).await.unwrap()
@@ -239,6 +245,11 @@ impl Shop {
         Self { address, client: reqwest::Client::builder().pool_max_idle_per_host(0).build().unwrap() }
     }
 
+    /// Returns the same shop for a task of its own.
+    pub(crate) fn another(&self) -> Self {
+        Self { address: self.address, client: self.client.clone() }
+    }
+
     pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
         self.client.request(method, format!("http://{}{path}", self.address))
     }
@@ -266,8 +277,43 @@ impl Shop {
         Answer::of(self.request(Method::GET, path).bearer_auth(TOKEN).send().await.unwrap()).await
     }
 
+    /// Buys one unit. A ticket is asked until it is decided.
     pub(crate) async fn buy(&self, goods_no: i64, strategy: &str) -> Answer {
-        self.get(&format!("/goods-stock/{goods_no}?strategy={strategy}")).await
+        self.decided(self.get(&format!("/goods-stock/{goods_no}?strategy={strategy}")).await).await
+    }
+
+    /// Returns the decision of a purchase: the answer, or what its ticket tells in the end.
+    pub(crate) async fn decided(&self, answer: Answer) -> Answer {
+        let Some(ticket) = answer.ticket() else { return answer };
+        let decision = async {
+            loop {
+                let told = self.get(&ticket).await;
+                if told.ticket().is_none() {
+                    return told;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(CONDITION_WITHIN, decision).await.expect("a ticket should be decided")
+    }
+
+    /// Returns the decision of an order, as the order itself would have been answered.
+    async fn decided_order(&self, answer: Answer) -> Answer {
+        let first = answer.headers.get("idempotent-replayed").cloned();
+        let is_ticket = answer.ticket().is_some();
+        let decided = self.decided(answer).await;
+        if !is_ticket || decided.status != StatusCode::OK {
+            return decided;
+        }
+        let replayed = first.or_else(|| decided.headers.get("idempotent-replayed").cloned());
+        let location = format!("/orders/{}", decided.body["order_id"]);
+        let mut order = self.get(&location).await;
+        order.status = StatusCode::CREATED;
+        order.headers.insert("location", location.parse().unwrap());
+        if let Some(replayed) = replayed {
+            order.headers.insert("idempotent-replayed", replayed);
+        }
+        order
     }
 
     pub(crate) async fn post(&self, path: &str, key: Option<&str>, body: &Value) -> Answer {
@@ -278,17 +324,17 @@ impl Shop {
         Answer::of(request.send().await.unwrap()).await
     }
 
-    /// Buys some units of one SKU under a key.
+    /// Buys some units of one SKU under a key. A ticket is asked until it is decided.
     pub(crate) async fn order(&self, goods_no: i64, quantity: i64, strategy: &str, key: &str) -> Answer {
         let path = format!("/goods/{goods_no}/orders?strategy={strategy}");
-        self.post(&path, Some(key), &json!({ "quantity": quantity })).await
+        self.decided_order(self.post(&path, Some(key), &json!({ "quantity": quantity })).await).await
     }
 
     /// Starts a purchase that runs beside the test.
     pub(crate) fn spawn_buy(&self, goods_no: i64, strategy: &str) -> JoinHandle<Answer> {
-        let path = format!("/goods-stock/{goods_no}?strategy={strategy}");
-        let request = self.request(Method::GET, &path);
-        tokio::spawn(async move { Answer::of(request.send().await.unwrap()).await })
+        let shop = self.another();
+        let strategy = strategy.to_owned();
+        tokio::spawn(async move { shop.buy(goods_no, &strategy).await })
     }
 
     /// Starts an order that runs beside the test.
@@ -345,6 +391,11 @@ impl Answer {
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+
+    /// Returns the path of the ticket, if the purchase waits for its decision.
+    pub(crate) fn ticket(&self) -> Option<String> {
+        (self.status == StatusCode::ACCEPTED).then(|| format!("/tickets/{}", self.body["ticket"]))
     }
 
     /// Returns the last part of the type of a problem of our own.

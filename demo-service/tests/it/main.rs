@@ -47,4 +47,5 @@ mod shutdown;
 mod silent_network;
 mod slow_clients;
 mod stopped_sections;
+mod tickets;
 mod zookeeper_user;

@@ -71,10 +71,10 @@ async fn every_series_is_there_from_the_start() {
     let (_lab, instance) = Lab::with_instance(&[]).await;
     let text = instance.request(Method::GET, "/metrics").send().await.unwrap().text().await.unwrap();
     let strategies = registry::names().count();
-    // Every kind of failure that a purchase can end with, and its other two ends: sold, and repeated.
+    // Every kind of failure that a purchase can end with, and its other ends: sold, repeated, and queued.
     let outcomes: BTreeSet<_> = failure::ALL.iter().filter_map(|kind| kind.outcome).collect();
     for (name, count) in [
-        ("seckill_deductions_total", (outcomes.len() + 2) * strategies),
+        ("seckill_deductions_total", (outcomes.len() + 3) * strategies),
         ("seckill_deduction_seconds_count", strategies),
         ("seckill_lock_wait_seconds_count", strategies),
         ("seckill_lock_hold_seconds_count", strategies),

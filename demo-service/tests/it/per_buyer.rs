@@ -34,7 +34,8 @@ impl Shop {
 
     fn spawn_buy_as(&self, buyer: &str, goods_no: i64) -> JoinHandle<Answer> {
         let request = self.purchase_by(buyer, goods_no);
-        tokio::spawn(async move { Answer::of(request.send().await.unwrap()).await })
+        let shop = self.another();
+        tokio::spawn(async move { shop.decided(Answer::of(request.send().await.unwrap()).await).await })
     }
 
     async fn order_as(&self, buyer: &str, key: &str, path: &str, body: &Value) -> Answer {

@@ -95,6 +95,7 @@ pub fn classify(status: StatusCode, body: &str) -> Classified {
             Ok(receipt) => return Classified::sold(receipt),
             Err(error) => (Outcome::Error, Some(format!("a 200 without a receipt: {error}"))),
         },
+        StatusCode::ACCEPTED => (Outcome::Timeout, Some("a ticket that was not decided in time".to_owned())),
         StatusCode::CONFLICT => classify_said(status, body, SOLD_OUT, Outcome::SoldOut),
         StatusCode::FORBIDDEN => classify_said(status, body, OVER_LIMIT, Outcome::OverLimit),
         StatusCode::SERVICE_UNAVAILABLE => {

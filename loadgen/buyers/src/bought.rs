@@ -15,6 +15,11 @@ pub(crate) struct Bought {
     pub(crate) problem: Option<String>,
     pub(crate) status: Option<u16>,
     pub(crate) first_byte: Option<Instant>,
+    /// When the answer was there, or the request failed.
     pub(crate) ended: Instant,
+    /// When a ticket told the outcome, if the answer was a ticket.
+    pub(crate) decided: Option<Instant>,
+    /// Whether the answer "sold" comes after the commit of the order, as far as that is known.
+    pub(crate) is_committed: bool,
     pub(crate) received_bytes: u64,
 }

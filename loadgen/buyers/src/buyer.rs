@@ -37,7 +37,7 @@ pub(crate) struct Begun {
 /// How a purchase ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct End {
-    /// When it ended, counted from the release.
+    /// When its outcome was known, counted from the release.
     pub(crate) ended: Duration,
     /// Whether it failed before there was an answer.
     pub(crate) failed: bool,
@@ -61,9 +61,10 @@ impl Begun {
     /// Adds the purchase to the tally. `of` is the number of the buyer that bought. Returns how it ended.
     pub(crate) fn end(self, tally: &Mutex<Tally>, of: usize, bought: Bought) -> End {
         let Begun { buyer: Buyer { user, released, intended, idle_since, .. }, started } = self;
-        let Bought { goods, outcome, confirmation, problem, status, first_byte, ended, received_bytes } = bought;
+        let Bought { goods, outcome, confirmation, problem, status, first_byte, received_bytes, is_committed, .. } =
+            bought;
         let since_release = |instant: Instant| instant.saturating_duration_since(released);
-        let ended = since_release(ended);
+        let ended = since_release(bought.ended);
         let failed = status.is_none() && outcome == Outcome::Error;
         shared(tally).end(Sample {
             user,
@@ -76,10 +77,11 @@ impl Begun {
             started,
             first_byte: first_byte.map(since_release),
             ended,
+            is_committed,
             status,
             received_bytes,
             problem,
         });
-        End { ended, failed }
+        End { ended: bought.decided.map_or(ended, since_release), failed }
     }
 }

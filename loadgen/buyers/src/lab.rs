@@ -1,9 +1,10 @@
-//! A purchase at the service of the lab: one request, whose answer is a receipt or a problem.
+//! A purchase at the service of the lab: one request, whose answer is a receipt, a problem, or a ticket that tells one of them later.
 
 use std::time::Duration;
 
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response, StatusCode, Url};
+use serde::Deserialize;
 use tokio::time::Instant;
 
 use crate::Error;
@@ -22,6 +23,10 @@ pub struct LabPurchase {
     pub probes: Vec<Url>,
     /// Whether each request says who buys, as a sale with a limit per buyer needs it.
     pub names_buyers: bool,
+    /// Whether the answer "sold" comes after the commit of the order.
+    pub answers_at_commit: bool,
+    /// Upper bound of the time in which a ticket tells the outcome.
+    pub decided_within: Duration,
 }
 
 /// The request header that says who buys.
@@ -55,19 +60,75 @@ impl LabPurchase {
             Err(error) => Err(error),
         };
         let ended = Instant::now();
+        let decision = match &answer {
+            Ok((StatusCode::ACCEPTED, _, body)) => Some(self.decided(url, body, transport).await?),
+            _ => None,
+        };
+        let decided = decision.is_some().then(Instant::now);
         let unanswered = |outcome, problem| Classified { outcome, confirmation: None, problem };
-        let (status, received_bytes, classified) = match answer {
+        let (status, received_bytes, classified) = match decision.unwrap_or(answer) {
             Ok((status, bytes, body)) => (Some(status.as_u16()), bytes, classify(status, &body)),
             Err(error) if error.is_timeout() => (None, 0, unanswered(Outcome::Timeout, None)),
             Err(error) => (None, 0, unanswered(Outcome::Error, Some(program::chain(&error.without_url())))),
         };
         let Classified { outcome, confirmation, problem } = classified;
-        Some(Bought { goods, outcome, confirmation, problem, status, first_byte, ended, received_bytes })
+        let is_committed = self.answers_at_commit;
+        Some(Bought {
+            goods,
+            outcome,
+            confirmation,
+            problem,
+            status,
+            first_byte,
+            ended,
+            decided,
+            is_committed,
+            received_bytes,
+        })
+    }
+
+    /// Asks for a ticket until it is decided, more and more seldom. Returns the last answer. A ticket that waits for longer than a
+    /// purchase may take is left as it is.
+    async fn decided(&self, bought_at: &Url, ticket: &str, transport: &mut impl Transport) -> Option<Answered> {
+        let Ok(Ticket { ticket }) = serde_json::from_str(ticket) else {
+            return Some(Ok((StatusCode::ACCEPTED, 0, ticket.to_owned())));
+        };
+        let mut url = bought_at.clone();
+        url.set_path(&format!("/tickets/{ticket}"));
+        url.set_query(None);
+        let until = Instant::now() + self.decided_within;
+        let mut pause = ASK_AGAIN_MIN;
+        loop {
+            tokio::time::sleep(pause).await;
+            let response = transport.send(transport.client().get(url.clone())).await?;
+            let answer = match response {
+                Ok(response) => read(response).await,
+                Err(error) => Err(error),
+            };
+            let is_waiting = matches!(answer, Ok((StatusCode::ACCEPTED, ..)));
+            if !is_waiting || Instant::now() >= until {
+                return Some(answer);
+            }
+            pause = (pause * 2).min(ASK_AGAIN_MAX);
+        }
     }
 }
 
+/// The status of an answer, its size and its body, or why there is none.
+type Answered = Result<(StatusCode, u64, String), reqwest::Error>;
+
+/// What the service answers instead of a receipt.
+#[derive(Deserialize)]
+struct Ticket {
+    ticket: i64,
+}
+
+/// The pauses between two questions for a ticket. Each pause is twice as long as the one before.
+const ASK_AGAIN_MIN: Duration = Duration::from_millis(10);
+const ASK_AGAIN_MAX: Duration = Duration::from_millis(500);
+
 /// Returns the status, the size of the whole answer, and the body.
-async fn read(response: Response) -> Result<(StatusCode, u64, String), reqwest::Error> {
+async fn read(response: Response) -> Answered {
     let status = response.status();
     let head_bytes = head_bytes(&response);
     let body = response.text().await?;
@@ -120,7 +181,13 @@ mod tests {
     fn buyers_take_turns_in_the_instances_and_in_the_goods() {
         let url = |goods: &str, instance: &str| Url::parse(&format!("http://{instance}/{goods}")).unwrap();
         let urls = ["1", "2"].map(|goods| ["a", "b"].map(|instance| url(goods, instance)).to_vec()).to_vec();
-        let lab = LabPurchase { urls, probes: Vec::new(), names_buyers: false };
+        let lab = LabPurchase {
+            urls,
+            probes: Vec::new(),
+            names_buyers: false,
+            answers_at_commit: true,
+            decided_within: Duration::ZERO,
+        };
         let targets: Vec<_> = (0..5).map(|number| lab.target(number).unwrap()).collect();
         let targets: Vec<_> = targets.iter().map(|(goods, url)| (*goods, url.as_str())).collect();
         let expected = [(0, "http://a/1"), (0, "http://b/1"), (1, "http://a/2"), (1, "http://b/2"), (0, "http://a/1")];

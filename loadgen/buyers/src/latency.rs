@@ -24,6 +24,10 @@ pub struct Latency {
     pub service: ByOutcome<Times>,
     /// From the intended start to the headers of the answers that sold.
     pub first_byte_sold: Times,
+    /// From the intended start to the commit of the order: the response times of the sold, if they are answered after it. A buyer
+    /// that was told "sold" and has no order is never confirmed. Empty if the commits of the shop are not known.
+    #[serde(default)]
+    pub confirmed_sold: Times,
 }
 
 impl Latency {
@@ -34,11 +38,15 @@ impl Latency {
         if let (Outcome::Sold, Some(first_byte)) = (sample.outcome, sample.first_byte) {
             self.first_byte_sold.record(first_byte.saturating_sub(sample.intended));
         }
+        if sample.outcome == Outcome::Sold && sample.is_committed {
+            self.confirmed_sold.record(sample.response());
+        }
     }
 
     /// Adds arrivals that were dropped.
     pub(crate) fn record_dropped(&mut self, dropped: u64) {
-        for times in [&mut self.response.sold, &mut self.response.sold_out, &mut self.first_byte_sold] {
+        let Latency { response, first_byte_sold, confirmed_sold, .. } = self;
+        for times in [&mut response.sold, &mut response.sold_out, first_byte_sold, confirmed_sold] {
             times.record_unserved(dropped);
         }
     }
@@ -58,6 +66,7 @@ impl Latency {
             corrected_sold: Times::merged(all.iter().map(|latency| &latency.corrected_sold)),
             service: merge(|latency| &latency.service),
             first_byte_sold: Times::merged(all.iter().map(|latency| &latency.first_byte_sold)),
+            confirmed_sold: Times::merged(all.iter().map(|latency| &latency.confirmed_sold)),
         }
     }
 }

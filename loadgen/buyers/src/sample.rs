@@ -77,8 +77,10 @@ pub struct Sample {
     pub started: Duration,
     /// When the answer's headers arrived; absent if none came.
     pub first_byte: Option<Duration>,
-    /// When the last byte of the answer arrived, or the request failed.
+    /// When the last byte of the answer arrived, or the request failed. The answer may be a ticket, which told the outcome later.
     pub ended: Duration,
+    /// Whether the answer "sold" comes after the commit of the order, as far as that is known.
+    pub is_committed: bool,
     /// The status of the answer, if there was one and the buyer sees it.
     pub status: Option<u16>,
     /// Size of the answer, headers included.

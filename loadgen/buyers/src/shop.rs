@@ -88,7 +88,18 @@ impl ShopPurchase {
                 (outcome, None, Some(doubt.to_string()))
             }
         };
-        Some(Bought { goods: 0, outcome, confirmation, problem, status, first_byte, ended, received_bytes })
+        Some(Bought {
+            goods: 0,
+            outcome,
+            confirmation,
+            problem,
+            status,
+            first_byte,
+            ended,
+            decided: None,
+            is_committed: false,
+            received_bytes,
+        })
     }
 }
 
@@ -102,6 +113,8 @@ fn unsent() -> Bought {
         status: None,
         first_byte: None,
         ended: Instant::now(),
+        decided: None,
+        is_committed: false,
         received_bytes: 0,
     }
 }

@@ -18,6 +18,8 @@ pub struct Told {
     pub answers: ByOutcome<u64>,
     /// The receipts of the service of the lab with the numbers of their buyers, in the order of the answers.
     pub confirmed: Vec<(usize, Receipt)>,
+    /// The orders of these receipts that may not have been committed yet, with the intended starts of their requests.
+    pub promised: Vec<(i64, Duration)>,
     /// The receipts of another shop, in the order of the answers.
     pub sold_to: Vec<ShopReceipt>,
     /// The numbers of the buyers that were told that they have as many units as one buyer may have, in the order of the answers.
@@ -149,7 +151,12 @@ impl Tally {
                 self.sold_at.push(sample.ended);
             }
             match &sample.confirmation {
-                Some(Confirmation::Lab(receipt)) => told.confirmed.push((sample.buyer, *receipt)),
+                Some(Confirmation::Lab(receipt)) => {
+                    told.confirmed.push((sample.buyer, *receipt));
+                    if !sample.is_committed {
+                        told.promised.push((receipt.order_id, sample.intended));
+                    }
+                }
                 Some(Confirmation::Shop(order)) => {
                     told.sold_to.push(ShopReceipt { buyer: sample.buyer, order: order.clone() });
                 }
@@ -220,6 +227,7 @@ pub(crate) mod tests {
             started: ms(started_ms),
             first_byte: Some(ms(ended_ms)),
             ended: ms(ended_ms),
+            is_committed: true,
             status: Some(200),
             received_bytes: 100,
             problem: None,

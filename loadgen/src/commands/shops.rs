@@ -7,7 +7,7 @@ use program::Progress;
 use crate::commands::before::idle;
 use crate::error::Error;
 use crate::judge::thresholds::Threshold;
-use crate::lab::strategy::{Mechanism, Promise, Strategy, Wakes};
+use crate::lab::strategy::{Answers, Mechanism, Promise, Strategy, Wakes};
 use crate::shop::Shop;
 use crate::trial::schedule::{Block, CheckedShop, JudgedLog, Limits, Schedule};
 
@@ -59,6 +59,7 @@ impl TrialsAtShops {
 /// Makes a shop a strategy of its own.
 pub(super) fn strategy(shop: &Shop) -> Strategy {
     Strategy {
+        answers: Answers::default(),
         name: shop.name.clone(),
         promise: Promise::NeverOversells,
         mechanism: Mechanism::None,

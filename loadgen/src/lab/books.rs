@@ -128,7 +128,7 @@ impl Database {
 }
 
 /// Returns the SKUs and the sales.
-fn numbers(opened: &[Goods]) -> (Vec<i64>, Vec<i64>) {
+pub(super) fn numbers(opened: &[Goods]) -> (Vec<i64>, Vec<i64>) {
     opened.iter().map(|goods| (goods.goods_no, goods.sale)).unzip()
 }
 

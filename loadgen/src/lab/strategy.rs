@@ -16,6 +16,9 @@ pub(crate) struct Strategy {
     pub(crate) family: String,
     pub(crate) wakes: Wakes,
     pub(crate) summary: String,
+    /// When it answers a buyer. A service of an earlier version answers at the commit.
+    #[serde(default)]
+    pub(crate) answers: Answers,
     /// How many critical sections of one SKU may be inside at once; any number if absent.
     pub(crate) permits: Option<u32>,
     /// Whether it belongs to the headline: the strategies that are compared if none is named.
@@ -24,6 +27,17 @@ pub(crate) struct Strategy {
     /// Name of the build that offers it, if two are compared.
     #[serde(skip)]
     pub(crate) build: Option<String>,
+}
+
+/// When a strategy answers a buyer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Answers {
+    /// When the order is committed.
+    #[default]
+    AtCommit,
+    /// Before there is an order, with a ticket to ask with.
+    WithTicket,
 }
 
 /// What `GET /strategies` answers.
@@ -159,7 +173,18 @@ pub(crate) mod tests {
         let name = name.to_owned();
         let family = name.to_owned();
         let summary = format!("what {name} does");
-        Strategy { name, promise, mechanism, family, wakes, summary, permits, headline: false, build: None }
+        Strategy {
+            name,
+            promise,
+            mechanism,
+            family,
+            wakes,
+            summary,
+            answers: Answers::AtCommit,
+            permits,
+            headline: false,
+            build: None,
+        }
     }
 
     fn known() -> Vec<Strategy> {

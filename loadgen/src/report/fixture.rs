@@ -117,6 +117,8 @@ pub(super) fn timed_trial(strategy: &str, block: usize, stock: i64, sold: i64, s
     let stock = usize::try_from(stock).unwrap();
     let length = tally.length;
     Trial {
+        confirmed_per_s: Some(900.0),
+        backlog_ms: Some(0.0),
         block,
         warm_up: block == 0,
         strategy: strategy.to_owned(),
@@ -359,6 +361,7 @@ pub(crate) fn sample(outcome: Outcome, started_ms: u64, ended_ms: u64) -> Sample
         started: Duration::from_millis(started_ms),
         first_byte: Some(Duration::from_millis(ended_ms)),
         ended: Duration::from_millis(ended_ms),
+        is_committed: true,
         status: Some(200),
         received_bytes: 100,
         problem: None,

@@ -13,7 +13,7 @@ use crate::judge::metrics::{FigureSource, Metric};
 use crate::judge::thresholds::Threshold;
 use crate::judge::verdict::EndedEarly;
 use crate::lab::environment::Environment;
-use crate::lab::strategy::{Mechanism, Promise, Strategy, Wakes};
+use crate::lab::strategy::{Answers, Mechanism, Promise, Strategy, Wakes};
 use crate::report::{Findings, Report, SCHEMA};
 use crate::trial::record::Reproduction;
 use crate::trial::record::Trial;
@@ -110,6 +110,7 @@ impl Recorded {
         for Described { strategy: name, build, summary, promise, mechanism, permits, wakes } in self.results {
             if !strategies.iter().any(|known| known.name == name && known.build == build) {
                 strategies.push(Strategy {
+                    answers: Answers::default(),
                     name,
                     promise,
                     mechanism,

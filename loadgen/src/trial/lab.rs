@@ -2,6 +2,7 @@
 //! of its servers.
 
 mod audit;
+mod confirm;
 mod observe;
 mod settle;
 
@@ -14,6 +15,7 @@ use stats::times::Times;
 use tracing::{Instrument as _, debug_span, instrument};
 
 use self::audit::{Audited, audit};
+use self::confirm::confirm;
 use self::observe::{Counted, LeftOut, count, postgres_load, with_lock_waits};
 use self::settle::settle;
 use crate::audit::history::{HistoryAudit, handovers_ns};
@@ -22,7 +24,7 @@ use crate::lab::deployment::Deployment;
 use crate::lab::history::{HistoryMark, HistorySince};
 use crate::lab::service::Goods;
 use crate::lab::service_program::HTTP_GRACE;
-use crate::lab::strategy::Strategy;
+use crate::lab::strategy::{Answers, Strategy};
 use crate::lab::traffic::Traffic;
 use crate::trial::herd::releases;
 use crate::trial::run::{Conditions, FinishedTrial, Seen, record};
@@ -52,17 +54,19 @@ pub(crate) async fn trial(
     let load = conditions.load(scheduled, purchase, conditions.lock_wait + ANSWER_GRACE);
     let buying = buyers::run(load).instrument(debug_span!("load"));
     let (bought, lock_waits) = with_lock_waits(database, buying, &mut left_out).await;
-    let bought = bought?;
-    let settled = settle(deployment, &opened).instrument(debug_span!("settle")).await?;
+    let mut bought = bought?;
+    let settled = settle(deployment, strategy, &opened).instrument(debug_span!("settle")).await?;
     let after = count(deployment, &mut left_out).instrument(debug_span!("count after")).await;
     let history = history_since(deployment, mark, &mut left_out).instrument(debug_span!("read the history")).await;
     let audit = audit(deployment, strategy, &opened, &bought.tally.told, &history);
     let audited = audit.instrument(debug_span!("audit")).await?;
+    let confirmed_at = confirm(deployment, strategy, &opened, &mut bought, &mut left_out).await?;
     let sales: Vec<i64> = opened.iter().map(|goods| goods.sale).collect();
     let counters = (before.postgres.as_ref(), after.postgres.as_ref());
     let postgres = postgres_load(database, counters, lock_waits, (&conditions.goods_nos, &sales), &mut left_out).await;
     let parts = LabParts { conditions, strategy, before, after, history, audited, settled };
-    let seen = Seen { sales, postgres, left_out: left_out.lines(), ..parts.into_seen(&bought) };
+    let confirmed_at = Some(confirmed_at);
+    let seen = Seen { sales, postgres, confirmed_at, left_out: left_out.lines(), ..parts.into_seen(&bought) };
     Ok(record(conditions, scheduled, bought, seen))
 }
 
@@ -151,5 +155,7 @@ fn purchase_of(deployment: &Deployment, conditions: &Conditions, strategy: &Stra
         urls: conditions.goods_nos.iter().map(goods).collect::<Result<_, _>>()?,
         probes: at_instances("/healthz")?,
         names_buyers: conditions.per_buyer.is_some(),
+        answers_at_commit: strategy.answers == Answers::AtCommit,
+        decided_within: conditions.lock_wait + ANSWER_GRACE,
     })
 }

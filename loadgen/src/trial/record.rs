@@ -86,6 +86,13 @@ pub struct Trial {
     /// From the release until the buyer of the last unit had the answer, in milliseconds; absent when not every unit was
     /// confirmed.
     pub(crate) sold_out_after_ms: Option<f64>,
+    /// Units of orders committed per second, from the first start to the last commit, without those beyond the stock; absent if
+    /// the commits of the shop are not known.
+    #[serde(default)]
+    pub(crate) confirmed_per_s: Option<f64>,
+    /// From the last answer "sold" to the last commit, in milliseconds; absent if the commits of the shop are not known.
+    #[serde(default)]
+    pub(crate) backlog_ms: Option<f64>,
     /// From the release to the last answer, in milliseconds.
     pub duration_ms: f64,
     /// Longest time in which a buyer waited for an answer and none got one, in milliseconds; absent without a request.
@@ -98,7 +105,7 @@ pub struct Trial {
     pub(crate) postgres: PostgresLoad,
     /// Processor time of each process, as far as it is known.
     pub(crate) cpu: Vec<ProcessCpu>,
-    /// Whether everything had come to rest, within ten seconds, before the counters were read and the books were balanced.
+    /// Whether everything had come to rest in time, before the counters were read and the books were balanced.
     pub(crate) settled: bool,
     /// State of the load generator.
     pub generator: Generator,

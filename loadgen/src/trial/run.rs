@@ -86,6 +86,8 @@ pub(super) struct Seen {
     pub(super) books_read: Option<BooksRead>,
     /// What nothing could show, a line each.
     pub(super) unseen: Vec<String>,
+    /// When the orders of the sold were committed, from the release on, in no order. Absent if nobody tells.
+    pub(super) confirmed_at: Option<Vec<Duration>>,
     /// The number of the sale of each SKU.
     pub(super) sales: Vec<i64>,
     pub(super) history: Option<HistoryAudit>,
@@ -112,6 +114,10 @@ pub(super) fn record(
     let mut sold_at = tally.sold_at.clone();
     sold_at.sort_unstable();
     let stock = usize::try_from(conditions.stock).unwrap_or(usize::MAX) * conditions.goods_nos.len();
+    let confirmed_at = seen.confirmed_at.map(|mut confirmed_at| {
+        confirmed_at.sort_unstable();
+        confirmed_at
+    });
     let unsettled = [(Gap::Rest, u64::from(!seen.settled))].into_iter().collect();
     let of_generator = |time: Duration| ProcessCpu { process: GENERATOR.to_owned(), cpu_s: time.as_secs_f64() };
     let cpu = bought.cpu_time.map(of_generator).into_iter().chain(seen.cpu).collect();
@@ -135,6 +141,8 @@ pub(super) fn record(
         handovers: seen.handovers,
         goodput_per_s: goodput_per_s(tally.first_start, &sold_at, stock),
         sold_out_after_ms: sold_out_after_ms(&sold_at, stock),
+        confirmed_per_s: confirmed_at.as_ref().and_then(|at| goodput_per_s(tally.first_start, at, stock)),
+        backlog_ms: confirmed_at.as_ref().and_then(|at| Some(as_ms(at.last()?.saturating_sub(*sold_at.last()?)))),
         duration_ms: as_ms(tally.length),
         silence_max_ms: tally.silence_max.map(as_ms),
         latency: tally.latency.clone(),

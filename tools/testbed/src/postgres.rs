@@ -130,6 +130,8 @@ fn arguments(port: u16, dir: &Path, config: &PostgresConfig, bin: &Path) -> Vec<
         format!("max_connections={}", config.connections_max),
         "superuser_reserved_connections=0".to_owned(),
         "shared_buffers=64MB".to_owned(),
+        // So that a reader learns when an order was committed, and not only when it was written.
+        "track_commit_timestamp=on".to_owned(),
         "logging_collector=off".to_owned(),
     ];
     if config.tls.is_some() {

@@ -15,7 +15,7 @@ use utoipa::openapi::{Ref, RefOr};
 use utoipa::{IntoResponses, ToSchema};
 
 use super::super::problem::{PROBLEM_JSON, PROBLEM_SCHEMA};
-use super::views::{Bought, GoodsView, OrderView};
+use super::views::{Bought, GoodsView, OrderView, TicketView};
 use crate::failure::{self, Kind};
 
 /// Where an answer about a SKU has the number of the SKU.
@@ -105,6 +105,15 @@ refusals! {
     Looking: ANY, LIMITED, STORED, LOCKED;
     /// Refusals of a look at an order.
     LookingAtOrder: ANY, LIMITED, STORED, &[&failure::INVALID_INPUT, &failure::UNKNOWN_ORDER];
+    /// Refusals of a look at a ticket: its own, and those of the purchase.
+    LookingAtTicket: ANY, LIMITED, STORED, &[
+        &failure::INVALID_INPUT,
+        &failure::UNKNOWN_TICKET,
+        &failure::SOLD_OUT,
+        &failure::OVER_LIMIT,
+        &failure::SALE_RESTARTED,
+        &failure::KEY_REUSED,
+    ];
     /// Refusals of a purchase without a key.
     Buying: ANY, LIMITED, STORED, LOCKED, BOUGHT;
     /// Refusals of a purchase of one SKU under a key.
@@ -173,7 +182,28 @@ pub struct BoughtOne;
 
 impl IntoResponses for BoughtOne {
     fn responses() -> Responses {
-        only("200", with_body::<Bought>("Sold.").link("order", order_link()))
+        let mut response = with_body::<Bought>("Sold.").link("order", order_link()).build();
+        response.headers.insert("Idempotent-Replayed".to_owned(), header("IdempotentReplayed"));
+        only("200", response)
+    }
+}
+
+/// The answer to a purchase that waits for its decision. Only `pg-queue` gives it.
+#[derive(Debug)]
+pub struct Queued;
+
+impl IntoResponses for Queued {
+    fn responses() -> Responses {
+        let ticket = LinkBuilder::new()
+            .operation_id("showTicket")
+            .parameter("ticket", "$response.body#/ticket")
+            .description("What became of the purchase.");
+        let response = with_body::<TicketView>("Not decided yet: the ticket tells, once it is.");
+        let mut response = response.link("ticket", ticket.build()).build();
+        response.headers.insert("Location".to_owned(), header("TicketLocation"));
+        response.headers.insert("Retry-After".to_owned(), header("RetryAfter"));
+        response.headers.insert("Idempotent-Replayed".to_owned(), header("IdempotentReplayed"));
+        only("202", response)
     }
 }
 

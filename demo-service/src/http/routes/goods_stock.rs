@@ -9,12 +9,13 @@ use axum::http::StatusCode;
 use axum::http::header::ALLOW;
 use axum::response::{IntoResponse, Response};
 
-use super::answers::{BoughtOne, Buying};
+use super::answers::{BoughtOne, Buying, Queued};
+use super::tickets::waiting;
 use super::views::Bought;
 use super::{BuyerHeader, ChosenStrategy, GoodsNoInPath};
-use crate::app::{App, Slot};
+use crate::app::{App, PurchaseAnswer, Slot};
 use crate::failure::Failure;
-use crate::sale::{Purchase, Quantity};
+use crate::sale::{Purchase, Quantity, Receipt};
 
 /// Buys one unit (`GET`).
 ///
@@ -33,7 +34,7 @@ use crate::sale::{Purchase, Quantity};
     description = "For load plans: a GET that **buys**. It is neither safe nor idempotent, so do not ask again without \
                    looking. `HEAD` is refused.",
     params(GoodsNoInPath, ChosenStrategy, BuyerHeader),
-    responses(BoughtOne, Buying)
+    responses(BoughtOne, Queued, Buying)
 )]
 pub async fn buy_one(
     State(app): State<Arc<App>>,
@@ -41,10 +42,14 @@ pub async fn buy_one(
     GoodsNoInPath(goods_no): GoodsNoInPath,
     query: Result<Query<ChosenStrategy>, QueryRejection>,
     BuyerHeader(buyer): BuyerHeader,
-) -> Result<Json<Bought>, Failure> {
+) -> Result<Response, Failure> {
     let named = ChosenStrategy::of(query, &app.offer)?;
-    let order = app.purchase(Purchase::of_one(goods_no, Quantity::ONE, buyer), named, slot).await?.order;
-    Ok(Json(order.into()))
+    let PurchaseAnswer { receipt, .. } =
+        app.purchase(Purchase::of_one(goods_no, Quantity::ONE, buyer), named, slot).await?;
+    Ok(match receipt {
+        Receipt::Order(order) => Json(Bought::from(order)).into_response(),
+        Receipt::Ticket(ticket) => waiting(ticket),
+    })
 }
 
 /// Refuses any other method. It refuses `HEAD`, too, because `HEAD` must be safe and buying is not.

@@ -17,13 +17,14 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::{IntoParams, ToSchema};
 
 use super::super::problem::IDEMPOTENT_REPLAYED;
-use super::answers::{BuyingCart, BuyingUnderKey, LookingAtOrder, Placed, Shown};
+use super::answers::{BuyingCart, BuyingUnderKey, LookingAtOrder, Placed, Queued, Shown};
 use super::object::Object;
+use super::tickets::waiting;
 use super::views::OrderView;
 use super::{BuyerHeader, ChosenStrategy, GoodsNoInPath, number_in_path, whole};
 use crate::app::{App, PurchaseAnswer, Slot};
 use crate::failure::{self, Failure};
-use crate::sale::{Cart, GoodsNo, IdempotencyKey, InvalidKey, Line, Purchase, Quantity};
+use crate::sale::{Cart, GoodsNo, IdempotencyKey, InvalidKey, Line, Purchase, Quantity, Receipt};
 use crate::strategy::entry::Entry;
 
 /// The request header with the key.
@@ -154,7 +155,7 @@ pub struct NewLine {
     description = "All of them or none. Safe to repeat under the same `Idempotency-Key`.",
     params(GoodsNoInPath, ChosenStrategy, RequiredKey, BuyerHeader),
     request_body = NewOrder,
-    responses(Placed, BuyingUnderKey)
+    responses(Placed, Queued, BuyingUnderKey)
 )]
 pub async fn buy(
     State(app): State<Arc<App>>,
@@ -246,11 +247,22 @@ async fn place(
     named: Option<&'static Entry>,
     purchase: Purchase,
 ) -> Result<Response, Failure> {
-    let PurchaseAnswer { order, is_replay } = app.purchase(purchase, named, slot).await?;
-    let location = format!("/orders/{}", order.order_id);
-    let mut response = (StatusCode::CREATED, [(LOCATION, location)], Json(OrderView::from(order))).into_response();
+    let PurchaseAnswer { receipt, is_replay } = app.purchase(purchase, named, slot).await?;
+    let response = match receipt {
+        Receipt::Order(order) => {
+            let location = format!("/orders/{}", order.order_id);
+            (StatusCode::CREATED, [(LOCATION, location)], Json(OrderView::from(order))).into_response()
+        }
+        Receipt::Ticket(ticket) => waiting(ticket),
+    };
+    Ok(replayed_if(is_replay, response))
+}
+
+/// Makes an answer, which says if an earlier request with the same key was answered like that.
+pub fn replayed_if(is_replay: bool, answer: impl IntoResponse) -> Response {
+    let mut response = answer.into_response();
     if is_replay {
         response.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
     }
-    Ok(response)
+    response
 }

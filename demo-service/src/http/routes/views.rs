@@ -3,7 +3,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::sale::{Goods, Order, OrderLine, Quantity};
+use crate::sale::{Goods, Order, OrderLine, Quantity, Ticket};
 
 /// A SKU as a client sees it.
 #[derive(Debug, Serialize, ToSchema)]
@@ -87,6 +87,31 @@ impl From<Order> for Bought {
             instance: order.instance,
             token: line.token.map(|token| token.number),
         }
+    }
+}
+
+/// A purchase that waits for its decision.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Ticket)]
+pub struct TicketView {
+    /// The number of the ticket.
+    #[schema(minimum = 1)]
+    ticket: i64,
+    /// The number of the SKU.
+    #[schema(minimum = 1)]
+    goods_no: i64,
+    /// The sale to which the purchase belongs.
+    #[schema(minimum = 1)]
+    sale: i64,
+    /// How many units are wished for.
+    #[schema(minimum = 1)]
+    quantity: i64,
+}
+
+impl From<Ticket> for TicketView {
+    fn from(ticket: Ticket) -> Self {
+        let Ticket { ticket, goods_no, sale, quantity, .. } = ticket;
+        Self { ticket, goods_no, sale, quantity }
     }
 }
 

@@ -9,7 +9,7 @@ use super::begun::Begun;
 use super::buyer::{Buyer, refuse_all};
 use super::queue::Worker;
 use crate::failure::{self, Failure};
-use crate::sale::{AlreadySold, Fence, Level, Order, OrderLine, Purchase, Share, Token, share_out};
+use crate::sale::{AlreadySold, Fence, GoodsNo, Level, Order, OrderLine, Purchase, Share, Token, share_out};
 use crate::store::{BatchOrder, BatchWrite, Transaction, WrittenOrder};
 use crate::strategy::Decision;
 use crate::strategy::attempt::{Fences, restarted_if, visit};
@@ -140,7 +140,9 @@ async fn decide_and_write(
 ) -> Result<WrittenBatch, Failure> {
     let Context { strategy, family, shared, .. } = context;
     let instance = &*shared.instance;
-    let before = already_sold(transaction, level, batch).await?;
+    let goods_no = batch[0].line().goods_no;
+    let purchases = batch.iter().map(|buyer| &buyer.request.purchase);
+    let before = already_sold(transaction, goods_no, level, purchases).await?;
     let visit_of = |buyer: &Buyer| {
         let fences = fence.map(|fence| (buyer.line().goods_no, fence)).into_iter().collect::<Fences>();
         visit(context, &[buyer.line()], &fences, buyer.asked)
@@ -163,14 +165,13 @@ async fn decide_and_write(
         let is_stale = fence.is_some()
             && shares.contains(&Share::SoldOut)
             && transaction
-                .read(batch[0].line().goods_no)
+                .read(goods_no)
                 .await?
                 .is_none_or(|now| (now.sale, now.on_hand) != (level.sale, level.on_hand));
         let shares = if is_stale { vec![Share::Restarted; batch.len()] } else { shares };
         return Ok((shares, Vec::new(), visits));
     }
     let Level { sale, on_hand, per_buyer, .. } = *level;
-    let goods_no = batch[0].line().goods_no;
     let until = earliest(batch);
     let guard = family;
     let orders = &orders;
@@ -189,16 +190,21 @@ async fn decide_and_write(
     Ok((shares, orders, visits))
 }
 
-/// Reads what was sold before a batch: under its keys and, if the sale has a limit per buyer, to its buyers.
-async fn already_sold(transaction: &mut Transaction, level: &Level, batch: &[Buyer]) -> Result<AlreadySold, Failure> {
-    let purchases = || batch.iter().map(|buyer| &buyer.request.purchase);
-    let keys: Vec<&str> = purchases().filter_map(|purchase| Some(purchase.key.as_ref()?.as_str())).collect();
+/// Reads what was sold before a batch of purchases of one SKU: under their keys and, if the sale has a limit per buyer, to their
+/// buyers.
+pub(in crate::strategy) async fn already_sold<'a>(
+    transaction: &mut Transaction,
+    goods_no: GoodsNo,
+    level: &Level,
+    purchases: impl Iterator<Item = &'a Purchase> + Clone,
+) -> Result<AlreadySold, Failure> {
+    let keys: Vec<&str> = purchases.clone().filter_map(|purchase| Some(purchase.key.as_ref()?.as_str())).collect();
     let keys = transaction.known_keys(&keys).await?;
     if level.per_buyer.is_none() {
         return Ok(AlreadySold { keys, ..AlreadySold::default() });
     }
-    let buyers: Vec<&str> = purchases().filter_map(|purchase| Some(purchase.buyer.as_ref()?.as_str())).collect();
-    let units = transaction.units_of_buyers(batch[0].line().goods_no, level.sale, &buyers).await?;
+    let buyers: Vec<&str> = purchases.filter_map(|purchase| Some(purchase.buyer.as_ref()?.as_str())).collect();
+    let units = transaction.units_of_buyers(goods_no, level.sale, &buyers).await?;
     Ok(AlreadySold { keys, units })
 }
 

@@ -8,7 +8,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::{Instant, timeout_at};
 
 use crate::failure::Failure;
-use crate::sale::GoodsNo;
+use crate::sale::{GoodsNo, Receipt};
 use crate::strategy::attempt::{Fences, note_order, overwrite_alone, visit};
 use crate::strategy::call::Call;
 use crate::strategy::context::Context;
@@ -68,7 +68,7 @@ impl Strategy for LocalMutex {
                 self.context.metrics.record_hold(granted.elapsed());
                 drop(held);
             };
-            Decided { decision, release: Some(Box::pin(release)) }
+            Decided { decision: decision.map(Receipt::Order), release: Some(Box::pin(release)) }
         })
     }
 }

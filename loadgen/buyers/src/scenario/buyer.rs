@@ -195,6 +195,8 @@ impl ScenarioBuyer {
             status: None,
             first_byte: None,
             ended,
+            decided: None,
+            is_committed: false,
             received_bytes: 0,
         };
         begun.end(&self.tally, self.user, bought);

@@ -2,14 +2,19 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::error::Error;
 use crate::lab::counters::Snapshot;
 use crate::lab::cpu::ProcessCpu;
 use crate::lab::deployment::Deployment;
 use crate::lab::service::Goods;
+use crate::lab::strategy::{Answers, Strategy};
 
-/// Upper bound of the time in which a trial comes to rest.
+/// Upper bound of the time in which a trial comes to rest once no more orders come.
 const SETTLE_WITHIN: Duration = Duration::from_secs(10);
+/// Upper bound of the time in which a trial comes to rest, if orders of answered purchases still come.
+const WRITTEN_WITHIN: Duration = Duration::from_secs(600);
 /// Interval between two looks, which must be alike.
 const SETTLE_POLL: Duration = Duration::from_millis(50);
 
@@ -18,6 +23,8 @@ const SETTLE_POLL: Duration = Duration::from_millis(50);
 struct Activity {
     /// Orders of the sale.
     orders: u64,
+    /// Purchases that were answered and wait for their decision.
+    waiting: u64,
     /// The counters of the same moment.
     snapshot: Snapshot,
 }
@@ -34,6 +41,7 @@ impl Activity {
         };
         let notifications = |activity| of_instances(activity, "zookeeper_notifications_total");
         let quiet = self.orders == previous.orders
+            && self.waiting == 0
             && notifications(self) == notifications(previous)
             && of_instances(self, "seckill_requests_in_flight").iter().all(|count| *count == Some(0));
         let (Some(now), Some(was)) = (self.snapshot.servers_total(), previous.snapshot.servers_total()) else {
@@ -54,10 +62,14 @@ pub(super) async fn snapshot_of(deployment: &Deployment) -> Result<(Snapshot, Ve
 }
 
 /// Waits until the trial has come to rest, and says whether it did in time.
-pub(super) async fn settle(deployment: &Deployment, opened: &[Goods]) -> Result<bool, Error> {
+pub(super) async fn settle(deployment: &Deployment, strategy: &Strategy, opened: &[Goods]) -> Result<bool, Error> {
     let look = async || {
         let orders = deployment.database.order_count(opened).await?;
-        Ok::<_, Error>(Activity { orders, snapshot: snapshot_of(deployment).await?.0 })
+        let waiting = match strategy.answers {
+            Answers::AtCommit => 0,
+            Answers::WithTicket => deployment.database.tickets_waiting(opened).await?,
+        };
+        Ok::<_, Error>(Activity { orders, waiting, snapshot: snapshot_of(deployment).await?.0 })
     };
     until_alike(look).await
 }
@@ -66,21 +78,22 @@ pub(super) async fn settle(deployment: &Deployment, opened: &[Goods]) -> Result<
 async fn until_alike(mut look: impl AsyncFnMut() -> Result<Activity, Error>) -> Result<bool, Error> {
     let until_settled = async {
         let mut previous = look().await?;
-        loop {
+        let mut last_order = Instant::now();
+        while last_order.elapsed() < SETTLE_WITHIN {
             // The interval counts from the end of a look: two looks at nearly the same moment are always alike.
             tokio::time::sleep(SETTLE_POLL).await;
             let activity = look().await?;
             if activity.has_settled(&previous) {
-                return Ok(());
+                return Ok(true);
+            }
+            if activity.orders != previous.orders {
+                last_order = Instant::now();
             }
             previous = activity;
         }
+        Ok(false)
     };
-    match tokio::time::timeout(SETTLE_WITHIN, until_settled).await {
-        Ok(Ok(())) => Ok(true),
-        Ok(Err(error)) => Err(error),
-        Err(_) => Ok(false),
-    }
+    tokio::time::timeout(WRITTEN_WITHIN, until_settled).await.unwrap_or(Ok(false))
 }
 
 #[cfg(test)]
@@ -97,7 +110,7 @@ mod tests {
         let look = async || {
             looks.push(start.elapsed());
             // The last order comes in between the first look and the second one.
-            Ok(Activity { orders: u64::from(looks.len() > 1), snapshot: Snapshot::default() })
+            Ok(Activity { orders: u64::from(looks.len() > 1), waiting: 0, snapshot: Snapshot::default() })
         };
         assert!(until_alike(look).await.unwrap());
         assert_eq!(looks, [Duration::ZERO, SETTLE_POLL, 2 * SETTLE_POLL]);
@@ -105,20 +118,27 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_wait_for_rest_ends() {
+        let start = tokio::time::Instant::now();
+        let still = async || Ok(Activity { orders: 1, waiting: 1, snapshot: Snapshot::default() });
+        assert!(!until_alike(still).await.unwrap());
+        assert!(start.elapsed() < SETTLE_WITHIN + 2 * SETTLE_POLL, "nothing is decided any more");
         let mut orders = 0;
         let look = async || {
             orders += 1;
-            Ok(Activity { orders, snapshot: Snapshot::default() })
+            Ok(Activity { orders, waiting: 0, snapshot: Snapshot::default() })
         };
-        assert!(!until_alike(look).await.unwrap());
+        assert!(!until_alike(look).await.unwrap(), "orders come for ever");
     }
 
     #[test]
     fn a_trial_settles_when_nothing_moves_and_nobody_buys() {
-        let activity = |changes: &[(&str, u64)], orders| Activity { orders, snapshot: snapshot(changes, 5) };
+        let activity =
+            |changes: &[(&str, u64)], orders| Activity { orders, waiting: 0, snapshot: snapshot(changes, 5) };
         let still = activity(&[], 9);
         assert!(still.has_settled(&still));
         assert!(!still.has_settled(&activity(&[], 8)), "an order came");
+        let waiting = Activity { waiting: 1, ..still.clone() };
+        assert!(!waiting.has_settled(&waiting), "a purchase waits for its decision");
         assert!(!still.has_settled(&activity(&[("zk_sum_node_deleted_watch_count", 9)], 9)), "a watch fired");
         for name in ["zk_watch_count", "zk_ephemerals_count"] {
             let kept = activity(&[(name, 5)], 9);
@@ -134,7 +154,7 @@ mod tests {
     // C2
     #[test]
     fn an_instance_that_tells_nothing_is_not_at_rest() {
-        let mut silent = Activity { orders: 9, snapshot: snapshot(&[], 5) };
+        let mut silent = Activity { orders: 9, waiting: 0, snapshot: snapshot(&[], 5) };
         silent.snapshot.instances.push(Counters::default());
         assert!(!silent.has_settled(&silent));
     }

@@ -1,0 +1,122 @@
+//! `pg-queue`: tickets, what they tell, and what becomes of them when something dies.
+
+use futures_util::future::join_all;
+use serde_json::json;
+use sqlx::Executor;
+
+use crate::commits::Gate;
+use crate::lab::{Lab, PATIENT, wait_until};
+
+#[tokio::test]
+async fn a_ticket_tells_what_the_purchase_would_have_told() {
+    let (lab, instance) = Lab::with_instance(&[]).await;
+    instance.put_sale(1, &json!({ "stock": 3, "strategy": "pg-queue", "per_buyer": 2 })).await.assert_ok();
+    let buy = async |buyer: &str, quantity: i64, key: &str| {
+        let body = json!({ "quantity": quantity, "buyer": buyer });
+        instance.post("/goods/1/orders", Some(key), &body).await
+    };
+    Gate::before_commits(&lab, "orders", "insert").await;
+    let gate = Gate::close(&lab).await;
+    let first = buy("ann", 2, "first").await;
+    assert_eq!((first.status.as_u16(), first.header("retry-after")), (202, Some("1")), "{first:?}");
+    assert_eq!(first.header("location"), first.ticket().as_deref());
+    assert_eq!(first.body, json!({ "ticket": first.body["ticket"], "goods_no": 1, "sale": 1, "quantity": 2 }));
+    // While it waits, the same key has the same ticket, and another cart may not have the key.
+    let again = buy("ann", 2, "first").await;
+    assert_eq!((&again.body, again.header("idempotent-replayed")), (&first.body, Some("true")));
+    buy("ann", 1, "first").await.assert_problem(422, "idempotency-key-reused");
+    let beyond = buy("ann", 1, "beyond").await;
+    let second = buy("bob", 1, "second").await;
+    let late = buy("cat", 1, "late").await;
+    for waiting in [&first, &beyond, &second, &late] {
+        let told = instance.get(&waiting.ticket().unwrap()).await;
+        assert_eq!((told.status.as_u16(), &told.body), (202, &waiting.body));
+    }
+    gate.open().await;
+    let sold = instance.decided(first).await;
+    sold.assert_ok();
+    assert_eq!((&sold.body["strategy"], &sold.body["remaining"]), (&json!("pg-queue"), &json!(1)));
+    instance.decided(beyond).await.assert_problem(403, "over-limit");
+    instance.decided(second).await.assert_ok();
+    instance.decided(late).await.assert_problem(409, "sold-out");
+    // Now nothing is left, which needs no ticket.
+    buy("dan", 1, "too-late").await.assert_problem(409, "sold-out");
+    let replayed = buy("ann", 2, "first").await;
+    replayed.assert_created();
+    assert_eq!(
+        (&replayed.body["order_id"], replayed.header("idempotent-replayed")),
+        (&sold.body["order_id"], Some("true"))
+    );
+    instance.get("/tickets/99").await.assert_problem(404, "unknown-ticket");
+    instance.get("/tickets/x").await.assert_problem(422, "invalid-input");
+    let outcomes = [("queued", 4.0), ("repeated", 2.0), ("sold", 2.0), ("sold_out", 2.0), ("over_limit", 1.0)];
+    for (outcome, count) in outcomes {
+        assert_eq!(instance.outcomes("pg-queue", outcome).await, Some(count), "{outcome}");
+    }
+}
+
+#[tokio::test]
+async fn tickets_are_decided_in_their_order() {
+    let (lab, instance) = Lab::with_instance(&[]).await;
+    instance.put_on_sale(1, 5, "pg-queue").await.assert_ok();
+    Gate::before_commits(&lab, "orders", "insert").await;
+    let gate = Gate::close(&lab).await;
+    let mut tickets = Vec::new();
+    for _ in 0..8 {
+        tickets.push(instance.get("/goods-stock/1").await);
+    }
+    gate.open().await;
+    let decided = join_all(tickets.into_iter().map(|ticket| instance.decided(ticket))).await;
+    let remaining: Vec<_> = decided.iter().map(|told| told.body["remaining"].as_i64()).collect();
+    assert_eq!(remaining, [Some(4), Some(3), Some(2), Some(1), Some(0), None, None, None]);
+}
+
+/// Goal: a ticket outlives its instance. Method: the instance stops while the order of the ticket cannot be committed.
+#[tokio::test]
+async fn a_ticket_of_an_instance_that_ended_is_decided_by_another() {
+    let lab = Lab::new().await;
+    let dying = lab.start(&PATIENT).await;
+    let other = lab.start(&["--instance", "other"]).await;
+    dying.put_on_sale(1, 5, "pg-queue").await.assert_ok();
+    Gate::before_commits(&lab, "orders", "insert").await;
+    let gate = Gate::close(&lab).await;
+    let ticket = dying.get("/goods-stock/1").await;
+    lab.wait_for_statement("active", "commit").await;
+    assert_eq!(lab.orders().await, 0);
+    dying.request_stop().await.unwrap();
+    let sql = "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and query = 'commit'";
+    lab.connect().await.execute(sql).await.unwrap();
+    gate.open().await;
+    let sold = other.decided(ticket).await;
+    sold.assert_ok();
+    assert_eq!(sold.body["instance"], "other");
+    assert_eq!(lab.assert_adds_up(1, "once").await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_of_three_instances_sell_each_unit_once() {
+    let lab = Lab::new().await;
+    let instances = join_all((0..3).map(|_| lab.start(&PATIENT))).await;
+    instances[0].put_on_sale(1, 200, "pg-queue").await.assert_ok();
+    instances[0].put_on_sale(2, 7, "pg-queue").await.assert_ok();
+    let buy = |number: usize| instances[number % 3].spawn_buy(i64::from(number % 5 == 0) + 1, "pg-queue");
+    let answers = join_all((0..300).map(buy).collect::<Vec<_>>()).await;
+    let sold = answers.into_iter().map(Result::unwrap).filter(|answer| answer.status.is_success()).count();
+    assert_eq!(sold, 207);
+    assert_eq!((lab.assert_adds_up(1, "hot").await, lab.assert_adds_up(2, "cold").await), (200, 7));
+    assert_eq!(lab.tickets_waiting().await, 0);
+}
+
+#[tokio::test]
+async fn tickets_of_a_sale_that_is_over_sell_nothing() {
+    let (lab, instance) = Lab::with_instance(&[]).await;
+    instance.put_on_sale(1, 5, "pg-queue").await.assert_ok();
+    // The row is locked, so the worker waits for it, and then finds the next sale.
+    let mut holder = lab.connect().await;
+    holder.execute("begin; update goods set sale = 2 where goods_no = 1").await.unwrap();
+    let ticket = instance.get("/goods-stock/1").await;
+    wait_until(async || lab.lock_waits().await == 1).await;
+    holder.execute("commit").await.unwrap();
+    instance.decided(ticket).await.assert_problem(503, "sale-restarted");
+    assert_eq!(lab.orders().await, 0);
+}

@@ -11,9 +11,10 @@ use super::batch::pg_merge::PgMerge;
 use super::batch::zk_merge::ZkMerge;
 use super::entry::{Entry, Mechanism, Overlap, Promise, Wakes};
 use super::lock::early_release::ZkEarlyRelease;
+use super::lock::held::UnderLocks;
 use super::lock::local_mutex::LocalMutex;
 use super::lock::read_write::ZkReadWriteLock;
-use super::lock::{Locks, MakeLock, ZkLock, fenced, semaphore};
+use super::lock::{Locks, MakeLock, fenced, semaphore};
 use super::owner::{self, ZkOwner};
 use super::row::buckets::Buckets;
 use super::row::units::Units;
@@ -101,7 +102,7 @@ pub static STRATEGIES: &[Entry] = &[
         headline: true,
         summary: "the same transaction under one fixed ephemeral node that every waiter watches; each release \
                   wakes them all",
-        build: |context| Box::new(ZkLock::new(Locks::new(context, "zk-naive", NAIVE), overwrite_alone)),
+        build: |context| Box::new(UnderLocks::new(Locks::new(context, "zk-naive", NAIVE), overwrite_alone)),
         ..SAFE_ZK
     },
     Entry {
@@ -110,7 +111,7 @@ pub static STRATEGIES: &[Entry] = &[
         headline: true,
         summary: "the same transaction under a queue of ephemeral sequential nodes, each waiter watching the one \
                   before it; each release wakes the next",
-        build: |context| Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE, MUTEX), overwrite_alone)),
+        build: |context| Box::new(UnderLocks::new(Locks::new(context, ZK_QUEUE, MUTEX), overwrite_alone)),
         ..SAFE_ZK
     },
     Entry {
@@ -118,7 +119,7 @@ pub static STRATEGIES: &[Entry] = &[
         family: "zk-semaphore-mutex",
         summary: "the same transaction under a semaphore of one permit, which any task may give back",
         build: |context| {
-            Box::new(ZkLock::new(Locks::new(context, "zk-semaphore-mutex", SEMAPHORE_MUTEX), overwrite_alone))
+            Box::new(UnderLocks::new(Locks::new(context, "zk-semaphore-mutex", SEMAPHORE_MUTEX), overwrite_alone))
         },
         ..SAFE_ZK
     },
@@ -135,7 +136,7 @@ pub static STRATEGIES: &[Entry] = &[
         family: ZK_QUEUE,
         carts: true,
         summary: "a mutex for each SKU of a cart, taken in the order of the SKUs, all or none, within one deadline",
-        build: |context| Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE, MUTEX), overwrite_alone)),
+        build: |context| Box::new(UnderLocks::new(Locks::new(context, ZK_QUEUE, MUTEX), overwrite_alone)),
         ..SAFE_ZK
     },
     Entry {
@@ -144,7 +145,7 @@ pub static STRATEGIES: &[Entry] = &[
         headline: true,
         summary: "the mutex whose hand-over costs the same however many wait: a release says who held, and nobody \
                   lists the queue",
-        build: |context| Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE, HANDOFF), overwrite_alone)),
+        build: |context| Box::new(UnderLocks::new(Locks::new(context, ZK_QUEUE, HANDOFF), overwrite_alone)),
         ..SAFE_ZK
     },
     Entry {
@@ -153,7 +154,7 @@ pub static STRATEGIES: &[Entry] = &[
         headline: true,
         summary: "the mutex that an instance hands over in memory: its buyers of one SKU queue behind one node, up \
                   to a number and a time",
-        build: |context| Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE, COHORT).by_goods(), overwrite_alone)),
+        build: |context| Box::new(UnderLocks::new(Locks::new(context, ZK_QUEUE, COHORT).by_goods(), overwrite_alone)),
         ..SAFE_ZK
     },
     Entry {
@@ -162,7 +163,7 @@ pub static STRATEGIES: &[Entry] = &[
         summary: "zk-cohort whose lock stays with the instance for up to 1 s after a purchase: its next buyer asks \
                   ZooKeeper for nothing; the lock goes to another instance as soon as one queues",
         build: |context| {
-            Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE, COHORT_LINGER).by_goods(), overwrite_alone))
+            Box::new(UnderLocks::new(Locks::new(context, ZK_QUEUE, COHORT_LINGER).by_goods(), overwrite_alone))
         },
         ..SAFE_ZK
     },
@@ -171,21 +172,23 @@ pub static STRATEGIES: &[Entry] = &[
         family: ZK_QUEUE_FENCED,
         summary: "zk-mutex with a fence in the row, raised by the read and checked by the write, so that a holder \
                   that was overtaken cannot write",
-        build: |context| Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE_FENCED, MUTEX), fenced::sell)),
+        build: |context| Box::new(UnderLocks::new(Locks::new(context, ZK_QUEUE_FENCED, MUTEX), fenced::sell)),
         ..FENCED_ZK
     },
     Entry {
         name: "zk-handoff-fenced",
         family: ZK_QUEUE_FENCED,
         summary: "zk-handoff with that fence",
-        build: |context| Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE_FENCED, HANDOFF), fenced::sell)),
+        build: |context| Box::new(UnderLocks::new(Locks::new(context, ZK_QUEUE_FENCED, HANDOFF), fenced::sell)),
         ..FENCED_ZK
     },
     Entry {
         name: "zk-cohort-fenced",
         family: ZK_QUEUE_FENCED,
         summary: "zk-cohort with that fence, which has two parts",
-        build: |context| Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE_FENCED, COHORT).by_goods(), fenced::sell)),
+        build: |context| {
+            Box::new(UnderLocks::new(Locks::new(context, ZK_QUEUE_FENCED, COHORT).by_goods(), fenced::sell))
+        },
         ..FENCED_ZK
     },
     Entry {
@@ -212,7 +215,7 @@ pub static STRATEGIES: &[Entry] = &[
         sections: Overlap::Permits,
         summary: "pg-conditional behind a semaphore, whose permits bound how many buyers of one SKU are in the \
                   database",
-        build: |context| Box::new(ZkLock::new(Locks::new(context, "zk-semaphore", SEMAPHORE), semaphore::sell)),
+        build: |context| Box::new(UnderLocks::new(Locks::new(context, "zk-semaphore", SEMAPHORE), semaphore::sell)),
         ..FENCED_ZK
     },
     Entry {

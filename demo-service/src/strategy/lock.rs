@@ -6,6 +6,8 @@ pub(super) mod fenced;
 pub(super) mod held;
 pub(super) mod local_mutex;
 pub(super) mod read_write;
+pub(super) mod recipes;
+pub(super) mod redis;
 pub(super) mod semaphore;
 
 use std::future::pending;

@@ -45,6 +45,8 @@ pub(crate) enum Promise {
     OversellsOnManyInstances,
     /// Sells exactly the stock, and is expected to sell a buyer more than the limit: the control for that limit.
     ExceedsLimit,
+    /// Sells exactly the stock while Redis forgets no lock. In a comparison it forgets none.
+    SafeWhileLockLives,
     /// Sells exactly the stock while no lock session is lost. A comparison loses none.
     SafeWhileSessionLives,
     /// Sells exactly the stock.
@@ -58,6 +60,7 @@ impl Promise {
             Promise::Oversells => "oversells",
             Promise::OversellsOnManyInstances => "oversells-on-many-instances",
             Promise::ExceedsLimit => "exceeds-limit",
+            Promise::SafeWhileLockLives => "safe-while-lock-lives",
             Promise::SafeWhileSessionLives => "safe-while-session-lives",
             Promise::NeverOversells => "never-oversells",
         }
@@ -72,6 +75,7 @@ impl Promise {
             Promise::ExceedsLimit if tries_limit => ExpectedFault::OverLimit,
             Promise::OversellsOnManyInstances
             | Promise::ExceedsLimit
+            | Promise::SafeWhileLockLives
             | Promise::SafeWhileSessionLives
             | Promise::NeverOversells => ExpectedFault::Nothing,
         }
@@ -79,7 +83,7 @@ impl Promise {
 
     /// Tells whether a control has this promise.
     pub(crate) fn is_of_control(self) -> bool {
-        !matches!(self, Promise::SafeWhileSessionLives | Promise::NeverOversells)
+        !matches!(self, Promise::SafeWhileLockLives | Promise::SafeWhileSessionLives | Promise::NeverOversells)
     }
 }
 
@@ -104,6 +108,8 @@ pub(crate) enum Mechanism {
     Process,
     /// A lock in ZooKeeper.
     Zookeeper,
+    /// A lock in Redis.
+    Redis,
     /// The database itself.
     Postgres,
 }
@@ -187,6 +193,7 @@ pub(crate) mod tests {
         for promise in [
             Promise::Oversells,
             Promise::OversellsOnManyInstances,
+            Promise::SafeWhileLockLives,
             Promise::SafeWhileSessionLives,
             Promise::NeverOversells,
         ] {

@@ -99,16 +99,11 @@ impl Lab {
 
     pub(crate) fn config(&self, arguments: &[&str]) -> Config {
         let servers = ["demo-service", "--database-url", &self.service_database_url, "--zookeeper", &self.zookeeper];
-        let defaults = [
-            ["--listen", "127.0.0.1:0"],
-            ["--db-connections", "5"],
-            ["--instance", "it"],
-            ["--redis-url", &self.redis],
-        ];
-        let defaults = defaults.iter().filter(|[flag, _]| !arguments.contains(flag)).flatten();
+        let defaults =
+            ["--listen", "127.0.0.1:0", "--db-connections", "5", "--instance", "it", "--redis-url", &self.redis];
+        let defaults = defaults.chunks(2).filter(|pair| !arguments.contains(&pair[0])).flatten();
         let words = servers.iter().chain(defaults).chain(arguments).map(OsString::from);
-        let admin_token = Secret::new(TOKEN.to_owned());
-        Config { admin_token, ..Config::parse_from_env(words).unwrap() }
+        Config { admin_token: Secret::new(TOKEN.to_owned()), ..Config::parse_from_env(words).unwrap() }
     }
 
     pub(crate) async fn start(&self, arguments: &[&str]) -> Instance {

@@ -1,4 +1,4 @@
-//! Every strategy of the service against a real Postgres and a real ZooKeeper, without HTTP: one buyer, and several for
+//! Every strategy of the service against a real Postgres, ZooKeeper and Redis, without HTTP: one buyer, and several for
 //! one SKU at once. `loadgen compare`, and not this bench, checks what was sold.
 
 #![allow(missing_docs, reason = "criterion's macros generate undocumented items")]
@@ -14,7 +14,7 @@ use demo_service::config::Config;
 use demo_service::sale::{GoodsNo, NewStock, Purchase, Quantity, Stock};
 use demo_service::strategy::entry::Entry;
 use demo_service::strategy::registry::STRATEGIES;
-use testbed::{Postgres, PostgresConfig, ZooKeeper, ZooKeeperConfig};
+use testbed::{Postgres, PostgresConfig, Redis, RedisConfig, ZooKeeper, ZooKeeperConfig};
 use tokio::runtime::Runtime;
 
 /// Buyers of one SKU at the same time.
@@ -29,7 +29,7 @@ const UNIT_ROWS: i64 = 100_000;
 /// Times one purchase, from the lock to the committed order.
 fn deductions(c: &mut Criterion) {
     let runtime = Runtime::new().expect("a runtime");
-    let shop = runtime.block_on(Shop::open()).expect("Postgres, ZooKeeper and the service");
+    let shop = runtime.block_on(Shop::open()).expect("Postgres, ZooKeeper, Redis and the service");
     let mut group = c.benchmark_group("deduction");
     group.sampling_mode(SamplingMode::Flat);
     for entry in STRATEGIES {
@@ -54,7 +54,7 @@ fn deductions(c: &mut Criterion) {
 struct Shop {
     app: Arc<App>,
     // Kept for as long as the service runs.
-    _servers: (Postgres, ZooKeeper),
+    _servers: (Postgres, ZooKeeper, Redis),
 }
 
 impl Shop {
@@ -62,13 +62,15 @@ impl Shop {
         let servers = tokio::try_join!(
             Postgres::start(PostgresConfig::default()),
             ZooKeeper::start(ZooKeeperConfig::default()),
+            Redis::start(RedisConfig::default()),
         )?;
         let database_url = servers.0.url("postgres");
         let zookeeper = servers.1.connect_string();
-        let words = ["demo-service", "--database-url", &database_url, "--zookeeper", &zookeeper, "--zk-sessions", "3"];
+        let redis = servers.2.url();
+        let words = ["demo-service", "--database-url", &database_url, "--zookeeper", &zookeeper, "--redis-url", &redis];
         // The herd of zk-naive is unfair, so a buyer may wait for a long time.
-        let times = ["--lock-wait", "10m", "--db-timeout", "11m", "--http-timeout", "12m"];
-        let config = Config::parse_from_env(words.into_iter().chain(times).map(OsString::from));
+        let limits = ["--zk-sessions", "3", "--lock-wait", "10m", "--db-timeout", "11m", "--http-timeout", "12m"];
+        let config = Config::parse_from_env(words.into_iter().chain(limits).map(OsString::from));
         let app = App::open(config.map_err(Error::refused("read the settings"))?).await;
         Ok(Self { app: Arc::new(app.map_err(Error::refused("open the service"))?), _servers: servers })
     }

@@ -24,6 +24,7 @@ pub use self::purchase::PurchaseAnswer;
 use crate::config::Config;
 use crate::failure::{self, Failure};
 use crate::instances::{Address, Batch, BatchReply, Instances, Told};
+use crate::redis_store::RedisStore;
 use crate::sessions::SessionPool;
 use crate::setup_error::SetupError;
 use crate::shared_reads::SharedReads;
@@ -65,6 +66,7 @@ pub struct App {
     /// One permit for each purchase that other instances have handed over.
     handed: Arc<Semaphore>,
     probes: Arc<SharedReads<(), Option<String>>>,
+    redis_probes: Arc<SharedReads<(), Option<String>>>,
     renderings: Arc<SharedReads<(), Bytes>>,
     next_rendering: Mutex<Instant>,
 }
@@ -78,7 +80,7 @@ pub struct Slot {
 }
 
 impl App {
-    /// Migrates or checks the schema, opens the ZooKeeper sessions, and makes every strategy of the registry.
+    /// Migrates or checks the schema, opens the ZooKeeper sessions, connects to Redis if there is one, and makes every strategy of the registry.
     ///
     /// # Errors
     /// A [`SetupError`] that names the server that cannot be used.
@@ -91,6 +93,7 @@ impl App {
         let (sessions, ensemble) = open_sessions(&config, config.zk_sessions).await?;
         let database = ensemble::check(&options, &ensemble, MIGRATE_WITHIN).await?.into_boxed_str();
         let address = Arc::new(address(&config, &sessions, &database).await?);
+        let redis = open_redis(&config, &database).await?;
         let store = Store::open(options, ensemble, config.db_connections, config.db_timeout);
         if let Err(failure) = store.connect_aside().await {
             warn!(%failure, "the connection that asks whether a commit is over could not be opened, trying again when it is needed");
@@ -99,6 +102,7 @@ impl App {
         let shared = Arc::new(Shared {
             store,
             sessions,
+            redis,
             history: Arc::new(History::new(config.history as usize)),
             instance: config.instance.as_str().into(),
             settings: Settings {
@@ -107,6 +111,7 @@ impl App {
                 db_timeout: config.db_timeout,
                 lock_order: config.lock_order,
                 permits: config.permits,
+                redis_lock_ttl: config.redis_lock_ttl,
                 attempts_max: config.attempts_max,
             },
             hand_over: HandOver { database, address, instances: Instances::default() },
@@ -123,7 +128,11 @@ impl App {
             shared: Arc::clone(&shared),
         };
         let strategies = STRATEGIES.iter().map(|entry| (entry.name, entry.build(context(entry)))).collect();
-        let offer = Offer { strategies: config.offered().collect(), default: config.strategy };
+        let offer = Offer {
+            strategies: config.offered().collect(),
+            default: config.strategy,
+            has_redis: config.redis.is_some(),
+        };
         let slots = Arc::new(Semaphore::new(config.concurrency_max as usize));
         let handed = Arc::new(Semaphore::new(config.concurrency_max as usize));
         Ok(Self {
@@ -136,6 +145,7 @@ impl App {
             slots,
             handed,
             probes: Arc::default(),
+            redis_probes: Arc::default(),
             renderings: Arc::default(),
             next_rendering: Mutex::new(Instant::now()),
         })
@@ -213,6 +223,17 @@ impl App {
         self.probes.read((), probe).await
     }
 
+    /// Takes a lock of Redis that protects nothing, and gives it back, if the instance has a Redis. Returns what went wrong. Callers
+    /// that come during a probe share the next one.
+    ///
+    /// # Cancel safety
+    /// Dropped, the lock ends after a few seconds.
+    pub async fn probe_redis(&self) -> Option<String> {
+        let redis = self.shared.redis.clone()?;
+        let probe = || async move { redis.probe().await.err().map(|trouble| program::chain(&trouble)) };
+        self.redis_probes.read((), probe).await
+    }
+
     /// Returns the [metrics](Self::render_metrics), rendered after the call. Callers that come during a rendering
     /// share the next one, which starts 50 ms later.
     ///
@@ -238,6 +259,7 @@ impl App {
         let (in_use, idle) = self.shared.store.pool_counts();
         self.metrics.render(&Levels {
             traffic: self.shared.sessions.traffic(),
+            redis_commands: self.shared.redis.as_ref().map_or(0, RedisStore::commands_total),
             sessions: self.shared.sessions.counts(),
             pool: PoolMetrics { in_use, idle },
             in_flight: u32::try_from(in_flight).unwrap_or(u32::MAX),
@@ -292,6 +314,14 @@ pub(crate) async fn open_sessions(config: &Config, count: u16) -> Result<(Sessio
     sessions.probe().await.map_err(SetupError::LockRefused)?;
     let ensemble = Ensemble { id: sessions.ensemble().to_string(), servers: servers.to_owned() };
     Ok((sessions, ensemble))
+}
+
+/// Connects to Redis, if the instance has one.
+async fn open_redis(config: &Config, database: &str) -> Result<Option<RedisStore>, SetupError> {
+    let Some(server) = config.redis_server()? else { return Ok(None) };
+    let address = server.address();
+    let opened = RedisStore::open(server, database).await;
+    opened.map(Some).map_err(|source| SetupError::Redis { address, source })
 }
 
 /// Makes the address of this process, if the other instances can hand over to it.

@@ -1,29 +1,28 @@
 //! The command line, and the configuration made from it.
 
 mod help;
+mod servers;
 mod values;
 
 use std::convert::Infallible;
+use std::env;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use std::{env, fs};
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser};
 use program::renamed;
-use zk_recipes::{Acl, Auth, SessionConfig, Tls};
 
 use self::values::{
-    default_instance, instance_name, key_lifetime, positive_duration, rate, reachable_address, session_timeout,
-    strategy_parser,
+    default_instance, instance_name, key_lifetime, lock_ttl, positive_duration, rate, reachable_address,
+    session_timeout, strategy_parser,
 };
 use crate::sale::{BusinessTime, LockSequence};
-use crate::secrets::{ADMIN_TOKEN, SERVICE_PASSWORD, Secret, ZOOKEEPER_AUTH, ZooKeeperUser};
-use crate::setup_error::SetupError;
-use crate::strategy::entry::Entry;
+use crate::secrets::{ADMIN_TOKEN, REDIS_URL, SERVICE_PASSWORD, Secret, ZOOKEEPER_AUTH, ZooKeeperUser};
+use crate::strategy::entry::{Entry, Mechanism};
 use crate::strategy::owner;
 use crate::strategy::registry::STRATEGIES;
 use crate::telemetry::LogFormat;
@@ -97,6 +96,19 @@ pub struct Config {
     /// Silence after which ZooKeeper ends a session and frees its locks. Also the longest time to open a session
     #[arg(long, env, default_value = "10s", value_name = "TIME", value_parser = session_timeout)]
     pub zk_session_timeout: Duration,
+    /// Redis server for redis-lock and redis-lock-fenced, as redis://:PASSWORD@HOST:PORT/DATABASE, or rediss://… for TLS. Without it,
+    /// they are not offered. All instances must name one server
+    #[arg(long, env, value_name = "URL")]
+    pub redis_url: Option<OsString>,
+    /// File with the URL of Redis, instead of REDIS_URL
+    #[arg(long, env, value_name = "FILE")]
+    pub redis_url_file: Option<PathBuf>,
+    /// PEM file of the authority that issued the certificate of Redis, for rediss:// [default: the authorities of the system]
+    #[arg(long, env, value_name = "FILE")]
+    pub redis_ca: Option<PathBuf>,
+    /// Time to live of a lock in Redis. A holder renews it after a third of that
+    #[arg(long, env, default_value = "30s", value_name = "TIME", value_parser = lock_ttl)]
+    pub redis_lock_ttl: Duration,
     /// Strategy of every sale for which neither the administrator nor the first purchase names another
     #[arg(long, env, default_value = "zk-mutex", value_name = "STRATEGY", value_parser = strategy_parser())]
     pub strategy: &'static Entry,
@@ -186,6 +198,9 @@ pub struct Config {
     /// Password that the role of the service gets when `--migrate-only` migrates the database.
     #[arg(skip)]
     pub service_password: Option<Secret>,
+    /// URL of Redis, from wherever it was given.
+    #[arg(skip)]
+    pub redis: Option<Secret>,
     /// User of the service in ZooKeeper. Without a user, the sessions do not authenticate.
     #[arg(skip)]
     pub zookeeper_user: Option<ZooKeeperUser>,
@@ -205,11 +220,13 @@ impl Config {
         config.map_err(|wrong| Self::command().error(ErrorKind::ValueValidation, wrong))
     }
 
-    /// Returns the strategies that requests may name.
+    /// Returns the strategies that requests may name. Those of Redis need a Redis, except in a mere list.
     pub fn offered(&self) -> impl Iterator<Item = &'static Entry> {
-        let is_offered = |entry: &&Entry| {
+        let has_redis = self.redis.is_some() || self.list_strategies;
+        let is_offered = move |entry: &&Entry| {
             let mut named = self.offer.iter().chain([&self.strategy]);
-            self.offer.is_empty() || named.any(|offered| offered.name == entry.name)
+            let is_named = self.offer.is_empty() || named.any(|offered| offered.name == entry.name);
+            is_named && (has_redis || entry.mechanism != Mechanism::Redis)
         };
         STRATEGIES.iter().filter(is_offered)
     }
@@ -223,6 +240,8 @@ impl Config {
         let secret = |variable: &str, file: Option<&Path>| Secret::read(variable, env::var_os(variable), file);
         let zookeeper_user = secret(ZOOKEEPER_AUTH, self.zookeeper_auth_file.as_deref())?;
         Ok(Self {
+            redis: Secret::read(REDIS_URL, self.redis_url.clone(), self.redis_url_file.as_deref())?,
+            redis_url: None,
             admin_token: secret(ADMIN_TOKEN, self.admin_token_file.as_deref())?,
             service_password: secret(SERVICE_PASSWORD, self.service_password_file.as_deref())?,
             zookeeper_user: zookeeper_user.map(|user| ZooKeeperUser::parse(user.expose())).transpose()?,
@@ -235,38 +254,26 @@ impl Config {
         self.rate_per_client.is_some() || self.rate_per_key.is_some()
     }
 
-    /// Returns the configuration of the ZooKeeper sessions. With a ZooKeeper user, only that user may use the locks.
-    /// Without one, everybody who reaches the servers may use them.
-    ///
-    /// # Errors
-    /// [`SetupError::ZooKeeperFile`] when a file for TLS cannot be read.
-    pub fn session_config(&self) -> Result<SessionConfig, SetupError> {
-        let timeout = self.zk_session_timeout;
-        let mut config = SessionConfig::default().with_timeout(timeout).with_connect_within(timeout);
-        config.tls = self.tls()?;
-        Ok(match &self.zookeeper_user {
-            Some(user) => config.with_auth(Auth::digest(&user.name, user.password.expose())).with_acl(Acl::creator()),
-            None => config,
-        })
-    }
-
-    fn tls(&self) -> Result<Option<Tls>, SetupError> {
-        let Some(authority) = &self.zookeeper_ca else { return Ok(None) };
-        let tls = Tls::trusting(read("--zookeeper-ca (ZOOKEEPER_CA)", authority)?);
-        let Some((certificate, key)) = self.zookeeper_cert.as_ref().zip(self.zookeeper_key.as_ref()) else {
-            return Ok(Some(tls));
-        };
-        let certificate = read("--zookeeper-cert (ZOOKEEPER_CERT)", certificate)?;
-        Ok(Some(tls.with_identity(certificate, read("--zookeeper-key (ZOOKEEPER_KEY)", key)?)))
-    }
-
     /// Refuses a service without ZooKeeper, and settings that do not fit together.
     fn check(&self) -> Result<(), String> {
         if self.zookeeper.is_none() && !self.migrate_only {
             return Err("give the ZooKeeper servers as --zookeeper HOST:PORT (ZOOKEEPER_CONNECT)".to_owned());
         }
+        self.check_redis()?;
         self.check_instances()?;
         self.check_times()
+    }
+
+    /// Refuses strategies of Redis that are named without a Redis.
+    fn check_redis(&self) -> Result<(), String> {
+        let mut named = self.offer.iter().chain([&self.strategy]).filter(|entry| entry.mechanism == Mechanism::Redis);
+        match named.next() {
+            Some(entry) if self.redis.is_none() && !self.list_strategies => Err(format!(
+                "{} needs a Redis: give its server as --redis-url redis://HOST:PORT/ (REDIS_URL)",
+                entry.name
+            )),
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Refuses an address at which no other instance reaches this one.
@@ -313,10 +320,6 @@ impl Config {
     }
 }
 
-fn read(setting: &'static str, path: &Path) -> Result<String, SetupError> {
-    fs::read_to_string(path).map_err(|source| SetupError::ZooKeeperFile { setting, path: path.to_owned(), source })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -324,7 +327,8 @@ mod tests {
 
     fn parse(arguments: &[&str]) -> Result<Config, clap::Error> {
         let servers = ["demo-service", "--database-url", "postgres://localhost/lab", "--zookeeper", "localhost:2181"];
-        Config::parse_from_env(servers.iter().chain(arguments).map(OsString::from))
+        let redis = ["--redis-url", "redis://localhost"];
+        Config::parse_from_env(servers.iter().chain(&redis).chain(arguments).map(OsString::from))
     }
 
     #[test]
@@ -366,6 +370,7 @@ mod tests {
             ),
             (&["--zk-session-timeout", "999ms"], "from 1s to 10m"),
             (&["--zk-session-timeout", "11m"], "from 1s to 10m"),
+            (&["--redis-lock-ttl", "999ms"], "from 1s to 10m"),
             (&["--key-lifetime", "0s"], "from 1s to 365days"),
             (&["--key-lifetime", "40s"], "--key-lifetime (40s) must be more than twice --http-timeout (20s)"),
             (&["--zk-sessions", "0"], "0 is not in 1.."),

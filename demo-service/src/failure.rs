@@ -134,7 +134,7 @@ kinds! {
         "this instance was told to stop; nothing was written", retryable;
     LOCK_SERVICE_UNAVAILABLE SERVICE_UNAVAILABLE "lock-service-unavailable" ["unavailable"] WarnSeldom
         "lock service not available",
-        "ZooKeeper did not answer or refused, and nothing is sold unguarded; nothing was written", retryable;
+        "ZooKeeper or Redis did not answer or refused, and nothing is sold unguarded; nothing was written", retryable;
     DATABASE_UNAVAILABLE SERVICE_UNAVAILABLE "database-unavailable" ["unavailable"] WarnSeldom
         "database not available", "the database did not answer in time; nothing was written", retryable;
     NOT_READY SERVICE_UNAVAILABLE "not-ready" [] WarnSeldom "not ready",

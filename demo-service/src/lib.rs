@@ -22,6 +22,7 @@ pub mod failure;
 pub mod sale;
 
 pub mod instances;
+pub mod redis_store;
 pub mod sessions;
 pub mod store;
 pub mod telemetry;

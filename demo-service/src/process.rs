@@ -44,7 +44,7 @@ async fn run(config: Config) -> Result<(), SetupError> {
         tokio::spawn(async move {
             let status = stops.next().await;
             warn!(
-                "told to stop again: what has begun is cut off, and ZooKeeper frees its locks when the sessions expire"
+                "told to stop again: what has begun is cut off, and its locks end when their sessions or their time is over"
             );
             std::process::exit(status);
         });

@@ -12,6 +12,8 @@ use subtle::ConstantTimeEq;
 pub const ADMIN_TOKEN: &str = "ADMIN_TOKEN";
 /// The environment variable with the password that the role of the service gets.
 pub const SERVICE_PASSWORD: &str = "SERVICE_PASSWORD";
+/// The environment variable with the URL of Redis, which may have a password.
+pub const REDIS_URL: &str = "REDIS_URL";
 /// The environment variable with the user and password of the service in ZooKeeper.
 pub const ZOOKEEPER_AUTH: &str = "ZOOKEEPER_AUTH";
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use program::chain;
 use zk_recipes::Error::{Connect, CredentialsMissing, CredentialsRefused, InvalidTls, TlsRefused};
 
+use crate::redis_store::RedisTrouble;
 use crate::sessions::OpenError;
 
 /// The service could not start. Each text is one line: what failed, the cause, then the remedy.
@@ -201,9 +202,9 @@ pub enum SetupError {
         chain(.0)
     )]
     TooManySessions(#[source] zk_recipes::Error),
-    /// A file for TLS with ZooKeeper cannot be read.
+    /// A file for TLS cannot be read.
     #[error("cannot read {path} of {setting}: {source}; give a PEM file that the service may read", path = .path.display())]
-    ZooKeeperFile {
+    TlsFile {
         /// The setting that names the file.
         setting: &'static str,
         /// The file.
@@ -232,6 +233,19 @@ pub enum SetupError {
         chain(.0)
     )]
     LockRefused(#[source] zk_recipes::Error),
+    /// The URL of Redis is not valid.
+    #[error(
+        "the Redis url is not valid: {0}; give redis://:PASSWORD@HOST:PORT/ or rediss://… as --redis-url (REDIS_URL)"
+    )]
+    RedisUrl(String),
+    /// Redis does not answer, refuses, or is not fit for locks. The source has the remedy.
+    #[error("cannot use the Redis at {address}: {source}")]
+    Redis {
+        /// Host and port, never the password.
+        address: String,
+        /// What is wrong with it.
+        source: RedisTrouble,
+    },
     /// Another instance cannot hand purchases over to this one.
     #[error(
         "the instance at {theirs} is in another network and does not reach this one at {ours}; give each instance an address \

@@ -4,10 +4,11 @@ use clap::Arg;
 use program::{Epilogue, Exit};
 
 /// The groups of the flags, each with its first flag, in the order of the fields of `Config`.
-const GROUPS: [(&str, &str); 7] = [
+const GROUPS: [(&str, &str); 8] = [
     ("listen", "Addresses"),
     ("database_url", "Postgres"),
     ("zookeeper", "ZooKeeper"),
+    ("redis_url", "Redis"),
     ("strategy", "Strategies"),
     ("lock_wait", "Deadlines"),
     ("concurrency_max", "Limits"),

@@ -19,6 +19,10 @@ const DURATION_MAX: Duration = Duration::from_hours(24);
 const SESSION_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 const SESSION_TIMEOUT_MAX: Duration = Duration::from_mins(10);
 
+/// The bounds of the time to live of a lock in Redis.
+const LOCK_TTL_MIN: Duration = Duration::from_secs(1);
+const LOCK_TTL_MAX: Duration = Duration::from_mins(10);
+
 /// The bounds of the lifetime of a key.
 const KEY_LIFETIME_MIN: Duration = Duration::from_secs(1);
 const KEY_LIFETIME_MAX: Duration = Duration::from_hours(365 * 24);
@@ -40,6 +44,16 @@ pub(super) fn session_timeout(text: &str) -> Result<Duration, &'static str> {
         _ => Err(
             "give a duration from 1s to 10m with its unit: a shorter session ends in every pause, and a longer one keeps \
                   the locks of an instance that has died",
+        ),
+    }
+}
+
+pub(super) fn lock_ttl(text: &str) -> Result<Duration, &'static str> {
+    match positive_duration(text) {
+        Ok(ttl) if (LOCK_TTL_MIN..=LOCK_TTL_MAX).contains(&ttl) => Ok(ttl),
+        _ => Err(
+            "give a duration from 1s to 10m with its unit: a shorter lock ends in every pause, and a longer one stays when its \
+                  instance has died",
         ),
     }
 }

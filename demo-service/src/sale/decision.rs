@@ -35,14 +35,14 @@ pub fn remaining_after(on_hand: i64, quantity: Quantity) -> Option<i64> {
 /// The fencing token of a hold, as the database stores it. Tokens are compared by both parts, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Token {
-    /// The number of the transaction that granted the lock.
+    /// The number of the transaction that granted the lock in ZooKeeper, or the count of the grants in Redis.
     pub number: i64,
     /// Hand-overs within a process since that grant.
     pub handover: i64,
 }
 
-/// What a hold writes into the row: a later hold has a greater token. The tokens of two ZooKeeper ensembles may be equal, so
-/// the hold has a random identity, too.
+/// What a hold writes into the row: a later hold has a greater token. The tokens of two ZooKeeper ensembles may be equal, and
+/// those of a Redis that was restored, so the hold has a random identity, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fence {
     /// The token of the hold.
@@ -75,7 +75,7 @@ pub struct OrderLine {
     pub quantity: i64,
     /// Units left, as the strategy saw them. `None` if the order does not say it.
     pub remaining: Option<i64>,
-    /// The fencing token of the hold, for a strategy with a lock in ZooKeeper.
+    /// The fencing token of the hold, for a strategy whose lock gives one.
     pub token: Option<Token>,
 }
 

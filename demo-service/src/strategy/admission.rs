@@ -2,7 +2,8 @@
 //! Strategies of all other families are refused. This code is pure: the known sales go in, and a strategy or a
 //! refusal comes out.
 
-use super::entry::Entry;
+use super::entry::{Entry, Mechanism};
+use super::registry;
 use crate::failure::{self, Failure};
 use crate::sale::{Goods, Purchase};
 
@@ -22,6 +23,8 @@ pub struct Offer {
     pub strategies: Vec<&'static Entry>,
     /// The strategy that claims sales without a guard.
     pub default: &'static Entry,
+    /// Whether the instance has a Redis.
+    pub has_redis: bool,
 }
 
 impl Offer {
@@ -32,7 +35,13 @@ impl Offer {
     pub fn find(&self, name: &str) -> Result<&'static Entry, Failure> {
         self.strategies.iter().find(|entry| entry.name == name).copied().ok_or_else(|| {
             let names: Vec<_> = self.strategies.iter().map(|entry| entry.name).collect();
-            let detail = format!("no strategy {name:?} is offered; choose one of {}", names.join(", "));
+            let lacks = match registry::find(name) {
+                Some(entry) if entry.mechanism == Mechanism::Redis && !self.has_redis => {
+                    " here, because the instance has no Redis: set its REDIS_URL, or"
+                }
+                _ => ";",
+            };
+            let detail = format!("no strategy {name:?} is offered{lacks} choose one of {}", names.join(", "));
             Failure::new(&failure::UNKNOWN_STRATEGY, detail)
         })
     }
@@ -124,12 +133,12 @@ pub fn check_buyer(purchase: &Purchase, sales: &[Goods]) -> Result<(), Failure> 
 
 #[cfg(test)]
 mod tests {
-    use super::super::registry::{self, STRATEGIES};
+    use super::super::registry::STRATEGIES;
     use super::*;
     use crate::sale::Guard;
 
     fn offer() -> Offer {
-        Offer { strategies: STRATEGIES.iter().collect(), default: entry("zk-mutex") }
+        Offer { strategies: STRATEGIES.iter().collect(), default: entry("zk-mutex"), has_redis: true }
     }
 
     fn entry(name: &str) -> &'static Entry {
@@ -198,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_strategy_that_is_not_offered_serves_nobody() {
-        let offer = Offer { strategies: vec![entry("zk-mutex")], default: entry("zk-mutex") };
+        let offer = Offer { strategies: vec![entry("zk-mutex")], default: entry("zk-mutex"), has_redis: true };
         let refused = offer.admit(None, &[guarded(1, "zk-cohort")]).unwrap_err();
         assert!(refused.is(&failure::UNKNOWN_STRATEGY) && refused.detail().contains("zk-mutex"), "{refused}");
     }

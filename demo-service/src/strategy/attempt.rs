@@ -23,7 +23,7 @@ use crate::telemetry::history::Visit;
 /// connection can be used again.
 const LOCK_GRACE: Duration = Duration::from_millis(100);
 
-/// The fences of a purchase, one for each SKU. Without a lock in ZooKeeper there are none.
+/// The fences of a purchase, one for each SKU. Only locks that give tokens have any.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Fences(Arc<[(GoodsNo, Fence)]>);
 

@@ -11,6 +11,7 @@ use tokio_util::task::TaskTracker;
 use super::call::Call;
 use crate::failure::{self, Failure};
 use crate::instances::{Address, Instances};
+use crate::redis_store::RedisStore;
 use crate::sale::{BusinessTime, LockSequence};
 use crate::sessions::SessionPool;
 use crate::store::Store;
@@ -40,6 +41,8 @@ pub struct Shared {
     pub store: Store,
     /// The ZooKeeper sessions.
     pub sessions: SessionPool,
+    /// Redis, if the instance has one.
+    pub redis: Option<RedisStore>,
     /// The history, in which critical sections are recorded.
     pub history: Arc<History>,
     /// The name of the instance, for its orders.
@@ -68,6 +71,8 @@ pub struct Settings {
     pub lock_order: LockSequence,
     /// Permits of the semaphore of a SKU.
     pub permits: u32,
+    /// The time to live of a lock in Redis.
+    pub redis_lock_ttl: Duration,
     /// Upper bound of the attempts of a purchase that other purchases overtake.
     pub attempts_max: u32,
 }

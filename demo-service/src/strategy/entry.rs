@@ -19,6 +19,8 @@ pub enum Promise {
     OversellsOnManyInstances,
     /// Never oversells, and sells a buyer more than the limit per buyer: the control for that limit.
     ExceedsLimit,
+    /// Never oversells unless a lock in Redis ends before its holder: by the clock, or because Redis forgets it.
+    SafeWhileLockLives,
     /// Never oversells unless a holder outlives its ZooKeeper session unnoticed, for example by a pause before a write.
     SafeWhileSessionLives,
     /// Never oversells, whatever happens to processes and networks.
@@ -35,6 +37,8 @@ pub enum Mechanism {
     Process,
     /// A lock in ZooKeeper.
     Zookeeper,
+    /// A lock in Redis.
+    Redis,
     /// The database itself.
     Postgres,
 }
@@ -126,7 +130,7 @@ impl Entry {
     /// Returns whether a purchase may make this strategy's family the guard of a sale. A control oversells on
     /// purpose, so only an administrator may choose it.
     pub fn may_claim(&self) -> bool {
-        matches!(self.promise, Promise::SafeWhileSessionLives | Promise::NeverOversells)
+        self.promise >= Promise::SafeWhileLockLives
     }
 }
 

@@ -1,42 +1,37 @@
-//! Locks around a purchase. Those in ZooKeeper are acquired for a whole cart, watched while they are held, and released
-//! after the answer.
+//! Locks around a purchase. [`held`] is the purchase under them. Those in ZooKeeper are acquired for a whole cart. Unless the row
+//! checks more, they are safe only as long as the ZooKeeper session lives.
 
 pub(super) mod early_release;
 pub(super) mod fenced;
+pub(super) mod held;
 pub(super) mod local_mutex;
 pub(super) mod read_write;
+pub(super) mod recipes;
+pub(super) mod redis;
 pub(super) mod semaphore;
 
 use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
-use std::time::Duration;
 
 use futures_util::poll;
 use hashlink::LruCache;
 use parking_lot::Mutex;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
+use tracing::Span;
 use tracing::field::display;
-use tracing::{Span, warn};
 use zk_recipes::{AnyLock, ConnectionState, FencingToken, HoldWatch, MultiGuard, MultiLock, Session, SessionId};
 
-use super::attempt::{Fences, note_order, visit};
+use self::held::{Held, Hold, LockKind, hold_lost};
 use super::call::{Call, wait_for};
 use super::context::Context;
-use super::settle::settle;
-use super::{Boxed, Decided, Decision, Strategy};
 use crate::failure::{self, Failure};
-use crate::sale::{Fence, GoodsNo, Receipt, Token};
+use crate::sale::{Fence, GoodsNo, Token};
 use crate::sessions::ROOT;
 use crate::telemetry::clock::Moment;
-use crate::telemetry::history::Visit;
-use crate::telemetry::in_acquire_span;
-
-/// The time limit for the confirmation of a release. After it, the release goes on in the background.
-const RELEASE_WITHIN: Duration = Duration::from_secs(2);
+use crate::telemetry::{LockMetrics, in_acquire_span};
 
 /// Upper bound of the locks that a strategy keeps for their next use. Each of them may cost the server a watch. The
 /// least recently used lock is dropped first.
@@ -69,16 +64,6 @@ pub(super) struct Locks {
     latest: Mutex<LruCache<GoodsNo, Seat>>,
 }
 
-/// Sells under the locks of a cart.
-pub(super) type SellUnderLocks = for<'a> fn(&'a Context, &'a Call, Fences) -> Boxed<'a, Decision>;
-
-/// A strategy with locks in ZooKeeper around the purchase. Unless `sell` checks more than the locks, only they keep two
-/// purchases apart: then it is safe only as long as the ZooKeeper session lives.
-pub(super) struct ZkLock {
-    locks: Locks,
-    sell: SellUnderLocks,
-}
-
 /// The session of one purchase.
 #[derive(Clone)]
 struct Seat {
@@ -87,17 +72,10 @@ struct Seat {
     buyers: Arc<()>,
 }
 
-/// The locks of one purchase, held.
-pub(super) struct Held<'a> {
+/// The locks of one purchase, held in ZooKeeper.
+pub(super) struct ZkHold {
     guard: MultiGuard,
-    fences: Fences,
-    /// When the first lock was asked for.
-    asked: Moment,
-    granted: Instant,
     seat: Seat,
-    /// Whether the loss was counted. The release reports the same loss again.
-    is_loss_counted: AtomicBool,
-    context: &'a Context,
 }
 
 impl Locks {
@@ -117,23 +95,13 @@ impl Locks {
         Self { is_wait_counted: false, ..self }
     }
 
-    pub(super) fn context(&self) -> &Context {
-        &self.context
-    }
-
-    /// Waits for the locks of the cart of a call, all or none, until the deadline for the lock.
-    pub(super) async fn acquire_for(&self, call: &Call) -> Result<Held<'_>, Failure> {
-        let goods = call.purchase.cart.goods_in_order(self.context.shared.settings.lock_order);
-        self.acquire(&goods, self.context.lock_until(call), &call.client).await
-    }
-
     /// Waits for the locks of these SKUs, all or none, until `until` or until `client` is cancelled.
     pub(super) async fn acquire(
         &self,
         goods: &[GoodsNo],
         until: Instant,
         client: &CancellationToken,
-    ) -> Result<Held<'_>, Failure> {
+    ) -> Result<Held<'_, ZkHold>, Failure> {
         self.acquire_by(goods, |session, goods_no| self.lock(session, goods_no), until, client).await
     }
 
@@ -144,7 +112,7 @@ impl Locks {
         make: impl Fn(&Session, GoodsNo) -> Result<AnyLock, zk_recipes::Error>,
         until: Instant,
         client: &CancellationToken,
-    ) -> Result<Held<'_>, Failure> {
+    ) -> Result<Held<'_, ZkHold>, Failure> {
         let context = &self.context;
         let seat = self.seat(goods[0])?;
         let session = &seat.session;
@@ -168,15 +136,7 @@ impl Locks {
         record_tokens(&Span::current(), &guard);
         let fences = guard.guards().iter().map(|guard| fence(guard.token()));
         let fences = goods.iter().copied().zip(fences).collect();
-        Ok(Held {
-            guard,
-            fences,
-            asked,
-            granted: Instant::now(),
-            seat,
-            is_loss_counted: AtomicBool::new(false),
-            context,
-        })
+        Ok(Held::new(context, ZkHold { guard, seat }, fences, asked))
     }
 
     /// Chooses the session for the locks of a purchase, by its first SKU. If no other purchase of the SKU is in
@@ -219,22 +179,16 @@ impl Locks {
     }
 }
 
-impl ZkLock {
-    pub(super) fn new(locks: Locks, sell: SellUnderLocks) -> Self {
-        Self { locks, sell }
-    }
-}
+impl LockKind for Locks {
+    type Hold = ZkHold;
 
-impl Strategy for ZkLock {
-    fn purchase<'a>(&'a self, call: &'a Call) -> Boxed<'a, Decided<'a>> {
-        Box::pin(async move {
-            let held = match self.locks.acquire_for(call).await {
-                Ok(held) => held,
-                Err(failure) => return Err(failure).into(),
-            };
-            let decision = held.run(call, (self.sell)(self.locks.context(), call, held.fences())).await;
-            held.release_after_answer(call, decision)
-        })
+    fn context(&self) -> &Context {
+        &self.context
+    }
+
+    async fn acquire_for(&self, call: &Call) -> Result<Held<'_, ZkHold>, Failure> {
+        let goods = call.purchase.cart.goods_in_order(self.context.shared.settings.lock_order);
+        self.acquire(&goods, self.context.lock_until(call), &call.client).await
     }
 }
 
@@ -244,90 +198,34 @@ impl Seat {
     }
 }
 
-impl<'a> Held<'a> {
-    /// Returns the fences, one for each SKU.
-    pub(super) fn fences(&self) -> Fences {
-        self.fences.clone()
+impl Hold for ZkHold {
+    type Error = zk_recipes::Error;
+
+    async fn run<F: Future + Send>(&self, part: F) -> Result<F::Output, zk_recipes::Error> {
+        self.guard.run(part).await
     }
 
-    /// Runs the purchase under the locks, until the deadline for the database. A lost hold stops the purchase at
-    /// once. Before the commit is sent, that rolls the purchase back. After that, the outcome is unknown.
-    pub(super) async fn run(&self, call: &Call, purchase: impl Future<Output = Decision>) -> Decision {
-        let mut visit = self.visit(call);
-        let decision = match self.guard.run(call.in_time(purchase)).await {
-            Ok(decision) => decision,
-            Err(reason) => Err(call.stopped(self.lost(reason))),
-        };
-        note_order(&mut visit, &decision);
-        decision
-    }
-
-    /// Runs a part that commits nothing under the locks, until `until`. A lost hold stops it at once.
-    pub(super) async fn run_part<T>(
-        &self,
-        until: Instant,
-        part: impl Future<Output = Result<T, Failure>>,
-    ) -> Result<T, Failure> {
-        match self.guard.run(timeout_at(until, part)).await {
-            Ok(part) => part.unwrap_or_else(|_| Err(Failure::database_unavailable())),
-            Err(reason) => Err(self.lost(reason)),
-        }
-    }
-
-    /// Waits until a lock is lost, and returns the failure of a purchase that this stops. The wait may outlive the hold.
-    pub(super) fn loss(&self) -> impl Future<Output = Failure> + Send + use<> {
-        loss(self.guard.watch())
-    }
-
-    /// Notes in the history that the purchase enters its critical section.
-    pub(super) fn visit(&self, call: &Call) -> Visit {
-        visit(self.context, call.purchase.cart.lines(), &self.fences, self.asked)
-    }
-
-    /// Counts a lost hold, and returns the failure of a purchase that it stops before the commit.
-    fn lost(&self, reason: zk_recipes::Error) -> Failure {
-        if !self.is_loss_counted.swap(true, Ordering::Relaxed) {
-            self.context.metrics.count_lost(&reason);
-        }
-        hold_lost().caused_by(reason)
-    }
-
-    /// Returns the decision. The release of the locks is the work after the answer. If the outcome is unknown, the
-    /// locks are kept until the commit is over. That includes locks that were lost: a hold is lost by our clock
-    /// before it is lost by the server's, so its node may still keep the next holder out.
-    pub(super) fn release_after_answer(self, call: &'a Call, decision: Decision) -> Decided<'a> {
-        let release = async move {
-            if call.is_committing() {
-                settle(self.context, call).await;
-            }
-            self.release().await;
-        };
-        Decided { decision: decision.map(Receipt::Order), release: Some(Box::pin(release)) }
-    }
-
-    /// Releases the locks. A failure of the release does not affect a committed order.
-    pub(super) async fn release(self) {
-        self.context.metrics.record_hold(self.granted.elapsed());
-        let mut release = pin!(timeout(RELEASE_WITHIN, self.guard.release()));
+    async fn release(self) -> Result<(), zk_recipes::Error> {
+        let mut release = pin!(self.guard.release());
         // Sends the release. The next lone buyer need not wait for the confirmation: its requests follow over the same
         // connection.
         let sent = poll!(&mut release);
         drop(self.seat);
-        let released = match sent {
+        match sent {
             Poll::Ready(released) => released,
             Poll::Pending => release.await,
-        };
-        match released {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => {
-                if !self.is_loss_counted.into_inner() {
-                    self.context.metrics.count_lost(&error);
-                }
-                // The span names the token.
-                warn!(error = program::chain(&error), "a lock was not released cleanly");
-            }
-            Err(_) => warn!("a release was not confirmed in time, it goes on in the background"),
         }
+    }
+
+    fn count_lost(metrics: &LockMetrics, error: &zk_recipes::Error) {
+        metrics.count_lost(error);
+    }
+}
+
+impl Held<'_, ZkHold> {
+    /// Waits until a lock is lost, and returns the failure of a purchase that this stops. The wait may outlive the hold.
+    pub(super) fn loss(&self) -> impl Future<Output = Failure> + Send + use<> {
+        loss(self.hold.guard.watch())
     }
 }
 
@@ -350,11 +248,6 @@ fn record_tokens(span: &Span, held: &MultiGuard) {
     if !span.is_disabled() {
         span.record("token", tokens());
     }
-}
-
-fn hold_lost() -> Failure {
-    let detail = "the hold on the lock was lost before the commit, which stopped the purchase; nothing was written";
-    Failure::new(&failure::HOLD_LOST, detail)
 }
 
 pub(super) fn unavailable(error: zk_recipes::Error) -> Failure {

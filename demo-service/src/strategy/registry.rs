@@ -1,19 +1,19 @@
 //! The table of strategies, and the only list of them. The command line, `GET /strategies`, the metrics and the tests
 //! iterate over it. A new strategy is one row here and one file in the folder of its kind.
 
-use std::time::Duration;
-
-use zk_recipes::{CohortMutex, HandoffMutex, Mutex, NaiveLock, RwLock, Semaphore, SemaphoreMutex};
-
+use super::Strategy;
 use super::attempt::overwrite_alone;
 use super::batch::Batches;
 use super::batch::pg_merge::PgMerge;
 use super::batch::zk_merge::ZkMerge;
 use super::entry::{Answers, Entry, Mechanism, Overlap, Promise, Wakes};
 use super::lock::early_release::ZkEarlyRelease;
+use super::lock::held::{LockKind, SellUnderLocks, UnderLocks};
 use super::lock::local_mutex::LocalMutex;
 use super::lock::read_write::ZkReadWriteLock;
-use super::lock::{Locks, MakeLock, ZkLock, fenced, semaphore};
+use super::lock::recipes::{COHORT, COHORT_LINGER, HANDOFF, MUTEX, NAIVE, SEMAPHORE, SEMAPHORE_MUTEX, WRITE_LOCK};
+use super::lock::redis::RedisLocks;
+use super::lock::{Locks, fenced, semaphore};
 use super::owner::{self, ZkOwner};
 use super::row::buckets::Buckets;
 use super::row::units::Units;
@@ -27,17 +27,10 @@ const ZK_QUEUE_FENCED: &str = "zk-queue-fenced";
 /// The family of the row: each write of its strategies bumps the version of the row, and each absolute write checks it.
 const PG_ROW: &str = "pg-row";
 
-/// How long an instance keeps the lock of a SKU after a purchase.
-const LINGER: Duration = Duration::from_secs(1);
-
-const NAIVE: MakeLock = |session, path, _| NaiveLock::new(session, path).map(Into::into);
-const MUTEX: MakeLock = |session, path, _| Mutex::new(session, path).map(Into::into);
-const HANDOFF: MakeLock = |session, path, _| HandoffMutex::new(session, path).map(Into::into);
-const COHORT: MakeLock = |session, path, _| CohortMutex::new(session, path).map(Into::into);
-const COHORT_LINGER: MakeLock = |session, path, _| Ok(CohortMutex::new(session, path)?.with_linger(LINGER).into());
-const WRITE_LOCK: MakeLock = |session, path, _| RwLock::new(session, path).map(|lock| lock.write_lock().into());
-const SEMAPHORE: MakeLock = |session, path, permits| Semaphore::new(session, path, permits).map(Into::into);
-const SEMAPHORE_MUTEX: MakeLock = |session, path, _| SemaphoreMutex::new(session, path).map(Into::into);
+/// Makes a strategy that sells under locks.
+fn under<K: LockKind + 'static>(locks: K, sell: SellUnderLocks) -> Box<dyn Strategy> {
+    Box::new(UnderLocks::new(locks, sell))
+}
 
 /// What rows have in common. Each sets its name, its family, how it works and how it is made.
 const UNNAMED: Entry = Entry {
@@ -59,6 +52,10 @@ const CONTROL: Entry = Entry { promise: Promise::Oversells, sections: Overlap::O
 const SAFE_ZK: Entry = Entry { promise: Promise::SafeWhileSessionLives, ..FENCED_ZK };
 /// The same with a fence in the row.
 const FENCED_ZK: Entry = Entry { mechanism: Mechanism::Zookeeper, wakes: Wakes::One, ..UNNAMED };
+/// What a lock in Redis keeps apart.
+const SAFE_REDIS: Entry = Entry { promise: Promise::SafeWhileLockLives, ..FENCED_REDIS };
+/// The same with a fence in the row.
+const FENCED_REDIS: Entry = Entry { mechanism: Mechanism::Redis, ..UNNAMED };
 /// What the database alone keeps apart.
 const PG: Entry = Entry { mechanism: Mechanism::Postgres, carts: true, ..UNNAMED };
 
@@ -103,7 +100,7 @@ pub static STRATEGIES: &[Entry] = &[
         headline: true,
         summary: "the same transaction under one fixed ephemeral node that every waiter watches; each release \
                   wakes them all",
-        build: |context| Box::new(ZkLock::new(Locks::new(context, "zk-naive", NAIVE), overwrite_alone)),
+        build: |context| under(Locks::new(context, "zk-naive", NAIVE), overwrite_alone),
         ..SAFE_ZK
     },
     Entry {
@@ -112,16 +109,14 @@ pub static STRATEGIES: &[Entry] = &[
         headline: true,
         summary: "the same transaction under a queue of ephemeral sequential nodes, each waiter watching the one \
                   before it; each release wakes the next",
-        build: |context| Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE, MUTEX), overwrite_alone)),
+        build: |context| under(Locks::new(context, ZK_QUEUE, MUTEX), overwrite_alone),
         ..SAFE_ZK
     },
     Entry {
         name: "zk-semaphore-mutex",
         family: "zk-semaphore-mutex",
         summary: "the same transaction under a semaphore of one permit, which any task may give back",
-        build: |context| {
-            Box::new(ZkLock::new(Locks::new(context, "zk-semaphore-mutex", SEMAPHORE_MUTEX), overwrite_alone))
-        },
+        build: |context| under(Locks::new(context, "zk-semaphore-mutex", SEMAPHORE_MUTEX), overwrite_alone),
         ..SAFE_ZK
     },
     Entry {
@@ -137,7 +132,7 @@ pub static STRATEGIES: &[Entry] = &[
         family: ZK_QUEUE,
         carts: true,
         summary: "a mutex for each SKU of a cart, taken in the order of the SKUs, all or none, within one deadline",
-        build: |context| Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE, MUTEX), overwrite_alone)),
+        build: |context| under(Locks::new(context, ZK_QUEUE, MUTEX), overwrite_alone),
         ..SAFE_ZK
     },
     Entry {
@@ -146,7 +141,7 @@ pub static STRATEGIES: &[Entry] = &[
         headline: true,
         summary: "the mutex whose hand-over costs the same however many wait: a release says who held, and nobody \
                   lists the queue",
-        build: |context| Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE, HANDOFF), overwrite_alone)),
+        build: |context| under(Locks::new(context, ZK_QUEUE, HANDOFF), overwrite_alone),
         ..SAFE_ZK
     },
     Entry {
@@ -155,7 +150,7 @@ pub static STRATEGIES: &[Entry] = &[
         headline: true,
         summary: "the mutex that an instance hands over in memory: its buyers of one SKU queue behind one node, up \
                   to a number and a time",
-        build: |context| Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE, COHORT).by_goods(), overwrite_alone)),
+        build: |context| under(Locks::new(context, ZK_QUEUE, COHORT).by_goods(), overwrite_alone),
         ..SAFE_ZK
     },
     Entry {
@@ -163,9 +158,7 @@ pub static STRATEGIES: &[Entry] = &[
         family: ZK_QUEUE,
         summary: "zk-cohort whose lock stays with the instance for up to 1 s after a purchase: its next buyer asks \
                   ZooKeeper for nothing; the lock goes to another instance as soon as one queues",
-        build: |context| {
-            Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE, COHORT_LINGER).by_goods(), overwrite_alone))
-        },
+        build: |context| under(Locks::new(context, ZK_QUEUE, COHORT_LINGER).by_goods(), overwrite_alone),
         ..SAFE_ZK
     },
     Entry {
@@ -173,21 +166,21 @@ pub static STRATEGIES: &[Entry] = &[
         family: ZK_QUEUE_FENCED,
         summary: "zk-mutex with a fence in the row, raised by the read and checked by the write, so that a holder \
                   that was overtaken cannot write",
-        build: |context| Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE_FENCED, MUTEX), fenced::sell)),
+        build: |context| under(Locks::new(context, ZK_QUEUE_FENCED, MUTEX), fenced::sell),
         ..FENCED_ZK
     },
     Entry {
         name: "zk-handoff-fenced",
         family: ZK_QUEUE_FENCED,
         summary: "zk-handoff with that fence",
-        build: |context| Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE_FENCED, HANDOFF), fenced::sell)),
+        build: |context| under(Locks::new(context, ZK_QUEUE_FENCED, HANDOFF), fenced::sell),
         ..FENCED_ZK
     },
     Entry {
         name: "zk-cohort-fenced",
         family: ZK_QUEUE_FENCED,
         summary: "zk-cohort with that fence, which has two parts",
-        build: |context| Box::new(ZkLock::new(Locks::new(context, ZK_QUEUE_FENCED, COHORT).by_goods(), fenced::sell)),
+        build: |context| under(Locks::new(context, ZK_QUEUE_FENCED, COHORT).by_goods(), fenced::sell),
         ..FENCED_ZK
     },
     Entry {
@@ -214,8 +207,23 @@ pub static STRATEGIES: &[Entry] = &[
         sections: Overlap::Permits,
         summary: "pg-conditional behind a semaphore, whose permits bound how many buyers of one SKU are in the \
                   database",
-        build: |context| Box::new(ZkLock::new(Locks::new(context, "zk-semaphore", SEMAPHORE), semaphore::sell)),
+        build: |context| under(Locks::new(context, "zk-semaphore", SEMAPHORE), semaphore::sell),
         ..FENCED_ZK
+    },
+    Entry {
+        name: "redis-lock",
+        family: "redis-lock",
+        summary: "the same transaction under a key in Redis with a random value and a time to live (set nx px), renewed while it \
+                  is held; a waiter asks again and again",
+        build: |context| under(RedisLocks::new(context), overwrite_alone),
+        ..SAFE_REDIS
+    },
+    Entry {
+        name: "redis-lock-fenced",
+        family: "redis-lock-fenced",
+        summary: "redis-lock with a fence in the row; its token is a counter that Redis raises as it grants the lock",
+        build: |context| under(RedisLocks::new(context).fenced(), fenced::sell),
+        ..FENCED_REDIS
     },
     Entry {
         name: "pg-conditional",

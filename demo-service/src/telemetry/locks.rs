@@ -9,7 +9,9 @@ use tracing::field::Empty;
 use tracing::{Instrument, debug, info_span};
 use zk_recipes::LostReason;
 
-/// Why a hold was lost, as a label.
+use crate::redis_store::RedisLoss;
+
+/// Why a hold in ZooKeeper was lost, as a label.
 const REASONS: [(&str, LostReason); 7] = [
     ("expired", LostReason::Expired),
     ("silence", LostReason::Silence),
@@ -20,6 +22,10 @@ const REASONS: [(&str, LostReason); 7] = [
     ("node_deleted", LostReason::NodeDeleted),
 ];
 
+/// Why a hold in Redis was lost, as a label.
+const REDIS_REASONS: [(&str, RedisLoss); 3] =
+    [("silence", RedisLoss::Silence), ("key_gone", RedisLoss::KeyGone), ("taken", RedisLoss::Taken)];
+
 /// The metrics of the waits and holds of one strategy.
 #[derive(Clone)]
 pub struct LockMetrics {
@@ -28,6 +34,7 @@ pub struct LockMetrics {
     queue_depth: Gauge,
     retries: Counter,
     lost: HashMap<LostReason, Counter>,
+    lost_in_redis: HashMap<RedisLoss, Counter>,
 }
 
 /// One wait for a lock. Its drop ends it and records its duration, if it is the whole wait of a purchase.
@@ -46,6 +53,7 @@ impl LockMetrics {
             queue_depth: gauge!("seckill_queue_depth", "strategy" => strategy),
             retries: counter!("seckill_retries_total", "strategy" => strategy),
             lost: REASONS.iter().map(|(label, reason)| (*reason, lost(*label))).collect(),
+            lost_in_redis: REDIS_REASONS.iter().map(|(label, reason)| (*reason, lost(*label))).collect(),
         }
     }
 
@@ -86,7 +94,14 @@ impl LockMetrics {
         }
     }
 
-    /// Counts a lost hold.
+    /// Counts a hold that was lost in Redis.
+    pub fn count_redis_loss(&self, reason: RedisLoss) {
+        if let Some(counter) = self.lost_in_redis.get(&reason) {
+            counter.increment(1);
+        }
+    }
+
+    /// Counts a hold that was lost in ZooKeeper.
     pub fn count_loss(&self, reason: LostReason) {
         if let Some(counter) = self.lost.get(&reason) {
             counter.increment(1);

@@ -46,6 +46,7 @@ pub struct Metrics {
     connections_in_use: Gauge,
     connections_idle: Gauge,
     history_dropped: Counter,
+    redis_commands: Counter,
     requests: Counter,
     notifications: Counter,
     bytes_sent: Counter,
@@ -60,6 +61,8 @@ pub struct Metrics {
 pub struct Levels {
     /// The total traffic of the ZooKeeper sessions.
     pub traffic: Traffic,
+    /// The total of the commands sent to Redis.
+    pub redis_commands: u64,
     /// The ZooKeeper sessions by state.
     pub sessions: SessionCounts,
     /// How the database connections are used.
@@ -123,6 +126,7 @@ impl Metrics {
                 connections_in_use: connection_state("in_use"),
                 connections_idle: connection_state("idle"),
                 history_dropped: counter!("seckill_history_dropped_total"),
+                redis_commands: counter!("redis_commands_total"),
                 requests: counter!("zookeeper_requests_total"),
                 notifications: counter!("zookeeper_notifications_total"),
                 bytes_sent: counter!("zookeeper_bytes_sent_total"),
@@ -166,11 +170,12 @@ impl Metrics {
 
     /// Returns the text for Prometheus, with these levels and the metrics of the process.
     pub fn render(&self, levels: &Levels) -> String {
-        let Levels { traffic, sessions, pool, in_flight, history_dropped } = *levels;
+        let Levels { traffic, redis_commands, sessions, pool, in_flight, history_dropped } = *levels;
         self.in_flight.set(f64::from(in_flight));
         self.connections_in_use.set(f64::from(pool.in_use));
         self.connections_idle.set(f64::from(pool.idle));
         self.history_dropped.absolute(history_dropped);
+        self.redis_commands.absolute(redis_commands);
         self.requests.absolute(traffic.requests);
         self.notifications.absolute(traffic.notifications);
         self.bytes_sent.absolute(traffic.bytes_sent);
@@ -230,6 +235,7 @@ fn describe() {
     describe_gauge!("seckill_requests_in_flight", "requests in progress, including those whose client has left");
     describe_counter!("seckill_history_dropped_total", "records of critical sections that newer ones replaced");
     describe_gauge!("postgres_connections", "connections of the pool by state");
+    describe_counter!("redis_commands_total", "commands sent to Redis by this instance");
     describe_counter!("zookeeper_requests_total", "requests sent to ZooKeeper by this instance");
     describe_counter!("zookeeper_notifications_total", "watch notifications received from ZooKeeper");
     describe_counter!("zookeeper_bytes_sent_total", "bytes of the requests sent to ZooKeeper");

@@ -94,7 +94,10 @@ async fn every_strategy_keeps_its_promise_on_three_instances() {
                 assert_oversells(&lab, &instances, goods_no, entry).await;
                 assert!(most_sections_at_once(&instances, goods_no).await > 1, "{}", entry.name);
             }
-            Promise::ExceedsLimit | Promise::SafeWhileSessionLives | Promise::NeverOversells => {
+            Promise::ExceedsLimit
+            | Promise::SafeWhileLockLives
+            | Promise::SafeWhileSessionLives
+            | Promise::NeverOversells => {
                 assert_eq!(units_sold(&lab, &instances, goods_no, entry).await, STOCK, "{}", entry.name);
                 assert_sections(&instances, goods_no, entry).await;
                 let left = &instances[1].get(&format!("/goods/{goods_no}")).await.body["on_hand"];

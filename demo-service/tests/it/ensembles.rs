@@ -58,7 +58,8 @@ async fn instances_on_copies_of_an_ensemble_never_oversell() {
         first.put_on_sale(goods_no, STOCK, entry.name).await.assert_ok();
     }
     let copy = zookeeper.copy().await.unwrap();
-    let second = Lab::at(lab.database_url.clone(), copy.connect_string()).start(&["--business-time", "1ms"]).await;
+    let second = Lab::at(lab.database_url.clone(), copy.connect_string(), lab.redis.clone());
+    let second = second.start(&["--business-time", "1ms"]).await;
     for (goods_no, entry) in (1..).zip(&safe) {
         let buyers = [&first, &second].into_iter().flat_map(|instance| [instance; BUYERS]);
         let bought = join_all(buyers.map(|instance| buy_out(instance, goods_no, entry.name))).await;
@@ -140,7 +141,7 @@ async fn a_rebuilt_ensemble_is_refused_until_it_is_adopted() {
         sell_fenced(&instance, remaining).await;
     }
     let rebuilt = ZooKeeper::start(ZooKeeperConfig::default()).await.unwrap();
-    let rebuilt = Lab::at(lab.database_url.clone(), rebuilt.connect_string());
+    let rebuilt = Lab::at(lab.database_url.clone(), rebuilt.connect_string(), lab.redis.clone());
 
     let refused = refusal(&rebuilt).await;
     for part in [&lab.zookeeper, &rebuilt.zookeeper, "--adopt-zookeeper"] {
@@ -164,7 +165,7 @@ async fn another_chroot_is_another_ensemble() {
     let lab = Lab::new().await;
     let other = Lab::new().await;
     let _instance = lab.start(&[]).await;
-    let refused = refusal(&Lab::at(lab.database_url.clone(), other.zookeeper.clone())).await;
+    let refused = refusal(&Lab::at(lab.database_url.clone(), other.zookeeper.clone(), lab.redis.clone())).await;
     assert!(refused.contains("whose locks do not exclude the others"), "{refused}");
 }
 

@@ -17,6 +17,8 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use zk_recipes::{MultiGuard, MultiLock, Mutex, Session, SessionConfig};
 
+use crate::redis::shared_redis;
+
 pub(crate) const TOKEN: &str = "the token of these tests";
 
 /// Keys that a test can wait for the end of, and times that go with them.
@@ -38,6 +40,7 @@ pub(crate) struct Lab {
     /// Where the service finds it: behind a proxy, if there is one.
     pub(crate) service_database_url: String,
     pub(crate) zookeeper: String,
+    pub(crate) redis: String,
     _database: Option<TestDatabase>,
     _postgres: Option<Postgres>,
     _chroot: Option<TestChroot>,
@@ -46,7 +49,7 @@ pub(crate) struct Lab {
 impl Lab {
     pub(crate) async fn new() -> Self {
         let (database, chroot) = tokio::try_join!(TestDatabase::create(), TestChroot::create()).unwrap();
-        let lab = Self::at(database.url().to_owned(), chroot.connect_string().to_owned());
+        let lab = Self::at(database.url().to_owned(), chroot.connect_string().to_owned(), shared_redis().await.url());
         Self { _database: Some(database), _chroot: Some(chroot), ..lab }
     }
 
@@ -60,14 +63,14 @@ impl Lab {
     /// Makes a lab on a Postgres server of the test's own.
     pub(crate) async fn on_postgres(database_url: String) -> Self {
         let chroot = TestChroot::create().await.unwrap();
-        let lab = Self::at(database_url, chroot.connect_string().to_owned());
+        let lab = Self::at(database_url, chroot.connect_string().to_owned(), shared_redis().await.url());
         Self { _chroot: Some(chroot), ..lab }
     }
 
     /// Makes a lab on a ZooKeeper server of the test's own.
     pub(crate) async fn on_zookeeper(zookeeper: String) -> Self {
         let database = TestDatabase::create().await.unwrap();
-        let lab = Self::at(database.url().to_owned(), zookeeper);
+        let lab = Self::at(database.url().to_owned(), zookeeper, shared_redis().await.url());
         Self { _database: Some(database), ..lab }
     }
 
@@ -89,18 +92,18 @@ impl Lab {
         proxy
     }
 
-    pub(crate) fn at(database_url: String, zookeeper: String) -> Self {
+    pub(crate) fn at(database_url: String, zookeeper: String, redis: String) -> Self {
         let service_database_url = database_url.clone();
-        Self { database_url, service_database_url, zookeeper, _database: None, _postgres: None, _chroot: None }
+        Self { database_url, service_database_url, zookeeper, redis, _database: None, _postgres: None, _chroot: None }
     }
 
     pub(crate) fn config(&self, arguments: &[&str]) -> Config {
         let servers = ["demo-service", "--database-url", &self.service_database_url, "--zookeeper", &self.zookeeper];
-        let defaults = [["--listen", "127.0.0.1:0"], ["--db-connections", "5"], ["--instance", "it"]];
-        let defaults = defaults.iter().filter(|[flag, _]| !arguments.contains(flag)).flatten();
+        let defaults =
+            ["--listen", "127.0.0.1:0", "--db-connections", "5", "--instance", "it", "--redis-url", &self.redis];
+        let defaults = defaults.chunks(2).filter(|pair| !arguments.contains(&pair[0])).flatten();
         let words = servers.iter().chain(defaults).chain(arguments).map(OsString::from);
-        let admin_token = Secret::new(TOKEN.to_owned());
-        Config { admin_token, ..Config::parse_from_env(words).unwrap() }
+        Config { admin_token: Secret::new(TOKEN.to_owned()), ..Config::parse_from_env(words).unwrap() }
     }
 
     pub(crate) async fn start(&self, arguments: &[&str]) -> Instance {

@@ -38,6 +38,7 @@ mod per_buyer;
 mod poolers;
 mod postgres_settings;
 mod rates;
+mod redis;
 mod refusals;
 mod registry;
 mod remembered;

@@ -78,7 +78,7 @@ async fn every_series_is_there_from_the_start() {
         ("seckill_deduction_seconds_count", strategies),
         ("seckill_lock_wait_seconds_count", strategies),
         ("seckill_lock_hold_seconds_count", strategies),
-        ("seckill_lock_lost_total", 7 * strategies),
+        ("seckill_lock_lost_total", 9 * strategies),
         ("seckill_queue_depth", strategies),
         ("seckill_retries_total", strategies),
         ("seckill_requests_shed_total", 1),

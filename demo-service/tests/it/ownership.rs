@@ -55,11 +55,11 @@ impl Detour {
         let (server, chroot) = lab.zookeeper.split_once('/').unwrap();
         let proxy = Proxy::start(server).await.unwrap();
         let zookeeper = format!("{}/{chroot}", proxy.connect_string());
-        Self { lab: Lab::at(lab.database_url.clone(), zookeeper), proxy }
+        Self { lab: Lab::at(lab.database_url.clone(), zookeeper, lab.redis.clone()), proxy }
     }
 
     async fn to_postgres(lab: &Lab) -> Self {
-        let mut lab = Lab::at(lab.database_url.clone(), lab.zookeeper.clone());
+        let mut lab = Lab::at(lab.database_url.clone(), lab.zookeeper.clone(), lab.redis.clone());
         let proxy = lab.put_proxy_before_postgres().await;
         Self { lab, proxy }
     }

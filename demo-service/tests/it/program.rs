@@ -29,6 +29,7 @@ impl Program {
             .args(arguments)
             .env("DATABASE_URL", &lab.service_database_url)
             .env("ZOOKEEPER_CONNECT", &lab.zookeeper)
+            .env("REDIS_URL", &lab.redis)
             .env("ADMIN_TOKEN", TOKEN);
         let config = envs.iter().fold(config, |config, (name, value)| config.env(name, value));
         let mut process = Process::spawn(ProcessConfig { stdout: Stdout::Lines, stop_signal, ..config }).unwrap();

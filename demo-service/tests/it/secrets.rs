@@ -13,8 +13,9 @@ use crate::lab::{Lab, TOKEN};
 use crate::program::{PROGRAM, Program};
 
 /// The secrets: the variable of each, and the option for its file.
-const SECRETS: [[&str; 2]; 3] = [
+const SECRETS: [[&str; 2]; 4] = [
     ["ADMIN_TOKEN", "--admin-token-file"],
+    ["REDIS_URL", "--redis-url-file"],
     ["SERVICE_PASSWORD", "--service-password-file"],
     ["ZOOKEEPER_AUTH", "--zookeeper-auth-file"],
 ];

@@ -13,6 +13,7 @@ use crate::config::comparison::ComparisonArgs;
 use crate::config::settings::CompareSettings;
 use crate::error::Error;
 use crate::lab::environment::{Environment, environment};
+use crate::lab::servers::RedisNeed;
 use crate::lab::source::Source;
 use crate::lab::stack::Stack;
 use crate::lab::strategy::Strategy;
@@ -45,6 +46,7 @@ pub(super) fn epilogue_of(examples: &[(&str, &str)], failures: &str) -> Epilogue
             ("ZOOKEEPER_AUTH", "user:password of the service in ZooKeeper, for --target, if it has one"),
             ("DATABASE_URL", "Postgres server to use [default: a throwaway one]"),
             ("ZOOKEEPER_CONNECT", "ZooKeeper servers to use [default: a throwaway one]"),
+            ("REDIS_URL", "Redis server for strategies that need one [default: a throwaway one]"),
         ])
         .note(super::TIME)
         .exit_status(&[
@@ -142,7 +144,7 @@ async fn open(settings: &CompareSettings, progress: &Progress) -> Result<(Stack,
         Source::Start(service) => {
             let compared = ComparedSubjects::of(settings, &before::offered(service).await?)?;
             progress.stage(&starting(service));
-            Ok((Stack::start(service).await?, compared))
+            Ok((Stack::start(service, RedisNeed::of(&compared.strategies)).await?, compared))
         }
         Source::Target(target) => {
             let stack = Stack::connect(target).await?;

@@ -17,10 +17,11 @@ use crate::config::service::{ServiceFlags, ServicePlan};
 use crate::config::settings::UpSettings;
 use crate::config::values::{GoodsNo, Port, Sessions, Stock, Users, one_program, parse_time, program_parser};
 use crate::error::{Error, Exit};
+use crate::lab::servers::RedisNeed;
 use crate::lab::service::Service;
 use crate::lab::source::{Program, ServiceSettings};
 use crate::lab::stack::Stack;
-use crate::lab::strategy::Strategy;
+use crate::lab::strategy::{Mechanism, Strategy};
 use crate::output::Output;
 use crate::progress::starting;
 
@@ -64,6 +65,7 @@ pub(super) fn epilogue() -> Epilogue {
         .environment(&[
             ("DATABASE_URL", "Postgres server to use [default: a throwaway one]"),
             ("ZOOKEEPER_CONNECT", "ZooKeeper servers to use [default: a throwaway one]"),
+            ("REDIS_URL", "Redis server to use [default: a throwaway one, or none if Redis is not installed]"),
         ])
         .note(super::TIME)
         .exit_status(&[
@@ -110,12 +112,19 @@ struct Offer {
 /// Starts everything, prints the addresses, and stops everything at an interrupt.
 pub(crate) async fn up(settings: &UpSettings, interrupt: &Interrupt, output: &mut Output) -> Result<ExitCode, Error> {
     let mut env_file = settings.env.as_deref().map(EnvFile::prepare).transpose()?;
-    let strategies = interrupt.or(before::offered(&settings.service)).await?;
+    let mut strategies = interrupt.or(before::offered(&settings.service)).await?;
+    let redis = match RedisNeed::of(&strategies) {
+        RedisNeed::Chosen => RedisNeed::IfInstalled,
+        need => need,
+    };
     let progress = Progress::new(false);
     progress.stage(&starting(&settings.service));
-    let stack = interrupt.or(Stack::start(&settings.service)).await;
+    let stack = interrupt.or(Stack::start(&settings.service, redis)).await;
     progress.finish();
     let stack = stack?;
+    if stack.redis_url().is_none() {
+        strategies.retain(|strategy| strategy.mechanism != Mechanism::Redis);
+    }
     let offers = match interrupt.or(lay_out(&stack.first().service, strategies, settings)).await {
         Ok(offers) => offers,
         Err(error) => {
@@ -129,6 +138,7 @@ pub(crate) async fn up(settings: &UpSettings, interrupt: &Interrupt, output: &mu
             services: deployment.service.urls(),
             database_url: &deployment.database_url,
             zookeeper_connect: &deployment.zookeeper_connect,
+            redis_url: stack.redis_url(),
             admin_token: &deployment.admin_token,
             program: &std::env::args().next().unwrap_or_else(|| "loadgen".to_owned()),
         },
@@ -163,6 +173,7 @@ struct Addresses<'a> {
     services: &'a [String],
     database_url: &'a str,
     zookeeper_connect: &'a str,
+    redis_url: Option<&'a str>,
     admin_token: &'a str,
     /// This program, as it was called.
     program: &'a str,
@@ -170,7 +181,11 @@ struct Addresses<'a> {
 
 /// Lines to paste into a shell: variables first, then commands that use them, as comments.
 fn instructions(addresses: &Addresses<'_>, offers: &[Offer], stock: u32) -> String {
-    let Addresses { services, database_url, zookeeper_connect, admin_token, program } = addresses;
+    let Addresses { services, database_url, zookeeper_connect, redis_url, admin_token, program } = addresses;
+    let redis = redis_url.map_or_else(
+        || "# without Redis and its strategies: install redis-server, or set REDIS_URL".to_owned(),
+        |url| format!("export REDIS_URL='{url}'"),
+    );
     let first = services.first().map_or("", String::as_str);
     let (host, port) = first.trim_start_matches("http://").rsplit_once(':').unwrap_or((first, "80"));
     let all = services.join(",");
@@ -181,6 +196,7 @@ fn instructions(addresses: &Addresses<'_>, offers: &[Offer], stock: u32) -> Stri
 export SECKILL_URLS='{all}'
 export DATABASE_URL='{database_url}'
 export ZOOKEEPER_CONNECT='{zookeeper_connect}'
+{redis}
 export ADMIN_TOKEN='{admin_token}'
 
 # the page of the interface, for a browser
@@ -228,6 +244,7 @@ mod tests {
             services: &["http://127.0.0.1:8080".to_owned(), "http://127.0.0.1:8081".to_owned()],
             database_url: "postgres://postgres@127.0.0.1:5432/seckill",
             zookeeper_connect: "127.0.0.1:2181",
+            redis_url: Some("redis://127.0.0.1:6379/"),
             admin_token: "secret",
             program: "./target/release/loadgen",
         };

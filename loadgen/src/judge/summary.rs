@@ -11,7 +11,7 @@ use crate::judge::finding::Finding;
 use crate::judge::headline::faults;
 use crate::judge::metrics::{FigureSource, Metric, P50, TrialsOfStrategy};
 use crate::judge::result::{Figures, StrategyResult};
-use crate::lab::strategy::{Mechanism, Promise, Strategy};
+use crate::lab::strategy::{Mechanism, Strategy};
 use crate::trial::herd::notifications_expected;
 use crate::trial::record::{Latency, Trial};
 use crate::trial::schedule::{Schedule, Subject};
@@ -188,9 +188,7 @@ fn relate(results: &mut [&mut StrategyResult], schedule: &Schedule, trials: &[Tr
 
 /// Chooses the usual reference, or else the first strategy that is safe and kept its promise.
 fn reference(results: &[&mut StrategyResult]) -> Option<String> {
-    let is_safe = |result: &&&mut StrategyResult| {
-        matches!(result.promise, Promise::SafeWhileSessionLives | Promise::NeverOversells) && result.is_comparable
-    };
+    let is_safe = |result: &&&mut StrategyResult| !result.promise.is_of_control() && result.is_comparable;
     let usual = results.iter().filter(is_safe).find(|result| result.strategy == REFERENCE);
     usual.or_else(|| results.iter().find(is_safe)).map(|result| result.strategy.clone())
 }

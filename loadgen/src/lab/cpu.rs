@@ -12,7 +12,7 @@ pub(crate) const GENERATOR: &str = "generator";
 /// Processor time of one process, or of one with all its children.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct ProcessCpu {
-    /// `generator`, `postgres`, `zookeeper`, or the base URL of an instance.
+    /// `generator`, `postgres`, `zookeeper`, `redis`, or the base URL of an instance.
     pub(crate) process: String,
     /// Seconds of processor time, from before the release until the trial had come to rest, or for the generator until the
     /// last answer.

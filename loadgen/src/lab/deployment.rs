@@ -64,7 +64,8 @@ impl Deployment {
         let zookeeper_connect = chroot.address.clone();
         // Two random numbers of 122 bits each: nobody can guess the token, and no other run has the same.
         let admin_token = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
-        let environment = InstanceSettings { program: path, database_url, zookeeper_connect, admin_token };
+        let redis_url = servers.redis_url().map(str::to_owned);
+        let environment = InstanceSettings { program: path, database_url, zookeeper_connect, redis_url, admin_token };
 
         // All processes are started before one is waited for, so that their starts overlap.
         let mut spawned = Vec::with_capacity(usize::from(settings.instances));
@@ -138,6 +139,7 @@ struct InstanceSettings {
     program: PathBuf,
     database_url: String,
     zookeeper_connect: String,
+    redis_url: Option<String>,
     admin_token: String,
 }
 
@@ -150,6 +152,9 @@ impl InstanceSettings {
             // Secrets, such as the password of the URL, are no flags, because every user can read a command line.
             .env("DATABASE_URL", &self.database_url)
             .env("ADMIN_TOKEN", &self.admin_token);
+        if let Some(url) = &self.redis_url {
+            config = config.env("REDIS_URL", url);
+        }
         if std::env::var_os("RUST_LOG").is_none() {
             // The purchases of a burst are counted, not logged.
             config = config.env("RUST_LOG", "warn");

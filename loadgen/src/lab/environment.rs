@@ -44,7 +44,10 @@ pub(crate) struct Environment {
     pub(crate) zookeeper_version: Option<String>,
     /// Every ZooKeeper server, with its role in the ensemble.
     pub(crate) zookeeper_servers: Vec<ZooKeeperServer>,
-    /// Whether both servers were started for this comparison alone.
+    /// Version of Redis. Absent if no strategy of the comparison needs it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) redis_version: Option<String>,
+    /// Whether all servers were started for this comparison alone.
     pub(crate) servers_throwaway: bool,
     /// Whether an instance ran on the generator's machine; absent for a target without a loopback address.
     pub(crate) generator_shares_host: Option<bool>,
@@ -82,6 +85,7 @@ pub(crate) async fn environment(source: &Source, stack: &Stack) -> Result<Enviro
         postgres_settings: database.settings().await?,
         zookeeper_version: zookeeper.version().await,
         zookeeper_servers: zookeeper.modes().await,
+        redis_version: stack.redis_version().await,
         servers_throwaway: stack.is_throwaway(),
         generator_shares_host: shares_host(source),
         ..Environment::of_machine()
@@ -111,6 +115,7 @@ impl Environment {
             postgres_settings: Vec::new(),
             zookeeper_version: None,
             zookeeper_servers: Vec::new(),
+            redis_version: None,
             servers_throwaway: false,
             generator_shares_host: None,
         }

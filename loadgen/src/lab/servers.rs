@@ -1,21 +1,48 @@
-//! Postgres and ZooKeeper: either named by the environment, or started for this run and stopped with it.
+//! Postgres and ZooKeeper, and Redis if a strategy needs it: either named by the environment, or started for this run and stopped
+//! with it.
 //!
-//! Each deployment of the service gets a database and a chroot of its own.
+//! Each deployment of the service gets a database and a chroot of its own. Keys in Redis have the identity of their database.
 
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
-use testbed::{Postgres, PostgresConfig, TestChroot, TestDatabase, ZooKeeper, ZooKeeperConfig};
+use testbed::{Postgres, PostgresConfig, Redis, RedisConfig, TestChroot, TestDatabase, ZooKeeper, ZooKeeperConfig};
 
 use crate::error::Error;
 use crate::lab::postgres::Database;
+use crate::lab::strategy::{Mechanism, Strategy};
 
 /// Spare connections of a throwaway Postgres, for a user with `psql`.
 const CONNECTIONS_SPARE: u32 = 38;
 
-/// Both servers. `None`: the environment names one.
+/// The variable that names a Redis.
+const REDIS_URL: &str = "REDIS_URL";
+
+/// What the strategies of a run ask of Redis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RedisNeed {
+    /// No strategy needs it.
+    None,
+    /// Strategies that need it are left out where it is not installed.
+    IfInstalled,
+    /// A chosen strategy needs it.
+    Chosen,
+}
+
+impl RedisNeed {
+    /// Returns the need of chosen strategies.
+    pub(crate) fn of(strategies: &[Strategy]) -> RedisNeed {
+        let is_needed = strategies.iter().any(|strategy| strategy.mechanism == Mechanism::Redis);
+        if is_needed { RedisNeed::Chosen } else { RedisNeed::None }
+    }
+}
+
+/// The servers. `None`: the environment names one, or no strategy needs it.
 pub(super) struct OwnServers {
     postgres: Option<Postgres>,
     zookeeper: Option<ZooKeeper>,
+    redis: Option<Redis>,
+    /// The URL of the Redis of the instances, if they have one.
+    redis_url: Option<String>,
     /// Upper bound of the connections of the deployments and this program to Postgres.
     connections: u32,
 }
@@ -31,7 +58,7 @@ pub(super) struct Room {
 impl OwnServers {
     /// Starts those servers that the environment does not name. The deployments and this program may open at most
     /// `connections` to Postgres.
-    pub(super) async fn start(connections: u32) -> Result<OwnServers, Error> {
+    pub(super) async fn start(connections: u32, redis: RedisNeed) -> Result<OwnServers, Error> {
         let zookeeper = async {
             let is_given = is_set("ZOOKEEPER_CONNECT");
             if is_given { Ok(None) } else { ZooKeeper::start(ZooKeeperConfig::default()).await.map(Some) }
@@ -41,20 +68,49 @@ impl OwnServers {
             let config = PostgresConfig { connections_max, ..PostgresConfig::default() };
             if is_set("DATABASE_URL") { Ok(None) } else { Postgres::start(config).await.map(Some) }
         };
-        let (zookeeper, postgres) = tokio::try_join!(zookeeper, postgres)?;
-        Ok(OwnServers { postgres, zookeeper, connections })
+        let given_redis = std::env::var(REDIS_URL).ok().filter(|url| !url.is_empty() && redis != RedisNeed::None);
+        let redis = async {
+            if redis == RedisNeed::None || given_redis.is_some() {
+                return Ok(None);
+            }
+            match Redis::start(RedisConfig::default()).await {
+                Err(testbed::Error::NotInstalled { .. }) if redis == RedisNeed::IfInstalled => Ok(None),
+                started => started.map(Some),
+            }
+        };
+        let (zookeeper, postgres, redis) = tokio::try_join!(zookeeper, postgres, redis)?;
+        let redis_url = redis.as_ref().map(Redis::url).or(given_redis);
+        Ok(OwnServers { postgres, zookeeper, redis, redis_url, connections })
     }
 
-    /// Tells whether both were started.
+    /// Tells whether all were started.
     pub(super) fn are_throwaway(&self) -> bool {
-        self.postgres.is_some() && self.zookeeper.is_some()
+        let is_redis_given = self.redis_url.is_some() && self.redis.is_none();
+        self.postgres.is_some() && self.zookeeper.is_some() && !is_redis_given
+    }
+
+    /// Returns the URL of the Redis of the instances, if they have one.
+    pub(super) fn redis_url(&self) -> Option<&str> {
+        self.redis_url.as_deref()
+    }
+
+    /// Returns the version of the Redis of the instances, if they have one.
+    pub(super) async fn redis_version(&self) -> Option<String> {
+        self.redis_url.as_ref()?;
+        let version = async {
+            let info = self.redis.as_ref()?.command(&["INFO", "server"]).await.ok()??;
+            info.lines().find_map(|line| line.strip_prefix("redis_version:")).map(|version| version.trim().to_owned())
+        };
+        // A given server is not asked.
+        Some(version.await.unwrap_or_else(|| "unknown".to_owned()))
     }
 
     /// Returns the servers that were started, by name and process.
     pub(super) fn processes(&self) -> Vec<(&'static str, i32)> {
         let postgres = self.postgres.as_ref().map(Postgres::pid);
         let zookeeper = self.zookeeper.as_ref().and_then(ZooKeeper::pid);
-        [("postgres", postgres), ("zookeeper", zookeeper)]
+        let redis = self.redis.as_ref().and_then(Redis::pid);
+        [("postgres", postgres), ("zookeeper", zookeeper), ("redis", redis)]
             .into_iter()
             .filter_map(|(name, pid)| Some((name, pid?)))
             .collect()

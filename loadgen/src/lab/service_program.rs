@@ -87,7 +87,9 @@ pub(super) fn knows(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     let is_of_system = ["PATH", "HOME", "LD_LIBRARY_PATH", "TMPDIR"].contains(&&*name) || name.starts_with("RUST_");
     let is_of = |family: &str, server: &str| name.starts_with(family) && is_set(server);
-    is_of_system || is_of("PG", "DATABASE_URL") || is_of("ZOOKEEPER_", "ZOOKEEPER_CONNECT")
+    // The URL of Redis is not inherited: instances get it only if a strategy needs it.
+    let is_of_redis = name == "REDIS_CA" && is_set("REDIS_URL");
+    is_of_system || is_of_redis || is_of("PG", "DATABASE_URL") || is_of("ZOOKEEPER_", "ZOOKEEPER_CONNECT")
 }
 
 /// Asks the program which strategies its instances would offer. The program checks its whole command line for that, and

@@ -8,7 +8,7 @@ use program::raise_file_limit;
 use crate::error::Error;
 use crate::lab::deployment::{Deployment, READY_POLL};
 use crate::lab::postgres::CONNECTIONS;
-use crate::lab::servers::{OwnServers, is_set};
+use crate::lab::servers::{OwnServers, RedisNeed, is_set};
 use crate::lab::service_program::{self, DB_CONNECTIONS};
 use crate::lab::source::{ServiceSettings, Source, TargetSettings};
 
@@ -33,10 +33,10 @@ pub(crate) struct Stack {
 
 impl Stack {
     /// Starts the servers, then the instances of every build.
-    pub(crate) async fn start(settings: &ServiceSettings) -> Result<Stack, Error> {
+    pub(crate) async fn start(settings: &ServiceSettings, redis: RedisNeed) -> Result<Stack, Error> {
         let builds = u32::try_from(settings.programs.len()).unwrap_or(u32::MAX);
         let of_each = u32::from(settings.instances) * (DB_CONNECTIONS + DB_CONNECTIONS_ASIDE) + CONNECTIONS;
-        let servers = OwnServers::start(builds * of_each).await?;
+        let servers = OwnServers::start(builds * of_each, redis).await?;
         let mut deployments = Vec::with_capacity(settings.programs.len());
         for program in settings.programs.iter().enumerate() {
             deployments.push(Deployment::start(settings, program, &servers).await?);
@@ -54,7 +54,17 @@ impl Stack {
         &self.deployments[0]
     }
 
-    /// Tells whether Postgres and ZooKeeper were both started for this stack alone.
+    /// Returns the URL of the Redis that was started or given for the instances, if they need one.
+    pub(crate) fn redis_url(&self) -> Option<&str> {
+        self.servers.as_ref()?.redis_url()
+    }
+
+    /// Returns the version of that Redis.
+    pub(crate) async fn redis_version(&self) -> Option<String> {
+        self.servers.as_ref()?.redis_version().await
+    }
+
+    /// Tells whether all servers were started for this stack alone.
     pub(crate) fn is_throwaway(&self) -> bool {
         self.servers.as_ref().is_some_and(OwnServers::are_throwaway)
     }

@@ -59,6 +59,8 @@ pub(crate) enum Promise {
     OversellsOnManyInstances,
     /// Sells exactly the stock, and is expected to sell a buyer more than the limit: the control for that limit.
     ExceedsLimit,
+    /// Sells exactly the stock while Redis forgets no lock. In a comparison it forgets none.
+    SafeWhileLockLives,
     /// Sells exactly the stock while no lock session is lost. A comparison loses none.
     SafeWhileSessionLives,
     /// Sells exactly the stock.
@@ -72,6 +74,7 @@ impl Promise {
             Promise::Oversells => "oversells",
             Promise::OversellsOnManyInstances => "oversells-on-many-instances",
             Promise::ExceedsLimit => "exceeds-limit",
+            Promise::SafeWhileLockLives => "safe-while-lock-lives",
             Promise::SafeWhileSessionLives => "safe-while-session-lives",
             Promise::NeverOversells => "never-oversells",
         }
@@ -86,6 +89,7 @@ impl Promise {
             Promise::ExceedsLimit if tries_limit => ExpectedFault::OverLimit,
             Promise::OversellsOnManyInstances
             | Promise::ExceedsLimit
+            | Promise::SafeWhileLockLives
             | Promise::SafeWhileSessionLives
             | Promise::NeverOversells => ExpectedFault::Nothing,
         }
@@ -93,7 +97,7 @@ impl Promise {
 
     /// Tells whether a control has this promise.
     pub(crate) fn is_of_control(self) -> bool {
-        !matches!(self, Promise::SafeWhileSessionLives | Promise::NeverOversells)
+        !matches!(self, Promise::SafeWhileLockLives | Promise::SafeWhileSessionLives | Promise::NeverOversells)
     }
 }
 
@@ -118,6 +122,8 @@ pub(crate) enum Mechanism {
     Process,
     /// A lock in ZooKeeper.
     Zookeeper,
+    /// A lock in Redis.
+    Redis,
     /// The database itself.
     Postgres,
 }
@@ -212,6 +218,7 @@ pub(crate) mod tests {
         for promise in [
             Promise::Oversells,
             Promise::OversellsOnManyInstances,
+            Promise::SafeWhileLockLives,
             Promise::SafeWhileSessionLives,
             Promise::NeverOversells,
         ] {

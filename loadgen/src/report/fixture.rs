@@ -270,6 +270,7 @@ pub(crate) fn findings(ended_early: Option<EndedEarly>, trials: Vec<Trial>) -> F
                 server: "127.0.0.1:2181".to_owned(),
                 mode: Some("standalone".to_owned()),
             }],
+            redis_version: None,
             servers_throwaway: true,
             generator_shares_host: Some(true),
         },

@@ -87,6 +87,9 @@ fn environment(text: &mut String, report: &Report) {
             ("system", system),
             ("Postgres", environment.postgres_version.clone().unwrap_or_else(unknown)),
             ("ZooKeeper", environment.zookeeper_version.clone().unwrap_or_else(unknown)),
+        ]);
+        rows.extend(environment.redis_version.clone().map(|version| ("Redis", version)));
+        rows.extend([
             ("servers", servers.to_owned()),
             ("lock wait", report.schedule.lock_wait_ms.map_or_else(unknown, |wait| format!("{wait} ms"))),
         ]);

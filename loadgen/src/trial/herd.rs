@@ -15,7 +15,7 @@ pub(crate) fn releases(mechanism: Mechanism, answers: &ByOutcome<u64>) -> Option
         Mechanism::Zookeeper => {
             (answers.undecided() == 0).then_some(answers.sold + answers.sold_out + answers.over_limit)
         }
-        Mechanism::None | Mechanism::Process | Mechanism::Postgres => Some(0),
+        Mechanism::None | Mechanism::Process | Mechanism::Redis | Mechanism::Postgres => Some(0),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::failure::{self, Failure};
 use crate::http::audience::Audience;
 use crate::store::Health;
 
-/// How long a probe waits for each of the servers. Both are asked at the same time.
+/// How long a probe waits for each of the servers. All are asked at the same time.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 /// The answer of a probe that succeeded.
@@ -39,10 +39,10 @@ pub async fn alive() -> Json<Healthy> {
     Json(Healthy { status: "alive" })
 }
 
-/// Says whether Postgres and ZooKeeper answered just now, Postgres accepts writes, and ZooKeeper grants locks (`GET /readyz`).
+/// Says whether the servers answered just now, Postgres accepts writes, and ZooKeeper and Redis grant locks (`GET /readyz`).
 ///
 /// # Errors
-/// 503 with what is wrong with Postgres, ZooKeeper or both, or if another client needs the connection.
+/// 503 with what is wrong with each of them, or if another client needs the connection.
 ///
 /// # Cancel safety
 /// Nothing is lost.
@@ -52,16 +52,17 @@ pub async fn alive() -> Json<Healthy> {
     operation_id = "checkReady",
     tag = "operation",
     summary = "Ask whether the instance can sell",
-    description = "Postgres has to accept writes, and ZooKeeper to grant a lock. Both are given two seconds, or less if another \
-        client needs the connection.",
-    responses((status = 200, description = "Both did just now.", body = Healthy), Ready)
+    description = "Postgres has to accept writes, and ZooKeeper to grant a lock, and Redis as well if the instance has one. Each is \
+        given two seconds, or less if another client needs the connection.",
+    responses((status = 200, description = "All did just now.", body = Healthy), Ready)
 )]
 pub async fn ready(
     State(app): State<Arc<App>>,
     Extension(audience): Extension<Audience>,
 ) -> Result<Json<Healthy>, Failure> {
-    let (postgres, zookeeper) = tokio::join!(postgres_complaint(&app), zookeeper_complaint(&app, audience));
-    let complaints: Vec<_> = [postgres, zookeeper].into_iter().flatten().collect();
+    let (postgres, zookeeper, redis) =
+        tokio::join!(postgres_complaint(&app), zookeeper_complaint(&app, audience), redis_complaint(&app, audience));
+    let complaints: Vec<_> = [postgres, zookeeper, redis].into_iter().flatten().collect();
     if complaints.is_empty() {
         Ok(Json(Healthy { status: "ready" }))
     } else {
@@ -78,18 +79,29 @@ async fn postgres_complaint(app: &App) -> Option<Cow<'static, str>> {
 }
 
 /// Takes a lock and gives it back, because a server that refuses to create nodes answers all the same. Returns what is wrong.
-/// Buyers are not told why, as the reason names servers and nodes.
 async fn zookeeper_complaint(app: &App, audience: Audience) -> Option<Cow<'static, str>> {
-    let told = |what: &'static str, why: Option<String>| {
-        let why = why.filter(|_| audience != Audience::Buyers);
-        Some(why.map_or(what.into(), |why| format!("{what}: {why}").into()))
-    };
     if app.shared.sessions.pick().is_none() {
-        return told("no ZooKeeper session is connected", app.shared.sessions.trouble());
+        return told("no ZooKeeper session is connected", app.shared.sessions.trouble(), audience);
     }
     match tokio::time::timeout(ANSWER_WITHIN, app.probe_locks()).await {
         Ok(None) => None,
-        Ok(why @ Some(_)) => told("ZooKeeper grants no lock", why),
-        Err(_) => told("ZooKeeper granted no lock in time", None),
+        Ok(why @ Some(_)) => told("ZooKeeper grants no lock", why, audience),
+        Err(_) => told("ZooKeeper granted no lock in time", None, audience),
     }
+}
+
+/// Takes a lock of Redis and gives it back, because a server that refuses to write answers all the same. Returns what is wrong.
+async fn redis_complaint(app: &App, audience: Audience) -> Option<Cow<'static, str>> {
+    match tokio::time::timeout(ANSWER_WITHIN, app.probe_redis()).await {
+        Ok(None) => None,
+        Ok(why @ Some(_)) => told("Redis grants no lock", why, audience),
+        Err(_) => told("Redis granted no lock in time", None, audience),
+    }
+}
+
+/// Makes a complaint. Buyers are not told why, as the reason names servers and nodes.
+#[expect(clippy::unnecessary_wraps, reason = "each caller returns what it makes")]
+fn told(what: &'static str, why: Option<String>, audience: Audience) -> Option<Cow<'static, str>> {
+    let why = why.filter(|_| audience != Audience::Buyers);
+    Some(why.map_or(what.into(), |why| format!("{what}: {why}").into()))
 }

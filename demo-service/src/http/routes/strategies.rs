@@ -27,7 +27,7 @@ pub struct Strategies {
 pub struct Offered {
     #[serde(flatten)]
     entry: &'static Entry,
-    /// Most critical sections of one SKU at once, over all instances, unless a holder outlives its ZooKeeper session: 1 for
+    /// Most critical sections of one SKU at once, over all instances, unless a holder outlives its lock: 1 for
     /// `exclusive` sections, `--permits` for `permits`, null for `overlapping` ones. All instances should have the same
     /// `--permits`.
     #[schema(required, minimum = 1)]

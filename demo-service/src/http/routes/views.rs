@@ -68,7 +68,7 @@ pub struct Bought {
     strategy: String,
     /// The instance of the service that made it.
     instance: String,
-    /// The fencing token of the lock, for a strategy with a lock in ZooKeeper.
+    /// The fencing token of the lock, for a strategy whose lock gives one.
     #[schema(required)]
     token: Option<i64>,
 }

@@ -9,7 +9,8 @@ use super::{Batches, Begun, Worker, WriteRight, level_under_fence, sell};
 use crate::failure::Failure;
 use crate::store::Isolation;
 use crate::strategy::context::Context;
-use crate::strategy::lock::{Held, Locks};
+use crate::strategy::lock::held::{Held, LockKind};
+use crate::strategy::lock::{Locks, ZkHold};
 
 /// The lock is the right to write, and the row checks its token.
 pub(in crate::strategy) struct ZkMerge {
@@ -24,7 +25,7 @@ impl ZkMerge {
     }
 
     /// Acquires the lock, and begins a transaction under it.
-    async fn acquire(&self, context: &Context, worker: &Worker<'_>) -> Result<(Held<'_>, Begun), Failure> {
+    async fn acquire(&self, context: &Context, worker: &Worker<'_>) -> Result<(Held<'_, ZkHold>, Begun), Failure> {
         let Worker { goods_no, sale, until, .. } = *worker;
         // The lock is acquired for all waiting buyers, so the wait goes on if one of them hangs up.
         let held = self.locks.acquire(&[goods_no], until, &context.shared.closing).await?;

@@ -3,7 +3,8 @@
 
 use crate::strategy::attempt::{Attempt, note_order};
 use crate::strategy::call::Call;
-use crate::strategy::lock::{Held, Locks};
+use crate::strategy::lock::held::{Held, LockKind};
+use crate::strategy::lock::{Locks, ZkHold};
 use crate::strategy::{Boxed, Decided, Decision, Strategy};
 
 /// The strategy.
@@ -16,7 +17,7 @@ impl ZkEarlyRelease {
         Self { locks }
     }
 
-    async fn sell(&self, call: &Call, held: Held<'_>) -> Decision {
+    async fn sell(&self, call: &Call, held: Held<'_, ZkHold>) -> Decision {
         let mut attempt = Attempt::begin(self.locks.context(), call, held.fences()).await?;
         let mut visit = held.visit(call);
         let written = held.run_part(

@@ -3,7 +3,8 @@
 use tokio::time::timeout_at;
 use zk_recipes::{AnyLock, RwLock, Session};
 
-use super::{Locks, ZkLock};
+use super::Locks;
+use super::held::{LockKind, UnderLocks};
 use crate::failure::Failure;
 use crate::sale::{Goods, GoodsNo};
 use crate::strategy::attempt::overwrite_alone;
@@ -12,12 +13,12 @@ use crate::strategy::{Boxed, Decided, Strategy};
 
 /// The strategy.
 pub(in crate::strategy) struct ZkReadWriteLock {
-    write: ZkLock,
+    write: UnderLocks<Locks>,
 }
 
 impl ZkReadWriteLock {
     pub(in crate::strategy) fn new(write: Locks) -> Self {
-        Self { write: ZkLock::new(write, overwrite_alone) }
+        Self { write: UnderLocks::new(write, overwrite_alone) }
     }
 
     async fn look(&self, goods_no: GoodsNo, call: &Call) -> Result<Option<Goods>, Failure> {

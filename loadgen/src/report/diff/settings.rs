@@ -88,6 +88,7 @@ pub(super) fn environment_differences(old: &Report, new: &Report) -> Vec<String>
         ("Postgres", text(&was.postgres_version), text(&now.postgres_version)),
         ("Postgres settings", settings(old), settings(new)),
         ("ZooKeeper", text(&was.zookeeper_version), text(&now.zookeeper_version)),
+        ("Redis", text(&was.redis_version), text(&now.redis_version)),
         ("ZooKeeper servers", was.zookeeper_servers.len().to_string(), now.zookeeper_servers.len().to_string()),
     ])
 }

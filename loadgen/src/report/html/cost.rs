@@ -59,6 +59,7 @@ fn kind_of(process: &str) -> &'static str {
         GENERATOR => "generator",
         "zookeeper" => "ZooKeeper",
         "postgres" => "Postgres",
+        "redis" => "Redis",
         _ => "service",
     }
 }

@@ -106,7 +106,7 @@ fn machine(report: &Report) -> Vec<ShownTerm> {
     terms
 }
 
-/// Describes Postgres and ZooKeeper.
+/// Describes the servers.
 fn servers(environment: &Environment) -> Vec<ShownTerm> {
     let unknown = || "unknown".to_owned();
     let mut terms = vec![ShownTerm::new("Postgres", environment.postgres_version.clone().unwrap_or_else(unknown))];
@@ -122,6 +122,7 @@ fn servers(environment: &Environment) -> Vec<ShownTerm> {
     if !servers.is_empty() {
         terms.push(ShownTerm::new("Its servers", servers.join(", ")));
     }
+    terms.extend(environment.redis_version.clone().map(|version| ShownTerm::new("Redis", version)));
     let throwaway = if environment.servers_throwaway { "started for this comparison alone" } else { "given" };
     terms.push(ShownTerm::new("Servers were", throwaway));
     terms

@@ -71,6 +71,7 @@ fn promise(promise: Promise) -> Cell {
         Promise::Oversells => ("oversells", "the control"),
         Promise::OversellsOnManyInstances => ("oversells", "on many instances"),
         Promise::ExceedsLimit => ("exceeds the limit", "per buyer"),
+        Promise::SafeWhileLockLives => ("safe", "while the lock lives"),
         Promise::SafeWhileSessionLives => ("safe", "while the session lives"),
         Promise::NeverOversells => ("never oversells", ""),
     };
@@ -132,6 +133,7 @@ pub(super) fn mechanism(mechanism: Mechanism) -> &'static str {
         Mechanism::None => "nothing",
         Mechanism::Process => "process memory",
         Mechanism::Zookeeper => "ZooKeeper",
+        Mechanism::Redis => "Redis",
         Mechanism::Postgres => "Postgres",
     }
 }

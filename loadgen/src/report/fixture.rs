@@ -93,7 +93,7 @@ pub(super) fn timed_trial(strategy: &str, block: usize, stock: i64, sold: i64, s
         buyer: None,
         remaining: remaining(order_id),
         token: is_lock.then_some((order_id, 0)),
-        arrived_ns: None,
+        arrival: None,
     };
     let orders: Vec<OrderRow> = (1..=sold).map(order).collect();
     let confirmed = orders.iter().map(|order| receipt(order.order_id, order.remaining)).enumerate();

@@ -2,6 +2,7 @@
 
 mod memory;
 mod purchase;
+mod reservations;
 mod sales;
 
 use std::collections::HashMap;
@@ -106,6 +107,7 @@ impl App {
                 db_timeout: config.db_timeout,
                 lock_order: config.lock_order,
                 permits: config.permits,
+                reservation_ttl: config.reservation_ttl,
                 attempts_max: config.attempts_max,
             },
             hand_over: HandOver { database, address, instances: Instances::default() },
@@ -164,12 +166,13 @@ impl App {
         Some(stream::iter(too_many).chain(replies).boxed())
     }
 
-    /// Runs for ever: deletes expired idempotency keys, and keeps the memory of the metric samples bounded.
+    /// Runs for ever: deletes expired idempotency keys, ends reservations that are past their time, and keeps the memory of the
+    /// metric samples bounded.
     ///
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn upkeep(&self) {
-        tokio::join!(self.metrics.upkeep(), self.sweep_keys());
+        tokio::join!(self.metrics.upkeep(), self.sweep_keys(), self.sweep_reservations());
     }
 
     async fn sweep_keys(&self) {

@@ -125,6 +125,9 @@ pub struct Config {
     /// Permits of zk-semaphore: buyers of one SKU that may be in the database at once
     #[arg(long, env, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub permits: u32,
+    /// Time for which a reservation of pg-reserve holds its units. A purchase in one request holds them for its business time
+    #[arg(long, env, default_value = "60s", value_name = "TIME", value_parser = positive_duration)]
+    pub reservation_ttl: Duration,
     /// Upper bound of the attempts of one deduction after conflicts (pg-optimistic, pg-serializable)
     #[arg(long, env, default_value_t = 200, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub attempts_max: u32,
@@ -302,6 +305,12 @@ impl Config {
                 self.lock_wait, self.business_time, self.db_timeout
             ));
         }
+        if self.business_time.max() >= self.reservation_ttl {
+            return Err(format!(
+                "--business-time ({}) must be less than --reservation-ttl ({:?}): no reservation would live to be confirmed",
+                self.business_time, self.reservation_ttl
+            ));
+        }
         if self.key_lifetime <= 2 * self.http_timeout {
             return Err(format!(
                 "--key-lifetime ({:?}) must be more than twice --http-timeout ({:?}): a buyer who was told to ask again under \
@@ -363,6 +372,11 @@ mod tests {
             (
                 &["--business-time", "1s..5s"],
                 "--lock-wait (5s) and --business-time (1s..5s) together must be less than --db-timeout (10s)",
+            ),
+            (&["--reservation-ttl", "0s"], "from 1ms to 1day"),
+            (
+                &["--reservation-ttl", "5ms", "--business-time", "1ms..5ms"],
+                "--business-time (1ms..5ms) must be less than --reservation-ttl (5ms)",
             ),
             (&["--zk-session-timeout", "999ms"], "from 1s to 10m"),
             (&["--zk-session-timeout", "11m"], "from 1s to 10m"),

@@ -6,6 +6,7 @@ mod business_time;
 mod decision;
 mod goods;
 mod purchase;
+mod reservation;
 
 pub use self::batch::{AlreadySold, Share, Wish, share_out};
 pub use self::business_time::{BusinessTime, InvalidBusinessTime};
@@ -14,3 +15,4 @@ pub use self::goods::{Goods, GoodsNo, Guard, InvalidGoodsNo, NewStock, Quantity,
 pub use self::purchase::{
     BuyerId, Cart, IdempotencyKey, InvalidBuyer, InvalidCart, InvalidKey, Line, LockSequence, Purchase,
 };
+pub use self::reservation::{Reservation, ReservationState};

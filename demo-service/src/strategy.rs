@@ -11,6 +11,7 @@ pub mod entry;
 pub mod registry;
 
 pub(crate) mod owner;
+pub(crate) mod reserve;
 
 mod attempt;
 mod settle;
@@ -26,11 +27,20 @@ use futures_util::stream::BoxStream;
 use self::call::Call;
 use crate::failure::Failure;
 use crate::instances::{Batch, BatchReply};
-use crate::sale::{Goods, GoodsNo, Order};
+use crate::sale::{Goods, GoodsNo, Order, Reservation};
 
 /// The result of a purchase. Unless it failed with [`OUTCOME_UNKNOWN`](crate::failure::OUTCOME_UNKNOWN), a failure wrote
 /// nothing.
 pub type Decision = Result<Order, Failure>;
+
+/// A reservation that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReservationAnswer {
+    /// The reservation as it is now.
+    pub reservation: Reservation,
+    /// Whether an earlier request has made it, or has brought it to its state.
+    pub is_replay: bool,
+}
 
 /// A boxed future. Strategies are chosen at run time, so the types of their futures differ.
 pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -47,6 +57,11 @@ pub trait Strategy: Send + Sync {
         _goods_no: GoodsNo,
         _call: &'a Call,
     ) -> Option<Boxed<'a, Result<Option<Goods>, Failure>>> {
+        None
+    }
+
+    /// Holds the units of a purchase for a while. Returns `None` if the strategy sells in one step only.
+    fn reserve<'a>(&'a self, _call: &'a Call) -> Option<Boxed<'a, Result<ReservationAnswer, Failure>>> {
         None
     }
 

@@ -63,6 +63,8 @@ pub struct Settings {
     pub lock_order: LockSequence,
     /// Permits of the semaphore of a SKU.
     pub permits: u32,
+    /// How long a reservation holds its units.
+    pub reservation_ttl: Duration,
     /// Upper bound of the attempts of a purchase that other purchases overtake.
     pub attempts_max: u32,
 }

@@ -15,6 +15,7 @@ use super::lock::local_mutex::LocalMutex;
 use super::lock::read_write::ZkReadWriteLock;
 use super::lock::{Locks, MakeLock, ZkLock, fenced, semaphore};
 use super::owner::{self, ZkOwner};
+use super::reserve::{self, Reserve};
 use super::row::buckets::Buckets;
 use super::row::units::Units;
 use super::row::{InDatabase, advisory, conditional, counted_limit, function, optimistic, row_lock, unguarded};
@@ -303,6 +304,16 @@ pub static STRATEGIES: &[Entry] = &[
         summary: "the stock in 64 rows: a purchase writes one that nobody has locked, and several of them before the SKU \
                   counts as sold out",
         build: |context| Box::new(Buckets::new(context)),
+        ..PG
+    },
+    Entry {
+        name: reserve::NAME,
+        family: reserve::NAME,
+        sections: Overlap::Overlapping,
+        carts: false,
+        summary: "two steps: a reservation holds the units for --reservation-ttl, and a confirmation sells them; what is not \
+                  confirmed in time, by the clock of the database, is free again",
+        build: |context| Box::new(Reserve::new(context)),
         ..PG
     },
 ];

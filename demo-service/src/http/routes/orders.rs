@@ -232,7 +232,7 @@ pub async fn show(
     })
 }
 
-fn quantity(units: i64) -> Result<Quantity, Failure> {
+pub(super) fn quantity(units: i64) -> Result<Quantity, Failure> {
     Quantity::new(units).ok_or_else(|| Failure::invalid_input("quantity must be at least 1"))
 }
 
@@ -246,11 +246,15 @@ async fn place(
     named: Option<&'static Entry>,
     purchase: Purchase,
 ) -> Result<Response, Failure> {
-    let PurchaseAnswer { order, is_replay } = app.purchase(purchase, named, slot).await?;
+    app.purchase(purchase, named, slot).await.map(placed)
+}
+
+/// Answers with an order, new or replayed.
+pub(super) fn placed(PurchaseAnswer { order, is_replay }: PurchaseAnswer) -> Response {
     let location = format!("/orders/{}", order.order_id);
     let mut response = (StatusCode::CREATED, [(LOCATION, location)], Json(OrderView::from(order))).into_response();
     if is_replay {
         response.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
     }
-    Ok(response)
+    response
 }

@@ -228,8 +228,7 @@ impl App {
         let work = Box::pin(work);
         let serve = async move {
             let result = work.await;
-            let slot =
-                result.as_ref().is_err_and(|failure| failure.is(&failure::OUTCOME_UNKNOWN)).then_some(slot);
+            let slot = result.as_ref().is_err_and(|failure| failure.is(&failure::OUTCOME_UNKNOWN)).then_some(slot);
             // If the client hung up, the answer cannot be sent.
             answer.send(result).ok();
             drop(slot);

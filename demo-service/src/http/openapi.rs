@@ -139,11 +139,7 @@ fn components() -> Components {
     let headers = [
         ("RequestId", "The id of the request.", text().pattern(Some("^[!-~]{1,128}$"))),
         ("Location", "The path of the order.", text().pattern(Some("^/orders/[1-9][0-9]*$"))),
-        (
-            "ReservationLocation",
-            "The path of the reservation.",
-            text().pattern(Some("^/reservations/[1-9][0-9]*$")),
-        ),
+        ("ReservationLocation", "The path of the reservation.", text().pattern(Some("^/reservations/[1-9][0-9]*$"))),
         (
             "IdempotentReplayed",
             "Only on the repeated answer to an earlier request.",

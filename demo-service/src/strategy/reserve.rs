@@ -181,7 +181,8 @@ fn nothing_sold(failure: Failure) -> Failure {
     if !failure.is(&failure::OUTCOME_UNKNOWN) {
         return failure;
     }
-    let detail = "the database did not answer in time; nothing was sold, and units may be held until a reservation expires";
+    let detail =
+        "the database did not answer in time; nothing was sold, and units may be held until a reservation expires";
     Failure::new(&failure::DATABASE_UNAVAILABLE, detail).caused_by(failure)
 }
 

@@ -27,7 +27,7 @@ fn operations(document: &Value) -> Vec<(String, String, &Value)> {
 }
 
 fn sample(path: &str) -> String {
-    path.replace("{goods_no}", "1").replace("{order_id}", "1")
+    path.replace("{goods_no}", "1").replace("{order_id}", "1").replace("{reservation_id}", "1")
 }
 
 // S83
@@ -37,7 +37,7 @@ async fn every_documented_operation_is_there_and_no_other_method_is() {
     let document = instance.get("/openapi.json").await.body;
     assert_eq!(document["openapi"], "3.1.0");
     let operations = operations(&document);
-    assert_eq!(operations.len(), 12);
+    assert_eq!(operations.len(), 16);
     for (path, _, _) in &operations {
         let documented: Vec<_> = operations.iter().filter(|one| one.0 == *path).map(|one| one.1.as_str()).collect();
         for method in ["GET", "HEAD", "PUT", "POST", "PATCH", "DELETE", "OPTIONS", "TRACE"] {
@@ -82,7 +82,7 @@ async fn the_document_lists_every_strategy_and_every_bound() {
                     assert_eq!(schema["enum"], json!(names), "{method} {path}");
                     choices += 1;
                 }
-                "goods_no" | "order_id" => {
+                "goods_no" | "order_id" | "reservation_id" => {
                     assert_eq!((&schema["minimum"], &schema["maximum"]), (&json!(1), &json!(i64::MAX)));
                 }
                 "Buyer-Id" => {
@@ -102,7 +102,7 @@ async fn the_document_lists_every_strategy_and_every_bound() {
     let schemas = &document["components"]["schemas"];
     assert_eq!(schemas["NewOrder"]["properties"]["quantity"]["minimum"], 1);
     assert_eq!(schemas["NewCart"]["properties"]["lines"]["maxItems"], 20);
-    for body in ["NewOrder", "NewCart", "NewLine", "NewSale"] {
+    for body in ["NewOrder", "NewCart", "NewLine", "NewReservation", "NewSale"] {
         assert_eq!(schemas[body]["additionalProperties"], false, "{body}");
     }
 }

@@ -175,7 +175,7 @@ pub(crate) fn lock_folder(strategy: &str) -> String {
 
 /// Returns whether the orders of a strategy say how many units they left. Where buyers write different rows, none of them knows.
 pub(crate) fn tells_what_is_left(strategy: &str) -> bool {
-    !["pg-units", "pg-buckets"].contains(&strategy)
+    !["pg-units", "pg-buckets", "pg-reserve"].contains(&strategy)
 }
 
 /// Waits for a condition, looking again every few milliseconds.

@@ -41,6 +41,7 @@ mod rates;
 mod refusals;
 mod registry;
 mod remembered;
+mod reservations;
 mod secrets;
 mod service_role;
 mod shutdown;

@@ -48,6 +48,7 @@ const UNNAMED: Entry = Entry {
     wakes: Wakes::None,
     sections: Overlap::Exclusive,
     carts: false,
+    two_steps: false,
     headline: false,
     summary: "",
     build: |context| panic!("BUG: {} is not made", context.strategy),
@@ -311,6 +312,7 @@ pub static STRATEGIES: &[Entry] = &[
         family: reserve::NAME,
         sections: Overlap::Overlapping,
         carts: false,
+        two_steps: true,
         summary: "two steps: a reservation holds the units for --reservation-ttl, and a confirmation sells them; what is not \
                   confirmed in time, by the clock of the database, is free again",
         build: |context| Box::new(Reserve::new(context)),

@@ -10,6 +10,7 @@ use crate::Error;
 use crate::answer::{Classified, classify};
 use crate::bought::Bought;
 use crate::received::head_bytes;
+use crate::reserve::TwoSteps;
 use crate::sample::Outcome;
 use crate::script::Transport;
 
@@ -22,6 +23,8 @@ pub struct LabPurchase {
     pub probes: Vec<Url>,
     /// Whether each request says who buys, as a sale with a limit per buyer needs it.
     pub names_buyers: bool,
+    /// How they buy if the strategy sells in two steps. Then the URLs are those of the reservations.
+    pub two_steps: Option<TwoSteps>,
 }
 
 /// The request header that says who buys.
@@ -44,6 +47,9 @@ impl LabPurchase {
     /// Buys once, by request `number` of `buyer`. Returns `None` without a URL, or when the load was called off.
     pub(crate) async fn buy(&self, number: usize, buyer: usize, transport: &mut impl Transport) -> Option<Bought> {
         let (goods, url) = self.target(number)?;
+        if let Some(two_steps) = &self.two_steps {
+            return two_steps.buy(self, (goods, url), (number, buyer), transport).await;
+        }
         let mut request = transport.client().get(url.clone());
         if self.names_buyers {
             request = request.header(BUYER_ID, buyer_name(buyer));
@@ -120,7 +126,7 @@ mod tests {
     fn buyers_take_turns_in_the_instances_and_in_the_goods() {
         let url = |goods: &str, instance: &str| Url::parse(&format!("http://{instance}/{goods}")).unwrap();
         let urls = ["1", "2"].map(|goods| ["a", "b"].map(|instance| url(goods, instance)).to_vec()).to_vec();
-        let lab = LabPurchase { urls, probes: Vec::new(), names_buyers: false };
+        let lab = LabPurchase { urls, probes: Vec::new(), names_buyers: false, two_steps: None };
         let targets: Vec<_> = (0..5).map(|number| lab.target(number).unwrap()).collect();
         let targets: Vec<_> = targets.iter().map(|(goods, url)| (*goods, url.as_str())).collect();
         let expected = [(0, "http://a/1"), (0, "http://b/1"), (1, "http://a/2"), (1, "http://b/2"), (0, "http://a/1")];

@@ -8,6 +8,7 @@
 //! | end of a closed loop | `closed` | goose looks at its clock twice a second |
 //! | arrivals at a rate | `open` | goose has no open model |
 //! | a purchase at the service of the lab | `lab` | its answers are receipts, which other shops do not have |
+//! | a purchase in two steps at that service | `reserve` | between the steps buyers may leave, be late, or pay twice |
 //! | a purchase at any shop | `shop`, `script` | a file describes what buyers send, and what the answers mean |
 //! | a purchase by the scenario of a goose user | `scenario` | its transactions send what they like, and know no gate |
 //! | client | `lab`, or the owner of the load | goose makes clients that obey the environment's proxy, and gives none to open connections with |
@@ -32,6 +33,7 @@ pub mod load;
 pub mod model;
 mod open;
 mod received;
+pub mod reserve;
 pub mod sample;
 pub mod scenario;
 pub mod script;

@@ -9,6 +9,7 @@ use stats::times::Times;
 use crate::health::{Dropped, Starts};
 use crate::latency::Latency;
 use crate::model::LoadModel;
+use crate::reserve::{ReservationTold, ToldEnd};
 use crate::sample::{ByOutcome, Confirmation, Outcome, Receipt, Sample, ShopReceipt, note};
 
 /// What buyers of one SKU were told.
@@ -18,6 +19,8 @@ pub struct Told {
     pub answers: ByOutcome<u64>,
     /// The receipts of the service of the lab with the numbers of their buyers, in the order of the answers.
     pub confirmed: Vec<(usize, Receipt)>,
+    /// What was told of reservations, in the order of the last answers.
+    pub reservations: Vec<ReservationTold>,
     /// The receipts of another shop, in the order of the answers.
     pub sold_to: Vec<ShopReceipt>,
     /// The numbers of the buyers that were told that they have as many units as one buyer may have, in the order of the answers.
@@ -152,6 +155,12 @@ impl Tally {
                 Some(Confirmation::Lab(receipt)) => told.confirmed.push((sample.buyer, *receipt)),
                 Some(Confirmation::Shop(order)) => {
                     told.sold_to.push(ShopReceipt { buyer: sample.buyer, order: order.clone() });
+                }
+                Some(Confirmation::Reservation(reservation)) => {
+                    if let ToldEnd::Sold(receipt) = reservation.end {
+                        told.confirmed.push((sample.buyer, receipt));
+                    }
+                    told.reservations.push(*reservation);
                 }
                 None => {}
             }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use buyers::model::LoadModel;
+use buyers::reserve::PaymentHabits;
 use clap::Args;
 use program::{Epilogue, Exit, Interrupt, ProgramError as _, Progress, chain};
 use stats::capacity::{CapacityEnd, NextLoad, Search};
@@ -197,6 +198,7 @@ async fn trial(
     let duration_ms = u64::try_from(load.length.as_millis()).unwrap_or(u64::MAX);
     let conditions = Conditions {
         per_buyer: None,
+        habits: PaymentHabits::default(),
         model: LoadModel::Open { rate_per_s: load.rate, arrivals: settings.arrivals, duration_ms },
         seed: prepared.schedule.seed,
         stock: prepared.schedule.stock,

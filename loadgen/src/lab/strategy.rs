@@ -21,6 +21,9 @@ pub(crate) struct Strategy {
     /// Whether it belongs to the headline: the strategies that are compared if none is named.
     #[serde(default, skip_serializing)]
     pub(crate) headline: bool,
+    /// Whether it sells in two steps: a reservation, and its payment.
+    #[serde(default, skip_serializing)]
+    pub(crate) two_steps: bool,
     /// Name of the build that offers it, if two are compared.
     #[serde(skip)]
     pub(crate) build: Option<String>,
@@ -159,7 +162,18 @@ pub(crate) mod tests {
         let name = name.to_owned();
         let family = name.to_owned();
         let summary = format!("what {name} does");
-        Strategy { name, promise, mechanism, family, wakes, summary, permits, headline: false, build: None }
+        Strategy {
+            name,
+            promise,
+            mechanism,
+            family,
+            wakes,
+            summary,
+            permits,
+            headline: false,
+            two_steps: false,
+            build: None,
+        }
     }
 
     fn known() -> Vec<Strategy> {

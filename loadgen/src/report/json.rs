@@ -118,6 +118,7 @@ impl Recorded {
                     summary,
                     permits,
                     headline: false,
+                    two_steps: false,
                     build,
                 });
             }

@@ -18,12 +18,14 @@ const SETTLE_POLL: Duration = Duration::from_millis(50);
 struct Activity {
     /// Orders of the sale.
     orders: u64,
+    /// Units that reservations of the sale still hold.
+    held: u64,
     /// The counters of the same moment.
     snapshot: Snapshot,
 }
 
 impl Activity {
-    /// Tells whether the trial has settled: no purchase is in progress at any instance, and no request at any server. An
+    /// Tells whether the trial has settled: no units are held any more, no purchase is in progress at any instance, and no request at any server. An
     /// instance that does not report them counts as busy, and so does a server that reports other counters. Without the counters of
     /// the servers, only the instances count. Since `previous`, no order, notification or watch event
     /// came, and the numbers of watches and ephemeral nodes did not change. There may be more of both than before the trial:
@@ -33,7 +35,8 @@ impl Activity {
             activity.snapshot.instances.iter().map(|counters| counters.get(name)).collect()
         };
         let notifications = |activity| of_instances(activity, "zookeeper_notifications_total");
-        let quiet = self.orders == previous.orders
+        let quiet = self.held == 0
+            && self.orders == previous.orders
             && notifications(self) == notifications(previous)
             && of_instances(self, "seckill_requests_in_flight").iter().all(|count| *count == Some(0));
         let (Some(now), Some(was)) = (self.snapshot.servers_total(), previous.snapshot.servers_total()) else {
@@ -57,7 +60,8 @@ pub(super) async fn snapshot_of(deployment: &Deployment) -> Result<(Snapshot, Ve
 pub(super) async fn settle(deployment: &Deployment, opened: &[Goods]) -> Result<bool, Error> {
     let look = async || {
         let orders = deployment.database.order_count(opened).await?;
-        Ok::<_, Error>(Activity { orders, snapshot: snapshot_of(deployment).await?.0 })
+        let held = deployment.database.held_units(opened).await?;
+        Ok::<_, Error>(Activity { orders, held, snapshot: snapshot_of(deployment).await?.0 })
     };
     until_alike(look).await
 }
@@ -97,7 +101,7 @@ mod tests {
         let look = async || {
             looks.push(start.elapsed());
             // The last order comes in between the first look and the second one.
-            Ok(Activity { orders: u64::from(looks.len() > 1), snapshot: Snapshot::default() })
+            Ok(Activity { orders: u64::from(looks.len() > 1), held: 0, snapshot: Snapshot::default() })
         };
         assert!(until_alike(look).await.unwrap());
         assert_eq!(looks, [Duration::ZERO, SETTLE_POLL, 2 * SETTLE_POLL]);
@@ -108,17 +112,19 @@ mod tests {
         let mut orders = 0;
         let look = async || {
             orders += 1;
-            Ok(Activity { orders, snapshot: Snapshot::default() })
+            Ok(Activity { orders, held: 0, snapshot: Snapshot::default() })
         };
         assert!(!until_alike(look).await.unwrap());
     }
 
     #[test]
     fn a_trial_settles_when_nothing_moves_and_nobody_buys() {
-        let activity = |changes: &[(&str, u64)], orders| Activity { orders, snapshot: snapshot(changes, 5) };
+        let activity = |changes: &[(&str, u64)], orders| Activity { orders, held: 0, snapshot: snapshot(changes, 5) };
         let still = activity(&[], 9);
         assert!(still.has_settled(&still));
         assert!(!still.has_settled(&activity(&[], 8)), "an order came");
+        let holding = Activity { held: 1, ..still.clone() };
+        assert!(!holding.has_settled(&holding), "a reservation may still be paid");
         assert!(!still.has_settled(&activity(&[("zk_sum_node_deleted_watch_count", 9)], 9)), "a watch fired");
         for name in ["zk_watch_count", "zk_ephemerals_count"] {
             let kept = activity(&[(name, 5)], 9);
@@ -134,7 +140,7 @@ mod tests {
     // C2
     #[test]
     fn an_instance_that_tells_nothing_is_not_at_rest() {
-        let mut silent = Activity { orders: 9, snapshot: snapshot(&[], 5) };
+        let mut silent = Activity { orders: 9, held: 0, snapshot: snapshot(&[], 5) };
         silent.snapshot.instances.push(Counters::default());
         assert!(!silent.has_settled(&silent));
     }

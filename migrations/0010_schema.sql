@@ -288,8 +288,8 @@ $$;
 
 comment on function end_reservations is 'ends held reservations and gives their units back';
 
--- Ends reservations of a sale that are past their time: at most in_max, the oldest first. With in_buyer only those of one buyer, and
--- with in_reservation only that one. With in_waits it waits for confirmations under way, which may turn out to have come in time.
+-- Ends reservations of a sale that are past their time: at most in_max, the oldest first. With in_buyer it ends only reservations of one
+-- buyer, and with in_reservation only that one. With in_waits it waits for confirmations under way, which may turn out to have come in time.
 -- Otherwise it passes them over. Returns how many have ended; none, if the sale is over.
 create function expire_reservations(
     in_goods bigint, in_sale bigint, in_max bigint, in_waits boolean, in_buyer text default null, in_reservation bigint default null
@@ -302,7 +302,7 @@ begin
     if not found then
         return 0;
     end if;
-    -- Read under the lock: whoever waited for it goes by the time at the end of the wait.
+    -- Read under the lock, so the time of the wait counts.
     due_at := clock_timestamp();
     if in_waits then
         select array_agg(locked.reservation_id) into due from (

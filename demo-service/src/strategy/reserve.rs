@@ -3,10 +3,10 @@
 //!
 //! Each step is one statement, a function of the database. So no lock outlives a message, and the row of the SKU is locked for the
 //! reservation only: a confirmation needs the row of the reservation alone. The clock of the database decides whether a confirmation is
-//! in time, under the lock of that row. Who is told that it is too late finds the reservation ended, so no later answer differs.
+//! in time, under the lock of that row. A confirmation that is too late ends the reservation, so no later answer differs.
 //!
-//! Nobody is told "sold out" while units of expired reservations wait for a sweeper: the next buyer frees them itself. The sweeper is
-//! there for those who only look.
+//! Nobody is told "sold out" while units of expired reservations wait for a sweeper: the next buyer frees them itself. The sweeper frees
+//! the units of a SKU that nobody buys.
 //!
 //! A purchase in one request makes both steps, with its business time in between. Its key names the reservation, too. So a request that
 //! comes again under the key, or after a crash between the steps, goes on with the same reservation.

@@ -23,7 +23,7 @@ pub struct LabPurchase {
     pub probes: Vec<Url>,
     /// Whether each request says who buys, as a sale with a limit per buyer needs it.
     pub names_buyers: bool,
-    /// How they buy if the strategy sells in two steps. Then the URLs are those of the reservations.
+    /// How they buy if the strategy sells in two steps. Then the URLs make reservations.
     pub two_steps: Option<TwoSteps>,
 }
 

@@ -111,25 +111,25 @@ pub enum ToldEnd {
 
 /// The members of a reservation that a buyer needs.
 #[derive(Deserialize)]
-struct Held {
+struct HeldReservation {
     reservation_id: i64,
 }
 
 /// The member that a late payer looks at.
 #[derive(Deserialize)]
-struct Shown {
+struct ReservationLook {
     state: String,
 }
 
 /// The members of an order.
 #[derive(Deserialize)]
-struct Ordered {
+struct PaidOrder {
     order_id: i64,
-    lines: [OrderedLine; 1],
+    lines: [PaidLine; 1],
 }
 
 #[derive(Deserialize)]
-struct OrderedLine {
+struct PaidLine {
     goods_no: i64,
     quantity: i64,
     remaining: Option<i64>,
@@ -141,7 +141,7 @@ struct ProblemOfPayment {
 }
 
 /// One answer, read to its end.
-struct Read {
+struct PaymentAnswer {
     status: StatusCode,
     body: String,
     bytes: u64,
@@ -149,16 +149,16 @@ struct Read {
 }
 
 /// The answers to one purchase.
-struct Visit<'a, T> {
+struct PurchaseSteps<'a, T> {
     transport: &'a mut T,
     bytes: u64,
     status: Option<u16>,
     first_byte: Option<Instant>,
 }
 
-impl<T: Transport> Visit<'_, T> {
+impl<T: Transport> PurchaseSteps<'_, T> {
     /// Sends a request, and reads its answer. Returns `None` when the load was called off.
-    async fn ask(&mut self, request: RequestBuilder) -> Option<Result<Read, reqwest::Error>> {
+    async fn ask(&mut self, request: RequestBuilder) -> Option<Result<PaymentAnswer, reqwest::Error>> {
         let read = match self.transport.send(request).await? {
             Ok(response) => read(response).await,
             Err(error) => Err(error),
@@ -170,28 +170,28 @@ impl<T: Transport> Visit<'_, T> {
     }
 
     /// Makes the result of the purchase, which the buyer knew at `ended`.
-    fn bought(&self, goods: usize, ended: Instant, (outcome, told): (Outcome, Told)) -> Bought {
-        let Told { reservation, problem } = told;
+    fn bought(&self, goods: usize, ended: Instant, (outcome, told): (Outcome, ToldBuyer)) -> Bought {
+        let ToldBuyer { reservation, problem } = told;
         let confirmation = reservation.map(Confirmation::Reservation);
-        let Visit { bytes, status, first_byte, .. } = *self;
+        let PurchaseSteps { bytes, status, first_byte, .. } = *self;
         Bought { goods, outcome, confirmation, problem, status, first_byte, ended, received_bytes: bytes }
     }
 }
 
 /// What the buyer was told, beside the outcome.
 #[derive(Default)]
-struct Told {
+struct ToldBuyer {
     reservation: Option<ReservationTold>,
     problem: Option<String>,
 }
 
-impl Told {
-    fn of(reservation: i64, end: ToldEnd) -> Told {
-        Told { reservation: Some(ReservationTold { reservation, end }), problem: None }
+impl ToldBuyer {
+    fn of(reservation: i64, end: ToldEnd) -> ToldBuyer {
+        ToldBuyer { reservation: Some(ReservationTold { reservation, end }), problem: None }
     }
 
-    fn with_problem(self, problem: Option<String>) -> Told {
-        Told { problem, ..self }
+    fn with_problem(self, problem: Option<String>) -> ToldBuyer {
+        ToldBuyer { problem, ..self }
     }
 }
 
@@ -204,7 +204,7 @@ impl TwoSteps {
         (number, buyer): (usize, usize),
         transport: &mut impl Transport,
     ) -> Option<Bought> {
-        let mut visit = Visit { transport, bytes: 0, status: None, first_byte: None };
+        let mut visit = PurchaseSteps { transport, bytes: 0, status: None, first_byte: None };
         let mut request = visit
             .transport
             .client()
@@ -220,16 +220,16 @@ impl TwoSteps {
         let reservation = match reserved(answer) {
             Ok(reservation) => reservation,
             Err((outcome, problem)) => {
-                return Some(visit.bought(goods, ended, (outcome, Told { problem, ..Told::default() })));
+                return Some(visit.bought(goods, ended, (outcome, ToldBuyer { problem, ..ToldBuyer::default() })));
             }
         };
         let habit = self.habits.of(number);
         if habit == Habit::Abandon {
-            return Some(visit.bought(goods, ended, (Outcome::Unpaid, Told::of(reservation, ToldEnd::Abandoned))));
+            return Some(visit.bought(goods, ended, (Outcome::Unpaid, ToldBuyer::of(reservation, ToldEnd::Abandoned))));
         }
         let at = url.join(&format!("/reservations/{reservation}")).ok()?;
         if habit == Habit::PayLate && !self.wait_for_end(&at, &mut visit).await? {
-            return Some(visit.bought(goods, ended, (Outcome::Unpaid, Told::of(reservation, ToldEnd::Abandoned))));
+            return Some(visit.bought(goods, ended, (Outcome::Unpaid, ToldBuyer::of(reservation, ToldEnd::Abandoned))));
         }
         let payment = url.join(&format!("/reservations/{reservation}/confirm")).ok()?;
         let (outcome, mut told) = paid(reservation, pay(&payment, &mut visit).await?);
@@ -249,11 +249,15 @@ impl TwoSteps {
     }
 
     /// Looks at a reservation until it is shown as expired. Returns whether it is.
-    async fn wait_for_end<T: Transport>(&self, at: &Url, visit: &mut Visit<'_, T>) -> Option<bool> {
+    async fn wait_for_end<T: Transport>(&self, at: &Url, visit: &mut PurchaseSteps<'_, T>) -> Option<bool> {
         let asked = Instant::now();
         while asked.elapsed() < LATE_MAX {
             let request = visit.transport.client().get(at.clone());
-            let shown = visit.ask(request).await?.ok().and_then(|read| serde_json::from_str::<Shown>(&read.body).ok());
+            let shown = visit
+                .ask(request)
+                .await?
+                .ok()
+                .and_then(|read| serde_json::from_str::<ReservationLook>(&read.body).ok());
             if shown.is_some_and(|shown| shown.state != "held") {
                 return Some(true);
             }
@@ -263,30 +267,33 @@ impl TwoSteps {
     }
 }
 
-async fn pay<T: Transport>(at: &Url, visit: &mut Visit<'_, T>) -> Option<Result<Read, reqwest::Error>> {
+async fn pay<T: Transport>(
+    at: &Url,
+    visit: &mut PurchaseSteps<'_, T>,
+) -> Option<Result<PaymentAnswer, reqwest::Error>> {
     let request = visit.transport.client().post(at.clone());
     visit.ask(request).await
 }
 
 /// Tells whether two answers to one buyer name different ends. An answer that says nothing contradicts none.
-fn is_another_end(one: &Told, other: &Told) -> bool {
-    let end = |told: &Told| told.reservation.map(|told| told.end).filter(|end| *end != ToldEnd::Unknown);
+fn is_another_end(one: &ToldBuyer, other: &ToldBuyer) -> bool {
+    let end = |told: &ToldBuyer| told.reservation.map(|told| told.end).filter(|end| *end != ToldEnd::Unknown);
     end(one).zip(end(other)).is_some_and(|(one, other)| one != other)
 }
 
-async fn read(response: Response) -> Result<Read, reqwest::Error> {
+async fn read(response: Response) -> Result<PaymentAnswer, reqwest::Error> {
     let first_byte = Instant::now();
     let status = response.status();
     let head = head_bytes(&response);
     let body = response.text().await?;
-    Ok(Read { status, bytes: head + body.len() as u64, body, first_byte })
+    Ok(PaymentAnswer { status, bytes: head + body.len() as u64, body, first_byte })
 }
 
 /// Returns the number of the reservation, or the outcome of a purchase that has none and what went wrong.
-fn reserved(answer: Result<Read, reqwest::Error>) -> Result<i64, (Outcome, Option<String>)> {
-    let Read { status, body, .. } = answer.map_err(unanswered)?;
+fn reserved(answer: Result<PaymentAnswer, reqwest::Error>) -> Result<i64, (Outcome, Option<String>)> {
+    let PaymentAnswer { status, body, .. } = answer.map_err(unanswered)?;
     if status == StatusCode::CREATED {
-        let held: Result<Held, _> = serde_json::from_str(&body);
+        let held: Result<HeldReservation, _> = serde_json::from_str(&body);
         return held
             .map(|held| held.reservation_id)
             .map_err(|error| (Outcome::Error, Some(format!("a 201 without a reservation: {error}"))));
@@ -300,17 +307,17 @@ fn reserved(answer: Result<Read, reqwest::Error>) -> Result<i64, (Outcome, Optio
 }
 
 /// Returns what the answer to a payment means.
-fn paid(reservation: i64, answer: Result<Read, reqwest::Error>) -> (Outcome, Told) {
-    let unknown = |(outcome, problem)| (outcome, Told::of(reservation, ToldEnd::Unknown).with_problem(problem));
+fn paid(reservation: i64, answer: Result<PaymentAnswer, reqwest::Error>) -> (Outcome, ToldBuyer) {
+    let unknown = |(outcome, problem)| (outcome, ToldBuyer::of(reservation, ToldEnd::Unknown).with_problem(problem));
     let (status, body) = match answer {
-        Ok(Read { status, body, .. }) => (status, body),
+        Ok(PaymentAnswer { status, body, .. }) => (status, body),
         Err(error) => return unknown(unanswered(error)),
     };
     if status == StatusCode::CREATED {
-        return match serde_json::from_str::<Ordered>(&body) {
-            Ok(Ordered { order_id, lines: [OrderedLine { goods_no, quantity, remaining }] }) => {
+        return match serde_json::from_str::<PaidOrder>(&body) {
+            Ok(PaidOrder { order_id, lines: [PaidLine { goods_no, quantity, remaining }] }) => {
                 let receipt = Receipt { order_id, goods_no, quantity, remaining };
-                (Outcome::Sold, Told::of(reservation, ToldEnd::Sold(receipt)))
+                (Outcome::Sold, ToldBuyer::of(reservation, ToldEnd::Sold(receipt)))
             }
             Err(error) => unknown((Outcome::Error, Some(format!("a 201 without an order: {error}")))),
         };
@@ -320,7 +327,7 @@ fn paid(reservation: i64, answer: Result<Read, reqwest::Error>) -> (Outcome, Tol
         problem.is_ok_and(|problem| problem.r#type.strip_prefix(PROBLEM_TYPE) == Some(EXPIRED))
     };
     if status == StatusCode::GONE && is_expired(&body) {
-        return (Outcome::Unpaid, Told::of(reservation, ToldEnd::Expired));
+        return (Outcome::Unpaid, ToldBuyer::of(reservation, ToldEnd::Expired));
     }
     let classified = classify(status, &body);
     // A payment is sold by a 201, and a reservation that was made is not sold out.
@@ -345,12 +352,12 @@ fn unanswered(error: reqwest::Error) -> (Outcome, Option<String>) {
 mod tests {
     use super::*;
 
-    fn answer(status: u16, body: &str) -> Result<Read, reqwest::Error> {
+    fn answer(status: u16, body: &str) -> Result<PaymentAnswer, reqwest::Error> {
         let status = StatusCode::from_u16(status).unwrap();
-        Ok(Read { status, body: body.to_owned(), bytes: 0, first_byte: Instant::now() })
+        Ok(PaymentAnswer { status, body: body.to_owned(), bytes: 0, first_byte: Instant::now() })
     }
 
-    fn problem(status: u16, slug: &str) -> Result<Read, reqwest::Error> {
+    fn problem(status: u16, slug: &str) -> Result<PaymentAnswer, reqwest::Error> {
         answer(status, &format!(r#"{{"type":"{PROBLEM_TYPE}{slug}"}}"#))
     }
 
@@ -401,7 +408,7 @@ mod tests {
 
     #[test]
     fn a_second_payment_may_say_nothing_and_nothing_else() {
-        let told = |end| Told::of(7, end);
+        let told = |end| ToldBuyer::of(7, end);
         let sold = |order_id| ToldEnd::Sold(Receipt { order_id, goods_no: 1, quantity: 1, remaining: None });
         assert!(!is_another_end(&told(sold(1)), &told(sold(1))));
         assert!(!is_another_end(&told(sold(1)), &told(ToldEnd::Unknown)));

@@ -25,6 +25,7 @@ mod overlaps;
 mod page;
 mod plain_shop;
 mod provoked;
+mod reservations;
 mod results_log;
 mod setup;
 mod shop_books;

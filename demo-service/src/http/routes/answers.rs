@@ -211,9 +211,9 @@ impl IntoResponses for Placed {
 
 /// The answer to a reservation.
 #[derive(Debug)]
-pub struct Reserved;
+pub struct ReservationMade;
 
-impl IntoResponses for Reserved {
+impl IntoResponses for ReservationMade {
     fn responses() -> Responses {
         let response = with_body::<ReservationView>("Held, now or when it was first asked for under this key.");
         let response = response

@@ -15,7 +15,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::super::problem::IDEMPOTENT_REPLAYED;
 use super::answers::{
-    Cancelling, Confirming, GivenBack, LookingAtReservation, Placed, ReservationShown, Reserved, Reserving,
+    Cancelling, Confirming, GivenBack, LookingAtReservation, Placed, ReservationMade, ReservationShown, Reserving,
 };
 use super::object::Object;
 use super::orders::{RequiredKey, placed, quantity};
@@ -82,7 +82,7 @@ pub struct NewReservation {
                    sell in two steps.",
     params(GoodsNoInPath, RequiredKey, BuyerHeader),
     request_body = NewReservation,
-    responses(Reserved, Reserving)
+    responses(ReservationMade, Reserving)
 )]
 pub async fn reserve(
     State(app): State<Arc<App>>,

@@ -69,10 +69,9 @@ endif
 stress: deps ## stress the locks with random faults for ten minutes; STRESS_SECONDS sets the time, STRESS_SEED the choices
 	STRESS_SECONDS=$${STRESS_SECONDS:-600} cargo test --locked -p zk-recipes --test stress -- --nocapture $(ARGS)
 
-# A race takes about a millisecond and a half of two cores.
-reservations: RESERVATION_RACES ?= 1000000
+# Make exports RESERVATION_RACES. A race takes about a millisecond and a half of two cores.
 reservations: deps ## let payers, cancellations, sweepers and the time race for a million reservations; RESERVATION_RACES sets the number
-	RESERVATION_RACES=$(RESERVATION_RACES) cargo test --release --locked -p demo-service --test it -- --nocapture \
+	RESERVATION_RACES=$${RESERVATION_RACES:-1000000} cargo test --release --locked -p demo-service --test it -- --nocapture \
 		reservations::races::each_of_many_reservations_ends_exactly_once $(ARGS)
 
 reconnects: deps ## measure up to which round trip a hold survives a reconnect: the table of locks/GUARANTEES.md

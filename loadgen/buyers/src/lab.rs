@@ -48,7 +48,8 @@ impl LabPurchase {
     pub(crate) async fn buy(&self, number: usize, buyer: usize, transport: &mut impl Transport) -> Option<Bought> {
         let (goods, url) = self.target(number)?;
         if let Some(two_steps) = &self.two_steps {
-            return two_steps.buy(self, (goods, url), (number, buyer), transport).await;
+            let named = self.names_buyers.then(|| (BUYER_ID, buyer_name(buyer)));
+            return two_steps.buy((goods, url), number, named, transport).await;
         }
         let mut request = transport.client().get(url.clone());
         if self.names_buyers {

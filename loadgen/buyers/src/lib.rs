@@ -18,13 +18,14 @@
 //! load count from it.
 //!
 //! The crate holds what runs while buyers buy, so that a release builds it for speed and the rest of `loadgen` for a short
-//! build. `answer`, `health`, `latency`, `model`, `sample` and `tally` are pure: they know no clock, no task and no socket.
+//! build. `answer`, `habits`, `health`, `latency`, `model`, `sample` and `tally` are pure: they know no clock, no task and no socket.
 
 pub mod answer;
 mod bought;
 mod buyer;
 mod closed;
 mod gate;
+pub mod habits;
 pub mod health;
 mod heartbeat;
 pub mod lab;

@@ -3,16 +3,14 @@
 
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{RequestBuilder, Response, StatusCode, Url};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use stats::as_f64;
+use serde::Deserialize;
 use tokio::time::{Duration, Instant, sleep};
 
 use crate::answer::{PROBLEM_TYPE, classify};
 use crate::bought::Bought;
-use crate::lab::{BUYER_ID, LabPurchase, buyer_name};
+use crate::habits::{Habit, PaymentHabits};
 use crate::received::head_bytes;
-use crate::sample::{Confirmation, Outcome, Receipt};
+use crate::sample::{Confirmation, Outcome, Receipt, ReservationTold, ToldEnd};
 use crate::script::Transport;
 
 /// The request header that names a purchase.
@@ -27,57 +25,6 @@ const LOOK_PAUSE: Duration = Duration::from_millis(20);
 /// A late payer waits at most so long for the end of its reservation. Then it counts as one that never pays.
 const LATE_MAX: Duration = Duration::from_secs(60);
 
-/// Which shares of the buyers do not pay as they should. The shares add up to at most 1, and all others pay at once.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct PaymentHabits {
-    /// Share of the buyers that never pay.
-    pub abandon: f64,
-    /// Share of the buyers that pay after the time of their reservation.
-    pub pay_late: f64,
-    /// Share of the buyers that pay, and pay once more.
-    pub pay_twice: f64,
-}
-
-/// What one buyer does with its reservation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Habit {
-    Pay,
-    Abandon,
-    PayLate,
-    PayTwice,
-}
-
-impl PaymentHabits {
-    /// Tells whether every buyer pays once and at once.
-    pub fn are_good(&self) -> bool {
-        *self == PaymentHabits::default()
-    }
-
-    /// Describes the buyers that do not pay as they should.
-    pub fn describe(&self) -> String {
-        let percent = |share: f64, what: &str| (share > 0.0).then(|| format!("{:.0} % {what}", share * 100.0));
-        let shares = [
-            percent(self.abandon, "never pay"),
-            percent(self.pay_late, "pay too late"),
-            percent(self.pay_twice, "pay twice"),
-        ];
-        shares.into_iter().flatten().collect::<Vec<_>>().join(", ")
-    }
-
-    /// Returns the habit of the buyer that sends this request. Any row of requests has about the shares.
-    fn of(&self, number: usize) -> Habit {
-        // Multiples of the golden ratio spread evenly over the numbers from 0 to 1.
-        let drawn = (as_f64(number) * 0.618_033_988_749_894_9).fract();
-        let late = self.abandon + self.pay_late;
-        match drawn {
-            drawn if drawn < self.abandon => Habit::Abandon,
-            drawn if drawn < late => Habit::PayLate,
-            drawn if drawn < late + self.pay_twice => Habit::PayTwice,
-            _ => Habit::Pay,
-        }
-    }
-}
-
 /// How the buyers of the lab buy in two steps.
 #[derive(Debug, Clone)]
 pub struct TwoSteps {
@@ -85,28 +32,6 @@ pub struct TwoSteps {
     pub keys: Vec<String>,
     /// How they pay.
     pub habits: PaymentHabits,
-}
-
-/// What a buyer was told of its reservation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ReservationTold {
-    /// The number of the reservation.
-    pub reservation: i64,
-    /// How it ended.
-    pub end: ToldEnd,
-}
-
-/// How a reservation ended, as its buyer was told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ToldEnd {
-    /// Sold, by this order.
-    Sold(Receipt),
-    /// The payment came too late.
-    Expired,
-    /// The buyer did not ask.
-    Abandoned,
-    /// No answer says it.
-    Unknown,
 }
 
 /// The members of a reservation that a buyer needs.
@@ -196,12 +121,13 @@ impl ToldBuyer {
 }
 
 impl TwoSteps {
-    /// Buys once, at `url`, by request `number` of `buyer`. Returns `None` when the load was called off.
+    /// Buys once, at `url`, by request `number`. `named` is the header that says who buys, if one is needed. Returns `None` when
+    /// the load was called off.
     pub(crate) async fn buy(
         &self,
-        lab: &LabPurchase,
         (goods, url): (usize, &Url),
-        (number, buyer): (usize, usize),
+        number: usize,
+        named: Option<(&'static str, String)>,
         transport: &mut impl Transport,
     ) -> Option<Bought> {
         let mut visit = PurchaseSteps { transport, bytes: 0, status: None, first_byte: None };
@@ -212,8 +138,8 @@ impl TwoSteps {
             .header(CONTENT_TYPE, "application/json")
             .header(IDEMPOTENCY_KEY, format!("{}-{number}", self.keys.get(goods)?))
             .body(r#"{"quantity":1}"#);
-        if lab.names_buyers {
-            request = request.header(BUYER_ID, buyer_name(buyer));
+        if let Some((header, buyer)) = named {
+            request = request.header(header, buyer);
         }
         let answer = visit.ask(request).await?;
         let ended = Instant::now();
@@ -359,23 +285,6 @@ mod tests {
 
     fn problem(status: u16, slug: &str) -> Result<PaymentAnswer, reqwest::Error> {
         answer(status, &format!(r#"{{"type":"{PROBLEM_TYPE}{slug}"}}"#))
-    }
-
-    #[test]
-    fn habits_have_their_shares_in_any_row_of_requests() {
-        let habits = PaymentHabits { abandon: 0.3, pay_late: 0.1, pay_twice: 0.2 };
-        for first in [0, 17, 1_000_000] {
-            let count = |habit| (first..first + 1000).filter(|number| habits.of(*number) == habit).count();
-            for (habit, expected) in
-                [(Habit::Abandon, 300), (Habit::PayLate, 100), (Habit::PayTwice, 200), (Habit::Pay, 400)]
-            {
-                assert!(count(habit).abs_diff(expected) <= 5, "{habit:?}: {}", count(habit));
-            }
-        }
-        let good = PaymentHabits::default();
-        assert!(good.are_good() && (0..100).all(|number| good.of(number) == Habit::Pay));
-        let none = PaymentHabits { abandon: 1.0, ..good };
-        assert!((0..100).all(|number| none.of(number) == Habit::Abandon));
     }
 
     #[test]

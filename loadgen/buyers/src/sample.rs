@@ -6,8 +6,6 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::reserve::ReservationTold;
-
 /// What the service of the lab tells a buyer of the order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct Receipt {
@@ -28,6 +26,28 @@ pub struct ShopReceipt {
     pub buyer: usize,
     /// The number of the order, if the answer has it.
     pub order: Option<Arc<str>>,
+}
+
+/// What a buyer was told of its reservation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReservationTold {
+    /// The number of the reservation.
+    pub reservation: i64,
+    /// How it ended.
+    pub end: ToldEnd,
+}
+
+/// How a reservation ended, as its buyer was told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToldEnd {
+    /// Sold, by this order.
+    Sold(Receipt),
+    /// The payment came too late.
+    Expired,
+    /// The buyer did not ask.
+    Abandoned,
+    /// No answer says it.
+    Unknown,
 }
 
 /// How an answer confirms that a unit was bought.

@@ -9,8 +9,7 @@ use stats::times::Times;
 use crate::health::{Dropped, Starts};
 use crate::latency::Latency;
 use crate::model::LoadModel;
-use crate::reserve::{ReservationTold, ToldEnd};
-use crate::sample::{ByOutcome, Confirmation, Outcome, Receipt, Sample, ShopReceipt, note};
+use crate::sample::{ByOutcome, Confirmation, Outcome, Receipt, ReservationTold, Sample, ShopReceipt, ToldEnd, note};
 
 /// What buyers of one SKU were told.
 #[derive(Debug, Clone, Default)]

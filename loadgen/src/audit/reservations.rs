@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use buyers::reserve::{ReservationTold, ToldEnd};
+use buyers::sample::{ReservationTold, ToldEnd};
 
 /// A reservation in the books.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl ReservationFacts<'_> {
             let Some(row) = self.rows.and_then(|rows| rows.get(&told.reservation)) else { return true };
             match told.end {
                 ToldEnd::Sold(receipt) => row.order != Some(receipt.order_id) || row.state != "confirmed",
-                // Who was told that it is too late must have nothing.
+                // A buyer that was told "too late" must have nothing.
                 ToldEnd::Expired => row.order.is_some() || row.state != "expired",
                 // Nobody has paid.
                 ToldEnd::Abandoned => row.order.is_some(),

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
+use buyers::habits::PaymentHabits;
 use buyers::model::LoadModel;
-use buyers::reserve::PaymentHabits;
 use clap::Args;
 use program::{Epilogue, Exit, Interrupt, ProgramError as _, Progress, chain};
 use stats::capacity::{CapacityEnd, NextLoad, Search};

@@ -1,6 +1,6 @@
 //! How buyers pay at a strategy that sells in two steps.
 
-use buyers::reserve::PaymentHabits;
+use buyers::habits::PaymentHabits;
 use clap::Args;
 use confique::Config;
 

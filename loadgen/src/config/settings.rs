@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use buyers::habits::PaymentHabits;
 use buyers::model::LoadModel;
-use buyers::reserve::PaymentHabits;
 use wildmatch::WildMatch;
 
 use crate::judge::metrics::TableWidth;

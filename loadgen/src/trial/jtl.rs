@@ -11,8 +11,8 @@ use std::fs::{File, TryLockError};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use buyers::reserve::{ReservationTold, ToldEnd};
 use buyers::sample::{Confirmation, Outcome, Sample};
+use buyers::sample::{ReservationTold, ToldEnd};
 use buyers::tally::{ElapsedMs, Tally};
 use csv::{Terminator, Writer, WriterBuilder};
 use program::FromSystem as _;

@@ -3,10 +3,10 @@
 
 use std::time::{Duration, SystemTime};
 
+use buyers::habits::PaymentHabits;
 use buyers::health::{Effort, Generator};
 use buyers::load::{Load, LoadResult, Purchase};
 use buyers::model::LoadModel;
-use buyers::reserve::PaymentHabits;
 use buyers::sample::ByOutcome;
 use buyers::tally::Tally;
 use stats::times::Times;

@@ -5,8 +5,8 @@
 //!
 //! Two builds of one strategy run one after the other, and chance says which of them is first. So they make a pair.
 
+use buyers::habits::PaymentHabits;
 use buyers::model::LoadModel;
-use buyers::reserve::PaymentHabits;
 use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom;

@@ -122,7 +122,7 @@ async fn two_sweepers_end_each_reservation_once() {
 /// Goal: more reservations than one statement ends are all ended. Method: the rows are written by the test.
 // S110
 #[tokio::test]
-async fn a_sweep_ends_as_many_as_there_are() {
+async fn one_sweep_ends_thousands_of_reservations() {
     let shop = Unswept::new(5000, None).await;
     let sql = "with held as (
                    insert into reservations (goods_no, sale, quantity, expires_at)

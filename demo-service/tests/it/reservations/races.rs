@@ -30,14 +30,14 @@ fn races() -> usize {
 
 /// What was told about one reservation.
 #[derive(Debug, Clone, Copy)]
-struct Told {
+struct RaceTold {
     reservation: i64,
     confirmed: [Confirmed; 2],
     cancelled: Option<Cancelled>,
 }
 
 /// What one race does. The first three make sure that each end is reached, whatever the speed of the machine.
-async fn race(shop: &Unswept, number: usize) -> Told {
+async fn race(shop: &Unswept, number: usize) -> RaceTold {
     let goods_no = i64::try_from(number).unwrap() % GOODS + 1;
     let store = &shop.store;
     let reservation = hold(store, goods_no, if number % 10 < 2 { FOR_EVER } else { LIFE }).await;
@@ -64,11 +64,11 @@ async fn race(shop: &Unswept, number: usize) -> Told {
             }
         }
     };
-    Told { reservation, confirmed, cancelled }
+    RaceTold { reservation, confirmed, cancelled }
 }
 
 /// Returns the orders of which the buyer was told, as a sale or as a repetition.
-fn orders(told: &Told) -> BTreeSet<i64> {
+fn orders(told: &RaceTold) -> BTreeSet<i64> {
     let order = |confirmed: &Confirmed| match confirmed {
         Confirmed::Sold(SoldUnits { order_id, .. }) | Confirmed::Repeated(order_id) => Some(*order_id),
         _ => None,
@@ -77,8 +77,8 @@ fn orders(told: &Told) -> BTreeSet<i64> {
 }
 
 /// Checks all that was told about a reservation against its row.
-fn check(told: &Told, state: &str, order: Option<i64>) {
-    let Told { reservation, confirmed, cancelled } = told;
+fn check(told: &RaceTold, state: &str, order: Option<i64>) {
+    let RaceTold { reservation, confirmed, cancelled } = told;
     let context =
         format!("reservation {reservation} is {state}, order {order:?}: told {confirmed:?} and {cancelled:?}");
     let sold = confirmed.iter().filter(|confirmed| matches!(confirmed, Confirmed::Sold(_))).count();

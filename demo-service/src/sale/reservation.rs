@@ -48,9 +48,9 @@ impl ReservationState {
         }
     }
 
-    /// Returns the state for that word of the database. A constraint of the table allows no other word.
-    pub fn of(word: &str) -> Self {
-        Self::ALL.into_iter().find(|state| state.as_str() == word).expect("BUG: a state that the table does not allow")
+    /// Returns the state for a word of the database. Returns `None` for any other word, which a constraint of the table forbids.
+    pub fn of(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == word)
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::connections::PooledConnection;
 use super::transaction::left_ms;
 use super::{LockWait, Store, is_repeated_key};
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::sale::{BuyerId, GoodsNo, IdempotencyKey, Line, Quantity, Reservation, ReservationState};
 
 /// The most reservations that one statement of a sweep ends. The row of the SKU is locked meanwhile.
@@ -271,12 +271,14 @@ impl Store {
                 reservation_id
             );
             let row = row.fetch_optional(connection.ask()).await;
-            Ok(connection.heard(row)?.map(|row| Reservation {
+            let Some(row) = connection.heard(row)? else { return Ok(None) };
+            let unknown = || Failure::new(&failure::INTERNAL, "the state of the reservation is not one of those there are");
+            Ok(Some(Reservation {
                 reservation_id,
                 goods_no: row.goods_no,
                 sale: row.sale,
                 quantity: row.quantity,
-                state: ReservationState::of(&row.state),
+                state: ReservationState::of(&row.state).ok_or_else(unknown)?,
                 expires_at: row.expires_at,
                 order_id: row.order_id,
             }))

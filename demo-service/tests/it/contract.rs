@@ -218,19 +218,22 @@ async fn whole_numbers_may_be_written_with_a_point() {
 async fn the_service_keeps_to_its_document_whatever_it_is_asked() {
     let (lab, instance) = Lab::with_instance(&["--zk-sessions", "2"]).await;
     let document = format!("http://{}/openapi.json", instance.address);
-    for phases in ["examples,coverage,fuzzing", "stateful"] {
+    // It would begin every sequence with one of these, by a number that no reservation has, because it takes them for requests that
+    // make something.
+    let ends = ["--exclude-operation-id", "confirmReservation", "--exclude-operation-id", "cancelReservation"];
+    for (phases, left_out, selected) in [("examples,coverage,fuzzing", &[][..], 15), ("stateful", &ends, 13)] {
         // The first phases leave sales of any size behind.
         for goods_no in GOODS {
             let strategy = if goods_no == IN_TWO_STEPS { "pg-reserve" } else { "" };
             instance.put_on_sale(goods_no, i64::MAX, strategy).await.assert_ok();
         }
         let orders_before = lab.orders().await;
-        let output = schemathesis(&document, phases).await;
+        let output = schemathesis(&document, phases, left_out).await;
         let report = String::from_utf8_lossy(&output.stdout);
         println!("{report}");
         assert!(output.status.success(), "{report}{}", String::from_utf8_lossy(&output.stderr));
         // It leaves out the document itself. Without orders the checks would have had little to look at.
-        assert!(report.contains("15 selected / 15 total"), "{report}");
+        assert!(report.contains(&format!("{selected} selected / 15 total")), "{report}");
         assert!(lab.orders().await > orders_before, "{report}");
         // It has named strategies of every family for the same SKUs, and has started sales under any of them.
         assert_eq!(sales_that_do_not_add_up(&lab).await, [], "{report}");
@@ -254,7 +257,7 @@ const GOODS: [i64; 3] = [1, 2, 3];
 /// The SKU that has reservations as long as nobody starts its next sale.
 const IN_TWO_STEPS: i64 = 3;
 
-async fn schemathesis(document: &str, phases: &str) -> Output {
+async fn schemathesis(document: &str, phases: &str, left_out: &[&str]) -> Output {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let program = package.with_file_name("target/contract-python/bin/schemathesis");
     assert!(program.is_file(), "{} not found; run: make deps-test", program.display());
@@ -263,6 +266,7 @@ async fn schemathesis(document: &str, phases: &str) -> Output {
         .arg("--config-file")
         .arg(contract.join("schemathesis.toml"))
         .args(["run", document, "--phases", phases])
+        .args(left_out)
         // Where it finds checks.py.
         .current_dir(&contract)
         .env("HYPOTHESIS_STORAGE_DIRECTORY", Path::new(env!("CARGO_TARGET_TMPDIR")).join("hypothesis"))

@@ -163,6 +163,7 @@ pub async fn cancel(
     operation_id = "showReservation",
     tag = "reservations",
     summary = "Look at a reservation",
+    description = "There for ever. Past `expires_at` it is shown as expired.",
     params(ReservationIdInPath),
     responses(ReservationShown, LookingAtReservation)
 )]

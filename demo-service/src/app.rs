@@ -2,6 +2,7 @@
 
 mod memory;
 mod purchase;
+mod reservations;
 mod sales;
 
 use std::collections::HashMap;
@@ -112,6 +113,7 @@ impl App {
                 lock_order: config.lock_order,
                 permits: config.permits,
                 redis_lock_ttl: config.redis_lock_ttl,
+                reservation_ttl: config.reservation_ttl,
                 attempts_max: config.attempts_max,
             },
             hand_over: HandOver { database, address, instances: Instances::default() },
@@ -177,14 +179,14 @@ impl App {
         Some(stream::iter(too_many).chain(replies).boxed())
     }
 
-    /// Runs for ever: deletes expired idempotency keys, keeps the memory of the metric samples bounded, and does what strategies do
-    /// beside the requests.
+    /// Runs for ever: deletes expired idempotency keys, ends reservations that are past their time, keeps the memory of the metric
+    /// samples bounded, and does what strategies do beside the requests.
     ///
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn upkeep(&self) {
         let strategies = join_all(self.strategies.values().map(|strategy| strategy.upkeep()));
-        tokio::join!(self.metrics.upkeep(), self.sweep_keys(), strategies);
+        tokio::join!(self.metrics.upkeep(), self.sweep_keys(), self.sweep_reservations(), strategies);
     }
 
     async fn sweep_keys(&self) {

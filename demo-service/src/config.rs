@@ -2,6 +2,7 @@
 
 mod help;
 mod servers;
+mod times;
 mod values;
 
 use std::convert::Infallible;
@@ -137,6 +138,9 @@ pub struct Config {
     /// Permits of zk-semaphore: buyers of one SKU that may be in the database at once
     #[arg(long, env, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub permits: u32,
+    /// Time for which a reservation of pg-reserve holds its units. A purchase in one request holds them for its business time
+    #[arg(long, env, default_value = "60s", value_name = "TIME", value_parser = positive_duration)]
+    pub reservation_ttl: Duration,
     /// Upper bound of the attempts of one deduction after conflicts (pg-optimistic, pg-serializable)
     #[arg(long, env, default_value_t = 200, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub attempts_max: u32,
@@ -291,33 +295,6 @@ impl Config {
             None | Some(_) => Ok(()),
         }
     }
-
-    /// Refuses times that do not fit together. The three deadlines count from the arrival of the request, and each must end
-    /// before the next. Otherwise the wrong layer would answer, and a request that was given up could still write.
-    fn check_times(&self) -> Result<(), String> {
-        let times =
-            [("--lock-wait", self.lock_wait), ("--db-timeout", self.db_timeout), ("--http-timeout", self.http_timeout)];
-        for [(inner, shorter), (outer, longer)] in [[times[0], times[1]], [times[1], times[2]]] {
-            if shorter >= longer {
-                return Err(format!("{inner} ({shorter:?}) must be less than {outer} ({longer:?})"));
-            }
-        }
-        if self.lock_wait.saturating_add(self.business_time.max()) >= self.db_timeout {
-            return Err(format!(
-                "--lock-wait ({:?}) and --business-time ({}) together must be less than --db-timeout ({:?}): a purchase that waits so \
-                 long for its lock has to do its business after that",
-                self.lock_wait, self.business_time, self.db_timeout
-            ));
-        }
-        if self.key_lifetime <= 2 * self.http_timeout {
-            return Err(format!(
-                "--key-lifetime ({:?}) must be more than twice --http-timeout ({:?}): a buyer who was told to ask again under \
-                 the same key must find it",
-                self.key_lifetime, self.http_timeout
-            ));
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]
@@ -367,6 +344,11 @@ mod tests {
             (
                 &["--business-time", "1s..5s"],
                 "--lock-wait (5s) and --business-time (1s..5s) together must be less than --db-timeout (10s)",
+            ),
+            (&["--reservation-ttl", "0s"], "from 1ms to 1day"),
+            (
+                &["--reservation-ttl", "5ms", "--business-time", "1ms..5ms"],
+                "--business-time (1ms..5ms) must be less than --reservation-ttl (5ms)",
             ),
             (&["--zk-session-timeout", "999ms"], "from 1s to 10m"),
             (&["--zk-session-timeout", "11m"], "from 1s to 10m"),

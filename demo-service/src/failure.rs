@@ -89,11 +89,19 @@ kinds! {
     UNKNOWN_GOODS NOT_FOUND "unknown-goods" ["unknown_goods"] Debug "unknown goods", "there is no such SKU";
     UNKNOWN_ORDER NOT_FOUND "unknown-order" [] Debug "unknown order", "there is no such order";
     UNKNOWN_TICKET NOT_FOUND "unknown-ticket" [] Debug "unknown ticket", "there is no such ticket";
+    UNKNOWN_RESERVATION NOT_FOUND "unknown-reservation" ["unknown_reservation"] Debug "unknown reservation",
+        "there is no such reservation";
     UNKNOWN_STRATEGY NOT_FOUND "unknown-strategy" ["unknown_strategy"] Debug "unknown strategy",
         "this instance offers no such strategy";
     BODY_TIMEOUT REQUEST_TIMEOUT "body-timeout" [] Debug "body not received in time",
         "the body did not arrive whole within 5 seconds, or within a shorter `--http-timeout`; nothing was written";
     SOLD_OUT CONFLICT "sold-out" ["sold_out"] Debug "sold out", "the stock is too low for the whole purchase";
+    RESERVATION_CANCELLED CONFLICT "reservation-cancelled" ["reservation_cancelled"] Debug "reservation cancelled",
+        "the units of the reservation were given back; nothing was sold";
+    RESERVATION_CONFIRMED CONFLICT "reservation-confirmed" [] Debug "reservation confirmed",
+        "the units of the reservation are sold";
+    RESERVATION_EXPIRED GONE "reservation-expired" ["reservation_expired"] Debug "reservation expired",
+        "the time of the reservation has passed, or its sale is over; nothing was sold, and never will be by it";
     OVER_LIMIT FORBIDDEN "over-limit" ["over_limit"] Debug "limit per buyer reached",
         "the buyer would have more units of the sale than one buyer may have; nothing was written";
     OVERSIZED_BODY PAYLOAD_TOO_LARGE "invalid-body" [] Debug "invalid body", "the body is larger than 4 KiB";

@@ -7,6 +7,7 @@ mod decision;
 mod goods;
 mod purchase;
 mod receipt;
+mod reservation;
 
 pub use self::batch::{AlreadySold, Share, Wish, share_out};
 pub use self::business_time::{BusinessTime, InvalidBusinessTime};
@@ -16,3 +17,4 @@ pub use self::purchase::{
     BuyerId, Cart, IdempotencyKey, InvalidBuyer, InvalidCart, InvalidKey, Line, LockSequence, Purchase,
 };
 pub use self::receipt::{Receipt, Ticket};
+pub use self::reservation::{Reservation, ReservationState};

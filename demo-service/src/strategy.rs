@@ -11,6 +11,7 @@ pub mod entry;
 pub mod registry;
 
 pub(crate) mod owner;
+pub(crate) mod reserve;
 
 mod attempt;
 mod settle;
@@ -28,11 +29,20 @@ use futures_util::stream::BoxStream;
 use self::call::Call;
 use crate::failure::Failure;
 use crate::instances::{Batch, BatchReply};
-use crate::sale::{Goods, GoodsNo, Order, Receipt};
+use crate::sale::{Goods, GoodsNo, Order, Receipt, Reservation};
 
 /// The result of a purchase. Unless it failed with [`OUTCOME_UNKNOWN`](crate::failure::OUTCOME_UNKNOWN), a failure wrote
 /// nothing.
 pub type Decision = Result<Order, Failure>;
+
+/// A reservation that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReservationAnswer {
+    /// The reservation as it is now.
+    pub reservation: Reservation,
+    /// Whether an earlier request has made it, or has brought it to its state.
+    pub is_replay: bool,
+}
 
 /// A boxed future. Strategies are chosen at run time, so the types of their futures differ.
 pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -55,6 +65,11 @@ pub trait Strategy: Send + Sync {
     /// Does the work that the strategy does beside the requests, until the service ends. Most strategies have none.
     fn upkeep(&self) -> Boxed<'_, ()> {
         Box::pin(ready(()))
+    }
+
+    /// Holds the units of a purchase for a while. Returns `None` if the strategy sells in one step only.
+    fn reserve<'a>(&'a self, _call: &'a Call) -> Option<Boxed<'a, Result<ReservationAnswer, Failure>>> {
+        None
     }
 
     /// Takes in a batch that another instance has handed over. Returns the reply for each purchase when it is decided, or

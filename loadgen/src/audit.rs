@@ -6,6 +6,7 @@ pub mod layout;
 pub mod ledger;
 pub(crate) mod limit;
 pub mod orders;
+pub mod reservations;
 pub mod shop;
 pub mod trial;
 pub mod unchecked;

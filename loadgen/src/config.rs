@@ -3,7 +3,7 @@
 //! | file | has |
 //! |---|---|
 //! | `values` | the types of settings, which check their values |
-//! | `plan`, `service` | each setting once: its name in a plan, its flag, its help, its default |
+//! | `plan`, `payers`, `service` | each setting once: its name in a plan, its flag, its help, its default |
 //! | `preset` | the plan files that the program brings along |
 //! | `layers` | the merge of the layers |
 //! | `load`, `trials`, `comparison`, `check`, `capacity` | the flags that commands share |
@@ -14,6 +14,7 @@ pub(crate) mod check;
 pub(crate) mod comparison;
 mod layers;
 pub(crate) mod load;
+mod payers;
 mod plan;
 mod preset;
 pub(crate) mod service;

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
-use tokio::time::timeout_at;
+use tokio::time::{Instant, timeout_at};
 use tracing::field::Empty;
 use tracing::{Instrument, Span, debug, warn_span};
 
@@ -22,7 +22,7 @@ use crate::telemetry::{QUEUED, REPEATED, SOLD, log_failure};
 
 /// Upper bound of the attempts to admit a purchase, and of the looks in one attempt. Each claim and each restart of a
 /// sale makes one more necessary.
-const ADMISSIONS_MAX: usize = 5;
+pub(super) const ADMISSIONS_MAX: usize = 5;
 
 /// The answer to a purchase that was not refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,7 +97,7 @@ impl App {
     ) {
         let Served { entry, result, release } = self.decide(call, named).await;
         let result = result.map_err(|failure| self.explain(failure));
-        self.record(entry, &result, call);
+        self.record(entry, &result, call.arrived);
         // A purchase keeps its slot while its outcome is unknown. A release needs no slot, so the client's next
         // request finds the slot free.
         let slot = result.as_ref().is_err_and(|failure| failure.is(&failure::OUTCOME_UNKNOWN)).then_some(slot);
@@ -169,7 +169,7 @@ impl App {
     /// Finds the strategy for a purchase, and admits the purchase to the sales of its cart. The memory may be out of
     /// date, so it can only admit. Before a refusal, a claim or the answer that a SKU is unknown, the database is
     /// asked.
-    async fn admit(&self, call: &Call, named: Option<&'static Entry>) -> Result<&'static Entry, Failure> {
+    pub(super) async fn admit(&self, call: &Call, named: Option<&'static Entry>) -> Result<&'static Entry, Failure> {
         let cart = &call.purchase.cart;
         if let Some(known) = self.memory.sales(cart)
             && let Ok(Admission::Serve(entry)) = self.offer.admit(named, &known)
@@ -252,7 +252,7 @@ impl App {
 
     /// Returns whether the first SKU of a purchase is known to be sold out. Units may have come back, so a remembered
     /// sold-out is confirmed by a look at the stock. Concurrent buyers share the look.
-    async fn is_known_sold_out(&self, call: &Call) -> bool {
+    pub(super) async fn is_known_sold_out(&self, call: &Call) -> bool {
         let line = call.purchase.cart.lines()[0];
         if !self.memory.is_sold_out(line.goods_no) {
             return false;
@@ -271,7 +271,7 @@ impl App {
 
     /// Counts and logs a purchase. This happens once for each purchase, when its result is known. The span names the
     /// purchase.
-    fn record(&self, entry: &Entry, result: &Result<PurchaseAnswer, Failure>, call: &Call) {
+    pub(super) fn record(&self, entry: &Entry, result: &Result<PurchaseAnswer, Failure>, arrived: Instant) {
         let label = match result {
             Ok(PurchaseAnswer { is_replay: true, .. }) => REPEATED,
             Ok(PurchaseAnswer { receipt: Receipt::Order(_), .. }) => SOLD,
@@ -280,7 +280,7 @@ impl App {
             // counts as one.
             Err(failure) => failure.kind().outcome.or(failure::INTERNAL.outcome).unwrap_or_default(),
         };
-        self.metrics.outcomes(entry.name).record(label, call.arrived.elapsed());
+        self.metrics.outcomes(entry.name).record(label, arrived.elapsed());
         match result {
             Ok(PurchaseAnswer { receipt: Receipt::Order(order), is_replay }) => {
                 Span::current().record("order_id", order.order_id);

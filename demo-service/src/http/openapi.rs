@@ -16,7 +16,7 @@ use utoipa::openapi::{OpenApi, OpenApiBuilder, RefOr};
 
 use super::problem::PROBLEM_SCHEMA;
 use super::routes::answers::header;
-use super::routes::views::{Bought, GoodsView, OrderLineView, OrderView, TicketView};
+use super::routes::views::{Bought, GoodsView, OrderLineView, OrderView, ReservationView, TicketView};
 use crate::config::Config;
 
 /// The name of the security scheme of administrators.
@@ -37,6 +37,7 @@ pub fn base() -> OpenApi {
     let tags = [
         ("goods", "What is sold, and how."),
         ("orders", "Buying, and what was bought."),
+        ("reservations", "Buying in two steps, in sales of `pg-reserve`."),
         ("administration", "For holders of the `ADMIN_TOKEN`; there only if the service has one."),
         ("operation", "Probes, metrics, this document."),
     ];
@@ -98,7 +99,7 @@ pub fn complete(mut document: OpenApi, config: &Config) -> OpenApi {
 pub fn to_json(document: &OpenApi) -> String {
     let mut json = json!(document);
     // The builder of headers cannot set `required`.
-    for name in ["Location", "RequestId", "WwwAuthenticate"] {
+    for name in ["Location", "ReservationLocation", "RequestId", "WwwAuthenticate"] {
         json["components"]["headers"][name]["required"] = Value::Bool(true);
     }
     json.to_string()
@@ -139,6 +140,7 @@ fn components() -> Components {
         ("RequestId", "The id of the request.", text().pattern(Some("^[!-~]{1,128}$"))),
         ("Location", "The path of the order.", text().pattern(Some("^/orders/[1-9][0-9]*$"))),
         ("TicketLocation", "The path of the ticket.", text().pattern(Some("^/tickets/[1-9][0-9]*$"))),
+        ("ReservationLocation", "The path of the reservation.", text().pattern(Some("^/reservations/[1-9][0-9]*$"))),
         (
             "IdempotentReplayed",
             "Only on the repeated answer to an earlier request.",
@@ -157,7 +159,8 @@ fn components() -> Components {
         .schema_from::<GoodsView>()
         .schema_from::<OrderView>()
         .schema_from::<TicketView>()
-        .schema_from::<OrderLineView>();
+        .schema_from::<OrderLineView>()
+        .schema_from::<ReservationView>();
     let components = headers.into_iter().fold(components, |components, (name, description, schema)| {
         components.header(name, Header::builder().description(Some(description)).schema(Some(schema)).build())
     });

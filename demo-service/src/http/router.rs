@@ -25,7 +25,7 @@ use super::problem;
 use super::rates::Rates;
 use super::request_id::{self, Identity, REQUEST_ID};
 use super::routes::contract::{self, Contract};
-use super::routes::{admin, goods, goods_stock, health, metrics, orders, strategies, tickets};
+use super::routes::{admin, goods, goods_stock, health, metrics, orders, reservations, strategies, tickets};
 use crate::app::App;
 use crate::failure::{self, Failure};
 use crate::sale::IdempotencyKey;
@@ -37,6 +37,8 @@ pub fn router(app: Arc<App>, audience: Audience) -> Router {
         |is_buying, rates| from_fn_with_state(BuyerLimits { app: Arc::clone(&app), is_buying, rates }, take_slot);
     let rates = Rates::of(&app.config, app.metrics.rate_limited()).map(Arc::new);
     let buying = slots(true, rates);
+    // A buyer that holds units is not kept from paying by a rate.
+    let paying = slots(true, None);
     let looking = slots(false, None);
     // From the outside in: there is no permit without the token, and no body is received without a permit.
     let administration = ServiceBuilder::new()
@@ -48,6 +50,7 @@ pub fn router(app: Arc<App>, audience: Audience) -> Router {
     let asking = from_fn_with_state(Arc::clone(&app), give_way);
     let enclosed = |group: Group, handlers: Handlers| match group {
         Group::Buying => handlers.route_layer(buying.clone()),
+        Group::Paying => handlers.route_layer(paying.clone()),
         Group::Looking => handlers.route_layer(looking.clone()),
         Group::Administration => handlers.route_layer(administration.clone()),
         Group::Metrics => handlers.route_layer(metrics.clone()),
@@ -88,6 +91,8 @@ type Handlers = MethodRouter<Arc<App>>;
 enum Group {
     /// Purchases, limited by slots and rates.
     Buying,
+    /// Ends of reservations, limited by slots.
+    Paying,
     /// Looks, limited by slots.
     Looking,
     /// Administration, limited by permits of its own. It needs the token.
@@ -106,6 +111,7 @@ fn operations(
     enclosed: impl Fn(Group, Handlers) -> Handlers,
 ) -> OpenApiRouter<Arc<App>> {
     let buying = |handlers| enclosed(Group::Buying, handlers);
+    let paying = |handlers| enclosed(Group::Paying, handlers);
     let looking = |handlers| enclosed(Group::Looking, handlers);
     let administration = |handlers| enclosed(Group::Administration, handlers);
     let mut operations = OpenApiRouter::with_openapi(openapi::base())
@@ -122,6 +128,10 @@ fn operations(
             .routes(routes!(orders::buy_cart).map(buying))
             .routes(routes!(orders::show).map(looking))
             .routes(routes!(tickets::show).map(looking))
+            .routes(routes!(reservations::reserve).map(buying))
+            .routes(routes!(reservations::confirm).map(paying))
+            .routes(routes!(reservations::cancel).map(paying))
+            .routes(routes!(reservations::show).map(looking))
             .routes(routes!(goods::show).map(looking))
             .routes(routes!(strategies::list));
     }
@@ -267,7 +277,7 @@ mod tests {
             let limited = operations_of(&document).filter(|one| one["responses"]["429"].is_object());
             limited.map(|one| one["operationId"].as_str().unwrap().to_owned()).collect::<BTreeSet<_>>()
         };
-        let buying = BTreeSet::from(["buyOne", "placeOrder", "placeCart"].map(str::to_owned));
+        let buying = BTreeSet::from(["buyOne", "placeOrder", "placeCart", "reserveUnits"].map(str::to_owned));
         assert_eq!(limited(&["--rate-per-client", "1"]), buying);
         assert_eq!(limited(&["--rate-per-key", "1"]), buying);
         assert_eq!(limited(&[]), BTreeSet::new());

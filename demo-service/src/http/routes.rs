@@ -9,6 +9,7 @@ pub mod health;
 pub mod metrics;
 pub mod object;
 pub mod orders;
+pub mod reservations;
 pub mod strategies;
 pub mod tickets;
 pub mod views;

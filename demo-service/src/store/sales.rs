@@ -9,6 +9,7 @@ use sqlx::postgres::PgConnection;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::layouts::{Layout, UNIT_ROWS_MAX, end_purchases};
+use super::reservations::end_reservations;
 use super::{Isolation, LockWait, Store};
 use crate::failure::{self, Failure};
 use crate::sale::{Goods, GoodsNo, Guard, NewStock, Quantity};
@@ -234,6 +235,7 @@ async fn start(
 /// its own: it sees all that the purchases have committed.
 async fn end(connection: &mut PgConnection, ended: Goods) -> Result<i64, sqlx::Error> {
     end_purchases(&mut *connection, ended.goods_no).await?;
+    end_reservations(&mut *connection, ended.goods_no, ended.sale).await?;
     let left = sqlx::query_scalar!(
         r#"select units_left(goods) as "left!" from goods where goods_no = $1"#,
         ended.goods_no.get()

@@ -110,6 +110,8 @@ pub struct Entry {
     pub answers: Answers,
     /// Whether it can sell several SKUs together.
     pub carts: bool,
+    /// Whether it sells in two steps, too: by a reservation and its confirmation.
+    pub two_steps: bool,
     /// Whether `loadgen compare` runs it by default.
     pub headline: bool,
     /// How it works, in one or two sentences.

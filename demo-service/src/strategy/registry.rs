@@ -15,6 +15,7 @@ use super::lock::recipes::{COHORT, COHORT_LINGER, HANDOFF, MUTEX, NAIVE, SEMAPHO
 use super::lock::redis::RedisLocks;
 use super::lock::{Locks, fenced, semaphore};
 use super::owner::{self, ZkOwner};
+use super::reserve::{self, Reserve};
 use super::row::buckets::Buckets;
 use super::row::units::Units;
 use super::row::{InDatabase, advisory, conditional, counted_limit, function, optimistic, row_lock, unguarded};
@@ -42,6 +43,7 @@ const UNNAMED: Entry = Entry {
     sections: Overlap::Exclusive,
     answers: Answers::AtCommit,
     carts: false,
+    two_steps: false,
     headline: false,
     summary: "",
     build: |context| panic!("BUG: {} is not made", context.strategy),
@@ -324,6 +326,17 @@ pub static STRATEGIES: &[Entry] = &[
         summary: "the stock in 64 rows: a purchase writes one that nobody has locked, and several of them before the SKU \
                   counts as sold out",
         build: |context| Box::new(Buckets::new(context)),
+        ..PG
+    },
+    Entry {
+        name: reserve::NAME,
+        family: reserve::NAME,
+        sections: Overlap::Overlapping,
+        carts: false,
+        two_steps: true,
+        summary: "two steps: a reservation holds the units for --reservation-ttl, and a confirmation sells them; what is not \
+                  confirmed in time, by the clock of the database, is free again",
+        build: |context| Box::new(Reserve::new(context)),
         ..PG
     },
 ];

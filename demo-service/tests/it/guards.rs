@@ -162,7 +162,8 @@ async fn a_new_guard_sells_rightly_with_buyers_of_the_old_one_inside() {
         ("unguarded", "pg-optimistic"),
         ("pg-conditional", "pg-units"),
         ("pg-units", "pg-buckets"),
-        ("pg-buckets", "zk-mutex"),
+        ("pg-buckets", "pg-reserve"),
+        ("pg-reserve", "zk-mutex"),
     ];
     for (goods_no, (old, new)) in (1..).zip(changes) {
         instances[0].put_on_sale(goods_no, 100, old).await.assert_ok();

@@ -61,7 +61,7 @@ async fn buy_while_another_commits(lab: &Lab, instance: &Instance, goods_no: i64
     instance.put_on_sale(goods_no, 5, entry.name).await.assert_ok();
     let gate = Gate::close(lab).await;
     let first = instance.spawn_buy(goods_no, entry.name);
-    let commits = if entry.name == "pg-function" { "select outcome" } else { "commit" };
+    let commits = if ["pg-function", "pg-reserve"].contains(&entry.name) { "select outcome" } else { "commit" };
     lab.wait_for_statement("active", commits).await;
     let second = instance.spawn_buy(goods_no, entry.name);
     let queue_depth = format!(r#"seckill_queue_depth{{strategy="{}"}}"#, entry.name);

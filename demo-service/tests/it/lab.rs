@@ -173,7 +173,7 @@ pub(crate) fn lock_folder(strategy: &str) -> String {
 
 /// Returns whether the orders of a strategy say how many units they left. Where buyers write different rows, none of them knows.
 pub(crate) fn tells_what_is_left(strategy: &str) -> bool {
-    !["pg-units", "pg-buckets"].contains(&strategy)
+    !["pg-units", "pg-buckets", "pg-reserve"].contains(&strategy)
 }
 
 /// Waits for a condition, looking again every few milliseconds.
@@ -198,7 +198,7 @@ pub(crate) struct Instance {
 /// An instance of the service as its clients know it, wherever it runs.
 pub(crate) struct Shop {
     pub(crate) address: SocketAddr,
-    client: reqwest::Client,
+    pub(crate) client: reqwest::Client,
 }
 
 impl Deref for Instance {
@@ -235,11 +235,6 @@ impl Shop {
     /// Makes a client that has a connection of its own for every request.
     pub(crate) fn without_keep_alive(address: SocketAddr) -> Self {
         Self { address, client: reqwest::Client::builder().pool_max_idle_per_host(0).build().unwrap() }
-    }
-
-    /// Returns the same shop for a task of its own.
-    pub(crate) fn another(&self) -> Self {
-        Self { address: self.address, client: self.client.clone() }
     }
 
     pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {

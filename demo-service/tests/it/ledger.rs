@@ -91,6 +91,7 @@ async fn a_sale_that_ended_under_its_buyers_adds_up() {
         "pg-optimistic",
         "pg-units",
         "pg-buckets",
+        "pg-reserve",
     ];
     join_all((1..).zip(strategies).map(|(goods_no, strategy)| sell_and_end(&lab, &instance, goods_no, strategy))).await;
 }

@@ -42,6 +42,7 @@ mod redis;
 mod refusals;
 mod registry;
 mod remembered;
+mod reservations;
 mod secrets;
 mod service_role;
 mod shutdown;

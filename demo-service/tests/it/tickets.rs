@@ -29,6 +29,11 @@ impl Answer {
 }
 
 impl Shop {
+    /// Returns the same shop for a task of its own.
+    pub(crate) fn another(&self) -> Self {
+        Self { address: self.address, client: self.client.clone() }
+    }
+
     /// Returns the decision of a purchase: the answer, or what its ticket tells in the end.
     pub(crate) async fn decided(&self, answer: Answer) -> Answer {
         let Some(ticket) = answer.ticket() else { return answer };

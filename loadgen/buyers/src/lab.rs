@@ -11,6 +11,7 @@ use crate::Error;
 use crate::answer::{Classified, classify};
 use crate::bought::Bought;
 use crate::received::head_bytes;
+use crate::reserve::TwoSteps;
 use crate::sample::Outcome;
 use crate::script::Transport;
 
@@ -27,6 +28,8 @@ pub struct LabPurchase {
     pub answers_at_commit: bool,
     /// Upper bound of the time in which a ticket tells the outcome.
     pub decided_within: Duration,
+    /// How they buy if the strategy sells in two steps. Then the URLs make reservations.
+    pub two_steps: Option<TwoSteps>,
 }
 
 /// The request header that says who buys.
@@ -49,6 +52,10 @@ impl LabPurchase {
     /// Buys once, by request `number` of `buyer`. Returns `None` without a URL, or when the load was called off.
     pub(crate) async fn buy(&self, number: usize, buyer: usize, transport: &mut impl Transport) -> Option<Bought> {
         let (goods, url) = self.target(number)?;
+        if let Some(two_steps) = &self.two_steps {
+            let named = self.names_buyers.then(|| (BUYER_ID, buyer_name(buyer)));
+            return two_steps.buy((goods, url), number, named, transport).await;
+        }
         let mut request = transport.client().get(url.clone());
         if self.names_buyers {
             request = request.header(BUYER_ID, buyer_name(buyer));
@@ -187,6 +194,7 @@ mod tests {
             names_buyers: false,
             answers_at_commit: true,
             decided_within: Duration::ZERO,
+            two_steps: None,
         };
         let targets: Vec<_> = (0..5).map(|number| lab.target(number).unwrap()).collect();
         let targets: Vec<_> = targets.iter().map(|(goods, url)| (*goods, url.as_str())).collect();

@@ -8,6 +8,7 @@
 //! | end of a closed loop | `closed` | goose looks at its clock twice a second |
 //! | arrivals at a rate | `open` | goose has no open model |
 //! | a purchase at the service of the lab | `lab` | its answers are receipts, which other shops do not have |
+//! | a purchase in two steps at that service | `reserve` | between the steps buyers may leave, be late, or pay twice |
 //! | a purchase at any shop | `shop`, `script` | a file describes what buyers send, and what the answers mean |
 //! | a purchase by the scenario of a goose user | `scenario` | its transactions send what they like, and know no gate |
 //! | client | `lab`, or the owner of the load | goose makes clients that obey the environment's proxy, and gives none to open connections with |
@@ -17,13 +18,14 @@
 //! load count from it.
 //!
 //! The crate holds what runs while buyers buy, so that a release builds it for speed and the rest of `loadgen` for a short
-//! build. `answer`, `health`, `latency`, `model`, `sample` and `tally` are pure: they know no clock, no task and no socket.
+//! build. `answer`, `habits`, `health`, `latency`, `model`, `sample` and `tally` are pure: they know no clock, no task and no socket.
 
 pub mod answer;
 mod bought;
 mod buyer;
 mod closed;
 mod gate;
+pub mod habits;
 pub mod health;
 mod heartbeat;
 pub mod lab;
@@ -32,6 +34,7 @@ pub mod load;
 pub mod model;
 mod open;
 mod received;
+pub mod reserve;
 pub mod sample;
 pub mod scenario;
 pub mod script;

@@ -28,6 +28,28 @@ pub struct ShopReceipt {
     pub order: Option<Arc<str>>,
 }
 
+/// What a buyer was told of its reservation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReservationTold {
+    /// The number of the reservation.
+    pub reservation: i64,
+    /// How it ended.
+    pub end: ToldEnd,
+}
+
+/// How a reservation ended, as its buyer was told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToldEnd {
+    /// Sold, by this order.
+    Sold(Receipt),
+    /// The payment came too late.
+    Expired,
+    /// The buyer did not ask.
+    Abandoned,
+    /// No answer says it.
+    Unknown,
+}
+
 /// How an answer confirms that a unit was bought.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Confirmation {
@@ -35,6 +57,8 @@ pub enum Confirmation {
     Lab(Receipt),
     /// By the answer of another shop, with the number of the order if the answer has it.
     Shop(Option<Arc<str>>),
+    /// By what the service of the lab has told of a reservation, which may not be sold.
+    Reservation(ReservationTold),
 }
 
 /// The outcome of one request to buy.
@@ -47,6 +71,9 @@ pub enum Outcome {
     /// The buyer has as many units as one buyer may have. The service of the lab says so by a 403 with the problem
     /// `over-limit`.
     OverLimit,
+    /// The buyer had a reservation and did not pay it in time. The service of the lab says so by a 410 with the problem
+    /// `reservation-expired`, if the buyer asks at all.
+    Unpaid,
     /// The buyer was not served, and nothing was bought. The service of the lab says so by a 503 with a problem that
     /// promises it, such as a lock that was not granted in time.
     Refused,
@@ -130,6 +157,9 @@ pub struct ByOutcome<T> {
     /// Told that the buyer has as many units as one buyer may have.
     #[serde(default)]
     pub over_limit: T,
+    /// Reserved and not paid in time, or not at all.
+    #[serde(default)]
+    pub unpaid: T,
     /// Refused, with the promise that nothing was written.
     pub refused: T,
     /// Any other answer, or a failed connection: the unit may have been sold.
@@ -139,7 +169,7 @@ pub struct ByOutcome<T> {
 }
 
 impl ByOutcome<u64> {
-    /// Requests that were answered neither by "sold" nor by "sold out" nor by the limit per buyer.
+    /// Requests that were answered neither by "sold" nor by "sold out" nor by the limit per buyer, paid reservations or not apart.
     pub fn undecided(&self) -> u64 {
         self.refused + self.failed()
     }
@@ -151,7 +181,7 @@ impl ByOutcome<u64> {
 
     /// Returns the number of all requests.
     pub fn total(&self) -> u64 {
-        self.sold + self.sold_out + self.over_limit + self.undecided()
+        self.sold + self.sold_out + self.over_limit + self.unpaid + self.undecided()
     }
 }
 
@@ -162,6 +192,7 @@ impl<T> ByOutcome<T> {
             Outcome::Sold => &mut self.sold,
             Outcome::SoldOut => &mut self.sold_out,
             Outcome::OverLimit => &mut self.over_limit,
+            Outcome::Unpaid => &mut self.unpaid,
             Outcome::Refused => &mut self.refused,
             Outcome::Error => &mut self.error,
             Outcome::Timeout => &mut self.timeout,
@@ -178,6 +209,7 @@ impl<T> ByOutcome<T> {
             sold: of(|one| &one.sold),
             sold_out: of(|one| &one.sold_out),
             over_limit: of(|one| &one.over_limit),
+            unpaid: of(|one| &one.unpaid),
             refused: of(|one| &one.refused),
             error: of(|one| &one.error),
             timeout: of(|one| &one.timeout),

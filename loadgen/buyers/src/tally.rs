@@ -9,7 +9,7 @@ use stats::times::Times;
 use crate::health::{Dropped, Starts};
 use crate::latency::Latency;
 use crate::model::LoadModel;
-use crate::sample::{ByOutcome, Confirmation, Outcome, Receipt, Sample, ShopReceipt, note};
+use crate::sample::{ByOutcome, Confirmation, Outcome, Receipt, ReservationTold, Sample, ShopReceipt, ToldEnd, note};
 
 /// What buyers of one SKU were told.
 #[derive(Debug, Clone, Default)]
@@ -20,6 +20,8 @@ pub struct Told {
     pub confirmed: Vec<(usize, Receipt)>,
     /// The orders of these receipts that may not have been committed yet, with the intended starts of their requests.
     pub promised: Vec<(i64, Duration)>,
+    /// What was told of reservations, in the order of the last answers.
+    pub reservations: Vec<ReservationTold>,
     /// The receipts of another shop, in the order of the answers.
     pub sold_to: Vec<ShopReceipt>,
     /// The numbers of the buyers that were told that they have as many units as one buyer may have, in the order of the answers.
@@ -159,6 +161,12 @@ impl Tally {
                 }
                 Some(Confirmation::Shop(order)) => {
                     told.sold_to.push(ShopReceipt { buyer: sample.buyer, order: order.clone() });
+                }
+                Some(Confirmation::Reservation(reservation)) => {
+                    if let ToldEnd::Sold(receipt) = reservation.end {
+                        told.confirmed.push((sample.buyer, receipt));
+                    }
+                    told.reservations.push(*reservation);
                 }
                 None => {}
             }

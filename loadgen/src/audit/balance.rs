@@ -69,6 +69,8 @@ impl Balance {
     /// Balances the books of a sale by its orders.
     pub(crate) fn of(books: &SaleBooks<'_>, orders: &[OrderRow]) -> Balance {
         let SaleBooks { initial, left, per_buyer, holders, rows } = *books;
+        // Held units are not sold, and nobody has lost them.
+        let left = left.map(|left| left.saturating_add(rows.map_or(0, StockRows::held)));
         let sold: i128 = orders.iter().map(|order| i128::from(order.quantity)).sum();
         let lost = |(initial, left): (i64, i64)| clamped(i128::from(initial) - i128::from(left) - sold);
         let sequence = Sequence::of(initial, orders);

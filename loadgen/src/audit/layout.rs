@@ -30,6 +30,17 @@ pub enum StockRows {
         /// Buckets that have less than no unit, or more than they began with.
         beyond: i64,
     },
+    /// A row for each reservation, which holds units of the row of the SKU for a while (`pg-reserve`).
+    Reservations {
+        /// Units that are held: neither free nor ordered.
+        held: i64,
+        /// Units that were held and came back.
+        returned: i64,
+        /// Units of confirmed reservations whose order is not in the books of the sale, or has another number of units.
+        unsold: i64,
+        /// Units of orders that no reservation has, or several.
+        unreserved: i64,
+    },
 }
 
 /// How the rows of a sale disagree with its orders and with the ledger.
@@ -51,6 +62,16 @@ impl Misplaced {
 }
 
 impl StockRows {
+    /// Returns the units that are neither in the free stock nor ordered.
+    pub fn held(&self) -> i64 {
+        if let StockRows::Reservations { held, .. } = *self { held } else { 0 }
+    }
+
+    /// Returns the units that came back during the sale. A buyer may have been told "sold out" while others held them.
+    pub fn returned(&self) -> i64 {
+        if let StockRows::Reservations { returned, .. } = *self { returned } else { 0 }
+    }
+
     /// Compares the rows with the ledger: the units that the sale began with, and those that it left.
     pub fn misplaced(&self, initial: Option<i64>, left: Option<i64>) -> Misplaced {
         let mut found = Misplaced::default();
@@ -82,6 +103,17 @@ impl StockRows {
                     let have = if buckets == 1 { "has" } else { "have" };
                     let buckets = things(count(buckets), "bucket");
                     format!("{buckets} {have} less than no unit, or more than at the beginning")
+                });
+            }
+            StockRows::Reservations { unsold, unreserved, .. } => {
+                found.note(unsold, |units| {
+                    format!(
+                        "{} of confirmed reservations without an order of the same size",
+                        things(count(units), "unit")
+                    )
+                });
+                found.note(unreserved, |units| {
+                    format!("{} of orders without a reservation, or with several", things(count(units), "unit"))
                 });
             }
         }
@@ -139,6 +171,15 @@ mod tests {
         ] {
             assert_eq!(words(rows, units), told);
         }
+    }
+
+    #[test]
+    fn every_disagreement_of_reservations_is_told() {
+        let of = |unsold, unreserved| StockRows::Reservations { held: 1, returned: 4, unsold, unreserved };
+        assert_eq!((words(of(0, 0), 0), of(0, 0).held(), of(0, 0).returned()), (String::new(), 1, 4));
+        assert_eq!(words(of(1, 0), 1), "1 unit of confirmed reservations without an order of the same size");
+        assert_eq!(words(of(0, 2), 2), "2 units of orders without a reservation, or with several");
+        assert_eq!((BUCKETS.held(), UNITS.returned()), (0, 0));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::audit::balance::{Balance, Holders, SaleBooks, clamped};
 use crate::audit::layout::StockRows;
 use crate::audit::limit::UnitsOfBuyers;
 use crate::audit::orders::OrderRow;
+use crate::audit::reservations::ReservationFacts;
 use crate::audit::unchecked::Unchecked;
 
 /// Everything that the audit of one trial of the service of the lab looks at.
@@ -32,6 +33,8 @@ pub struct LabFacts<'a> {
     pub confirmed: &'a [(usize, Receipt)],
     /// The numbers of the buyers that were told that they have as many units as one buyer may have.
     pub over_limit: &'a [usize],
+    /// What was told of reservations, and what the books have of them.
+    pub reservations: ReservationFacts<'a>,
     /// Buyers who were told "sold out".
     pub sold_out: u64,
     /// Buyers who were refused with the promise that nothing was written.
@@ -87,7 +90,7 @@ pub struct Audit {
     /// Buyers told "sold" with the same order as another buyer.
     pub confirmations_repeated: u64,
     /// Buyers told another SKU, another quantity or another number of units left than their order has, or whose order names
-    /// another buyer.
+    /// another buyer. Also buyers told another end of their reservation than it has.
     pub confirmations_wrong: u64,
     /// Orders of the trial without lines.
     pub orders_without_lines: u64,
@@ -124,9 +127,10 @@ impl Audit {
         let decided = facts.confirmed.len() as u64 + facts.sold_out + facts.denied();
         let buyers = decided + facts.refused + facts.unanswered;
         let wanted = initial.min(i128::from(buyers));
-        // No unit comes back within a sale, so "sold out" is untrue while units are left.
+        // "Sold out" is untrue while units are left that nobody has held.
         let enough_decided = facts.sold_out > 0 || i128::from(decided) >= wanted;
-        let left = clamped((wanted - sold).max(0));
+        let returned = i128::from(rows.map_or(0, StockRows::returned));
+        let left = clamped((wanted - sold - returned).max(0));
 
         let audit = Audit {
             sold: clamped(sold),
@@ -143,7 +147,7 @@ impl Audit {
             orders_unexplained: untold - indeterminate,
             confirmations_unfounded: unfounded as u64,
             confirmations_repeated: (facts.confirmed.len() - confirmed.len()) as u64,
-            confirmations_wrong: facts.confirmed.iter().filter(is_wrong).count() as u64,
+            confirmations_wrong: facts.confirmed.iter().filter(is_wrong).count() as u64 + facts.reservations.untrue(),
             orders_without_lines: 0,
             over_limit: balance.over_limit,
         };

@@ -81,10 +81,24 @@ pub(super) fn subjects(settings: &CompareSettings, strategies: &[Strategy]) -> R
                     users-max in the plan";
         return Err(Error::Usage(text.to_owned()));
     }
+    ensure_they_have_payers(load, strategies)?;
     for threshold in &load.thresholds {
         ensure_it_can_be_checked(threshold, settings, strategies, &subjects)?;
     }
     Ok(subjects)
+}
+
+/// Makes sure that every strategy sells in two steps, if some buyers are not to pay at once.
+pub(super) fn ensure_they_have_payers(load: &LoadSettings, strategies: &[Strategy]) -> Result<(), Error> {
+    let others = strategies.iter().filter(|strategy| !strategy.two_steps).map(|strategy| strategy.name.as_str());
+    let others = list(others);
+    if load.habits.are_good() || others.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Usage(format!(
+        "abandon, pay-late and pay-twice are about reservations, which {others} does not have; give --strategies pg-reserve, or \
+         remove them"
+    )))
 }
 
 /// Makes sure that the system grants the files for the connections of all users. Users that do not begin together may share

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
+use buyers::habits::PaymentHabits;
 use buyers::model::LoadModel;
 use clap::Args;
 use program::{Epilogue, Exit, Interrupt, ProgramError as _, Progress, chain};
@@ -197,6 +198,7 @@ async fn trial(
     let duration_ms = u64::try_from(load.length.as_millis()).unwrap_or(u64::MAX);
     let conditions = Conditions {
         per_buyer: None,
+        habits: PaymentHabits::default(),
         model: LoadModel::Open { rate_per_s: load.rate, arrivals: settings.arrivals, duration_ms },
         seed: prepared.schedule.seed,
         stock: prepared.schedule.stock,

@@ -39,6 +39,7 @@ impl TrialsAtShops {
             users: self.users,
             stock: shops.first().map_or(0, |shop| shop.stock),
             per_buyer: None,
+            habits: None,
             goods_no: 0,
             goods: 1,
             trials: self.trials,
@@ -68,6 +69,7 @@ pub(super) fn strategy(shop: &Shop) -> Strategy {
         summary: format!("the shop at {}", shop.urls().join(" and ")),
         permits: None,
         headline: false,
+        two_steps: false,
         build: None,
     }
 }

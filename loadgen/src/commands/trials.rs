@@ -178,6 +178,7 @@ async fn measure(
         seed: prepared.schedule.seed,
         stock: prepared.schedule.stock,
         per_buyer: prepared.schedule.per_buyer,
+        habits: prepared.schedule.habits.unwrap_or_default(),
         goods_nos: prepared.goods_nos.clone(),
         lock_wait: prepared.lock_wait,
         cores: cores(),

@@ -7,6 +7,7 @@ use clap::Args;
 use wildmatch::WildMatch;
 
 use super::layers::Layers;
+use super::payers::shorten_reservations;
 use super::plan::PlanLayer;
 use super::settings::LoadSettings;
 use super::values::{PerBuyer, Users};
@@ -45,8 +46,11 @@ impl LoadArgs {
         users.dedup();
         let most_users = users.last().copied().unwrap_or(1);
         let limits = plan.users_max.into_iter().flatten();
+        let habits = plan.payers.habits()?;
+        let mut service = plan.service.start(at_once(&model, most_users), plan.lock_wait);
+        shorten_reservations(&habits, &mut service.args);
         Ok(Resolved {
-            service: plan.service.start(at_once(&model, most_users), plan.lock_wait),
+            service,
             trials: plan.trials.get(),
             warm_up: plan.warm_up,
             seed: plan.seed,
@@ -58,6 +62,7 @@ impl LoadArgs {
                 model,
                 stock: plan.stock.get(),
                 per_buyer: plan.per_buyer.map(PerBuyer::get),
+                habits,
                 goods_no: plan.goods_no.get(),
                 goods: plan.goods.get(),
                 lock_wait: plan.lock_wait,
@@ -65,6 +70,14 @@ impl LoadArgs {
             },
         })
     }
+}
+
+/// Refuses habits of payers where the load knows no payers.
+pub(crate) fn refuse_habits(load: &LoadSettings, why: &str) -> Result<(), Error> {
+    if load.habits.are_good() {
+        return Ok(());
+    }
+    Err(Error::Usage(format!("abandon, pay-late and pay-twice are for `compare` and `run`: {why}; remove them")))
 }
 
 /// Returns the requests that may be under way at once.

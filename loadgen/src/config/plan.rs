@@ -9,6 +9,7 @@ use confique::Config;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
+use super::payers::PayersPlan;
 use super::preset::Preset;
 use super::service::ServicePlan;
 use super::values::{GoodsCount, GoodsNo, PerBuyer, Stock, Trials, Users, parse_rate, parse_time, rate, share, time};
@@ -83,6 +84,8 @@ pub(crate) struct PlanSettings {
     #[config(default = [], layer_attr(arg(long = "threshold", help_heading = "Thresholds", help = threshold_help())))]
     #[config(layer_attr(arg(value_name = "RULE", value_parser = Threshold::parse)))]
     pub(super) thresholds: Vec<Threshold>,
+    #[config(nested, layer_attr(command(flatten)))]
+    pub(super) payers: PayersPlan,
     #[config(nested, layer_attr(command(flatten, next_help_heading = "Service")))]
     pub(super) service: ServicePlan,
 }

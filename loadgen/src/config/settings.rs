@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use buyers::habits::PaymentHabits;
 use buyers::model::LoadModel;
 use wildmatch::WildMatch;
 
@@ -24,6 +25,8 @@ pub(crate) struct LoadSettings {
     pub(crate) stock: u32,
     /// Most units that one buyer may have of each SKU.
     pub(crate) per_buyer: Option<u32>,
+    /// How buyers pay if the strategy sells in two steps.
+    pub(crate) habits: PaymentHabits,
     pub(crate) goods_no: i64,
     pub(crate) goods: u32,
     /// How long a buyer may wait for the lock; the client waits a little longer for its answer.

@@ -61,6 +61,8 @@ pub enum LoggedOutcome {
     SoldOut,
     /// The buyer has as many units as one buyer may have.
     OverLimit,
+    /// The buyer did not pay a reservation in time.
+    Unpaid,
     /// The shop did not serve the buyer.
     Refused,
     /// There was no answer, or one without a meaning.
@@ -76,6 +78,7 @@ impl LoggedOutcome {
             "sold" => Some(LoggedOutcome::Sold),
             "sold_out" => Some(LoggedOutcome::SoldOut),
             "over_limit" => Some(LoggedOutcome::OverLimit),
+            "unpaid" => Some(LoggedOutcome::Unpaid),
             "refused" => Some(LoggedOutcome::Refused),
             "error" => Some(LoggedOutcome::Error),
             "timeout" => Some(LoggedOutcome::Timeout),

@@ -56,7 +56,7 @@ impl<'a> Log<'a> {
     }
 
     pub(super) fn outcome(&self, line: u64, word: &str) -> Result<LoggedOutcome, Error> {
-        let words = "sold, sold_out, over_limit, refused, error or timeout";
+        let words = "sold, sold_out, over_limit, unpaid, refused, error or timeout";
         LoggedOutcome::of(word).ok_or_else(|| self.refuse_value(line, "outcome", word, words))
     }
 

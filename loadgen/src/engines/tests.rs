@@ -262,7 +262,7 @@ fn a_wrong_line_is_refused_with_its_number() {
         (row("1", ",1,soon,sold,1,\n"), "log:2: intended is \"soon\", and should be milliseconds since 1970"),
         (
             row("1", ",1,,won,1,\n"),
-            "log:2: outcome is \"won\", and should be sold, sold_out, over_limit, refused, error or timeout",
+            "log:2: outcome is \"won\", and should be sold, sold_out, over_limit, unpaid, refused, error or timeout",
         ),
         (row("1", ",1,,,1,\n"), "log:2: outcome is \"\", and should be"),
         (row("1", columns), "log:2: the line has 16 fields, and the first line names 17; delete the line"),

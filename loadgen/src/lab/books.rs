@@ -9,8 +9,9 @@ use sqlx::{PgConnection, PgExecutor};
 use crate::audit::layout::StockRows;
 use crate::audit::ledger::{SaleAudit, SaleRow};
 use crate::audit::orders::OrderRow;
+use crate::audit::reservations::ReservationRow;
 use crate::error::Error;
-use crate::lab::layouts::read_stock_rows;
+use crate::lab::layouts::{read_reservations, read_stock_rows};
 use crate::lab::postgres::Database;
 use crate::lab::service::Goods;
 
@@ -28,6 +29,8 @@ pub(crate) struct Books {
     pub(crate) orders: HashMap<i64, Vec<OrderRow>>,
     /// The rows of each sale whose stock does not lie in the row of the SKU, by SKU.
     pub(crate) rows: HashMap<i64, StockRows>,
+    /// The reservations of each sale by their numbers, by SKU.
+    pub(crate) reservations: HashMap<i64, HashMap<i64, ReservationRow>>,
     /// Orders without lines of the strategy, since the first of the sales started.
     pub(crate) orders_without_lines: u64,
 }
@@ -73,8 +76,13 @@ impl Database {
             without_lines.fetch_one(&mut *snapshot).await.map_err(Error::postgres("count orders without lines"))?;
         let orders = read_orders(&mut *snapshot, &goods_nos, &sales).await?;
         let mut rows = HashMap::new();
+        let mut reservations = HashMap::new();
         for (goods_no, sale) in goods_nos.into_iter().zip(sales) {
-            rows.extend(read_stock_rows(&mut snapshot, goods_no, sale).await?.map(|rows| (goods_no, rows)));
+            let own = read_stock_rows(&mut snapshot, goods_no, sale).await?;
+            if let Some(StockRows::Reservations { .. }) = own {
+                reservations.insert(goods_no, read_reservations(&mut snapshot, goods_no, sale).await?);
+            }
+            rows.extend(own.map(|rows| (goods_no, rows)));
         }
         snapshot.commit().await.map_err(Error::postgres("end the reading"))?;
         Ok(Books {
@@ -82,6 +90,7 @@ impl Database {
             ledger: ledger.into_iter().map(|row| (row.goods_no, row.stock_initial)).collect(),
             orders,
             rows,
+            reservations,
             orders_without_lines: u64::try_from(without_lines).unwrap_or_default(),
         })
     }
@@ -99,6 +108,20 @@ impl Database {
         .await
         .map_err(Error::postgres("count the orders"))?;
         Ok(u64::try_from(count).unwrap_or_default())
+    }
+
+    /// Counts the units of these sales that reservations hold.
+    pub(crate) async fn held_units(&self, opened: &[Goods]) -> Result<u64, Error> {
+        let (goods_nos, sales) = numbers(opened);
+        let held = sqlx::query_scalar!(
+            r#"select coalesce(sum(quantity), 0)::bigint as "held!" from reservations
+               join unnest($1::bigint[], $2::bigint[]) as opened (goods_no, sale) using (goods_no, sale)
+               where state = 'held'"#,
+            &goods_nos[..],
+            &sales[..]
+        );
+        let held = held.fetch_one(&self.0).await.map_err(Error::postgres("count the units that are held"))?;
+        Ok(u64::try_from(held).unwrap_or_default())
     }
 
     /// Audits all sales, the sales of one SKU, or one sale, in one snapshot, ordered by SKU and sale.

@@ -24,6 +24,9 @@ pub(crate) struct Strategy {
     /// Whether it belongs to the headline: the strategies that are compared if none is named.
     #[serde(default, skip_serializing)]
     pub(crate) headline: bool,
+    /// Whether it sells in two steps: a reservation, and its payment.
+    #[serde(default, skip_serializing)]
+    pub(crate) two_steps: bool,
     /// Name of the build that offers it, if two are compared.
     #[serde(skip)]
     pub(crate) build: Option<String>,
@@ -189,6 +192,7 @@ pub(crate) mod tests {
             answers: Answers::AtCommit,
             permits,
             headline: false,
+            two_steps: false,
             build: None,
         }
     }

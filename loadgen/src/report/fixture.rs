@@ -228,6 +228,7 @@ pub(crate) fn schedule() -> Schedule {
         users: vec![USERS],
         stock: 100,
         per_buyer: None,
+        habits: None,
         goods_no: 1,
         goods: 1,
         builds: Vec::new(),

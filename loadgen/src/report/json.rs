@@ -119,6 +119,7 @@ impl Recorded {
                     summary,
                     permits,
                     headline: false,
+                    two_steps: false,
                     build,
                 });
             }

@@ -122,9 +122,12 @@ pub(crate) fn conditions(report: &Report) -> String {
     } else {
         report.schedule.shops.iter().map(at_addresses).collect::<Vec<_>>().join(", ")
     };
+    let payers = report.schedule.habits.map_or_else(String::new, |habits| format!("; {}", habits.describe()));
     let one = report.schedule.nouns().one;
     let seed = if report.schedule.is_logged() { String::new() } else { format!(", seed {seed}") };
-    format!("{model_described}{levels}; stock {stock}{each}; {subjects}; trials of each {one} {trials}{warm_up}{seed}")
+    format!(
+        "{model_described}{levels}; stock {stock}{each}{payers}; {subjects}; trials of each {one} {trials}{warm_up}{seed}"
+    )
 }
 
 /// Names a shop that a file describes, with its addresses and its limit.

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use buyers::sample::{Confirmation, Outcome, Sample};
+use buyers::sample::{ReservationTold, ToldEnd};
 use buyers::tally::{ElapsedMs, Tally};
 use csv::{Terminator, Writer, WriterBuilder};
 use program::FromSystem as _;
@@ -194,6 +195,7 @@ fn answer(sample: &Sample, number: u32, released_at: SystemTime) -> [String; 5] 
         Outcome::Sold => "sold",
         Outcome::SoldOut => "sold_out",
         Outcome::OverLimit => "over_limit",
+        Outcome::Unpaid => "unpaid",
         Outcome::Refused => "refused",
         Outcome::Error => "error",
         Outcome::Timeout => "timeout",
@@ -201,7 +203,10 @@ fn answer(sample: &Sample, number: u32, released_at: SystemTime) -> [String; 5] 
     let order = match &sample.confirmation {
         Some(Confirmation::Shop(Some(order))) => in_one_line(order),
         Some(Confirmation::Lab(receipt)) => receipt.order_id.to_string(),
-        Some(Confirmation::Shop(None)) | None => String::new(),
+        Some(Confirmation::Reservation(ReservationTold { end: ToldEnd::Sold(receipt), .. })) => {
+            receipt.order_id.to_string()
+        }
+        Some(Confirmation::Shop(None) | Confirmation::Reservation(_)) | None => String::new(),
     };
     let ms = format!("{:.3}", as_ms(intended));
     [number.to_string(), ms, outcome.to_owned(), sample.buyer.to_string(), order]

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use buyers::lab::LabPurchase;
 use buyers::load::{LoadResult, Purchase};
+use buyers::reserve::TwoSteps;
 use reqwest::Url;
 use stats::times::Times;
 use tracing::{Instrument as _, debug_span, instrument};
@@ -50,7 +51,7 @@ pub(crate) async fn trial(
     left_out.unless("the removal of dead rows", database.vacuum().instrument(debug_span!("vacuum"))).await;
     let mark = left_out.unless(HISTORY, deployment.service.history_mark()).await;
     let before = count(deployment, &mut left_out).instrument(debug_span!("count before")).await;
-    let purchase = Purchase::Lab(purchase_of(deployment, conditions, strategy)?);
+    let purchase = Purchase::Lab(purchase_of(deployment, conditions, strategy, &opened)?);
     let load = conditions.load(scheduled, purchase, conditions.lock_wait + ANSWER_GRACE);
     let buying = buyers::run(load).instrument(debug_span!("load"));
     let (bought, lock_waits) = with_lock_waits(database, buying, &mut left_out).await;
@@ -145,17 +146,27 @@ async fn open_sales(
     }
 }
 
-fn purchase_of(deployment: &Deployment, conditions: &Conditions, strategy: &Strategy) -> Result<LabPurchase, Error> {
+fn purchase_of(
+    deployment: &Deployment,
+    conditions: &Conditions,
+    strategy: &Strategy,
+    opened: &[Goods],
+) -> Result<LabPurchase, Error> {
     let at_instances = |path: &str| -> Result<Vec<Url>, Error> {
         let instances = deployment.service.urls().iter().map(|instance| format!("{instance}{path}"));
         instances.map(|url| Url::parse(&url).map_err(|error| Error::Generator(format!("{url}: {error}")))).collect()
     };
-    let goods = |goods_no: &i64| at_instances(&format!("/goods-stock/{goods_no}?strategy={}", strategy.name));
+    let goods = |goods_no: &i64| match strategy.two_steps {
+        true => at_instances(&format!("/goods/{goods_no}/reservations")),
+        false => at_instances(&format!("/goods-stock/{goods_no}?strategy={}", strategy.name)),
+    };
+    let keys = || opened.iter().map(|goods| format!("sale-{}-{}", goods.goods_no, goods.sale)).collect();
     Ok(LabPurchase {
         urls: conditions.goods_nos.iter().map(goods).collect::<Result<_, _>>()?,
         probes: at_instances("/healthz")?,
         names_buyers: conditions.per_buyer.is_some(),
         answers_at_commit: strategy.answers == Answers::AtCommit,
         decided_within: conditions.lock_wait + ANSWER_GRACE,
+        two_steps: strategy.two_steps.then(|| TwoSteps { keys: keys(), habits: conditions.habits }),
     })
 }

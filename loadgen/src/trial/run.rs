@@ -3,6 +3,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use buyers::habits::PaymentHabits;
 use buyers::health::{Effort, Generator};
 use buyers::load::{Load, LoadResult, Purchase};
 use buyers::model::LoadModel;
@@ -35,6 +36,8 @@ pub(crate) struct Conditions {
     pub(crate) stock: u32,
     /// Most units that one buyer of the lab may have of each SKU, if the sales have such a limit.
     pub(crate) per_buyer: Option<u32>,
+    /// How buyers pay if the strategy sells in two steps.
+    pub(crate) habits: PaymentHabits,
     /// The SKUs on sale. A shop that a file describes has one.
     pub(crate) goods_nos: Vec<i64>,
     /// How long a buyer of the lab waits for the lock.
@@ -170,8 +173,8 @@ fn unlogged(conditions: &Conditions, answers: &ByOutcome<u64>) -> Option<String>
 fn effort(conditions: &Conditions, load: &LoadResult) -> Effort {
     let tally = &load.tally;
     let response = &tally.latency.response;
-    let ByOutcome { sold, sold_out, over_limit, refused, error, timeout } = response;
-    let all = [sold, sold_out, over_limit, refused, error, timeout];
+    let ByOutcome { sold, sold_out, over_limit, unpaid, refused, error, timeout } = response;
+    let all = [sold, sold_out, over_limit, unpaid, refused, error, timeout];
     Effort {
         starts: tally.starts.clone(),
         dropped: load.dropped,

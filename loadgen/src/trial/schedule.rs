@@ -5,6 +5,7 @@
 //!
 //! Two builds of one strategy run one after the other, and chance says which of them is first. So they make a pair.
 
+use buyers::habits::PaymentHabits;
 use buyers::model::LoadModel;
 use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
@@ -33,6 +34,9 @@ pub(crate) struct Schedule {
     /// Most units that one buyer may have of each SKU, if the sales have such a limit. A shop that a file describes has its own.
     #[serde(default)]
     pub(crate) per_buyer: Option<u32>,
+    /// Which shares of the buyers do not pay at once, if some do not. They hold their units until those expire.
+    #[serde(default)]
+    pub(crate) habits: Option<PaymentHabits>,
     /// The first SKU on sale. Zero for shops that files describe.
     pub(crate) goods_no: i64,
     /// Number of SKUs, from the first one on; the users take turns.

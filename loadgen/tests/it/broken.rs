@@ -139,7 +139,7 @@ impl Broken {
 async fn pass_on(State(proxy): State<Proxy>, method: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
     let url = format!("{}{uri}", proxy.service);
     let mut request = proxy.client.request(method, url).body(body);
-    for name in ["authorization", "content-type"] {
+    for name in ["authorization", "content-type", "idempotency-key"] {
         if let Some(value) = headers.get(name) {
             request = request.header(name, value);
         }

@@ -26,6 +26,7 @@ mod page;
 mod plain_shop;
 mod provoked;
 mod redis;
+mod reservations;
 mod results_log;
 mod setup;
 mod shop_books;

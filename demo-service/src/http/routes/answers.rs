@@ -15,7 +15,7 @@ use utoipa::openapi::{Ref, RefOr};
 use utoipa::{IntoResponses, ToSchema};
 
 use super::super::problem::{PROBLEM_JSON, PROBLEM_SCHEMA};
-use super::views::{Bought, GoodsView, OrderView, TicketView};
+use super::views::{Bought, GoodsView, OrderView, ReservationView, TicketView};
 use crate::failure::{self, Kind};
 
 /// Where an answer about a SKU has the number of the SKU.
@@ -53,12 +53,22 @@ const LOCKED: &[&Kind] = &[
 /// What can happen to purchases, beside the sets above.
 const BOUGHT: &[&Kind] = &[
     &failure::SOLD_OUT,
+    &failure::RESERVATION_EXPIRED,
     &failure::BUYER_UNCLEAR,
     &failure::OVER_LIMIT,
     &failure::RATE_LIMITED,
     &failure::SALE_RESTARTED,
     &failure::FENCED,
     &failure::OVERTAKEN,
+    &failure::OUTCOME_UNKNOWN,
+];
+
+/// What can happen to requests that end a reservation.
+const ENDING: &[&Kind] = &[
+    &failure::INVALID_INPUT,
+    &failure::UNKNOWN_RESERVATION,
+    &failure::RESERVATION_EXPIRED,
+    &failure::SHUTTING_DOWN,
     &failure::OUTCOME_UNKNOWN,
 ];
 
@@ -120,6 +130,14 @@ refusals! {
     BuyingUnderKey: ANY, LIMITED, STORED, LOCKED, BOUGHT, BODY, KEY;
     /// Refusals of a purchase of a cart.
     BuyingCart: ANY, LIMITED, STORED, LOCKED, BOUGHT, BODY, KEY, &[&failure::ONE_AT_A_TIME, &failure::REPEATED_GOODS];
+    /// Refusals of a reservation.
+    Reserving: ANY, LIMITED, STORED, LOCKED, BOUGHT, BODY, KEY;
+    /// Refusals of a confirmation.
+    Confirming: ANY, LIMITED, STORED, ENDING, &[&failure::RESERVATION_CANCELLED, &failure::KEY_REUSED];
+    /// Refusals to give the units of a reservation back.
+    Cancelling: ANY, LIMITED, STORED, ENDING, &[&failure::RESERVATION_CONFIRMED];
+    /// Refusals of a look at a reservation.
+    LookingAtReservation: ANY, LIMITED, STORED, &[&failure::INVALID_INPUT, &failure::UNKNOWN_RESERVATION];
     /// Refusals of a reset.
     Restarting: ANY, LIMITED, STORED, BODY, &[
         &failure::UNAUTHORIZED,
@@ -219,6 +237,54 @@ impl IntoResponses for Placed {
         response.headers.insert("Idempotent-Replayed".to_owned(), header("IdempotentReplayed"));
         only("201", response)
     }
+}
+
+/// The answer to a reservation.
+#[derive(Debug)]
+pub struct ReservationMade;
+
+impl IntoResponses for ReservationMade {
+    fn responses() -> Responses {
+        let response = with_body::<ReservationView>("Held, now or when it was first asked for under this key.");
+        let response = response
+            .link("confirm", reservation_link("confirmReservation", "Pay, which makes the order."))
+            .link("cancel", reservation_link("cancelReservation", "Give the units back."))
+            .link("reservation", reservation_link("showReservation", "The reservation."));
+        let mut response = response.build();
+        response.headers.insert("Location".to_owned(), header("ReservationLocation"));
+        response.headers.insert("Idempotent-Replayed".to_owned(), header("IdempotentReplayed"));
+        only("201", response)
+    }
+}
+
+/// The answer of a reservation whose units were given back.
+#[derive(Debug)]
+pub struct GivenBack;
+
+impl IntoResponses for GivenBack {
+    fn responses() -> Responses {
+        let mut response = with_body::<ReservationView>("Cancelled, now or earlier.").build();
+        response.headers.insert("Idempotent-Replayed".to_owned(), header("IdempotentReplayed"));
+        only("200", response)
+    }
+}
+
+/// A reservation that is looked at.
+#[derive(Debug)]
+pub struct ReservationShown;
+
+impl IntoResponses for ReservationShown {
+    fn responses() -> Responses {
+        only("200", with_body::<ReservationView>("The reservation as it stands."))
+    }
+}
+
+fn reservation_link(operation_id: &str, description: &str) -> Link {
+    LinkBuilder::new()
+        .operation_id(operation_id)
+        .parameter("reservation_id", "$response.body#/reservation_id")
+        .description(description)
+        .build()
 }
 
 /// An order that is looked at.

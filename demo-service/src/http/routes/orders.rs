@@ -233,7 +233,7 @@ pub async fn show(
     })
 }
 
-fn quantity(units: i64) -> Result<Quantity, Failure> {
+pub(super) fn quantity(units: i64) -> Result<Quantity, Failure> {
     Quantity::new(units).ok_or_else(|| Failure::invalid_input("quantity must be at least 1"))
 }
 
@@ -247,7 +247,11 @@ async fn place(
     named: Option<&'static Entry>,
     purchase: Purchase,
 ) -> Result<Response, Failure> {
-    let PurchaseAnswer { receipt, is_replay } = app.purchase(purchase, named, slot).await?;
+    app.purchase(purchase, named, slot).await.map(placed)
+}
+
+/// Answers with an order, new or replayed, or with a ticket.
+pub fn placed(PurchaseAnswer { receipt, is_replay }: PurchaseAnswer) -> Response {
     let response = match receipt {
         Receipt::Order(order) => {
             let location = format!("/orders/{}", order.order_id);
@@ -255,7 +259,7 @@ async fn place(
         }
         Receipt::Ticket(ticket) => waiting(ticket),
     };
-    Ok(replayed_if(is_replay, response))
+    replayed_if(is_replay, response)
 }
 
 /// Makes an answer, which says if an earlier request with the same key was answered like that.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::sale::{Goods, Order, OrderLine, Quantity, Ticket};
+use crate::sale::{Goods, Order, OrderLine, Quantity, Reservation, ReservationState, Ticket};
 
 /// A SKU as a client sees it.
 #[derive(Debug, Serialize, ToSchema)]
@@ -171,5 +171,39 @@ impl From<OrderLine> for OrderLineView {
             token: line.token.map(|token| token.number),
             token_handover: line.token.map(|token| token.handover),
         }
+    }
+}
+
+/// A reservation as a client sees it.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Reservation)]
+pub struct ReservationView {
+    /// The number of the reservation.
+    #[schema(minimum = 1)]
+    reservation_id: i64,
+    /// The number of the SKU.
+    #[schema(minimum = 1)]
+    goods_no: i64,
+    /// The sale that the units are held in.
+    #[schema(minimum = 1)]
+    sale: i64,
+    /// How many units.
+    #[schema(minimum = 1)]
+    quantity: i64,
+    /// Whether it holds its units, or how it has ended. Past `expires_at` it is expired.
+    #[schema(value_type = String, pattern = "^(held|confirmed|cancelled|expired)$")]
+    state: &'static str,
+    /// From then on it cannot be confirmed, by the clock of the database.
+    #[schema(format = "date-time")]
+    expires_at: String,
+    /// The order of a confirmed reservation, else null.
+    #[schema(required, minimum = 1)]
+    order_id: Option<i64>,
+}
+
+impl From<Reservation> for ReservationView {
+    fn from(reservation: Reservation) -> Self {
+        let Reservation { reservation_id, goods_no, sale, quantity, state, expires_at, order_id } = reservation;
+        Self { reservation_id, goods_no, sale, quantity, state: ReservationState::as_str(state), expires_at, order_id }
     }
 }

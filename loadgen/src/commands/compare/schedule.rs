@@ -30,6 +30,7 @@ pub(super) async fn draw(settings: &CompareSettings, stack: &Stack, subjects: &[
         users: load.users.clone(),
         stock: load.stock,
         per_buyer: load.per_buyer,
+        habits: Some(load.habits).filter(|habits| !habits.are_good()),
         goods_no: load.goods_no,
         goods: load.goods,
         trials: settings.trials,

@@ -59,6 +59,7 @@ fn plan_differences(old: &Report, new: &Report) -> Vec<String> {
         ("SKUs", was.goods.to_string(), now.goods.to_string()),
         (instances, was.instances.to_string(), now.instances.to_string()),
         ("limits per buyer", limits(was), limits(now)),
+        ("payers", payers(was), payers(now)),
         ("ZooKeeper sessions", number(was.zk_sessions_total), number(now.zk_sessions_total)),
         ("business time", text(&was.business_time), text(&now.business_time)),
         ("lock wait in ms", number(was.lock_wait_ms), number(now.lock_wait_ms)),
@@ -105,6 +106,11 @@ fn strategies(report: &Report) -> String {
     names.sort_unstable();
     names.dedup();
     names.join(", ")
+}
+
+/// Describes how buyers pay in two steps.
+fn payers(schedule: &Schedule) -> String {
+    schedule.habits.map_or_else(|| "all pay at once".to_owned(), |habits| habits.describe())
 }
 
 /// Lists the limits per buyer of the shops that files describe.

@@ -5,6 +5,7 @@ use buyers::tally::Told;
 
 use crate::audit::history::Section;
 use crate::audit::orders::{OrderRow, foreign_order};
+use crate::audit::reservations::ReservationFacts;
 use crate::audit::trial::{Audit, LabFacts};
 use crate::audit::unchecked::{Gap, Unchecked, without_section};
 use crate::error::Error;
@@ -49,6 +50,7 @@ pub(super) async fn audit(
             rows: books.rows.get(&opened.goods_no),
             confirmed: &told.confirmed,
             over_limit: &told.over_limit,
+            reservations: ReservationFacts { told: &told.reservations, rows: books.reservations.get(&opened.goods_no) },
             sold_out: told.answers.sold_out,
             refused: told.answers.refused,
             unanswered: told.answers.error + told.answers.timeout,

@@ -23,14 +23,14 @@ const SETTLE_POLL: Duration = Duration::from_millis(50);
 struct Activity {
     /// Orders of the sale.
     orders: u64,
-    /// Purchases that were answered and wait for their decision.
+    /// Purchases that were answered and wait for their decision, and units that reservations of the sale still hold.
     waiting: u64,
     /// The counters of the same moment.
     snapshot: Snapshot,
 }
 
 impl Activity {
-    /// Tells whether the trial has settled: no purchase is in progress at any instance, and no request at any server. An
+    /// Tells whether the trial has settled: no units are held any more, no purchase is in progress at any instance, and no request at any server. An
     /// instance that does not report them counts as busy, and so does a server that reports other counters. Without the counters of
     /// the servers, only the instances count. Since `previous`, no order, notification or watch event
     /// came, and the numbers of watches and ephemeral nodes did not change. There may be more of both than before the trial:
@@ -65,9 +65,10 @@ pub(super) async fn snapshot_of(deployment: &Deployment) -> Result<(Snapshot, Ve
 pub(super) async fn settle(deployment: &Deployment, strategy: &Strategy, opened: &[Goods]) -> Result<bool, Error> {
     let look = async || {
         let orders = deployment.database.order_count(opened).await?;
+        let held = deployment.database.held_units(opened).await?;
         let waiting = match strategy.answers {
-            Answers::AtCommit => 0,
-            Answers::WithTicket => deployment.database.tickets_waiting(opened).await?,
+            Answers::AtCommit => held,
+            Answers::WithTicket => held + deployment.database.tickets_waiting(opened).await?,
         };
         Ok::<_, Error>(Activity { orders, waiting, snapshot: snapshot_of(deployment).await?.0 })
     };

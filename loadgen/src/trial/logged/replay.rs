@@ -79,6 +79,7 @@ fn outcome(request: &LoggedRequest) -> Outcome {
         Some(LoggedOutcome::Sold) => Outcome::Sold,
         Some(LoggedOutcome::SoldOut) => Outcome::SoldOut,
         Some(LoggedOutcome::OverLimit) => Outcome::OverLimit,
+        Some(LoggedOutcome::Unpaid) => Outcome::Unpaid,
         Some(LoggedOutcome::Refused) => Outcome::Refused,
         Some(LoggedOutcome::Error) | None => Outcome::Error,
         Some(LoggedOutcome::Timeout) => Outcome::Timeout,
@@ -95,7 +96,7 @@ fn problem(request: &LoggedRequest, outcome: Outcome) -> Option<String> {
         None => "no answer".to_owned(),
     };
     match outcome {
-        Outcome::Sold | Outcome::SoldOut | Outcome::OverLimit | Outcome::Timeout => None,
+        Outcome::Sold | Outcome::SoldOut | Outcome::OverLimit | Outcome::Unpaid | Outcome::Timeout => None,
         Outcome::Refused => Some(format!("refused: {told}")),
         Outcome::Error => Some(told),
     }

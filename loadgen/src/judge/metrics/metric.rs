@@ -170,6 +170,7 @@ impl Nature {
 pub(crate) enum PageTable {
     Sold,
     Response,
+    Confirmed,
     Outcomes,
     Handover,
     Herd,

@@ -33,6 +33,7 @@ pub(super) fn part(report: &Report, metrics: &[&Metric]) -> PagePart {
                 .to_owned(),
         ));
     }
+    items.extend(report.is_of_lab().then(|| PageItem::Table(confirmed(report, metrics))));
     items.extend(closed_loop(report).map(PageItem::Table));
     items.push(PageItem::Table(outcomes(report, metrics)));
     PagePart { id: "latency", title: "How long buyers waited", items }
@@ -62,6 +63,19 @@ fn response(report: &Report, metrics: &[&Metric]) -> Table {
         label: Some(model_label(report)),
         columns: columns(report, own, metrics, PageTable::Response),
         groups,
+    }
+}
+
+/// Tells when the orders were committed. The commits of other shops are not known.
+fn confirmed(report: &Report, metrics: &[&Metric]) -> Table {
+    Table {
+        id: "table-confirmed",
+        caption: "Until the order was committed: the times count from the buyer's wish. Where the answer comes after the commit, they \
+                  are the response times; a strategy that answers earlier has a backlog of orders that it has promised"
+            .to_owned(),
+        label: Some(model_label(report)),
+        columns: columns(report, [], metrics, PageTable::Confirmed),
+        groups: groups(report, |result| row(report, result, [], metrics, PageTable::Confirmed)),
     }
 }
 

@@ -196,7 +196,7 @@ fn sale(orders: usize) -> AuditedSale {
         buyer: None,
         remaining: Some(order_id),
         token: Some((order_id, 0)),
-        arrived_ns: None,
+        arrival: None,
     };
     let receipt = |order_id| Receipt { order_id, goods_no: 1, quantity: 1, remaining: Some(order_id) };
     (order_ids().map(order).collect(), order_ids().map(receipt).enumerate().collect())

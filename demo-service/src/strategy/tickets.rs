@@ -194,7 +194,10 @@ impl Tickets {
         let mut most = BATCH_MAX;
         loop {
             let mut alone = None;
-            match (self.decide(most, &mut alone).await, alone) {
+            // A network that falls silent ends no statement, so the limit is set here, too.
+            let decided = timeout(self.context.shared.settings.db_timeout, self.decide(most, &mut alone)).await;
+            let decided = decided.unwrap_or_else(|_| Err(Failure::database_unavailable()));
+            match (decided, alone) {
                 (Ok(true), _) => {
                     most = BATCH_MAX;
                     continue;

@@ -254,6 +254,20 @@ impl Failure {
         Self::new(&OUTCOME_UNKNOWN, detail)
     }
 
+    /// Makes the failure of a purchase that a gate in Redis may have promised, and that nobody has confirmed in time.
+    pub fn outcome_unknown_at_gate(order_id: Option<i64>) -> Self {
+        let detail = match order_id {
+            Some(order_id) => format!(
+                "order {order_id} was promised, and is not written yet: GET /orders/{order_id} shows it as soon as it is, and \
+                 tells if it is refused. Under an idempotency key, send the same request again with the same key"
+            ),
+            None => "Redis was asked to promise the order, and its answer was not seen: the order may be promised, and may be yet. \
+                     Look before you send the request again. Under an idempotency key, send the same request again with the same key"
+                .to_owned(),
+        };
+        Self { order_id, ..Self::new(&OUTCOME_UNKNOWN, detail) }
+    }
+
     /// Makes the failure that another instance of the service has told of, by the slug of its kind.
     pub fn told(slug: &str, detail: String, order_id: Option<i64>) -> Self {
         // A kind that this version does not know: whether anything was written is not known either.

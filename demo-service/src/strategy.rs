@@ -13,6 +13,7 @@ pub mod registry;
 pub(crate) mod owner;
 
 mod attempt;
+mod gate;
 mod settle;
 mod tickets;
 
@@ -54,6 +55,11 @@ pub trait Strategy: Send + Sync {
 
     /// Does the work that the strategy does beside the requests, until the service ends. Most strategies have none.
     fn upkeep(&self) -> Boxed<'_, ()> {
+        Box::pin(ready(()))
+    }
+
+    /// Notes that a sale of a SKU has started, whichever strategy sells it. Most strategies need not know.
+    fn sale_started(&self, _goods_no: GoodsNo, _sale: i64) -> Boxed<'_, ()> {
         Box::pin(ready(()))
     }
 

@@ -73,6 +73,8 @@ pub struct Settings {
     pub permits: u32,
     /// The time to live of a lock in Redis.
     pub redis_lock_ttl: Duration,
+    /// How long an idempotency key is kept.
+    pub key_lifetime: Duration,
     /// Upper bound of the attempts of a purchase that other purchases overtake.
     pub attempts_max: u32,
 }

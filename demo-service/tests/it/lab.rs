@@ -32,7 +32,7 @@ pub(crate) const PATIENT: [&str; 6] = ["--lock-wait", "50s", "--db-timeout", "55
 pub(crate) const ENDLESS: [&str; 6] = ["--lock-wait", "5m", "--db-timeout", "6m", "--http-timeout", "7m"];
 
 /// A condition that has not come true by then never will.
-const CONDITION_WITHIN: Duration = Duration::from_secs(120);
+pub(crate) const CONDITION_WITHIN: Duration = Duration::from_secs(120);
 
 pub(crate) struct Lab {
     /// Where the test finds the database.
@@ -285,9 +285,13 @@ impl Shop {
         self.decided(self.get(&format!("/goods-stock/{goods_no}?strategy={strategy}")).await).await
     }
 
-    /// Returns the decision of a purchase: the answer, or what its ticket tells in the end.
+    /// Returns the decision of a purchase: the answer, or what its ticket tells in the end. An order that was promised is
+    /// written or refused then.
     pub(crate) async fn decided(&self, answer: Answer) -> Answer {
-        let Some(ticket) = answer.ticket() else { return answer };
+        let Some(ticket) = answer.ticket() else {
+            self.until_written(&answer).await;
+            return answer;
+        };
         let decision = async {
             loop {
                 let told = self.get(&ticket).await;

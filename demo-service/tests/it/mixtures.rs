@@ -302,7 +302,7 @@ impl Round<'_> {
 
 /// Returns the families that promise not to oversell.
 fn safe_families() -> Vec<Vec<&'static Entry>> {
-    let is_safe = |entry: &&Entry| entry.promise >= Promise::SafeWhileLockLives;
+    let is_safe = |entry: &&Entry| entry.promise >= Promise::MayPromiseWithoutOrder;
     let mut families: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for entry in STRATEGIES.iter().filter(is_safe) {
         families.entry(entry.family).or_default().push(entry);

@@ -66,7 +66,7 @@ pub(super) async fn settle(deployment: &Deployment, strategy: &Strategy, opened:
     let look = async || {
         let orders = deployment.database.order_count(opened).await?;
         let waiting = match strategy.answers {
-            Answers::AtCommit => 0,
+            Answers::AtCommit | Answers::BeforeOrder => 0,
             Answers::WithTicket => deployment.database.tickets_waiting(opened).await?,
         };
         Ok::<_, Error>(Activity { orders, waiting, snapshot: snapshot_of(deployment).await?.0 })

@@ -125,7 +125,7 @@ impl RedisGate {
             if failure.is(&failure::INTERNAL) {
                 // It would fail for ever.
                 log_failure(&failure);
-                let refused = self.in_transaction(goods_no, alone, Some(&failure::INTERNAL)).await;
+                let refused = self.in_time(goods_no, alone, Some(&failure::INTERNAL)).await;
                 if let Ok(written) = refused {
                     self.settle(gates, goods_no, alone, written).await;
                 }
@@ -138,7 +138,7 @@ impl RedisGate {
     /// Decides orders in one transaction and settles them. Does nothing if the reason concerns all orders: they are delivered again.
     /// Otherwise fails.
     async fn decide_together(&self, gates: &Gates, goods_no: GoodsNo, messages: &[Message]) -> Result<(), Failure> {
-        match self.in_transaction(goods_no, messages, None).await {
+        match self.in_time(goods_no, messages, None).await {
             Ok(written) => self.settle(gates, goods_no, messages, written).await,
             Err(NothingWritten::ForAll(failure)) => {
                 debug!(%failure, orders = messages.len(), "promised orders could not be written, they are delivered again");
@@ -147,6 +147,18 @@ impl RedisGate {
             Err(NothingWritten::ForOne(failure)) => return Err(failure),
         }
         Ok(())
+    }
+
+    /// Decides orders, unless the database is silent.
+    async fn in_time(
+        &self,
+        goods_no: GoodsNo,
+        messages: &[Message],
+        refused: Refused,
+    ) -> Result<Written, NothingWritten> {
+        let within = self.context.shared.settings.db_timeout;
+        let decided = timeout(within, self.in_transaction(goods_no, messages, refused)).await;
+        decided.unwrap_or_else(|_| Err(NothingWritten::ForAll(Failure::database_unavailable())))
     }
 
     /// Locks the row of a SKU, and decides orders. With `refused`, all that are not decided are refused.

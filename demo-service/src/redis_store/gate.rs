@@ -54,7 +54,7 @@ pub struct GateRequest<'a> {
 
 /// What a gate has decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum GateAnswer {
+pub enum GateReply {
     /// The order is promised.
     Promised {
         /// The order.
@@ -108,7 +108,7 @@ impl Gates {
     ///
     /// # Cancel safety
     /// Dropped, the order may have been promised.
-    pub async fn promise(&self, request: GateRequest<'_>) -> Result<GateAnswer, RedisTrouble> {
+    pub async fn promise(&self, request: GateRequest<'_>) -> Result<GateReply, RedisTrouble> {
         let Purchase { cart, key, buyer } = request.purchase;
         let Line { goods_no, quantity } = cart.lines()[0];
         let mut call = PROMISE.prepare_invoke();
@@ -131,17 +131,17 @@ impl Gates {
             instance: request.instance.to_owned(),
         };
         Ok(match words[..] {
-            ["sold-out"] => GateAnswer::SoldOut,
-            ["over-limit"] => GateAnswer::OverLimit,
-            ["restarted"] => GateAnswer::Restarted,
-            ["not-loaded"] => GateAnswer::NotLoaded,
+            ["sold-out"] => GateReply::SoldOut,
+            ["over-limit"] => GateReply::OverLimit,
+            ["restarted"] => GateReply::Restarted,
+            ["not-loaded"] => GateReply::NotLoaded,
             ["promised", order_id, remaining] => {
                 let order = own(number(order_id)?, number(remaining)?);
-                GateAnswer::Promised { order, is_repeated: false }
+                GateReply::Promised { order, is_repeated: false }
             }
             ["known", known] => match known_order(known, request.purchase).ok_or_else(|| unreadable(known))? {
-                order if order.purchase.cart == *cart => GateAnswer::Promised { order, is_repeated: true },
-                _ => GateAnswer::OtherCart,
+                order if order.purchase.cart == *cart => GateReply::Promised { order, is_repeated: true },
+                _ => GateReply::OtherCart,
             },
             _ => return Err(unreadable(&words.join(" "))),
         })

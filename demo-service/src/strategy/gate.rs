@@ -27,7 +27,7 @@ use super::context::Context;
 use super::{Boxed, Decided, Strategy};
 use crate::failure::{self, Failure, Kind};
 use crate::redis_store::RedisTrouble;
-use crate::redis_store::gate::{GateAnswer, GateRequest, Gates};
+use crate::redis_store::gate::{GateReply, GateRequest, Gates};
 use crate::sale::{GoodsNo, Level, PromisedOrder, Receipt};
 use crate::shared_reads::SharedReads;
 use crate::store::{Isolation, PromiseLook};
@@ -92,18 +92,18 @@ impl RedisGate {
                 call.commit.forget();
             }
             match answer.map_err(unanswered)? {
-                GateAnswer::Promised { order, is_repeated } => {
+                GateReply::Promised { order, is_repeated } => {
                     self.promised.notify_one();
                     return match awaited {
                         None => Ok(Receipt::Promised { order: order.order(self.context.strategy), is_repeated }),
                         Some(awaited) => self.confirm(call, order, (!is_repeated).then_some(awaited)).await,
                     };
                 }
-                GateAnswer::OtherCart => return Err(Failure::key_reused()),
-                GateAnswer::SoldOut => return Err(Failure::sold_out(goods_no)),
-                GateAnswer::OverLimit => return Err(Failure::over_limit(goods_no)),
-                GateAnswer::Restarted => return Err(restarted(call, goods_no)),
-                GateAnswer::NotLoaded => {
+                GateReply::OtherCart => return Err(Failure::key_reused()),
+                GateReply::SoldOut => return Err(Failure::sold_out(goods_no)),
+                GateReply::OverLimit => return Err(Failure::over_limit(goods_no)),
+                GateReply::Restarted => return Err(restarted(call, goods_no)),
+                GateReply::NotLoaded => {
                     let load = || load(self.context.clone(), gates.clone(), goods_no, request.sale);
                     if self.loads.read((goods_no, request.sale), load).await? == Loaded::Restarted {
                         return Err(restarted(call, goods_no));

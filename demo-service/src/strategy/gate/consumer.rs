@@ -38,7 +38,7 @@ const ROW_WAIT: Duration = Duration::from_secs(1);
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(100);
 
 /// What a transaction has decided.
-struct Written {
+struct OrdersDecided {
     /// The row behind it, if there is one.
     level: Option<Level>,
     /// What became of each order.
@@ -155,7 +155,7 @@ impl RedisGate {
         goods_no: GoodsNo,
         messages: &[Message],
         refused: Refused,
-    ) -> Result<Written, NothingWritten> {
+    ) -> Result<OrdersDecided, NothingWritten> {
         let within = self.context.shared.settings.db_timeout;
         let decided = timeout(within, self.in_transaction(goods_no, messages, refused)).await;
         decided.unwrap_or_else(|_| Err(NothingWritten::ForAll(Failure::database_unavailable())))
@@ -167,7 +167,7 @@ impl RedisGate {
         goods_no: GoodsNo,
         messages: &[Message],
         refused: Refused,
-    ) -> Result<Written, NothingWritten> {
+    ) -> Result<OrdersDecided, NothingWritten> {
         let wait = LockWait { goods: vec![goods_no], until: Instant::now() + ROW_WAIT, shares_sales: false };
         let begun = self.context.shared.store.begin(Isolation::ReadCommitted, Some(wait)).await;
         let mut transaction = begun.map_err(NothingWritten::ForAll)?;
@@ -196,7 +196,7 @@ impl RedisGate {
         level: Option<Level>,
         messages: &[Message],
         refused: Refused,
-    ) -> Result<Written, Failure> {
+    ) -> Result<OrdersDecided, Failure> {
         let numbers: Vec<i64> = messages.iter().map(|message| message.order.order_id).collect();
         let mut outcomes = transaction.decided_orders(&numbers).await?;
         let orders = messages.iter().map(|message| &message.order);
@@ -223,7 +223,7 @@ impl RedisGate {
         }
         outcomes.extend(new.iter().zip(decided).map(|(order, refused)| (order.order_id, refused)));
         let outcomes = numbers.iter().map(|number| outcomes.get(number).copied().flatten()).collect();
-        Ok(Written { level, outcomes })
+        Ok(OrdersDecided { level, outcomes })
     }
 
     /// Shares the units of the row out to orders that are not decided.
@@ -241,8 +241,8 @@ impl RedisGate {
     }
 
     /// Settles decided orders, and tells those who wait for them. If Redis fails, the orders are delivered again.
-    async fn settle(&self, gates: &Gates, goods_no: GoodsNo, messages: &[Message], written: Written) {
-        let Written { level, outcomes } = written;
+    async fn settle(&self, gates: &Gates, goods_no: GoodsNo, messages: &[Message], written: OrdersDecided) {
+        let OrdersDecided { level, outcomes } = written;
         let decided = || messages.iter().zip(outcomes.iter().copied());
         let orders = decided().map(|(message, refused)| SettledOrder { message, is_refused: refused.is_some() });
         let orders: Vec<_> = orders.collect();

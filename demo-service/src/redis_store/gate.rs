@@ -1,5 +1,5 @@
 //! Gates: the free units of a sale and the units of its buyers, in Redis. A script decides a purchase there, and appends the order to a
-//! stream. Whoever reads the stream writes the order, and settles it.
+//! stream. A consumer of the stream writes the order, and settles it.
 //!
 //! A gate has these fields. `free`: the units that may still be promised. `pending`: the units of orders that are promised and not
 //! settled. `in_database` and `version`: the units and the version of the row, as they were last settled. `limit`: most units of one
@@ -46,7 +46,7 @@ pub struct GateRequest<'a> {
     pub sale: i64,
     /// The instance of the service that asks.
     pub instance: &'a str,
-    /// Who is to be told when the order is settled, if anybody waits for that.
+    /// The name of a wait that is told when the order is settled, if a buyer waits for that.
     pub waiter: Option<&'a str>,
     /// How long the idempotency key is kept.
     pub key_lifetime: Duration,

@@ -1,4 +1,4 @@
-//! The stream of promised orders, as a consumer of its group reads it, and what is told to those who wait for an order.
+//! The stream of promised orders, as a consumer of its group reads it, and the channels for commits of orders.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub struct Message {
     pub id: String,
     /// The order.
     pub order: PromisedOrder,
-    /// Who is to be told when the order is settled: see [`GateRequest`](super::gate::GateRequest).
+    /// The name of a wait that is told when the order is settled: see [`GateRequest`](super::gate::GateRequest).
     pub waiter: Option<String>,
     /// The load of the gate that has promised it.
     pub load: String,

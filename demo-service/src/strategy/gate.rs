@@ -45,7 +45,7 @@ const ASK_FOR_REPEATED_EVERY: Duration = Duration::from_millis(50);
 pub(super) struct RedisGate {
     context: Context,
     gates: Option<Gates>,
-    /// Those who wait until their orders are committed. `None` if buyers are answered at the gate.
+    /// Buyers who wait until their orders are committed. `None` if buyers are answered at the gate.
     confirmations: Option<Confirmations>,
     /// Told that an order was promised here.
     promised: Notify,

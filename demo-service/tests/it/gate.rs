@@ -73,7 +73,7 @@ impl Lab {
     }
 
     /// Returns how many orders of a family are in the stream.
-    async fn streamed(&self, redis: &Redis, family: &str) -> i64 {
+    pub(crate) async fn streamed(&self, redis: &Redis, family: &str) -> i64 {
         let length = redis.command(&["XLEN", &self.gate_key(family, "orders").await]).await.unwrap();
         length.unwrap().parse().unwrap()
     }
@@ -164,7 +164,7 @@ async fn the_gate_answers_before_there_is_an_order() {
     both.assert_problem(422, "one-at-a-time");
 }
 
-/// Goal: a buyer is answered at the commit, whoever commits. Method: one of two instances has taken the orders of both.
+/// Goal: a buyer is answered at the commit of any instance. Method: one of two instances has taken the orders of both.
 // S111
 #[tokio::test(flavor = "multi_thread")]
 async fn a_confirmed_buyer_is_answered_at_the_commit() {

@@ -294,7 +294,11 @@ impl Round<'_> {
             self.instances[0].put_on_sale(goods_no, stock, own.name).await.assert_ok();
         }
         let sent = join_all((0..MIXED_BUYERS).map(|buyer| self.buy(buyer))).await;
-        let answered = self.sort(sent.into_iter().flatten().collect());
+        let sent: Vec<_> = sent.into_iter().flatten().collect();
+        for (_, answer) in &sent {
+            self.instances[0].until_written(answer).await;
+        }
+        let answered = self.sort(sent);
         self.compare(&answered).await;
         answered.orders.len()
     }

@@ -99,7 +99,7 @@ async fn workers_of_three_instances_sell_each_unit_once() {
     let instances = join_all((0..3).map(|_| lab.start(&PATIENT))).await;
     instances[0].put_on_sale(1, 200, "pg-queue").await.assert_ok();
     instances[0].put_on_sale(2, 7, "pg-queue").await.assert_ok();
-    let buy = |number: usize| instances[number % 3].spawn_buy(i64::from(number % 5 == 0) + 1, "pg-queue");
+    let buy = |number: usize| instances[number % 3].spawn_buy(i64::from(number.is_multiple_of(5)) + 1, "pg-queue");
     let answers = join_all((0..300).map(buy).collect::<Vec<_>>()).await;
     let sold = answers.into_iter().map(Result::unwrap).filter(|answer| answer.status.is_success()).count();
     assert_eq!(sold, 207);

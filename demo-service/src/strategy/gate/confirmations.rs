@@ -1,5 +1,5 @@
-//! Those who wait until their orders are committed. The consumer that commits an order may be of another instance. It publishes what it
-//! has done under the name of the instance that waits. Nothing is lost if nobody hears it: who waits also asks the database.
+//! Buyers who wait until their orders are committed. The consumer that commits an order may be of another instance. It publishes what it
+//! has done under the name of the waiting instance. Nothing is lost if nobody hears it: a waiting purchase also asks the database.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -24,13 +24,13 @@ const PAUSE: Duration = Duration::from_secs(1);
 const SOLD: &str = "sold";
 
 /// Why an order was refused. `None` if it is committed.
-pub(super) type Refused = Option<&'static Kind>;
+pub(super) type MaybeRefused = Option<&'static Kind>;
 
 /// The buyers of an instance that wait for the commits of their orders.
 pub(super) struct Confirmations {
     /// The name under which this process listens.
     listener: String,
-    waiting: Mutex<HashMap<u64, oneshot::Sender<Refused>>>,
+    waiting: Mutex<HashMap<u64, oneshot::Sender<MaybeRefused>>>,
     next: AtomicU64,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Awaited<'a> {
     confirmations: &'a Confirmations,
     number: u64,
     name: String,
-    told: oneshot::Receiver<Refused>,
+    told: oneshot::Receiver<MaybeRefused>,
 }
 
 impl Confirmations {
@@ -62,7 +62,7 @@ impl Confirmations {
             let Some((number, outcome)) = word.split_once('=') else { continue };
             let waiting = number.parse().ok().and_then(|number| self.waiting.lock().remove(&number));
             if let Some(tell) = waiting {
-                // Who waited may have given up.
+                // The buyer may have given up.
                 tell.send((outcome != SOLD).then(|| refusal_kind(outcome))).ok();
             }
         }
@@ -70,13 +70,13 @@ impl Confirmations {
 }
 
 impl Awaited<'_> {
-    /// Returns the name by which the order's consumer knows who waits.
+    /// Returns the name of this wait, for the consumer of the order.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
     /// Waits until it is told what became of the order.
-    pub(super) async fn told(&mut self) -> Refused {
+    pub(super) async fn told(&mut self) -> MaybeRefused {
         match (&mut self.told).await {
             Ok(refused) => refused,
             // The sender is dropped with `self` only.
@@ -92,8 +92,8 @@ impl Drop for Awaited<'_> {
 }
 
 impl RedisGate {
-    /// Tells those who wait what became of their orders. Each is named as [`Awaited::name`] says.
-    pub(super) async fn tell(&self, gates: &Gates, decided: impl Iterator<Item = (&str, Refused)>) {
+    /// Tells waiting buyers what became of their orders. Each wait is named as [`Awaited::name`] says.
+    pub(super) async fn tell(&self, gates: &Gates, decided: impl Iterator<Item = (&str, MaybeRefused)>) {
         let mut texts: HashMap<&str, Vec<String>> = HashMap::new();
         for (waiter, refused) in decided {
             let Some((listener, number)) = waiter.split_once('/') else { continue };

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tracing::{debug, error, warn};
 
 use super::RedisGate;
-use super::confirmations::Refused;
+use super::confirmations::MaybeRefused;
 use crate::failure::{self, Failure, Kind};
 use crate::redis_store::RedisTrouble;
 use crate::redis_store::gate::{Gates, SettledOrder};
@@ -42,7 +42,7 @@ struct OrdersDecided {
     /// The row behind it, if there is one.
     level: Option<Level>,
     /// What became of each order.
-    outcomes: Vec<Refused>,
+    outcomes: Vec<MaybeRefused>,
 }
 
 /// Why nothing was written.
@@ -154,7 +154,7 @@ impl RedisGate {
         &self,
         goods_no: GoodsNo,
         messages: &[Message],
-        refused: Refused,
+        refused: MaybeRefused,
     ) -> Result<OrdersDecided, NothingWritten> {
         let within = self.context.shared.settings.db_timeout;
         let decided = timeout(within, self.in_transaction(goods_no, messages, refused)).await;
@@ -166,7 +166,7 @@ impl RedisGate {
         &self,
         goods_no: GoodsNo,
         messages: &[Message],
-        refused: Refused,
+        refused: MaybeRefused,
     ) -> Result<OrdersDecided, NothingWritten> {
         let wait = LockWait { goods: vec![goods_no], until: Instant::now() + ROW_WAIT, shares_sales: false };
         let begun = self.context.shared.store.begin(Isolation::ReadCommitted, Some(wait)).await;
@@ -195,7 +195,7 @@ impl RedisGate {
         goods_no: GoodsNo,
         level: Option<Level>,
         messages: &[Message],
-        refused: Refused,
+        refused: MaybeRefused,
     ) -> Result<OrdersDecided, Failure> {
         let numbers: Vec<i64> = messages.iter().map(|message| message.order.order_id).collect();
         let mut outcomes = transaction.decided_orders(&numbers).await?;
@@ -205,7 +205,8 @@ impl RedisGate {
             (Some(level), None) => self.share(transaction, goods_no, level, &new).await?,
             _ => new.iter().map(|_| refused.or(Some(&failure::SALE_RESTARTED))).collect(),
         };
-        let with = |wanted: fn(Refused) -> bool| new.iter().zip(&decided).filter(move |(_, refused)| wanted(**refused));
+        let with =
+            |wanted: fn(MaybeRefused) -> bool| new.iter().zip(&decided).filter(move |(_, refused)| wanted(**refused));
         let sold: Vec<&PromisedOrder> = with(|refused| refused.is_none()).map(|(order, _)| *order).collect();
         let refusals: Vec<_> = with(|refused| refused.is_some())
             .filter_map(|(order, refused)| refused.map(|kind| (*order, kind)))
@@ -233,14 +234,14 @@ impl RedisGate {
         goods_no: GoodsNo,
         level: &Level,
         orders: &[&PromisedOrder],
-    ) -> Result<Vec<Refused>, Failure> {
+    ) -> Result<Vec<MaybeRefused>, Failure> {
         let before = already_sold(transaction, goods_no, level, orders.iter().map(|order| &order.purchase)).await?;
         let wishes: Vec<Wish<'_>> = orders.iter().map(|order| wish(order)).collect();
         let shares = share_out(level, self.context.family, &before, &wishes);
         Ok(shares.into_iter().map(reason).collect())
     }
 
-    /// Settles decided orders, and tells those who wait for them. If Redis fails, the orders are delivered again.
+    /// Settles decided orders, and tells their waiting buyers. If Redis fails, the orders are delivered again.
     async fn settle(&self, gates: &Gates, goods_no: GoodsNo, messages: &[Message], written: OrdersDecided) {
         let OrdersDecided { level, outcomes } = written;
         let decided = || messages.iter().zip(outcomes.iter().copied());

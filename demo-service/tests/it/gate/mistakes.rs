@@ -12,6 +12,9 @@ use crate::redis::shared_redis;
 
 const SCRIPT: &str = include_str!("../../../src/redis_store/gate/promise.lua");
 
+/// A message, and its fields with their values.
+type Delivered = (String, Vec<String>);
+
 async fn connect(redis: &Redis) -> MultiplexedConnection {
     Client::open(redis.url()).unwrap().get_multiplexed_async_connection().await.unwrap()
 }
@@ -20,8 +23,8 @@ async fn connect(redis: &Redis) -> MultiplexedConnection {
 async fn take(redis: &mut MultiplexedConnection, stream: &str, name: &str) -> (String, i64) {
     let mut read = redis::cmd("XREADGROUP");
     read.arg(&["GROUP", "writers", name, "COUNT", "1", "STREAMS", stream, ">"]);
-    let mut delivered: Vec<(String, Vec<(String, Vec<String>)>)> = read.query_async(redis).await.unwrap();
-    let (message, fields) = delivered.remove(0).1.remove(0);
+    let mut of_streams: Vec<(String, Vec<Delivered>)> = read.query_async(redis).await.unwrap();
+    let (message, fields) = of_streams.remove(0).1.remove(0);
     assert_eq!(fields[0], "order");
     (message, fields[1].parse().unwrap())
 }
@@ -75,9 +78,9 @@ async fn a_script_without_the_buyers_check_promises_too_much() {
     instance.until_written(&sold).await;
     let mut connection = connect(redis).await;
     assert_eq!(promise(&lab, &mut connection, SCRIPT).await, "over-limit");
-    let (check, rest) =
-        (SCRIPT.find("if gate[3] then\n    local had").unwrap(), SCRIPT.find("-- The first write").unwrap());
-    let careless = format!("{}{}", &SCRIPT[..check], &SCRIPT[rest..]);
+    let check = SCRIPT.find("if gate[3] then\n    local had").unwrap();
+    let behind = SCRIPT.find("-- The first write").unwrap();
+    let careless = format!("{}{}", &SCRIPT[..check], &SCRIPT[behind..]);
     assert_eq!(promise(&lab, &mut connection, &careless).await, "promised");
     wait_until(async || lab.reasons(1).await == ["over-limit"]).await;
     assert_eq!(lab.assert_adds_up(1, "the row keeps the limit").await, 1);

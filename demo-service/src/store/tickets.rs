@@ -126,8 +126,8 @@ impl Store {
     /// Dropped after `sent`, the ticket may have been written or not.
     pub async fn take_ticket(&self, new: NewTicket<'_>, sent: impl FnOnce()) -> Result<TicketTaken, Failure> {
         let mut connection = self.connections.get().await?;
-        // Whoever decides the ticket of the key has its row locked, and an insert would wait for that. So the ticket is looked for
-        // first.
+        // The worker that decides the ticket of the key has its row locked, and an insert would wait for that. So the ticket is
+        // looked for first.
         let row = sqlx::query!(
             r#"with known as materialized (
                    select ticket, (goods_no, sale, quantity) = ($1, $2, $4) as is_same from tickets where key = $6

@@ -19,6 +19,13 @@ use crate::program::Program;
 /// Room for purchases that meet.
 const LOAD: [&str; 4] = ["--zk-sessions", "4", "--db-connections", "12"];
 
+impl Lab {
+    /// Returns how many idempotency keys are remembered.
+    pub(crate) async fn keys(&self) -> i64 {
+        sqlx::query_scalar("select count(*) from idempotency_keys").fetch_one(&mut self.connect().await).await.unwrap()
+    }
+}
+
 // S22
 #[tokio::test]
 async fn the_same_key_sells_once_by_every_strategy() {

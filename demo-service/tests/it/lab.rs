@@ -124,17 +124,6 @@ impl Lab {
         sqlx::query_scalar("select count(*) from orders").fetch_one(&mut self.connect().await).await.unwrap()
     }
 
-    /// Returns how many tickets wait for their decision.
-    pub(crate) async fn tickets_waiting(&self) -> i64 {
-        let sql = "select count(*) from tickets where outcome is null";
-        sqlx::query_scalar(sql).fetch_one(&mut self.connect().await).await.unwrap()
-    }
-
-    /// Returns how many idempotency keys are remembered.
-    pub(crate) async fn keys(&self) -> i64 {
-        sqlx::query_scalar("select count(*) from idempotency_keys").fetch_one(&mut self.connect().await).await.unwrap()
-    }
-
     /// Asserts that each unit of the current sale of a SKU is either on hand or ordered, and returns how many are ordered.
     pub(crate) async fn assert_adds_up(&self, goods_no: i64, context: &str) -> i64 {
         let sql = "select stock_initial, units_left(goods), (select coalesce(sum(quantity), 0)::bigint from order_lines as line
@@ -285,44 +274,6 @@ impl Shop {
         self.decided(self.get(&format!("/goods-stock/{goods_no}?strategy={strategy}")).await).await
     }
 
-    /// Returns the decision of a purchase: the answer, or what its ticket tells in the end. An order that was promised is
-    /// written or refused then.
-    pub(crate) async fn decided(&self, answer: Answer) -> Answer {
-        let Some(ticket) = answer.ticket() else {
-            self.until_written(&answer).await;
-            return answer;
-        };
-        let decision = async {
-            loop {
-                let told = self.get(&ticket).await;
-                if told.ticket().is_none() {
-                    return told;
-                }
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        tokio::time::timeout(CONDITION_WITHIN, decision).await.expect("a ticket should be decided")
-    }
-
-    /// Returns the decision of an order, as the order itself would have been answered.
-    async fn decided_order(&self, answer: Answer) -> Answer {
-        let first = answer.headers.get("idempotent-replayed").cloned();
-        let is_ticket = answer.ticket().is_some();
-        let decided = self.decided(answer).await;
-        if !is_ticket || decided.status != StatusCode::OK {
-            return decided;
-        }
-        let replayed = first.or_else(|| decided.headers.get("idempotent-replayed").cloned());
-        let location = format!("/orders/{}", decided.body["order_id"]);
-        let mut order = self.get(&location).await;
-        order.status = StatusCode::CREATED;
-        order.headers.insert("location", location.parse().unwrap());
-        if let Some(replayed) = replayed {
-            order.headers.insert("idempotent-replayed", replayed);
-        }
-        order
-    }
-
     pub(crate) async fn post(&self, path: &str, key: Option<&str>, body: &Value) -> Answer {
         let mut request = self.request(Method::POST, path).json(body);
         if let Some(key) = key {
@@ -398,11 +349,6 @@ impl Answer {
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().unwrap())
-    }
-
-    /// Returns the path of the ticket, if the purchase waits for its decision.
-    pub(crate) fn ticket(&self) -> Option<String> {
-        (self.status == StatusCode::ACCEPTED).then(|| format!("/tickets/{}", self.body["ticket"]))
     }
 
     /// Returns the last part of the type of a problem of our own.

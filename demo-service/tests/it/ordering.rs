@@ -66,7 +66,7 @@ async fn every_strategy_sells_a_cart_whole_or_not_at_all() {
         instance.put_on_sale(second, 1, entry.name).await.assert_ok();
         let path = format!("/orders?strategy={}", entry.name);
         let post = async |key: &str, lines: &[(i64, i64)]| {
-            instance.post(&path, Some(&format!("{key}-{first}")), &cart(lines)).await
+            instance.decided_order(instance.post(&path, Some(&format!("{key}-{first}")), &cart(lines)).await).await
         };
         if !entry.carts {
             post("two", &[(second, 1), (first, 2)]).await.assert_problem(422, "one-at-a-time");

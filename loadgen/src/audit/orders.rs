@@ -30,9 +30,16 @@ pub struct OrderRow {
     pub remaining: Option<i64>,
     /// The fencing token, where there was one.
     pub token: Option<Token>,
-    /// When its buyer arrived at the instance that sold it in a batch, if a history tells. Times of one transaction are
-    /// of one clock.
-    pub arrived_ns: Option<u64>,
+    /// The number of its ticket, or when its buyer arrived at the instance that sold it in a batch, if a history tells. Arrivals of
+    /// one transaction can be compared: times are of one clock.
+    pub arrival: Option<u64>,
+}
+
+impl OrderRow {
+    /// Fills in the arrival that a history tells, unless the order has a ticket.
+    pub fn arrives_as(&mut self, arrivals: &HashMap<i64, u64>) {
+        self.arrival = self.arrival.or_else(|| arrivals.get(&self.order_id).copied());
+    }
 }
 
 /// Finds the first order that no buyer of this trial asked for. Each buyer asks for one unit, sold by this strategy.
@@ -113,12 +120,12 @@ fn tokens_out_of_order(sold: &[&OrderRow]) -> Option<u64> {
 fn overtaken_in_batch(sold: &[&OrderRow]) -> Option<u64> {
     let mut latest_arrivals = HashMap::new();
     let mut found = None;
-    for (transaction, arrived_ns) in sold.iter().filter_map(|order| Some((order.transaction?, order.arrived_ns?))) {
-        if let Some(latest_ns) = latest_arrivals.get_mut(&transaction) {
-            *found.get_or_insert(0) += u64::from(arrived_ns < *latest_ns);
-            *latest_ns = arrived_ns.max(*latest_ns);
+    for (transaction, arrival) in sold.iter().filter_map(|order| Some((order.transaction?, order.arrival?))) {
+        if let Some(latest) = latest_arrivals.get_mut(&transaction) {
+            *found.get_or_insert(0) += u64::from(arrival < *latest);
+            *latest = arrival.max(*latest);
         } else {
-            latest_arrivals.insert(transaction, arrived_ns);
+            latest_arrivals.insert(transaction, arrival);
         }
     }
     found
@@ -140,7 +147,7 @@ pub(crate) mod tests {
             buyer: None,
             remaining: Some(left),
             token: Some((transaction, 0)),
-            arrived_ns: None,
+            arrival: None,
         };
         rows.into_iter().map(order).collect()
     }
@@ -222,7 +229,7 @@ pub(crate) mod tests {
     fn a_batch_sells_in_the_order_of_arrival() {
         let overtaken = |arrivals: [Option<u64>; 5]| {
             let mut orders = orders([(1, 7, 4), (2, 7, 3), (3, 7, 2), (4, 8, 1), (5, 8, 0)]);
-            orders.iter_mut().zip(arrivals).for_each(|(order, arrived_ns)| order.arrived_ns = arrived_ns);
+            orders.iter_mut().zip(arrivals).for_each(|(order, arrival)| order.arrival = arrival);
             Sequence::of(Some(5), &orders).overtaken_in_batch
         };
         let [t1, t2, t3] = [Some(1), Some(2), Some(3)];

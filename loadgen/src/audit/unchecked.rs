@@ -89,11 +89,13 @@ impl Unchecked {
 }
 
 /// Counts the orders that need a section in the history and have none. Every order of a strategy with permits needs the
-/// section of its hold, with its token. Orders of one batch need theirs because it says when their buyers arrived.
+/// section of its hold, with its token. Orders of one batch need theirs because it says when their buyers arrived, unless
+/// their tickets do.
 pub fn without_section(orders: &[&OrderRow], sections: &[Section], permits: Option<u32>) -> u64 {
     let mut batches: HashMap<i64, u64> = HashMap::new();
     orders.iter().filter_map(|order| order.transaction).for_each(|batch| *batches.entry(batch).or_default() += 1);
-    let is_of_batch = |order: &&&OrderRow| order.transaction.is_some_and(|batch| batches[&batch] > 1);
+    let is_of_batch =
+        |order: &&&OrderRow| order.arrival.is_none() && order.transaction.is_some_and(|batch| batches[&batch] > 1);
     let told: HashSet<_> = sections.iter().filter_map(|section| Some((section.order_id?, section.token))).collect();
     let needs = orders.iter().filter(|order| permits.is_some() || is_of_batch(order));
     needs.filter(|order| !told.contains(&(order.order_id, order.token))).count() as u64
@@ -135,6 +137,9 @@ mod tests {
         let orders: Vec<&OrderRow> = orders.iter().collect();
         assert_eq!(without_section(&orders, &[], None), 2);
         assert_eq!(without_section(&orders, &sections([(1, 7), (2, 7)]), None), 0);
+        let tickets: Vec<OrderRow> =
+            orders.iter().map(|order| OrderRow { arrival: Some(5), ..(*order).clone() }).collect();
+        assert_eq!(without_section(&tickets.iter().collect::<Vec<_>>(), &[], None), 0, "their tickets say it");
     }
 
     #[test]

@@ -146,7 +146,7 @@ impl InstancesTold {
             gaps.push((Gap::Section, without_section(&own, sections, strategy.permits)));
             let arrivals = self.history.arrivals(&strategy.name);
             let own = orders.iter_mut().filter(|order| *order.strategy == *strategy.name);
-            own.for_each(|order| order.arrived_ns = arrivals.get(&order.order_id).copied());
+            own.for_each(|order| order.arrives_as(&arrivals));
         }
         let is_known = |order: &OrderRow| self.strategies.iter().any(|strategy| *strategy.name == *order.strategy);
         let holders = if orders.iter().all(is_known) { holders } else { Holders::Unknown };

@@ -30,6 +30,8 @@ struct TestPlan<'a> {
     runs: Vec<(&'a ExportedRun, Pace)>,
     /// URL at which a thread buys.
     purchase: At,
+    /// URL at which it asks for the ticket of a purchase.
+    ticket: At,
     /// URL of a request that buys nothing. In a burst, it is at the instance where the thread buys.
     warm_up: At,
 }
@@ -47,7 +49,7 @@ pub(super) fn render(load: &ExportedLoad<'_>, file: &str) -> Result<String, Erro
     let first = load.first_run();
     let runs = load.runs.iter().map(|run| Ok((run, Pace::of(model, run.users)?)));
     let targets = load.targets();
-    let (purchase, warm_up) = at(load, &targets, &first);
+    let (purchase, ticket, warm_up) = at(load, &targets, &first);
     let plan = TestPlan {
         load,
         file,
@@ -55,6 +57,7 @@ pub(super) fn render(load: &ExportedLoad<'_>, file: &str) -> Result<String, Erro
         described: model.describe(first.users),
         targets,
         purchase,
+        ticket,
         warm_up,
         pace: Pace::of(model, first.users)?,
         runs: runs.collect::<Result<_, Error>>()?,
@@ -63,8 +66,8 @@ pub(super) fn render(load: &ExportedLoad<'_>, file: &str) -> Result<String, Erro
     Ok(text + "\n")
 }
 
-/// Returns where a thread buys, and where a request goes that buys nothing.
-fn at(load: &ExportedLoad<'_>, targets: &[PurchaseTarget<'_>], run: &ExportedRun) -> (At, At) {
+/// Returns where a thread buys, where it asks for its ticket, and where a request goes that buys nothing.
+fn at(load: &ExportedLoad<'_>, targets: &[PurchaseTarget<'_>], run: &ExportedRun) -> (At, At, At) {
     let PurchaseTarget { instance, goods_no, .. } = targets[0];
     let of_turn = |name: &str| format!("${{__V({name}_${{turn}})}}");
     let is_one = load.instances.len() == 1;
@@ -85,8 +88,13 @@ fn at(load: &ExportedLoad<'_>, targets: &[PurchaseTarget<'_>], run: &ExportedRun
     };
     let purchase = own(format!("{goods}?strategy=${{__P(strategy,{})}}", run.strategy));
     let is_shared = is_one || !load.settings.model.is_burst();
+    // Every instance knows every ticket, so the first one is asked if the paths of the others begin differently.
+    let path = format!("{}/tickets/${{ticket}}", instance.prefix);
+    let is_one_prefix = load.instances.iter().all(|other| other.prefix == instance.prefix);
+    let ticket =
+        if is_one_prefix { own(path) } else { At { path, host: first.host.clone(), port: first.port.clone() } };
     let warm_up = if is_shared { first } else { own(of_turn("health")) };
-    (purchase, warm_up)
+    (purchase, ticket, warm_up)
 }
 
 #[cfg(test)]
@@ -125,8 +133,8 @@ mod tests {
         assert_eq!(values(&plan, "LoopController.loops"), ["1", "${__P(loops,1)}"]);
         assert_eq!(values(&plan, "ThreadGroup.scheduler"), ["false"; 2]);
         let path = "/goods-stock/${__P(goodsNo,7)}?strategy=${__P(strategy,zk-mutex)}";
-        assert_eq!(values(&plan, "HTTPSampler.path"), ["/healthz", path]);
-        assert!(!plan.contains("Timer"), "threads neither meet nor wait");
+        assert_eq!(values(&plan, "HTTPSampler.path"), ["/healthz", path, "/tickets/${ticket}"]);
+        assert!(!plan.contains("SyncTimer") && !plan.contains("Throughput"), "threads neither meet nor wait");
     }
 
     #[test]
@@ -135,8 +143,8 @@ mod tests {
         assert_eq!(values(&plan, "LoopController.loops"), ["${__P(loops,-1)}"]);
         assert_eq!(values(&plan, "ThreadGroup.scheduler"), ["true"]);
         assert_eq!(values(&plan, "ThreadGroup.duration"), ["${__P(duration,60)}"]);
-        assert_eq!(values(&plan, "HTTPSampler.response_timeout"), ["25000"]);
-        assert!(!plan.contains("Timer"));
+        assert_eq!(values(&plan, "HTTPSampler.response_timeout"), ["25000"; 2]);
+        assert!(!plan.contains("SyncTimer") && !plan.contains("Throughput"));
     }
 
     #[test]
@@ -168,20 +176,23 @@ mod tests {
         ];
         assert_eq!(targets, expected.concat());
         assert_eq!(values(&plan, "CounterConfig.end"), ["3"]);
-        assert_eq!(values(&plan, "HTTPSampler.domain"), ["${__V(host_${turn})}"; 2]);
+        assert_eq!(
+            values(&plan, "HTTPSampler.domain"),
+            ["${__V(host_${turn})}", "${__V(host_${turn})}", "${__P(host1,a)}"]
+        );
         let path = "${__V(path_${turn})}?strategy=${__P(strategy,zk-mutex)}";
-        assert_eq!(values(&plan, "HTTPSampler.path"), ["${__V(health_${turn})}", path]);
+        assert_eq!(values(&plan, "HTTPSampler.path"), ["${__V(health_${turn})}", path, "/tickets/${ticket}"]);
         let plan = exported("jmeter --target http://a:1,http://b/shop --goods 2 --ramp-up 1s");
-        assert_eq!(values(&plan, "HTTPSampler.domain"), ["${__P(host1,a)}", "${__V(host_${turn})}"]);
-        assert_eq!(values(&plan, "HTTPSampler.path"), ["/healthz", path]);
+        assert_eq!(values(&plan, "HTTPSampler.domain"), ["${__P(host1,a)}", "${__V(host_${turn})}", "${__P(host1,a)}"]);
+        assert_eq!(values(&plan, "HTTPSampler.path"), ["/healthz", path, "/tickets/${ticket}"]);
     }
 
     #[test]
     fn a_property_changes_the_only_instance() {
         let plan = exported("jmeter --goods 2");
-        assert_eq!(values(&plan, "HTTPSampler.domain"), ["${__P(host,127.0.0.1)}"; 2]);
+        assert_eq!(values(&plan, "HTTPSampler.domain"), ["${__P(host,127.0.0.1)}"; 3]);
         let path = "${__V(path_${turn})}?strategy=${__P(strategy,zk-mutex)}";
-        assert_eq!(values(&plan, "HTTPSampler.path"), ["/healthz", path]);
+        assert_eq!(values(&plan, "HTTPSampler.path"), ["/healthz", path, "/tickets/${ticket}"]);
     }
 
     #[test]

@@ -181,14 +181,15 @@ async fn read_orders(
     sales: &[i64],
 ) -> Result<HashMap<i64, Vec<OrderRow>>, Error> {
     let mut rows = sqlx::query!(
-        r#"select order_id as "order_id!", goods_no as "goods_no!",
+        r#"select order_lines.order_id as "order_id!", order_lines.goods_no as "goods_no!",
                   case when order_lines.xmin = orders.xmin and order_lines.xmin is distinct from ledger.xmin
                        then order_lines.xmin::text::bigint end as transaction,
-                  quantity, strategy, instance, buyer, remaining, token, token_handover
+                  order_lines.quantity, strategy, instance, orders.buyer, remaining, token, token_handover, ticket as "ticket?"
            from order_lines join orders using (order_id)
                join unnest($1::bigint[], $2::bigint[]) as wanted (goods_no, sale) using (goods_no, sale)
                left join sales as ledger using (goods_no, sale)
-           order by order_id"#,
+               left join tickets on tickets.order_id = orders.order_id and tickets.outcome = 'sold'
+           order by order_lines.order_id"#,
         goods_nos,
         sales
     )
@@ -206,7 +207,7 @@ async fn read_orders(
             buyer: row.buyer.map(Into::into),
             remaining: row.remaining,
             token: row.token.map(|token| (token, row.token_handover.unwrap_or(0))),
-            arrived_ns: None,
+            arrival: row.ticket.map(i64::unsigned_abs),
         });
     }
     Ok(orders)
@@ -279,20 +280,9 @@ mod tests {
             let [strategy, instance] = ["a", "x"].map(Arc::from);
             let remaining = Some(remaining);
             let goods_no = 1;
-            let arrived_ns = None;
+            let arrival = None;
             let buyer = None;
-            OrderRow {
-                order_id,
-                goods_no,
-                transaction,
-                quantity,
-                strategy,
-                instance,
-                buyer,
-                remaining,
-                token,
-                arrived_ns,
-            }
+            OrderRow { order_id, goods_no, transaction, quantity, strategy, instance, buyer, remaining, token, arrival }
         };
         let [alone, batch] = [&orders[0], &orders[1]].map(|order| order.transaction);
         let of_batch = |order_id, quantity, left| row(order_id, batch, quantity, left, Some((5, 2)));

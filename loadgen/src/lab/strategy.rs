@@ -211,7 +211,7 @@ pub(crate) mod tests {
     fn a_row_is_read_as_the_service_writes_it() {
         let json = concat!(
             r#"{"name":"zk-naive","promise":"safe-while-session-lives","#,
-            r#""mechanism":"zookeeper","family":"zk-naive","wakes":"all","summary":"s","permits":1}"#
+            r#""mechanism":"zookeeper","family":"zk-naive","wakes":"all","summary":"s","answers":"at-commit","permits":1}"#
         );
         let row: Strategy = serde_json::from_str(json).unwrap();
         let expected = (Promise::SafeWhileSessionLives, Mechanism::Zookeeper, "zk-naive", Wakes::All);

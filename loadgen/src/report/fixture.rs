@@ -93,7 +93,7 @@ pub(super) fn timed_trial(strategy: &str, block: usize, stock: i64, sold: i64, s
         buyer: None,
         remaining: remaining(order_id),
         token: is_lock.then_some((order_id, 0)),
-        arrived_ns: None,
+        arrival: None,
     };
     let orders: Vec<OrderRow> = (1..=sold).map(order).collect();
     let confirmed = orders.iter().map(|order| receipt(order.order_id, order.remaining)).enumerate();
@@ -117,8 +117,6 @@ pub(super) fn timed_trial(strategy: &str, block: usize, stock: i64, sold: i64, s
     let stock = usize::try_from(stock).unwrap();
     let length = tally.length;
     Trial {
-        confirmed_per_s: Some(900.0),
-        backlog_ms: Some(0.0),
         block,
         warm_up: block == 0,
         strategy: strategy.to_owned(),
@@ -135,6 +133,8 @@ pub(super) fn timed_trial(strategy: &str, block: usize, stock: i64, sold: i64, s
         history: is_lock.then(|| HistoryAudit::of(&sections, Some(1), 0)),
         handovers,
         goodput_per_s: goodput_per_s(tally.first_start, &sold_at, stock),
+        confirmed_per_s: goodput_per_s(tally.first_start, &sold_at, stock),
+        backlog_ms: Some(0.0),
         sold_out_after_ms: sold_out_after_ms(&sold_at, stock),
         duration_ms: length.as_secs_f64() * 1e3,
         silence_max_ms: tally.silence_max.map(as_ms),

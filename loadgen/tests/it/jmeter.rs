@@ -148,6 +148,21 @@ fn an_exported_plan_lets_jmeter_sell_exactly_the_stock() {
 }
 
 #[test]
+fn jmeter_asks_for_each_ticket_until_it_is_decided() {
+    let sale = Sale::open();
+    sale.put(1, "pg-queue");
+    let samples = purchases(sale.run(&burst().replace("zk-mutex", "pg-queue"), &[]), USERS);
+    let (asking, bought): (Vec<_>, Vec<_>) =
+        samples.into_iter().partition(|sample| sample["label"] == "GET /tickets/{ticket}");
+    let decided = |samples: Vec<LoggedSample>| samples.into_iter().filter(|sample| sample["responseCode"] != "202");
+    assert!(asking.iter().all(|sample| sample["success"] == "true"), "{asking:#?}");
+    assert!(bought.iter().any(|sample| sample["responseCode"] == "202"), "{bought:#?}");
+    let decided: Vec<_> = decided(asking).chain(decided(bought)).collect();
+    sale.assert_sold_exactly_the_stock(&decided);
+    sale.close();
+}
+
+#[test]
 fn jmeter_runs_the_plans_of_all_other_models_to_their_end() {
     let sale = Sale::open();
     [1, 2].into_iter().for_each(|goods_no| sale.put(goods_no, "pg-conditional"));

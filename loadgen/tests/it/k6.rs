@@ -84,7 +84,11 @@ fn evaluate(args: &str, environment: &Value, iterations: &[Value]) -> Value {
 
 /// Describes an iteration of a user who is given this answer.
 fn iteration(user: u32, iteration: u32, status: u16, body: &str) -> Value {
-    json!({ "user": user, "iteration": iteration, "status": status, "body": body })
+    json!({ "user": user, "iteration": iteration, "answers": [answer(status, body)] })
+}
+
+fn answer(status: u16, body: &str) -> Value {
+    json!({ "status": status, "body": body })
 }
 
 /// Returns the URLs that were asked, in order.
@@ -164,5 +168,17 @@ fn a_script_tells_answers_apart_as_loadgen_does() {
     assert_eq!(evaluated["checks"], json!([true, true, false, false, false, false, false]));
     assert_eq!(evaluated["slept_s"].as_array().unwrap().len(), 1, "only who had no answer at all pauses");
     let params = &evaluated["requests"][0]["params"];
-    assert_eq!((&params["timeout"], &params["responseCallback"]), (&"80000ms".into(), &json!([200, 409])));
+    assert_eq!((&params["timeout"], &params["responseCallback"]), (&"80000ms".into(), &json!([200, 202, 409])));
+}
+
+// C34
+#[test]
+fn a_script_asks_for_a_ticket_until_it_is_decided() {
+    let ticket = answer(202, r#"{"ticket":7,"goods_no":1,"sale":1,"quantity":1}"#);
+    let sold = answer(200, r#"{"order_id":1,"quantity":1}"#);
+    let answers = json!([ticket, ticket, ticket, sold]);
+    let evaluated = evaluate("--duration 1s", &json!({}), &[json!({ "user": 1, "iteration": 0, "answers": answers })]);
+    assert_eq!(urls(&evaluated)[1..], ["http://127.0.0.1:8080/tickets/7"; 3]);
+    assert_eq!((&evaluated["metrics"]["sold"], &evaluated["checks"]), (&json!([1]), &json!([true])));
+    assert_eq!(evaluated["slept_s"], json!([0.01, 0.02, 0.04]), "it asks more and more seldom");
 }

@@ -35,6 +35,7 @@ mod simulate;
 mod stop;
 mod support;
 mod target;
+mod tickets;
 mod tutorial;
 mod unchecked;
 mod usage;

@@ -84,8 +84,9 @@ const USERS = Number(__ENV.USERS || {{ first.users }});
 const STRATEGY = __ENV.STRATEGY ?? '{{ first.strategy }}';
 const TARGETS = (__ENV.TARGETS || '{{ load.instances|join(",") }}').split(',');
 const GOODS = (__ENV.GOODS || '{{ load.goods()|join(",") }}').split(',');
-const ANSWER_WITHIN = '{{ load.answer_within_ms() }}ms';
-const ANSWERS = http.expectedStatuses(200, 409);
+const ANSWER_WITHIN_MS = {{ load.answer_within_ms() }};
+const ANSWER_WITHIN = `${ANSWER_WITHIN_MS}ms`;
+const ANSWERS = http.expectedStatuses(200, 202, 409);
 const SOLD_OUT = '{{ PROBLEM_TYPE }}{{ SOLD_OUT }}';
 const REFUSALS = [
 {%- for slug in NOTHING_WRITTEN %}
@@ -241,12 +242,13 @@ export default function () {
 function buy(number, intended) {
   const target = TARGETS[number % TARGETS.length];
   const goods = GOODS[Math.floor(number / TARGETS.length) % GOODS.length];
-  const answer = http.get(`${target}/goods-stock/${goods}?strategy=${STRATEGY}`, {
+  const first = http.get(`${target}/goods-stock/${goods}?strategy=${STRATEGY}`, {
     timeout: ANSWER_WITHIN,
     tags: { name: 'GET /goods-stock/{goodsNo}' },
     responseCallback: ANSWERS,
   });
   const waited = Date.now() - intended;
+  const answer = first.status === 202 ? decided(`${target}/tickets/${first.json('ticket')}`) : first;
   const isSold = answer.status === 200;
   const isSoldOut = answer.status === 409 && typeOf(answer) === SOLD_OUT;
   const isRefused = answer.status === 503 && REFUSALS.indexOf(typeOf(answer)) >= 0;
@@ -261,6 +263,26 @@ function buy(number, intended) {
   if (answer.status === 0) {
     // Without the pause, users would ask a stopped instance tens of thousands of times per second.
     sleep(0.01);
+  }
+}
+
+/**
+ * Asks for a ticket until it is decided, more and more seldom, and returns the answer: that of the purchase.
+ *
+ * @param {string} ticket
+ */
+function decided(ticket) {
+  const until = Date.now() + ANSWER_WITHIN_MS;
+  for (let pause = 0.01; ; pause = Math.min(2 * pause, 0.5)) {
+    sleep(pause);
+    const answer = http.get(ticket, {
+      timeout: ANSWER_WITHIN,
+      tags: { name: 'GET /tickets/{ticket}' },
+      responseCallback: ANSWERS,
+    });
+    if (answer.status !== 202 || Date.now() >= until) {
+      return answer;
+    }
   }
 }
 

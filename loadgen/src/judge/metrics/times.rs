@@ -24,7 +24,7 @@ rows! {
         definition: "The same until the last order was committed. It is less than the units sold a second where buyers are answered \
             before their order is committed.",
         source: FigureSource::Median(|trial| trial.confirmed_per_s),
-        table: PageTable::Response, column: TableWidth::Wide, compared: Compared::Times, lab_only: true,
+        table: PageTable::Response, column: TableWidth::Wide, lab_only: true,
     }
     P50 {
         key: "p50", title: "p50", unit: "ms", kind: Kind::Time,
@@ -68,13 +68,13 @@ rows! {
         definition: "Median time from the buyer's wish to the commit of the order. A buyer that is told \"sold\" and has no order \
             counts as never confirmed. The response time, where the answer comes after the commit. Median over the trials.",
         source: FigureSource::Median(|trial| trial.latency.confirmed_sold.quantile_ms(500)),
-        table: PageTable::Response, column: TableWidth::Wide, compared: Compared::Times, lab_only: true,
+        table: PageTable::Response, column: TableWidth::Wide, lab_only: true,
     }
     CONFIRMED_P99 {
         key: "confirmed_p99", title: "Con\u{ad}firmed p99", unit: "ms", kind: Kind::Time,
         definition: "99 % of the buyers who were told \"sold\" had a committed order this long after their wish, all trials merged.",
         source: FigureSource::Quantile(|trial| &trial.latency.confirmed_sold, 990),
-        table: PageTable::Response, column: TableWidth::Wide, compared: Compared::Times, lab_only: true,
+        table: PageTable::Response, column: TableWidth::Wide, lab_only: true,
     }
     BACKLOG {
         key: "backlog", title: "Backlog", unit: "ms", kind: Kind::Time,

@@ -39,7 +39,7 @@ pub(super) async fn audit(
         }
         let mut orders = books.orders.remove(&opened.goods_no).unwrap_or_default();
         ensure_own(&orders, strategy)?;
-        orders.iter_mut().for_each(|order| order.arrived_ns = arrivals.get(&order.order_id).copied());
+        orders.iter_mut().for_each(|order| order.arrives_as(&arrivals));
         let (mut audit, unchecked) = Audit::of(&LabFacts {
             stock_initial: opened.stock_initial,
             stock_final: closed.on_hand,

@@ -1,7 +1,7 @@
 // What a script asks of k6 is noted here, and nothing is sent. evaluate.mjs says who asks, and what the answer is.
 
 export const noted = { requests: [], metrics: {}, checks: [], slept_s: [] };
-export const now = { user: 0, iteration: 0, number: 0, answer: { status: 0, body: '' } };
+export const now = { user: 0, iteration: 0, number: 0, answers: [] };
 
 class Metric {
   constructor(name) {
@@ -28,7 +28,7 @@ export default {
   expectedStatuses: (...statuses) => statuses,
   get(url, params) {
     noted.requests.push({ url, params });
-    const { status, body } = now.answer;
+    const { status, body } = now.answers.shift();
     return { status, json: (field) => JSON.parse(body)[field] };
   },
   vu: {

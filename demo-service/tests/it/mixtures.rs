@@ -125,16 +125,21 @@ struct Request {
 
 impl Request {
     async fn send(&self, shop: &Shop) -> Answer {
-        let Some((key, lines)) = &self.order else { return shop.get(&self.path).await };
+        let Some((key, lines)) = &self.order else { return of_ticket(shop, shop.get(&self.path).await).await };
         let body = if self.path.starts_with("/orders") { cart(lines) } else { json!({ "quantity": lines[0].1 }) };
         let request = shop.request(Method::POST, &self.path).header("idempotency-key", key).json(&body);
-        Answer::of(request.send().await.unwrap()).await
+        of_ticket(shop, Answer::of(request.send().await.unwrap()).await).await
     }
 
     /// Returns the units that it asks for.
     fn units(&self) -> i64 {
         self.order.as_ref().map_or(1, |(_, lines)| lines.iter().map(|(_, quantity)| quantity).sum())
     }
+}
+
+/// Returns the decision of a purchase whose answer may be a ticket.
+async fn of_ticket(shop: &Shop, answer: Answer) -> Answer {
+    if answer.ticket().is_some() { shop.decided_order(answer).await } else { answer }
 }
 
 /// SKUs of a round, all on sale by strategies of one family.

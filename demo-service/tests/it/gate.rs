@@ -125,7 +125,7 @@ fn sold(answers: &[Answer]) -> usize {
     answers.iter().filter(|answer| answer.status.is_success()).count()
 }
 
-// S111
+// S117
 #[tokio::test]
 async fn the_gate_answers_before_there_is_an_order() {
     let redis = shared_redis().await;
@@ -165,7 +165,7 @@ async fn the_gate_answers_before_there_is_an_order() {
 }
 
 /// Goal: a buyer is answered at the commit of any instance. Method: one of two instances has taken the orders of both.
-// S111
+// S117
 #[tokio::test(flavor = "multi_thread")]
 async fn a_confirmed_buyer_is_answered_at_the_commit() {
     let redis = shared_redis().await;

@@ -27,7 +27,6 @@ pub(crate) const SHORT_LIVED_KEYS: [&str; 8] =
 
 /// Waits that no buyer outlasts.
 pub(crate) const PATIENT: [&str; 6] = ["--lock-wait", "50s", "--db-timeout", "55s", "--http-timeout", "60s"];
-
 /// Waits that outlast every test.
 pub(crate) const ENDLESS: [&str; 6] = ["--lock-wait", "5m", "--db-timeout", "6m", "--http-timeout", "7m"];
 

@@ -27,7 +27,7 @@ fn one_unit(goods_no: i64) -> Purchase {
 
 /// Returns whether the hold outlives the commit.
 fn is_locked_to_the_end(entry: &Entry) -> bool {
-    is_in_zookeeper(entry) || entry.mechanism == Mechanism::Redis
+    is_in_zookeeper(entry) || entry.name.starts_with("redis-lock")
 }
 
 /// Returns whether such a hold ends with a session of ZooKeeper.

@@ -183,9 +183,11 @@ create table idempotency_keys (
     cart     jsonb not null,
     goods_no bigint not null references goods,
     sale     bigint not null,
-    order_id bigint not null unique references orders
+    order_id bigint not null references orders,
+    number   bigint not null unique generated always as identity
 );
 comment on column idempotency_keys.goods_no is 'the first SKU of the order, by number';
+comment on column idempotency_keys.number is 'keys are numbered as they are written, so that the oldest are known';
 comment on column idempotency_keys.sale is 'the sale of that SKU in which the order was sold';
 
 -- Wishes to buy that wait for their decision, for the strategy pg-queue. A ticket is committed before its buyer is answered. The
@@ -207,6 +209,22 @@ create index tickets_waiting on tickets (ticket) where outcome is null;
 comment on column tickets.key is 'the idempotency key, as long as the ticket waits; then the order has it, or nobody';
 comment on column tickets.outcome is
     'sold; repeated, if the key had that order already; or the problem of the refusal; null as long as it waits';
+
+-- Orders that were promised at a gate in Redis, and that the database has refused. Their buyers may have been told "sold", so
+-- somebody has to tell them otherwise. There is no row in orders.
+create table refused_orders (
+    order_id   bigint primary key,
+    strategy   text not null,
+    instance   text not null,
+    goods_no   bigint not null,
+    sale       bigint not null,
+    quantity   bigint not null,
+    buyer      text,
+    key        text,
+    reason     text not null,
+    refused_at timestamptz not null default clock_timestamp()
+);
+comment on column refused_orders.reason is 'the problem that a refusal of the same kind would have shown';
 
 -- One purchase in one statement, for the strategy pg-function. Takes the units of each line if enough are left, and writes
 -- the order with its lines and its key, or writes nothing. The lines are in the order of their SKU numbers, as everywhere, so
@@ -599,8 +617,8 @@ comment on column key_clock.ms is
     'time that has passed, in milliseconds, as the instances have measured it; never more than has really passed';
 
 create table key_marks (
-    ms         bigint primary key,
-    last_order bigint not null
+    ms       bigint primary key,
+    last_key bigint not null
 );
 
-comment on table key_marks is 'all keys of orders up to last_order existed when the clock of the keys showed ms';
+comment on table key_marks is 'all keys up to the number last_key existed when the clock of the keys showed ms';

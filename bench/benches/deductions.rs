@@ -16,6 +16,7 @@ use demo_service::strategy::entry::Entry;
 use demo_service::strategy::registry::STRATEGIES;
 use testbed::{Postgres, PostgresConfig, Redis, RedisConfig, ZooKeeper, ZooKeeperConfig};
 use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
 
 /// Buyers of one SKU at the same time.
 const BUYERS: [usize; 2] = [1, 8];
@@ -53,6 +54,8 @@ fn deductions(c: &mut Criterion) {
 /// One instance of the service, on throwaway servers.
 struct Shop {
     app: Arc<App>,
+    /// Decides tickets, and writes the orders that a gate has promised.
+    upkeep: JoinHandle<()>,
     // Kept for as long as the service runs.
     _servers: (Postgres, ZooKeeper, Redis),
 }
@@ -72,7 +75,10 @@ impl Shop {
         let limits = ["--zk-sessions", "3", "--lock-wait", "10m", "--db-timeout", "11m", "--http-timeout", "12m"];
         let config = Config::parse_from_env(words.into_iter().chain(limits).map(OsString::from));
         let app = App::open(config.map_err(Error::refused("read the settings"))?).await;
-        Ok(Self { app: Arc::new(app.map_err(Error::refused("open the service"))?), _servers: servers })
+        let app = Arc::new(app.map_err(Error::refused("open the service"))?);
+        let upkept = Arc::clone(&app);
+        let upkeep = tokio::spawn(async move { upkept.upkeep().await });
+        Ok(Self { app, upkeep, _servers: servers })
     }
 
     /// Starts a sale under the strategy. Then `buyers` buyers buy one unit each, one after the other.
@@ -93,6 +99,7 @@ impl Shop {
 
     async fn close(self) {
         self.app.drained().await;
+        self.upkeep.abort();
         self.app.shared.sessions.close().await;
         self.app.shared.store.close();
     }

@@ -114,6 +114,7 @@ impl App {
                 permits: config.permits,
                 redis_lock_ttl: config.redis_lock_ttl,
                 reservation_ttl: config.reservation_ttl,
+                key_lifetime: config.key_lifetime,
                 attempts_max: config.attempts_max,
             },
             hand_over: HandOver { database, address, instances: Instances::default() },
@@ -206,8 +207,8 @@ impl App {
         let look = self.shared.store.look_at_keys(before, self.config.key_lifetime).await?;
         // Noted before the deletions, which may fail: an earlier look would add no time to the clock at the next step.
         *last = Some((look, Instant::now()));
-        if let Some(last_order) = look.expired {
-            while self.shared.store.forget_keys(last_order).await? {}
+        if let Some(last_key) = look.expired {
+            while self.shared.store.forget_keys(last_key).await? {}
         }
         Ok(())
     }

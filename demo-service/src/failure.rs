@@ -2,6 +2,7 @@
 //! and the OpenAPI document are made from it.
 
 mod postgres;
+mod unknown;
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -235,31 +236,6 @@ impl Failure {
     /// Makes the failure of a request that the database did not answer in time, or refused for a temporary reason.
     pub fn database_unavailable() -> Self {
         Self::new(&DATABASE_UNAVAILABLE, "the database did not answer in time or refused; nothing was written")
-    }
-
-    /// Makes the failure of a purchase whose COMMIT was sent and not answered.
-    pub fn outcome_unknown(order_id: Option<i64>) -> Self {
-        let detail = match order_id {
-            Some(order_id) => Cow::from(format!(
-                "the commit of order {order_id} was sent and its answer was not seen. GET /orders/{order_id} shows the \
-                 order if it was committed, and the commit may still be under way. If the database has crashed, that \
-                 number may be another buyer's order. An idempotency key tells in any case: send the same request again \
-                 with the same key"
-            )),
-            None => Cow::from(
-                "the commit was sent and its answer was not seen: it may have happened, and may happen yet; look before \
-                 you send the request again",
-            ),
-        };
-        Self { order_id, ..Self::new(&OUTCOME_UNKNOWN, detail) }
-    }
-
-    /// Makes the failure of a purchase that another instance was to decide, and whose reply was not seen.
-    pub fn outcome_unknown_elsewhere() -> Self {
-        let detail = "the instance that owns this SKU was asked to decide the purchase, and its answer was not seen. It may have \
-                      sold, and may sell yet. Look before you send the request again. Under an idempotency key, send the same \
-                      request again with the same key";
-        Self::new(&OUTCOME_UNKNOWN, detail)
     }
 
     /// Makes the failure that another instance of the service has told of, by the slug of its kind.

@@ -11,7 +11,9 @@
 //! * Scripts are called by their hash. A server that has forgotten them, as after a restart, gets them again.
 
 pub mod fitness;
+pub mod gate;
 pub mod locks;
+pub mod stream;
 
 mod link;
 mod trouble;
@@ -26,11 +28,15 @@ use redis::{Client, IntoConnectionInfo, TlsCertificates};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::warn;
 
+use self::gate::Gates;
 use self::link::RedisLink;
 use crate::secrets::Secret;
 
 /// The time limit for the reply to a command, and for a connect.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+
+/// The beginning of every key.
+const PREFIX: &str = "seckill:";
 
 /// A Redis server, by its URL.
 pub struct RedisServer(Client);
@@ -79,13 +85,20 @@ impl RedisStore {
     /// Dropped, the connection is closed.
     pub async fn open(server: RedisServer, database: &str) -> Result<Self, RedisTrouble> {
         let (link, keeper) = RedisLink::open(server.0).await?;
-        let prefix = format!("seckill:{database}").into();
+        let prefix = format!("{PREFIX}{database}").into();
         let store = Self { link, prefix, _keeper: Arc::new(AbortOnDropHandle::new(tokio::spawn(keeper))) };
         store.probe().await?;
         if let Some(loses) = store.loses_at_a_crash().await {
             warn!("{loses}");
         }
         Ok(store)
+    }
+
+    /// Returns the gates of a family of strategies.
+    pub fn gates(&self, family: &str) -> Gates {
+        let database = self.prefix.strip_prefix(PREFIX).unwrap_or(&self.prefix);
+        // What stands in braces decides on which node of a cluster a key lies, should there ever be one.
+        Gates::new(self.clone(), format!("{PREFIX}{{{database}:{family}}}"))
     }
 
     /// Returns how many commands were sent. A script counts as one.

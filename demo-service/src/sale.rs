@@ -5,6 +5,7 @@ mod batch;
 mod business_time;
 mod decision;
 mod goods;
+mod promised;
 mod purchase;
 mod receipt;
 mod reservation;
@@ -13,6 +14,7 @@ pub use self::batch::{AlreadySold, Share, Wish, share_out};
 pub use self::business_time::{BusinessTime, InvalidBusinessTime};
 pub use self::decision::{Fence, Level, Order, OrderLine, Token, remaining_after};
 pub use self::goods::{Goods, GoodsNo, Guard, InvalidGoodsNo, NewStock, Quantity, Stock};
+pub use self::promised::PromisedOrder;
 pub use self::purchase::{
     BuyerId, Cart, IdempotencyKey, InvalidBuyer, InvalidCart, InvalidKey, Line, LockSequence, Purchase,
 };

@@ -14,6 +14,7 @@ pub(crate) mod owner;
 pub(crate) mod reserve;
 
 mod attempt;
+mod gate;
 mod settle;
 mod tickets;
 
@@ -70,6 +71,11 @@ pub trait Strategy: Send + Sync {
     /// Holds the units of a purchase for a while. Returns `None` if the strategy sells in one step only.
     fn reserve<'a>(&'a self, _call: &'a Call) -> Option<Boxed<'a, Result<ReservationAnswer, Failure>>> {
         None
+    }
+
+    /// Notes that a sale of a SKU has started, whichever strategy sells it. Most strategies need not know.
+    fn sale_started(&self, _goods_no: GoodsNo, _sale: i64) -> Boxed<'_, ()> {
+        Box::pin(ready(()))
     }
 
     /// Takes in a batch that another instance has handed over. Returns the reply for each purchase when it is decided, or

@@ -121,7 +121,9 @@ impl App {
             Ok(None) => {}
             Ok(Some(answer)) => {
                 let entry = match &answer.receipt {
-                    Receipt::Order(order) => registry::find(&order.strategy).unwrap_or(before),
+                    Receipt::Order(order) | Receipt::Promised { order, .. } => {
+                        registry::find(&order.strategy).unwrap_or(before)
+                    }
                     Receipt::Ticket(_) => before,
                 };
                 return Served::at_once(entry, Ok(answer));
@@ -226,7 +228,11 @@ impl App {
     async fn replay(&self, call: &Call, decision: Result<Receipt, Failure>) -> Result<PurchaseAnswer, Failure> {
         let failure = match decision {
             Ok(receipt) => {
-                let is_replay = matches!(&receipt, Receipt::Ticket(ticket) if ticket.is_repeated);
+                let is_replay = match &receipt {
+                    Receipt::Order(_) => false,
+                    Receipt::Promised { is_repeated, .. } => *is_repeated,
+                    Receipt::Ticket(ticket) => ticket.is_repeated,
+                };
                 return Ok(PurchaseAnswer { receipt, is_replay });
             }
             Err(failure) => failure,
@@ -274,7 +280,7 @@ impl App {
     pub(super) fn record(&self, entry: &Entry, result: &Result<PurchaseAnswer, Failure>, arrived: Instant) {
         let label = match result {
             Ok(PurchaseAnswer { is_replay: true, .. }) => REPEATED,
-            Ok(PurchaseAnswer { receipt: Receipt::Order(_), .. }) => SOLD,
+            Ok(PurchaseAnswer { receipt: Receipt::Order(_) | Receipt::Promised { .. }, .. }) => SOLD,
             Ok(PurchaseAnswer { receipt: Receipt::Ticket(_), .. }) => QUEUED,
             // Every kind of failure that can end a purchase has a label. A kind without a label is a defect and
             // counts as one.
@@ -282,7 +288,7 @@ impl App {
         };
         self.metrics.outcomes(entry.name).record(label, arrived.elapsed());
         match result {
-            Ok(PurchaseAnswer { receipt: Receipt::Order(order), is_replay }) => {
+            Ok(PurchaseAnswer { receipt: Receipt::Order(order) | Receipt::Promised { order, .. }, is_replay }) => {
                 Span::current().record("order_id", order.order_id);
                 debug!(is_replay, "sold");
             }

@@ -1,11 +1,12 @@
 //! What the application does with sales beside buying: looks at the stock, starts the next sale, finds orders.
 
+use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use super::App;
-use crate::failure::Failure;
+use crate::failure::{Failure, Kind};
 use crate::sale::{Goods, GoodsNo, Guard, NewStock, Order, Purchase, Quantity};
-use crate::store::TicketLook;
+use crate::store::{PromiseLook, TicketLook};
 use crate::strategy::admission::Admission;
 use crate::strategy::call::Call;
 use crate::strategy::entry::Entry;
@@ -87,6 +88,7 @@ impl App {
         let started = started.inspect_err(log_failure)?;
         self.memory.remember(std::slice::from_ref(&started));
         self.memory.forget_sold_out(goods_no);
+        join_all(self.strategies.values().map(|strategy| strategy.sale_started(goods_no, started.sale))).await;
         Ok(started)
     }
 
@@ -99,6 +101,18 @@ impl App {
     /// Nothing is lost.
     pub async fn order(&self, order_id: i64) -> Result<Option<Order>, Failure> {
         self.shared.store.order(order_id).await.inspect_err(log_failure)
+    }
+
+    /// Looks whether an order that is not written was promised and refused. Returns the reason.
+    ///
+    /// # Errors
+    /// A [`Failure`].
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn refusal_of(&self, order_id: i64) -> Result<Option<&'static Kind>, Failure> {
+        let look = self.shared.store.promised(order_id).await.inspect_err(log_failure)?;
+        Ok(if let PromiseLook::Refused(kind) = look { Some(kind) } else { None })
     }
 
     /// Looks at a ticket. Returns `None` if there is none of that number.

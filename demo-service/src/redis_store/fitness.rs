@@ -90,15 +90,17 @@ pub(super) async fn loses_at_a_crash(
 }
 
 const NO_LOG: &str = "Redis has no durable log. After a crash or a restart it has forgotten the locks that are held, so redis-lock may \
-                      oversell. Its counters begin again, so redis-lock-fenced sells nothing until they are as high as before. Set \
+                      oversell. Its counters begin again, so redis-lock-fenced sells nothing until they are as high as before. It has \
+                      forgotten orders of redis-gate that their buyers were told of. Set \
                       appendonly yes and appendfsync always";
 
 const LATE_LOG: &str = "Redis forces its log to the disk after its replies. After a crash of its machine it has forgotten the locks of the \
                         last second, so redis-lock may oversell. It has forgotten their tokens, too, so redis-lock-fenced may refuse \
-                        its next buyers. Set appendfsync always";
+                        its next buyers, and orders of redis-gate. Set appendfsync always";
 
 const UNKNOWN_LOG: &str = "Redis does not tell whether it forces its log to the disk before each reply, because the user may not read \
-                           appendfsync. Without appendfsync always, a crash of its machine loses the locks and tokens of the last moments";
+                           appendfsync. Without appendfsync always, a crash of its machine loses the locks, tokens and orders of the last \
+                           moments";
 
 #[cfg(test)]
 mod tests {

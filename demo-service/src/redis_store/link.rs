@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::RwLock;
-use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, RedisResult};
+use redis::aio::{MultiplexedConnection, PubSub};
+use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisResult};
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
@@ -51,6 +51,17 @@ impl RedisLink {
     /// Returns the connection, or why there is none.
     pub(super) fn connection(&self) -> Result<MultiplexedConnection, RedisTrouble> {
         self.current.read().clone().map_err(RedisTrouble::Away)
+    }
+
+    /// Opens a connection of its own, for commands that wait at the server.
+    pub(super) async fn another(&self) -> Result<MultiplexedConnection, RedisTrouble> {
+        connect(&self.client).await
+    }
+
+    /// Opens a connection that hears what is published.
+    pub(super) async fn listener(&self) -> Result<PubSub, RedisTrouble> {
+        let open = timeout(ANSWER_WITHIN, self.client.get_async_pubsub()).await;
+        open.unwrap_or_else(|_| Err((ErrorKind::Io, "no answer in time").into())).map_err(RedisTrouble::of)
     }
 
     /// Sends a command, and waits for its reply.

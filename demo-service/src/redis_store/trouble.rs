@@ -45,6 +45,14 @@ impl RedisTrouble {
         }
     }
 
+    /// Returns the code of a refusal of the server.
+    pub(super) fn code(&self) -> Option<&str> {
+        match self {
+            Self::Refused { source, .. } => source.code(),
+            _ => None,
+        }
+    }
+
     /// Returns whether a command was sent and not answered. It may have been carried out, or may be later.
     pub fn is_unanswered(&self) -> bool {
         matches!(self, Self::Connection(_) | Self::Silent)
@@ -74,7 +82,8 @@ fn remedy(error: &RedisError) -> Option<&'static str> {
         "NOAUTH" | "WRONGPASS" => PASSWORD,
         "OOM" => "it has as much data as maxmemory allows: raise maxmemory, or delete what others keep there",
         "NOPERM" => {
-            "allow its user the commands SET, GET, DEL, INCR, PEXPIRE, EVAL, EVALSHA, SCRIPT, PING and INFO on the keys seckill:*"
+            "allow its user the commands SET, GET, DEL, INCR, PEXPIRE, EVAL, EVALSHA, SCRIPT, PING and INFO on the keys seckill:*, and \
+             for the gates @hash, @stream, @pubsub and TIME, on the channels seckill:* too"
         }
         "MISCONF" => "it cannot write to its disk: see its log",
         "LOADING" | "BUSY" | "TRYAGAIN" | "MASTERDOWN" => "it is busy, and is asked again",

@@ -1,4 +1,4 @@
-//! What a buyer is given: an order, or a ticket for one.
+//! What a buyer is given: an order, the promise of one, or a ticket for one.
 
 use super::decision::Order;
 
@@ -7,6 +7,13 @@ use super::decision::Order;
 pub enum Receipt {
     /// The order.
     Order(Order),
+    /// An order that is promised, and not written yet.
+    Promised {
+        /// The order, as it is to be written.
+        order: Order,
+        /// Whether an earlier request with the same key was promised it.
+        is_repeated: bool,
+    },
     /// A ticket. Whether there will be an order is not decided.
     Ticket(Ticket),
 }

@@ -4,7 +4,9 @@
 //! table `key_clock`. An instance adds the time that has passed since it saw the clock last, by its own monotonic clock. It adds
 //! nothing if the clock has moved meanwhile. So no time counts twice, and while no instance runs, the clock stands still.
 //!
-//! A mark says that all keys up to an order existed when the clock had a value. It is written with the step to that value. Every
+//! Keys are numbered as they are written. The numbers of their orders would not do, because a gate numbers its orders otherwise.
+//!
+//! A mark says that all keys up to a number existed when the clock had a value. It is written with the step to that value. Every
 //! later step begins at that value or after it, so it counts no time from before the mark.
 
 use std::time::Duration;
@@ -20,12 +22,12 @@ const FORGET_MAX: i64 = 1000;
 pub struct KeyLook {
     /// The clock.
     ms: i64,
-    /// The greatest order whose key has expired. The keys of all orders before it have expired, too.
+    /// The number of the last key that has expired. All keys before it have expired, too.
     pub expired: Option<i64>,
-    /// The greatest order with a key, at this look or at an earlier one whose transactions were not over yet.
-    last_order: Option<i64>,
+    /// The greatest number of a key, at this look or at an earlier one whose transactions were not over yet.
+    last_key: Option<i64>,
     /// Greater than every transaction that was writing at that look. A purchase has a transaction number as soon as it has
-    /// an order number. So when all earlier transactions are over, no more keys of orders up to `last_order` come.
+    /// an order, and its key is numbered after that. So when all earlier transactions are over, no more keys up to `last_key` come.
     transaction: i64,
 }
 
@@ -51,15 +53,15 @@ impl Store {
             let row = sqlx::query_as!(
                 KeyLook,
                 r#"with survey as (
-                       select max(order_id) as last_order, pg_current_xact_id()::text::bigint as transaction,
+                       select max(number) as last_key, pg_current_xact_id()::text::bigint as transaction,
                            coalesce($3::bigint <= pg_snapshot_xmin(pg_current_snapshot())::text::bigint, true) as is_settled,
-                           coalesce($3 > pg_current_xact_id()::text::bigint or $4::bigint > coalesce(max(order_id), 0), false)
+                           coalesce($3 > pg_current_xact_id()::text::bigint or $4::bigint > coalesce(max(number), 0), false)
                                as is_restored
                        from idempotency_keys
                    ), moved as (
                        update key_clock set ms = ms + $2::bigint where ms = $1::bigint and $2::bigint > 0 returning ms
                    ), marked as (
-                       insert into key_marks (ms, last_order)
+                       insert into key_marks (ms, last_key)
                        select moved.ms, $4 from moved, survey
                        where is_settled and not is_restored and $4 is not null
                            and not exists (select from key_marks as mark where mark.ms > moved.ms - $5::bigint / 16)
@@ -67,14 +69,14 @@ impl Store {
                        select ms from moved union all select ms from key_clock where not exists (select from moved)
                    )
                    select shown.ms as "ms!",
-                       (select max(mark.last_order) from key_marks as mark where mark.ms <= shown.ms - $5) as expired,
-                       case when is_settled or is_restored then survey.last_order else $4 end as last_order,
+                       (select max(mark.last_key) from key_marks as mark where mark.ms <= shown.ms - $5) as expired,
+                       case when is_settled or is_restored then survey.last_key else $4 end as last_key,
                        case when is_settled or is_restored then survey.transaction else $3 end as "transaction!"
                    from shown, survey"#,
                 last.map(|(last, _)| last.ms),
                 last.map(|(_, passed)| ms(passed)),
                 last.map(|(last, _)| last.transaction),
-                last.and_then(|(last, _)| last.last_order),
+                last.and_then(|(last, _)| last.last_key),
                 ms(lifetime),
             );
             let row = row.fetch_one(connection.ask()).await;
@@ -83,20 +85,20 @@ impl Store {
         self.in_time(look).await
     }
 
-    /// Deletes some of the keys of the orders up to this one, and at the end their marks. Returns whether anything may be left.
+    /// Deletes some of the keys up to this number, and at the end their marks. Returns whether anything may be left.
     ///
     /// # Errors
     /// As [`Failure::of_database`].
     ///
     /// # Cancel safety
     /// Dropped, some keys may have been deleted. Their marks stay until all of them are.
-    pub async fn forget_keys(&self, last_order: i64) -> Result<bool, Failure> {
+    pub async fn forget_keys(&self, last_key: i64) -> Result<bool, Failure> {
         let forget = async {
             let mut connection = self.connections.get().await?;
             let deleted = sqlx::query!(
                 "delete from idempotency_keys where key in (
-                 select key from idempotency_keys where order_id <= $1 order by order_id limit $2)",
-                last_order,
+                 select key from idempotency_keys where number <= $1 order by number limit $2)",
+                last_key,
                 FORGET_MAX,
             );
             let deleted = deleted.execute(connection.ask()).await;
@@ -105,9 +107,9 @@ impl Store {
             }
             // Another instance may be about to delete the next keys.
             let marks = sqlx::query!(
-                "delete from key_marks where last_order <= $1
-                 and not exists (select from idempotency_keys where order_id <= $1)",
-                last_order,
+                "delete from key_marks where last_key <= $1
+                 and not exists (select from idempotency_keys where number <= $1)",
+                last_key,
             );
             let marks = marks.execute(connection.ask()).await;
             connection.heard(marks).map(|_| false)

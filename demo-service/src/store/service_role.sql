@@ -24,7 +24,7 @@ begin
     grant select, insert (ensemble, servers) on lock_service to seckill_service;
     grant select, insert, update (on_hand_final) on sales to seckill_service;
     grant select, insert, update (units) on buyer_units to seckill_service;
-    grant select, insert (strategy, instance, buyer) on orders to seckill_service;
+    grant select, insert (order_id, strategy, instance, buyer) on orders to seckill_service;
     grant select, insert (goods_no, sale, unit), update (order_id) on units to seckill_service;
     grant select, insert, update (on_hand) on buckets to seckill_service;
     grant select, insert (goods_no, sale, quantity, buyer, key), update (outcome, order_id, key) on tickets to seckill_service;
@@ -32,6 +32,8 @@ begin
         on reservations to seckill_service;
     grant select, insert on order_lines to seckill_service;
     grant select, insert (key, cart, goods_no, sale, order_id), delete on idempotency_keys to seckill_service;
+    grant select, insert (order_id, strategy, instance, goods_no, sale, quantity, buyer, key, reason)
+        on refused_orders to seckill_service;
     grant select, update (ms) on key_clock to seckill_service;
     grant select, insert, delete on key_marks to seckill_service;
 end

@@ -52,6 +52,8 @@ pub(super) enum Sent {
     Statement,
     /// Another instance decides the purchase, and commits it or not.
     Elsewhere,
+    /// A gate was asked, and may have promised the order. Its number is known once the gate has answered.
+    AtGate(Option<i64>),
 }
 
 impl Commit {
@@ -96,7 +98,7 @@ impl Commit {
     pub(super) fn order(&self) -> Option<WrittenOrder> {
         match &*self.0.lock() {
             Some(Sent::Order(order)) => Some(order.clone()),
-            Some(Sent::Statement | Sent::Elsewhere) | None => None,
+            Some(Sent::Statement | Sent::Elsewhere | Sent::AtGate(_)) | None => None,
         }
     }
 
@@ -106,6 +108,7 @@ impl Commit {
             Sent::Order(order) => Failure::outcome_unknown(Some(order.order_id)),
             Sent::Statement => Failure::outcome_unknown(None),
             Sent::Elsewhere => Failure::outcome_unknown_elsewhere(),
+            Sent::AtGate(order_id) => Failure::outcome_unknown_at_gate(*order_id),
         })
     }
 }

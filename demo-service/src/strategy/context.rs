@@ -75,6 +75,8 @@ pub struct Settings {
     pub redis_lock_ttl: Duration,
     /// How long a reservation holds its units.
     pub reservation_ttl: Duration,
+    /// How long an idempotency key is kept.
+    pub key_lifetime: Duration,
     /// Upper bound of the attempts of a purchase that other purchases overtake.
     pub attempts_max: u32,
 }

@@ -19,6 +19,8 @@ pub enum Promise {
     OversellsOnManyInstances,
     /// Never oversells, and sells a buyer more than the limit per buyer: the control for that limit.
     ExceedsLimit,
+    /// Never oversells, and may tell a buyer "sold" who never gets an order: if Redis forgets the order, or the database refuses it.
+    MayPromiseWithoutOrder,
     /// Never oversells unless a lock in Redis ends before its holder: by the clock, or because Redis forgets it.
     SafeWhileLockLives,
     /// Never oversells unless a holder outlives its ZooKeeper session unnoticed, for example by a pause before a write.
@@ -86,6 +88,8 @@ impl Overlap {
 pub enum Answers {
     /// When the order is committed.
     AtCommit,
+    /// Before there is an order, with its number. The order is written later.
+    BeforeOrder,
     /// Before there is an order, with a ticket to ask with.
     WithTicket,
 }
@@ -132,7 +136,7 @@ impl Entry {
     /// Returns whether a purchase may make this strategy's family the guard of a sale. A control oversells on
     /// purpose, so only an administrator may choose it.
     pub fn may_claim(&self) -> bool {
-        self.promise >= Promise::SafeWhileLockLives
+        self.promise >= Promise::MayPromiseWithoutOrder
     }
 }
 

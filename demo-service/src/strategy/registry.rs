@@ -7,6 +7,7 @@ use super::batch::Batches;
 use super::batch::pg_merge::PgMerge;
 use super::batch::zk_merge::ZkMerge;
 use super::entry::{Answers, Entry, Mechanism, Overlap, Promise, Wakes};
+use super::gate::RedisGate;
 use super::lock::early_release::ZkEarlyRelease;
 use super::lock::held::{LockKind, SellUnderLocks, UnderLocks};
 use super::lock::local_mutex::LocalMutex;
@@ -58,6 +59,8 @@ const FENCED_ZK: Entry = Entry { mechanism: Mechanism::Zookeeper, wakes: Wakes::
 const SAFE_REDIS: Entry = Entry { promise: Promise::SafeWhileLockLives, ..FENCED_REDIS };
 /// The same with a fence in the row.
 const FENCED_REDIS: Entry = Entry { mechanism: Mechanism::Redis, ..UNNAMED };
+/// What a gate in Redis lets through to the database.
+const GATE: Entry = Entry { sections: Overlap::Overlapping, ..FENCED_REDIS };
 /// What the database alone keeps apart.
 const PG: Entry = Entry { mechanism: Mechanism::Postgres, carts: true, ..UNNAMED };
 
@@ -226,6 +229,23 @@ pub static STRATEGIES: &[Entry] = &[
         summary: "redis-lock with a fence in the row; its token is a counter that Redis raises as it grants the lock",
         build: |context| under(RedisLocks::new(context).fenced(), fenced::sell),
         ..FENCED_REDIS
+    },
+    Entry {
+        name: "redis-gate",
+        promise: Promise::MayPromiseWithoutOrder,
+        family: "redis-gate",
+        answers: Answers::BeforeOrder,
+        summary: "a script in Redis checks stock and buyer, takes the units and appends the order to a stream, and the buyer is \
+                  told; consumers write the orders in batches",
+        build: |context| Box::new(RedisGate::new(context)),
+        ..GATE
+    },
+    Entry {
+        name: "redis-gate-confirmed",
+        family: "redis-gate-confirmed",
+        summary: "redis-gate whose buyer is answered when a consumer has committed the order, or the database has refused it",
+        build: |context| Box::new(RedisGate::new(context).confirmed()),
+        ..GATE
     },
     Entry {
         name: "pg-conditional",

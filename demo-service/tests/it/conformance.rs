@@ -95,6 +95,7 @@ async fn every_strategy_keeps_its_promise_on_three_instances() {
                 assert!(most_sections_at_once(&instances, goods_no).await > 1, "{}", entry.name);
             }
             Promise::ExceedsLimit
+            | Promise::MayPromiseWithoutOrder
             | Promise::SafeWhileLockLives
             | Promise::SafeWhileSessionLives
             | Promise::NeverOversells => {

@@ -10,6 +10,7 @@ use testbed::StopSignal;
 use crate::commits::Gate;
 use crate::lab::{Answer, Instance, Lab, Shop, cart, wait_until};
 use crate::program::Program;
+use crate::redis::shared_redis;
 
 /// The times of a section, checked to be in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,10 +44,16 @@ fn sells_in_batches(entry: &Entry) -> bool {
     ["pg-merge", "zk-merge", "zk-owner"].contains(&entry.name)
 }
 
+/// Returns whether the orders of buyers are written behind a stream.
+fn is_gate(entry: &Entry) -> bool {
+    entry.name.starts_with("redis-gate")
+}
+
 /// Returns whether buyers of a SKU are in a critical section. Without a lock, only the database keeps them apart, by the row's
 /// version or by one statement.
 fn has_sections(entry: &Entry) -> bool {
-    entry.mechanism != Mechanism::Postgres || entry.sections != Overlap::Overlapping || sells_in_batches(entry)
+    let is_elsewhere = entry.mechanism != Mechanism::Postgres && !is_gate(entry);
+    is_elsewhere || entry.sections != Overlap::Overlapping || sells_in_batches(entry)
 }
 
 /// Returns whether the second of two buyers waits for the first one in the database, or before it.
@@ -68,6 +75,8 @@ async fn buy_while_another_commits(lab: &Lab, instance: &Instance, goods_no: i64
     wait_until(async || {
         if entry.name == "pg-queue" {
             lab.tickets_waiting().await == 2
+        } else if is_gate(entry) {
+            lab.streamed(shared_redis().await, entry.name).await == 2
         } else if waits_in_database(entry) {
             lab.lock_waits().await == 2
         } else {

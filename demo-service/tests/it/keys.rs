@@ -346,7 +346,9 @@ async fn one_statement_waits_for_all_of_its_locks_within_one_deadline() {
 #[tokio::test]
 async fn a_number_that_has_an_order_is_no_repeated_key() {
     let (lab, instance) = Lab::with_instance(&[]).await;
-    for (goods_no, entry) in (1..).zip(STRATEGIES) {
+    // A gate numbers its orders itself.
+    let numbered = STRATEGIES.iter().filter(|entry| !entry.name.starts_with("redis-gate"));
+    for (goods_no, entry) in (1..).zip(numbered) {
         instance.put_on_sale(goods_no, 5, entry.name).await.assert_ok();
         instance.order(goods_no, 1, entry.name, entry.name).await.assert_created();
         let mut connection = lab.connect().await;

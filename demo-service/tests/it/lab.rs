@@ -27,12 +27,11 @@ pub(crate) const SHORT_LIVED_KEYS: [&str; 8] =
 
 /// Waits that no buyer outlasts.
 pub(crate) const PATIENT: [&str; 6] = ["--lock-wait", "50s", "--db-timeout", "55s", "--http-timeout", "60s"];
-
 /// Waits that outlast every test.
 pub(crate) const ENDLESS: [&str; 6] = ["--lock-wait", "5m", "--db-timeout", "6m", "--http-timeout", "7m"];
 
 /// A condition that has not come true by then never will.
-const CONDITION_WITHIN: Duration = Duration::from_secs(120);
+pub(crate) const CONDITION_WITHIN: Duration = Duration::from_secs(120);
 
 pub(crate) struct Lab {
     /// Where the test finds the database.

@@ -19,6 +19,7 @@ mod deadlines;
 mod encryption;
 mod ensembles;
 mod fencing;
+mod gate;
 mod guards;
 mod history;
 mod key_ages;

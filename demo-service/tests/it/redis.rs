@@ -27,7 +27,7 @@ pub(crate) async fn shared_redis() -> &'static Redis {
 
 impl Lab {
     /// Makes a lab on a Redis server of the test's own.
-    async fn on_redis(redis: &Redis) -> Self {
+    pub(crate) async fn on_redis(redis: &Redis) -> Self {
         let mut lab = Self::new().await;
         lab.redis = redis.url();
         lab
@@ -40,7 +40,7 @@ impl Lab {
         format!("seckill:{database}:{family}:{goods_no}")
     }
 
-    async fn on_hand(&self, goods_no: i64) -> i64 {
+    pub(crate) async fn on_hand(&self, goods_no: i64) -> i64 {
         let query = sqlx::query_scalar("select on_hand from goods where goods_no = $1").bind(goods_no);
         query.fetch_one(&mut self.connect().await).await.unwrap()
     }
@@ -58,7 +58,7 @@ impl Shop {
     }
 
     /// Waits until all servers behind the service answer.
-    async fn until_ready(&self) {
+    pub(crate) async fn until_ready(&self) {
         wait_until(async || self.get("/readyz").await.status == StatusCode::OK).await;
     }
 }

@@ -70,6 +70,7 @@ fn words(promise: Promise) -> &'static str {
         Promise::Oversells => "oversells",
         Promise::OversellsOnManyInstances => "oversells on more than one instance",
         Promise::ExceedsLimit => "exceeds the limit per buyer",
+        Promise::MayPromiseWithoutOrder => "never oversells, may promise without an order",
         Promise::SafeWhileLockLives => "safe while the lock lives",
         Promise::SafeWhileSessionLives => "safe while the session lives",
         Promise::NeverOversells => "never oversell",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use demo_service::app::{App, PurchaseAnswer};
 use demo_service::failure::{self, Failure};
 use demo_service::sale::{GoodsNo, NewStock, Purchase, Quantity, Stock};
-use demo_service::strategy::entry::{Entry, Mechanism, Promise};
+use demo_service::strategy::entry::{Answers, Entry, Mechanism, Promise};
 use demo_service::strategy::registry::{self, STRATEGIES};
 use sqlx::Executor;
 use testbed::{StopSignal, ZooKeeper, ZooKeeperConfig};
@@ -27,7 +27,7 @@ fn one_unit(goods_no: i64) -> Purchase {
 
 /// Returns whether the hold outlives the commit.
 fn is_locked_to_the_end(entry: &Entry) -> bool {
-    is_in_zookeeper(entry) || entry.mechanism == Mechanism::Redis
+    is_in_zookeeper(entry) || entry.name.starts_with("redis-lock")
 }
 
 /// Returns whether such a hold ends with a session of ZooKeeper.
@@ -180,7 +180,7 @@ async fn a_commit_that_is_not_answered_keeps_its_lock() {
     Gate::before_commits(&lab, "orders", "insert").await;
     let gate = Gate::close(&lab).await;
     let mut buyers = Vec::new();
-    for (goods_no, entry) in (1..).zip(STRATEGIES) {
+    for (goods_no, entry) in (1..).zip(STRATEGIES.iter().filter(|entry| entry.answers == Answers::AtCommit)) {
         instance.put_on_sale(goods_no, 1, entry.name).await.assert_ok();
         buyers.push((goods_no, entry, instance.spawn_buy(goods_no, entry.name)));
     }
@@ -208,11 +208,13 @@ async fn a_commit_that_is_not_answered_keeps_its_lock() {
 #[tokio::test]
 async fn a_refusal_that_waiting_does_not_cure_is_an_internal_error() {
     let (lab, instance) = Lab::with_instance(&[]).await;
-    for (goods_no, entry) in (1..).zip(STRATEGIES) {
+    // Nobody asks the database at a gate. Its orders wait in the stream until the table is there again.
+    let strategies = || (1..).zip(STRATEGIES.iter().filter(|entry| !entry.name.starts_with("redis-gate")));
+    for (goods_no, entry) in strategies() {
         instance.put_on_sale(goods_no, 5, entry.name).await.assert_ok();
     }
     lab.connect().await.execute("drop table orders cascade").await.unwrap();
-    for (goods_no, entry) in (1..).zip(STRATEGIES) {
+    for (goods_no, entry) in strategies() {
         let answer = instance.buy(goods_no, entry.name).await;
         answer.assert_problem(500, "internal");
         assert!(!answer.body.to_string().contains("orders"), "{answer:?}");

@@ -36,7 +36,10 @@ impl Shop {
 
     /// Returns the decision of a purchase: the answer, or what its ticket tells in the end.
     pub(crate) async fn decided(&self, answer: Answer) -> Answer {
-        let Some(ticket) = answer.ticket() else { return answer };
+        let Some(ticket) = answer.ticket() else {
+            self.until_written(&answer).await;
+            return answer;
+        };
         let decision = async {
             loop {
                 let told = self.get(&ticket).await;

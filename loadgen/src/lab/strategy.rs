@@ -39,6 +39,8 @@ pub(crate) enum Answers {
     /// When the order is committed.
     #[default]
     AtCommit,
+    /// Before there is an order, with its number. The order is written later.
+    BeforeOrder,
     /// Before there is an order, with a ticket to ask with.
     WithTicket,
 }
@@ -62,6 +64,8 @@ pub(crate) enum Promise {
     OversellsOnManyInstances,
     /// Sells exactly the stock, and is expected to sell a buyer more than the limit: the control for that limit.
     ExceedsLimit,
+    /// Sells exactly the stock while Redis forgets no order. In a comparison it forgets none.
+    MayPromiseWithoutOrder,
     /// Sells exactly the stock while Redis forgets no lock. In a comparison it forgets none.
     SafeWhileLockLives,
     /// Sells exactly the stock while no lock session is lost. A comparison loses none.
@@ -77,6 +81,7 @@ impl Promise {
             Promise::Oversells => "oversells",
             Promise::OversellsOnManyInstances => "oversells-on-many-instances",
             Promise::ExceedsLimit => "exceeds-limit",
+            Promise::MayPromiseWithoutOrder => "may-promise-without-order",
             Promise::SafeWhileLockLives => "safe-while-lock-lives",
             Promise::SafeWhileSessionLives => "safe-while-session-lives",
             Promise::NeverOversells => "never-oversells",
@@ -92,6 +97,7 @@ impl Promise {
             Promise::ExceedsLimit if tries_limit => ExpectedFault::OverLimit,
             Promise::OversellsOnManyInstances
             | Promise::ExceedsLimit
+            | Promise::MayPromiseWithoutOrder
             | Promise::SafeWhileLockLives
             | Promise::SafeWhileSessionLives
             | Promise::NeverOversells => ExpectedFault::Nothing,
@@ -100,7 +106,7 @@ impl Promise {
 
     /// Tells whether a control has this promise.
     pub(crate) fn is_of_control(self) -> bool {
-        !matches!(self, Promise::SafeWhileLockLives | Promise::SafeWhileSessionLives | Promise::NeverOversells)
+        matches!(self, Promise::Oversells | Promise::OversellsOnManyInstances | Promise::ExceedsLimit)
     }
 }
 
@@ -222,6 +228,7 @@ pub(crate) mod tests {
         for promise in [
             Promise::Oversells,
             Promise::OversellsOnManyInstances,
+            Promise::MayPromiseWithoutOrder,
             Promise::SafeWhileLockLives,
             Promise::SafeWhileSessionLives,
             Promise::NeverOversells,

@@ -56,7 +56,8 @@ pub(crate) async fn trial(
     let buying = buyers::run(load).instrument(debug_span!("load"));
     let (bought, lock_waits) = with_lock_waits(database, buying, &mut left_out).await;
     let mut bought = bought?;
-    let settled = settle(deployment, strategy, &opened).instrument(debug_span!("settle")).await?;
+    let promised = bought.tally.told.iter().map(|told| told.promised.len() as u64).sum();
+    let settled = settle(deployment, strategy, &opened, promised).instrument(debug_span!("settle")).await?;
     let after = count(deployment, &mut left_out).instrument(debug_span!("count after")).await;
     let history = history_since(deployment, mark, &mut left_out).instrument(debug_span!("read the history")).await;
     let audit = audit(deployment, strategy, &opened, &bought.tally.told, &history);

@@ -47,7 +47,7 @@ pub async fn buy_one(
     let PurchaseAnswer { receipt, .. } =
         app.purchase(Purchase::of_one(goods_no, Quantity::ONE, buyer), named, slot).await?;
     Ok(match receipt {
-        Receipt::Order(order) => Json(Bought::from(order)).into_response(),
+        Receipt::Order(order) | Receipt::Promised { order, .. } => Json(Bought::from(order)).into_response(),
         Receipt::Ticket(ticket) => waiting(ticket),
     })
 }

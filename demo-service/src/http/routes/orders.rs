@@ -227,10 +227,14 @@ pub async fn show(
     State(app): State<Arc<App>>,
     OrderIdInPath(order_id): OrderIdInPath,
 ) -> Result<Json<OrderView>, Failure> {
-    let order = app.order(order_id.get()).await?;
-    order.map(|order| Json(order.into())).ok_or_else(|| {
-        Failure::new(&failure::UNKNOWN_ORDER, format!("there is no order {order_id}; it may be under way yet"))
-    })
+    if let Some(order) = app.order(order_id.get()).await? {
+        return Ok(Json(order.into()));
+    }
+    let detail = match app.refusal_of(order_id.get()).await? {
+        Some(reason) => format!("order {order_id} was promised, and is refused: {}", reason.title),
+        None => format!("there is no order {order_id}; it may be under way yet"),
+    };
+    Err(Failure::new(&failure::UNKNOWN_ORDER, detail))
 }
 
 pub(super) fn quantity(units: i64) -> Result<Quantity, Failure> {
@@ -253,7 +257,7 @@ async fn place(
 /// Answers with an order, new or replayed, or with a ticket.
 pub fn placed(PurchaseAnswer { receipt, is_replay }: PurchaseAnswer) -> Response {
     let response = match receipt {
-        Receipt::Order(order) => {
+        Receipt::Order(order) | Receipt::Promised { order, .. } => {
             let location = format!("/orders/{}", order.order_id);
             (StatusCode::CREATED, [(LOCATION, location)], Json(OrderView::from(order))).into_response()
         }

@@ -71,6 +71,7 @@ fn promise(promise: Promise) -> Cell {
         Promise::Oversells => ("oversells", "the control"),
         Promise::OversellsOnManyInstances => ("oversells", "on many instances"),
         Promise::ExceedsLimit => ("exceeds the limit", "per buyer"),
+        Promise::MayPromiseWithoutOrder => ("never oversells", "may promise without an order"),
         Promise::SafeWhileLockLives => ("safe", "while the lock lives"),
         Promise::SafeWhileSessionLives => ("safe", "while the session lives"),
         Promise::NeverOversells => ("never oversells", ""),

@@ -61,14 +61,20 @@ pub(super) async fn snapshot_of(deployment: &Deployment) -> Result<(Snapshot, Ve
     Ok((Snapshot { servers, instances: metrics.counters }, metrics.cpu))
 }
 
-/// Waits until the trial has come to rest, and says whether it did in time.
-pub(super) async fn settle(deployment: &Deployment, strategy: &Strategy, opened: &[Goods]) -> Result<bool, Error> {
+/// Waits until the trial has come to rest, and says whether it did in time. `promised` orders were told before they were written.
+pub(super) async fn settle(
+    deployment: &Deployment,
+    strategy: &Strategy,
+    opened: &[Goods],
+    promised: u64,
+) -> Result<bool, Error> {
     let look = async || {
         let orders = deployment.database.order_count(opened).await?;
         let held = deployment.database.held_units(opened).await?;
         let waiting = match strategy.answers {
             Answers::AtCommit => held,
             Answers::WithTicket => held + deployment.database.tickets_waiting(opened).await?,
+            Answers::BeforeOrder => held + promised.saturating_sub(orders),
         };
         Ok::<_, Error>(Activity { orders, waiting, snapshot: snapshot_of(deployment).await?.0 })
     };

@@ -1,0 +1,36 @@
+-- Promises an order: checks the gate and the buyer, takes the units, and appends the order to the stream. Or changes nothing.
+-- KEYS: the gate, the units of its buyers, the counter, the stream and, if the purchase has one, its key.
+-- ARGV: the SKU, the sale, the units, the buyer, the key, the instance, the waiter, the time to live of the key in milliseconds, and
+-- where a new counter begins.
+if KEYS[5] then
+    local known = redis.call('get', KEYS[5])
+    if known then return {'known', known} end
+end
+local gate = redis.call('hmget', KEYS[1], 'sale', 'free', 'limit', 'load')
+local sale = tonumber(gate[1] or '0')
+if sale > tonumber(ARGV[2]) then return {'restarted'} end
+if sale < tonumber(ARGV[2]) or not gate[2] then return {'not-loaded'} end
+local quantity = tonumber(ARGV[3])
+if tonumber(gate[2]) < quantity then return {'sold-out'} end
+if gate[3] then
+    local had = tonumber(redis.call('hget', KEYS[2], ARGV[4]) or '0')
+    if had + quantity > tonumber(gate[3]) then return {'over-limit'} end
+end
+-- The first write. A server without memory refuses it, and nothing is done.
+local remaining = redis.call('hincrby', KEYS[1], 'free', '-' .. ARGV[3])
+redis.call('hincrby', KEYS[1], 'pending', ARGV[3])
+if gate[3] then redis.call('hincrby', KEYS[2], ARGV[4], ARGV[3]) end
+local count = redis.call('incr', KEYS[3])
+if count == 1 then
+    -- A server that was started again within a second must not repeat the numbers of that second.
+    count = tonumber(ARGV[9])
+    redis.call('set', KEYS[3], count)
+end
+-- Below 2^53 until the year 2106, so each program reads the number exactly.
+local order = string.format('%.0f', tonumber(redis.call('time')[1]) * 2097152 + count % 2097152)
+redis.call('xadd', KEYS[4], '*', 'order', order, 'goods', ARGV[1], 'sale', ARGV[2], 'quantity', ARGV[3], 'remaining', remaining,
+    'buyer', ARGV[4], 'key', ARGV[5], 'instance', ARGV[6], 'waiter', ARGV[7], 'load', gate[4])
+if KEYS[5] then
+    redis.call('set', KEYS[5], table.concat({order, ARGV[1], ARGV[2], ARGV[3], remaining, ARGV[6]}, ' '), 'px', ARGV[8])
+end
+return {'promised', order, remaining}

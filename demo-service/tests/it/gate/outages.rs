@@ -1,0 +1,81 @@
+//! Redis goes away, or refuses, and comes back.
+
+use testbed::{Redis, RedisConfig};
+
+use super::{GATE, STRATEGIES, start};
+use crate::commits::Gate;
+use crate::lab::{Lab, Shop, wait_until};
+
+/// Asserts that nothing is promised, and that the detail names Redis.
+async fn assert_refused(shop: &Shop, detail: &str) {
+    for goods_no in [1, 2] {
+        let answer = shop.get(&format!("/goods-stock/{goods_no}")).await;
+        answer.assert_problem(503, "lock-service-unavailable");
+        assert!(answer.body["detail"].as_str().unwrap().starts_with(detail), "{answer:?}");
+    }
+}
+
+async fn assert_sells(lab: &Lab, shop: &Shop, ordered: i64) {
+    shop.until_ready().await;
+    for (goods_no, strategy) in (1..).zip(STRATEGIES) {
+        shop.buy(goods_no, strategy).await.assert_ok();
+        assert_eq!(lab.assert_adds_up(goods_no, strategy).await, ordered);
+    }
+}
+
+// S121
+#[tokio::test]
+async fn without_redis_nothing_is_promised() {
+    let mut redis = Redis::start(RedisConfig::default()).await.unwrap();
+    let (lab, instance) = start(&redis, &[]).await;
+    for (goods_no, strategy) in (1..).zip(STRATEGIES) {
+        instance.put_on_sale(goods_no, 9, strategy).await.assert_ok();
+    }
+    assert_sells(&lab, &instance, 1).await;
+    for (spoil, mend) in [
+        (&["REPLICAOF", "127.0.0.1", "1"], &["REPLICAOF", "NO", "ONE"][..]),
+        (&["CONFIG", "SET", "maxmemory"], &["CONFIG", "SET", "maxmemory", "0"][..]),
+    ] {
+        let limit = if spoil[2] == "maxmemory" { &["1"][..] } else { &[] };
+        redis.command(&[&spoil[..], limit].concat()).await.unwrap();
+        assert_refused(&instance, "Redis refused").await;
+        for (goods_no, strategy) in (1..).zip(STRATEGIES) {
+            assert_eq!(lab.streamed(&redis, strategy).await, 0, "no order is half done");
+            let free = lab.gate_field(&redis, strategy, goods_no, "free").await;
+            assert_eq!(free, lab.on_hand(goods_no).await);
+        }
+        redis.command(mend).await.unwrap();
+        let ordered = lab.units_ordered(1, 1).await + 1;
+        assert_sells(&lab, &instance, ordered).await;
+    }
+    redis.command(&["SCRIPT", "FLUSH"]).await.unwrap();
+    assert_sells(&lab, &instance, 4).await;
+    redis.command(&["FLUSHALL"]).await.unwrap();
+    assert_sells(&lab, &instance, 5).await;
+    redis.kill().await.unwrap();
+    // A purchase that was sent to it has an unknown outcome.
+    wait_until(async || instance.get("/goods-stock/1").await.problem() == Some("lock-service-unavailable")).await;
+    assert_refused(&instance, "Redis did not answer").await;
+    redis.restart().await.unwrap();
+    assert_sells(&lab, &instance, 6).await;
+}
+
+/// Goal: a repeated request gets its order, also after a restart of Redis before the order is written.
+// S121
+#[tokio::test]
+async fn a_key_of_a_promised_order_outlives_a_restart_of_redis() {
+    let mut redis = Redis::start(RedisConfig::default()).await.unwrap();
+    let (lab, instance) = start(&redis, &[]).await;
+    instance.put_on_sale(1, 5, GATE).await.assert_ok();
+    let gate = Gate::close(&lab).await;
+    let first = instance.order_for(1, "ann", "key").await;
+    first.assert_created();
+    redis.restart().await.unwrap();
+    instance.until_ready().await;
+    instance.order_for(1, "ann", "key").await.assert_replay_of(&first);
+    gate.open().await;
+    instance.until_written(&first).await;
+    redis.command(&["FLUSHALL"]).await.unwrap();
+    instance.order_for(1, "ann", "key").await.assert_replay_of(&first);
+    assert_eq!(lab.assert_adds_up(1, "a restart").await, 1);
+}

@@ -63,7 +63,10 @@ impl Reserve {
         };
         for _ in 0..ATTEMPTS_MAX {
             return match self.ask(call, arguments, until).await? {
-                Reserved::Held(reservation) => Ok(Ok(ReservationAnswer { reservation, is_replay: false })),
+                Reserved::Held(reservation) => {
+                    shared.reserved.notify_one();
+                    Ok(Ok(ReservationAnswer { reservation, is_replay: false }))
+                }
                 Reserved::Repeated(reservation_id) => Ok(Err(reservation_id)),
                 Reserved::Ordered => Err(Failure::repeated()),
                 Reserved::KeyReused => Err(key_reused()),

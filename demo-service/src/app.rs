@@ -119,6 +119,7 @@ impl App {
             },
             hand_over: HandOver { database, address, instances: Instances::default() },
             tickets: Notify::new(),
+            reserved: Notify::new(),
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
         });

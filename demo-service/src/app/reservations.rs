@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::{Instrument, Span, debug, warn_span};
 
 use super::purchase::ADMISSIONS_MAX;
@@ -22,11 +22,15 @@ use crate::strategy::call::Call;
 use crate::strategy::reserve;
 use crate::telemetry::log_failure;
 
-/// The longest pause between two sweeps of reservations. A shorter one follows if a reservation passes its time earlier.
-const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// The longest pause between two sweeps of reservations. A reservation that is made here wakes a sweeper that knows of none. So this is
+/// for reservations of an instance that died. The next buyer needs no sweeper.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
 
-/// The shortest pause, for a database that cannot be asked.
+/// The shortest pause.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
+
+/// The pause after a sweep that failed.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 impl App {
     /// Holds units for a buyer, in a task of its own.
@@ -252,14 +256,14 @@ impl App {
     /// Runs for ever: ends reservations that are past their time. Every instance does so, and wakes for the earliest of them.
     pub(super) async fn sweep_reservations(&self) {
         loop {
-            let next = match self.shared.store.sweep_reservations().await {
-                Ok(next) => next.unwrap_or(PAUSE_MAX),
+            match self.shared.store.sweep_reservations().await {
+                Ok(Some(next)) => sleep(next.clamp(PAUSE_MIN, PAUSE_MAX)).await,
+                Ok(None) => drop(timeout(PAUSE_MAX, self.shared.reserved.notified()).await),
                 Err(failure) => {
                     debug!(%failure, "reservations that are past their time could not be ended, trying again");
-                    PAUSE_MAX
+                    sleep(PAUSE_AFTER_FAILURE).await;
                 }
-            };
-            sleep(next.clamp(PAUSE_MIN, PAUSE_MAX)).await;
+            }
         }
     }
 }

@@ -53,6 +53,8 @@ pub struct Shared {
     pub hand_over: HandOver,
     /// Wakes the worker of `pg-queue`, if a ticket waits.
     pub tickets: Notify,
+    /// Wakes the sweeper of reservations, if one was made.
+    pub reserved: Notify,
     /// The tasks that a shutdown waits for.
     pub tasks: TaskTracker,
     /// Cancelled when the service shuts down. That ends waits.

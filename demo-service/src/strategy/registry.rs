@@ -216,38 +216,6 @@ pub static STRATEGIES: &[Entry] = &[
         ..FENCED_ZK
     },
     Entry {
-        name: "redis-lock",
-        family: "redis-lock",
-        summary: "the same transaction under a key in Redis with a random value and a time to live (set nx px), renewed while it \
-                  is held; a waiter asks again and again",
-        build: |context| under(RedisLocks::new(context), overwrite_alone),
-        ..SAFE_REDIS
-    },
-    Entry {
-        name: "redis-lock-fenced",
-        family: "redis-lock-fenced",
-        summary: "redis-lock with a fence in the row; its token is a counter that Redis raises as it grants the lock",
-        build: |context| under(RedisLocks::new(context).fenced(), fenced::sell),
-        ..FENCED_REDIS
-    },
-    Entry {
-        name: "redis-gate",
-        promise: Promise::MayPromiseWithoutOrder,
-        family: "redis-gate",
-        answers: Answers::BeforeOrder,
-        summary: "a script in Redis checks stock and buyer, takes the units and appends the order to a stream, and the buyer is \
-                  told; consumers write the orders in batches",
-        build: |context| Box::new(RedisGate::new(context)),
-        ..GATE
-    },
-    Entry {
-        name: "redis-gate-confirmed",
-        family: "redis-gate-confirmed",
-        summary: "redis-gate whose buyer is answered when a consumer has committed the order, or the database has refused it",
-        build: |context| Box::new(RedisGate::new(context).confirmed()),
-        ..GATE
-    },
-    Entry {
         name: "pg-conditional",
         family: PG_ROW,
         headline: true,
@@ -358,6 +326,38 @@ pub static STRATEGIES: &[Entry] = &[
                   confirmed in time, by the clock of the database, is free again",
         build: |context| Box::new(Reserve::new(context)),
         ..PG
+    },
+    Entry {
+        name: "redis-lock",
+        family: "redis-lock",
+        summary: "the same transaction under a key in Redis with a random value and a time to live (set nx px), renewed while it \
+                  is held; a waiter asks again and again",
+        build: |context| under(RedisLocks::new(context), overwrite_alone),
+        ..SAFE_REDIS
+    },
+    Entry {
+        name: "redis-lock-fenced",
+        family: "redis-lock-fenced",
+        summary: "redis-lock with a fence in the row; its token is a counter that Redis raises as it grants the lock",
+        build: |context| under(RedisLocks::new(context).fenced(), fenced::sell),
+        ..FENCED_REDIS
+    },
+    Entry {
+        name: "redis-gate",
+        promise: Promise::MayPromiseWithoutOrder,
+        family: "redis-gate",
+        answers: Answers::BeforeOrder,
+        summary: "a script in Redis checks stock and buyer, takes the units and appends the order to a stream, and the buyer is \
+                  told; consumers write the orders in batches",
+        build: |context| Box::new(RedisGate::new(context)),
+        ..GATE
+    },
+    Entry {
+        name: "redis-gate-confirmed",
+        family: "redis-gate-confirmed",
+        summary: "redis-gate whose buyer is answered when a consumer has committed the order, or the database has refused it",
+        build: |context| Box::new(RedisGate::new(context).confirmed()),
+        ..GATE
     },
 ];
 

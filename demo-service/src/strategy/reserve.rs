@@ -63,10 +63,13 @@ impl Reserve {
         };
         for _ in 0..ATTEMPTS_MAX {
             return match self.ask(call, arguments, until).await? {
-                Reserved::Held(reservation) => Ok(Ok(ReservationAnswer { reservation, is_replay: false })),
+                Reserved::Held(reservation) => {
+                    shared.reserved.notify_one();
+                    Ok(Ok(ReservationAnswer { reservation, is_replay: false }))
+                }
                 Reserved::Repeated(reservation_id) => Ok(Err(reservation_id)),
                 Reserved::Ordered => Err(Failure::repeated()),
-                Reserved::KeyReused => Err(key_reused()),
+                Reserved::KeyReused => Err(Failure::key_reused()),
                 Reserved::Overtaken => continue,
                 Reserved::SoldOut => Err(Failure::sold_out(line.goods_no)),
                 Reserved::OverLimit => Err(Failure::over_limit(line.goods_no)),
@@ -169,11 +172,6 @@ pub(crate) fn order(shared: &Shared, sold: SoldUnits) -> Order {
     // Held units come back, so no order knows how many are left.
     let line = OrderLine { goods_no, sale, quantity, remaining: None, token: None };
     Order { order_id, strategy: NAME.to_owned(), instance: shared.instance.to_string(), lines: vec![line] }
-}
-
-fn key_reused() -> Failure {
-    let detail = "another purchase was made under this idempotency key; choose another key";
-    Failure::new(&failure::KEY_REUSED, detail)
 }
 
 /// Renames the failure of a first step of which nothing was heard: without the second step, nothing is sold.

@@ -13,7 +13,7 @@ const STOCK: i64 = 20;
 const BUYERS: usize = 90;
 
 /// Sales of a control, of which one must sell too much. How wide its mistake is open depends on the machine's load.
-const CONTROL_SALES: i64 = 10;
+const CONTROL_SALES: i64 = 50;
 
 /// Long enough that buyers meet in their critical sections.
 const LOAD: [&str; 6] = ["--business-time", "5ms", "--zk-sessions", "4", "--db-connections", "12"];

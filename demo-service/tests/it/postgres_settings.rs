@@ -89,8 +89,9 @@ async fn a_pool_grows_when_postgres_has_room_again() {
     let instance = lab.start(&[&["--db-connections", "4"][..], &PATIENT].concat()).await;
     lab.put_on_sale_unguarded(1, 200).await;
     let mut control = lab.connect().await;
-    // The first sweep of expired keys has opened a connection, and the next sweep comes a minute later.
-    wait_until(async || instance.metric(r#"postgres_connections{state="idle"}"#).await == Some(1.0)).await;
+    // What is done beside the requests has opened connections, and comes again half a minute later.
+    let connections = async |state: &str| instance.metric(&format!(r#"postgres_connections{{state="{state}"}}"#)).await;
+    wait_until(async || connections("idle").await >= Some(1.0) && connections("in_use").await == Some(0.0)).await;
     let rows = lab.lock_rows().await;
     let first = instance.spawn_buy(1, "pg-conditional");
     lab.wait_for_lock().await;

@@ -1,8 +1,8 @@
 //! Gates: the free units of a sale and the units of its buyers, in Redis. A script decides a purchase there, and appends the order to a
 //! stream. A consumer of the stream writes the order, and settles it.
 //!
-//! A gate has these fields. `free`: the units that may still be promised. `pending`: the units of orders that are promised and not
-//! settled. `in_database` and `version`: the units and the version of the row, as they were last settled. `limit`: most units of one
+//! A gate has these fields. `free`: the units that may still be promised. `withheld`: units that the row may not have, after it has
+//! refused an order. `pending`: the units of orders that are promised and not settled. `in_database` and `version`: the units and the version of the row, as they were last settled. `limit`: most units of one
 //! buyer, if there is such a limit. `sale`: the sale. `load`: the identity of the load, so that orders from before a load are not
 //! counted twice.
 
@@ -175,7 +175,7 @@ impl Gates {
     }
 
     /// Acknowledges the orders of a SKU that are decided, and deletes their messages. `level` is the row behind the decision, if there
-    /// is one. The units of refused orders are free again if the row has them. Returns how many were settled, and by no other consumer.
+    /// is one. The units of refused orders are free again as far as the row has them. Returns how many were settled, and by no other consumer.
     ///
     /// # Errors
     /// Why Redis did not do so. The orders stay in the stream, and are delivered again.

@@ -3,6 +3,7 @@
 mod hazards;
 mod mistakes;
 mod outages;
+mod settling;
 
 use std::time::Duration;
 

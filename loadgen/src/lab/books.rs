@@ -18,6 +18,9 @@ use crate::lab::service::Goods;
 /// Begins a transaction whose statements share one snapshot.
 const BEGIN_SNAPSHOT: &str = "begin isolation level repeatable read, read only";
 
+/// A gate numbers its orders by the time, far above the numbers that the database gives.
+const FIRST_GATE_ORDER: i64 = 1 << 50;
+
 /// The books of the sales of one trial.
 #[derive(Debug)]
 pub(crate) struct Books {
@@ -197,7 +200,8 @@ async fn read_goods(executor: impl PgExecutor<'_>, goods_nos: &[i64]) -> Result<
 ///
 /// An order and its lines are written by one transaction, and the row of the ledger by another one. A restore writes whole
 /// tables by a transaction each, or everything by a single one. So the transaction of an order counts only if its rows have
-/// this pattern.
+/// this pattern. A gate sells its orders one by one, before transactions write them in any sequence. So there, the number of the order
+/// stands for a transaction of its own.
 async fn read_orders(
     executor: impl PgExecutor<'_>,
     goods_nos: &[i64],
@@ -205,7 +209,8 @@ async fn read_orders(
 ) -> Result<HashMap<i64, Vec<OrderRow>>, Error> {
     let mut rows = sqlx::query!(
         r#"select order_lines.order_id as "order_id!", order_lines.goods_no as "goods_no!",
-                  case when order_lines.xmin = orders.xmin and order_lines.xmin is distinct from ledger.xmin
+                  case when order_lines.order_id >= $3 then order_lines.order_id
+                       when order_lines.xmin = orders.xmin and order_lines.xmin is distinct from ledger.xmin
                        then order_lines.xmin::text::bigint end as transaction,
                   order_lines.quantity, strategy, instance, orders.buyer, remaining, token, token_handover, ticket as "ticket?"
            from order_lines join orders using (order_id)
@@ -214,7 +219,8 @@ async fn read_orders(
                left join tickets on tickets.order_id = orders.order_id and tickets.outcome = 'sold'
            order by order_lines.order_id"#,
         goods_nos,
-        sales
+        sales,
+        FIRST_GATE_ORDER
     )
     .fetch(executor);
     let mut orders: HashMap<i64, Vec<OrderRow>> = HashMap::new();
@@ -336,6 +342,25 @@ mod tests {
             update sales set stock_initial = stock_initial;";
         assert_eq!(transactions(all).await, [false]);
         assert_eq!(transactions(sold).await, [false, true]);
+    }
+
+    // C2
+    #[tokio::test]
+    async fn the_orders_of_a_gate_were_sold_one_by_one() {
+        let (_server, database) = shop().await;
+        execute(
+            &database,
+            "insert into orders (order_id, strategy, instance) overriding system value
+             values (1125899906842624, 'a', 'x'), (1125899906842625, 'a', 'x');
+             insert into order_lines (order_id, goods_no, sale, quantity)
+             values (1125899906842624, 1, 7, 1), (1125899906842625, 1, 7, 1);",
+        )
+        .await;
+        let orders = &database.books(&[opened()], "a").await.unwrap().orders[&1];
+        assert_eq!(
+            orders.iter().map(|order| order.transaction).collect::<Vec<_>>(),
+            [1 << 50, (1 << 50) + 1].map(Some)
+        );
     }
 
     #[tokio::test]

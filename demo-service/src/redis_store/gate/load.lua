@@ -11,7 +11,8 @@ if sale < tonumber(ARGV[1]) then
 end
 for i = 7, #ARGV, 2 do redis.call('hsetnx', KEYS[2], ARGV[i], ARGV[i + 1]) end
 if ARGV[6] == '1' then
-    redis.call('hset', KEYS[1], 'load', ARGV[2], 'free', ARGV[3], 'pending', 0, 'in_database', ARGV[3], 'version', ARGV[4])
+    redis.call('hset', KEYS[1], 'load', ARGV[2], 'free', ARGV[3], 'withheld', 0, 'pending', 0, 'in_database', ARGV[3],
+        'version', ARGV[4])
     if ARGV[5] ~= '' then redis.call('hset', KEYS[1], 'limit', ARGV[5]) end
 end
 return 1

@@ -15,7 +15,7 @@ const SCRIPT: &str = include_str!("../../../src/redis_store/gate/promise.lua");
 /// A message, and its fields with their values.
 type Delivered = (String, Vec<String>);
 
-async fn connect(redis: &Redis) -> MultiplexedConnection {
+pub(super) async fn connect(redis: &Redis) -> MultiplexedConnection {
     Client::open(redis.url()).unwrap().get_multiplexed_async_connection().await.unwrap()
 }
 

@@ -8,15 +8,15 @@ use crate::redis::shared_redis;
 const SCRIPT: &str = include_str!("../../../src/redis_store/gate/settle.lua");
 
 /// A gate that was loaded with 10 units, has promised two orders of 3 units, and none is settled.
-struct HalfSettledGate {
+struct ByHand {
     redis: MultiplexedConnection,
     /// The beginning of its keys.
     prefix: String,
     messages: Vec<String>,
 }
 
-impl HalfSettledGate {
-    async fn load() -> HalfSettledGate {
+impl ByHand {
+    async fn load() -> ByHand {
         let mut redis = connect(shared_redis().await).await;
         let prefix = format!("settling:{:016x}", rand::random::<u64>());
         let [gate, stream] = ["gate", "orders"].map(|name| format!("{prefix}:{name}"));
@@ -35,7 +35,7 @@ impl HalfSettledGate {
         let _: String = redis::cmd("XGROUP").arg(&group).query_async(&mut redis).await.unwrap();
         let read = ["GROUP", "writers", "one", "STREAMS", &stream, ">"];
         let _: redis::Value = redis::cmd("XREADGROUP").arg(&read).query_async(&mut redis).await.unwrap();
-        HalfSettledGate { redis, prefix, messages }
+        ByHand { redis, prefix, messages }
     }
 
     /// Settles an order. The row had a version and units when that was decided.
@@ -59,8 +59,8 @@ impl HalfSettledGate {
 /// Two consumers may settle their orders in another sequence than they have committed them.
 // S119
 #[tokio::test]
-async fn orders_that_are_settled_out_of_turn_lose_no_unit() {
-    let mut gate = HalfSettledGate::load().await;
+async fn orders_settled_in_another_sequence_lose_no_unit() {
+    let mut gate = ByHand::load().await;
     gate.settle(1, 2, 4, false).await;
     assert_eq!(gate.free().await, 4, "the first order is written, and is not settled yet");
     gate.settle(0, 1, 7, false).await;
@@ -71,7 +71,7 @@ async fn orders_that_are_settled_out_of_turn_lose_no_unit() {
 // S119
 #[tokio::test]
 async fn withheld_units_come_back_when_all_is_settled() {
-    let mut gate = HalfSettledGate::load().await;
+    let mut gate = ByHand::load().await;
     gate.settle(1, 1, 7, true).await;
     assert_eq!(gate.free().await, 4, "another order is under way, and the row may have its units or not");
     gate.settle(0, 1, 7, false).await;

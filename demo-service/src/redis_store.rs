@@ -45,8 +45,8 @@ pub struct RedisServer(Client);
 #[derive(Clone)]
 pub struct RedisStore {
     link: Arc<RedisLink>,
-    /// The beginning of every key. Several databases may share a server.
-    prefix: Arc<str>,
+    /// The identity of the shop's database, which every key names. Several databases may share a server.
+    database: Arc<str>,
     _keeper: Arc<AbortOnDropHandle<()>>,
 }
 
@@ -85,8 +85,8 @@ impl RedisStore {
     /// Dropped, the connection is closed.
     pub async fn open(server: RedisServer, database: &str) -> Result<Self, RedisTrouble> {
         let (link, keeper) = RedisLink::open(server.0).await?;
-        let prefix = format!("{PREFIX}{database}").into();
-        let store = Self { link, prefix, _keeper: Arc::new(AbortOnDropHandle::new(tokio::spawn(keeper))) };
+        let database = database.into();
+        let store = Self { link, database, _keeper: Arc::new(AbortOnDropHandle::new(tokio::spawn(keeper))) };
         store.probe().await?;
         if let Some(loses) = store.loses_at_a_crash().await {
             warn!("{loses}");
@@ -96,9 +96,8 @@ impl RedisStore {
 
     /// Returns the gates of a family of strategies.
     pub fn gates(&self, family: &str) -> Gates {
-        let database = self.prefix.strip_prefix(PREFIX).unwrap_or(&self.prefix);
         // What stands in braces decides on which node of a cluster a key lies, should there ever be one.
-        Gates::new(self.clone(), format!("{PREFIX}{{{database}:{family}}}"))
+        Gates::new(self.clone(), format!("{PREFIX}{{{}:{family}}}", self.database))
     }
 
     /// Returns how many commands were sent. A script counts as one.

@@ -4,8 +4,8 @@ use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use super::App;
-use crate::failure::{Failure, Kind};
-use crate::sale::{Goods, GoodsNo, Guard, NewStock, Order, Purchase, Quantity};
+use crate::failure::Failure;
+use crate::sale::{Goods, GoodsNo, Guard, NewStock, Purchase, Quantity};
 use crate::store::{PromiseLook, TicketLook};
 use crate::strategy::admission::Admission;
 use crate::strategy::call::Call;
@@ -92,27 +92,15 @@ impl App {
         Ok(started)
     }
 
-    /// Finds an order. Returns `None` if no order has that number.
+    /// Looks at an order, which may have been promised and not written.
     ///
     /// # Errors
     /// A [`Failure`].
     ///
     /// # Cancel safety
     /// Nothing is lost.
-    pub async fn order(&self, order_id: i64) -> Result<Option<Order>, Failure> {
-        self.shared.store.order(order_id).await.inspect_err(log_failure)
-    }
-
-    /// Looks whether an order that is not written was promised and refused. Returns the reason.
-    ///
-    /// # Errors
-    /// A [`Failure`].
-    ///
-    /// # Cancel safety
-    /// Nothing is lost.
-    pub async fn refusal_of(&self, order_id: i64) -> Result<Option<&'static Kind>, Failure> {
-        let look = self.shared.store.promised(order_id).await.inspect_err(log_failure)?;
-        Ok(if let PromiseLook::Refused(kind) = look { Some(kind) } else { None })
+    pub async fn order(&self, order_id: i64) -> Result<PromiseLook, Failure> {
+        self.shared.store.promised(order_id).await.inspect_err(log_failure)
     }
 
     /// Looks at a ticket. Returns `None` if there is none of that number.

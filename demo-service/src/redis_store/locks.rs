@@ -6,7 +6,7 @@ use std::time::Duration;
 use redis::Script;
 
 use super::fitness::loses_at_a_crash;
-use super::{RedisStore, RedisTrouble};
+use super::{PREFIX, RedisStore, RedisTrouble};
 use crate::sale::GoodsNo;
 
 /// Takes a lock that is free, and counts the grant. Returns the count.
@@ -74,7 +74,7 @@ impl RedisLoss {
 impl RedisStore {
     /// Returns the key of the lock of a SKU. Families of strategies have locks of their own.
     pub fn lock_key(&self, family: &str, goods_no: GoodsNo) -> Key {
-        Key(format!("{}:{family}:{goods_no}", self.prefix))
+        Key(format!("{PREFIX}{}:{family}:{goods_no}", self.database))
     }
 
     /// Takes a lock if it is free. `value` is a random text that no other hold has. Returns whether the lock was taken.
@@ -143,7 +143,7 @@ impl RedisStore {
     /// Dropped, the lock ends after a few seconds.
     pub async fn probe(&self) -> Result<(), RedisTrouble> {
         let value = format!("{:032x}", rand::random::<u128>());
-        let key = Key(format!("{}:probe", self.prefix));
+        let key = Key(format!("{PREFIX}{}:probe", self.database));
         // If another instance has it, that shows it, too.
         if self.take_with_token(&key, &value, PROBE_TTL).await?.is_some() {
             // Whether the lock is still there tells nothing.

@@ -5,21 +5,25 @@ mod mistakes;
 mod outages;
 mod settling;
 
-use std::time::Duration;
-
+use demo_service::strategy::entry::Entry;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use testbed::Redis;
 use tokio::task::JoinHandle;
 
 use crate::commits::Gate;
-use crate::lab::{Answer, CONDITION_WITHIN, Instance, Lab, Shop, cart, wait_until};
+use crate::lab::{Answer, Instance, Lab, Shop, cart, wait_until};
 use crate::redis::shared_redis;
 
 /// The strategy that answers before there is an order.
 const GATE: &str = "redis-gate";
 const CONFIRMED: &str = "redis-gate-confirmed";
 const STRATEGIES: [&str; 2] = [GATE, CONFIRMED];
+
+/// Returns whether a strategy sells at a gate.
+pub(crate) fn is_gate(entry: &Entry) -> bool {
+    STRATEGIES.contains(&entry.name)
+}
 
 /// Waits that a test can wait for the end of.
 const HURRIED: [&str; 6] = ["--lock-wait", "1s", "--db-timeout", "4s", "--http-timeout", "5s"];
@@ -32,12 +36,7 @@ impl Shop {
         }
         let path = format!("/orders/{}", answer.body["order_id"]);
         // As long as nothing is decided, the order is unknown.
-        let decided = async {
-            while !self.get(&path).await.is_decided_order() {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        tokio::time::timeout(CONDITION_WITHIN, decided).await.expect("a promised order should be written or refused");
+        self.look_until(&path, Answer::is_decided_order).await;
     }
 
     /// Starts a purchase beside the test, which ends with its answer.

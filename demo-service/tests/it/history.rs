@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use testbed::StopSignal;
 
 use crate::commits::Gate;
+use crate::gate::is_gate;
 use crate::lab::{Answer, Instance, Lab, Shop, cart, wait_until};
 use crate::program::Program;
 use crate::redis::shared_redis;
@@ -42,11 +43,6 @@ pub(crate) async fn sections(shop: &Shop, goods_no: i64) -> Vec<Times> {
 /// Returns whether the buyers of an instance wait for their next batch.
 fn sells_in_batches(entry: &Entry) -> bool {
     ["pg-merge", "zk-merge", "zk-owner"].contains(&entry.name)
-}
-
-/// Returns whether the orders of buyers are written behind a stream.
-fn is_gate(entry: &Entry) -> bool {
-    entry.name.starts_with("redis-gate")
 }
 
 /// Returns whether buyers of a SKU are in a critical section. Without a lock, only the database keeps them apart, by the row's

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use zk_recipes::{Mutex, Session, SessionConfig};
 
 use crate::commits::{Gate, slow_down_commits};
+use crate::gate::is_gate;
 use crate::lab::{Lab, lock_path, wait_until};
 use crate::program::Program;
 
@@ -27,7 +28,7 @@ fn one_unit(goods_no: i64) -> Purchase {
 
 /// Returns whether the hold outlives the commit.
 fn is_locked_to_the_end(entry: &Entry) -> bool {
-    is_in_zookeeper(entry) || entry.name.starts_with("redis-lock")
+    is_in_zookeeper(entry) || entry.mechanism == Mechanism::Redis && !is_gate(entry)
 }
 
 /// Returns whether such a hold ends with a session of ZooKeeper.
@@ -209,7 +210,7 @@ async fn a_commit_that_is_not_answered_keeps_its_lock() {
 async fn a_refusal_that_waiting_does_not_cure_is_an_internal_error() {
     let (lab, instance) = Lab::with_instance(&[]).await;
     // Nobody asks the database at a gate. Its orders wait in the stream until the table is there again.
-    let strategies = || (1..).zip(STRATEGIES.iter().filter(|entry| !entry.name.starts_with("redis-gate")));
+    let strategies = || (1..).zip(STRATEGIES.iter().filter(|entry| !is_gate(entry)));
     for (goods_no, entry) in strategies() {
         instance.put_on_sale(goods_no, 5, entry.name).await.assert_ok();
     }

@@ -8,10 +8,7 @@ use serde_json::json;
 use sqlx::Executor;
 
 use crate::commits::Gate;
-use crate::lab::{Answer, Lab, PATIENT, Shop, wait_until};
-
-/// A ticket that is not decided by then never is.
-const DECIDED_WITHIN: Duration = Duration::from_secs(120);
+use crate::lab::{Answer, CONDITION_WITHIN, Lab, PATIENT, Shop, wait_until};
 
 impl Lab {
     /// Returns how many tickets wait for their decision.
@@ -40,16 +37,21 @@ impl Shop {
             self.until_written(&answer).await;
             return answer;
         };
-        let decision = async {
+        self.look_until(&ticket, |told| told.ticket().is_none()).await
+    }
+
+    /// Looks at a path until the answer is the wanted one, every few milliseconds.
+    pub(crate) async fn look_until(&self, path: &str, is_wanted: impl Fn(&Answer) -> bool + Send) -> Answer {
+        let look = async {
             loop {
-                let told = self.get(&ticket).await;
-                if told.ticket().is_none() {
-                    return told;
+                let answer = self.get(path).await;
+                if is_wanted(&answer) {
+                    return answer;
                 }
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        tokio::time::timeout(DECIDED_WITHIN, decision).await.expect("a ticket should be decided")
+        tokio::time::timeout(CONDITION_WITHIN, look).await.expect("the wanted answer should come")
     }
 
     /// Returns the decision of an order, as the order itself would have been answered.

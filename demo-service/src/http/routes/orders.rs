@@ -25,6 +25,7 @@ use super::{BuyerHeader, ChosenStrategy, GoodsNoInPath, number_in_path, whole};
 use crate::app::{App, PurchaseAnswer, Slot};
 use crate::failure::{self, Failure};
 use crate::sale::{Cart, GoodsNo, IdempotencyKey, InvalidKey, Line, Purchase, Quantity, Receipt};
+use crate::store::PromiseLook;
 use crate::strategy::entry::Entry;
 
 /// The request header with the key.
@@ -227,12 +228,10 @@ pub async fn show(
     State(app): State<Arc<App>>,
     OrderIdInPath(order_id): OrderIdInPath,
 ) -> Result<Json<OrderView>, Failure> {
-    if let Some(order) = app.order(order_id.get()).await? {
-        return Ok(Json(order.into()));
-    }
-    let detail = match app.refusal_of(order_id.get()).await? {
-        Some(reason) => format!("order {order_id} was promised, and is refused: {}", reason.title),
-        None => format!("there is no order {order_id}; it may be under way yet"),
+    let detail = match app.order(order_id.get()).await? {
+        PromiseLook::Written(order) => return Ok(Json(order.into())),
+        PromiseLook::Refused(reason) => format!("order {order_id} was promised, and is refused: {}", reason.title),
+        PromiseLook::Undecided => format!("there is no order {order_id}; it may be under way yet"),
     };
     Err(Failure::new(&failure::UNKNOWN_ORDER, detail))
 }

@@ -5,19 +5,21 @@ use std::time::Duration;
 use demo_service::telemetry::clock::Moment;
 use futures_util::future::join_all;
 use sqlx::Executor;
+use testbed::StopSignal;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use crate::commits::Gate;
 use crate::database::END_SESSIONS;
 use crate::history::sections;
-use crate::lab::{Answer, Instance, Lab, PATIENT, wait_until};
+use crate::lab::{Answer, Instance, Lab, PATIENT, Shop, wait_until};
+use crate::program::Program;
 
 /// The strategies that sell in batches.
 const STRATEGIES: [&str; 3] = ["pg-merge", "zk-merge", "zk-owner"];
 
 /// Puts a SKU on sale by each of the strategies.
-async fn on_sale(instance: &Instance, stock: i64) -> impl Iterator<Item = (i64, &'static str)> {
+async fn on_sale(instance: &Shop, stock: i64) -> impl Iterator<Item = (i64, &'static str)> {
     for (goods_no, strategy) in (1..).zip(STRATEGIES) {
         instance.put_on_sale(goods_no, stock, strategy).await.assert_ok();
     }
@@ -139,6 +141,27 @@ async fn a_buyer_who_hangs_up_before_the_batch_buys_nothing() {
         gate.open().await;
         join_all(buyers).await.into_iter().for_each(|answer| answer.unwrap().assert_ok());
         assert_eq!(lab.assert_adds_up(goods_no, "one has hung up").await, 3);
+    }
+}
+
+/// Goal: a worker whose buyers have all gone goes on. Method: they hang up while it waits for the row, in a process whose log tells of a
+/// panic.
+// S37
+#[tokio::test]
+async fn a_batch_without_a_buyer_left_ends_in_peace() {
+    let lab = Lab::new().await;
+    let program = Program::start(&lab, StopSignal::Terminate, &PATIENT, &[]).await;
+    for (goods_no, strategy) in on_sale(&program, 10).await {
+        let row = lab.lock_rows().await;
+        let buyers: Vec<_> = (0..2).map(|_| program.spawn_buy(goods_no, strategy)).collect();
+        program.wait_for_waiting(strategy, 2).await;
+        lab.wait_for_lock().await;
+        buyers.iter().for_each(JoinHandle::abort);
+        program.wait_for_waiting(strategy, 0).await;
+        row.release().await;
+        program.buy(goods_no, strategy).await.assert_ok();
+        assert_eq!(lab.assert_adds_up(goods_no, "all have hung up").await, 1);
+        assert!(!program.process.log_tail().contains("panicked"), "{strategy}: {}", program.process.log_tail());
     }
 }
 

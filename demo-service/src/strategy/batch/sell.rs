@@ -32,6 +32,11 @@ pub(in crate::strategy) async fn sell(
     let mut batch = worker.take();
     batch.retain(Buyer::is_waiting);
     let Begun { transaction, level, fence } = begun;
+    if batch.is_empty() {
+        // All of them have gone while the transaction began.
+        transaction.roll_back().await;
+        return Some(level);
+    }
     let decided = transact(context, transaction, &level, fence, pin!(lost), &batch).await;
     let failure = match decided {
         Ok(decisions) => {

@@ -33,7 +33,7 @@ async fn buyers_who_press_three_times_try_the_limit() {
     assert_eq!(report["plan"]["model_described"], "closed burst, 30 users at the same instant, 3 requests each");
     assert!(!report["results"][0]["unseen"].to_string().contains("the limit per buyer"));
 
-    // Fewer buyers than units: whoever comes first, some buyer gets a second unit.
+    // There are fewer buyers than units, so some buyer gets a second unit.
     write_limited(&folder, None).await;
     let wrong = check(&folder, &[&presses[..], &["--users", "5"]].concat());
     assert_ends_with(&wrong, 2);

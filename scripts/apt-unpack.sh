@@ -77,7 +77,7 @@ done
 # They come last, because the programs are taken for there once these are.
 for program in "$unpacked"/usr/lib/postgresql/*/bin/* "$unpacked"/usr/lib/jvm/*/bin/* \
     "$unpacked"/usr/bin/promtool "$unpacked"/usr/sbin/pgbouncer "$unpacked"/usr/bin/mariadb-install-db \
-    "$unpacked"/usr/sbin/mariadbd "$unpacked"/usr/bin/redis-server; do
+    "$unpacked"/usr/sbin/mariadbd "$unpacked"/usr/bin/redis-server "$unpacked"/usr/bin/redis-cli; do
     [ -x "$program" ] || continue
     start=$servers/bin/${program##*/} path=${program#"$servers"}
     cat >"$start" <<END

@@ -244,7 +244,7 @@ has_mariadb() {
 }
 
 has_redis() {
-    if [ -n "${REDIS_BIN:-}" ] || has_unpacked redis-server || has redis-server; then
+    if [ -n "${REDIS_BIN:-}" ] || has_unpacked redis-cli || { has redis-server && has redis-cli; }; then
         return 0
     fi
     for opt in $brew_opts; do

@@ -18,14 +18,25 @@ pub struct Told {
     pub answers: ByOutcome<u64>,
     /// The receipts of the service of the lab with the numbers of their buyers, in the order of the answers.
     pub confirmed: Vec<(usize, Receipt)>,
-    /// The orders of these receipts that may not have been committed yet, with the intended starts of their requests.
-    pub promised: Vec<(i64, Duration)>,
+    /// The orders of these receipts that may not have been committed yet.
+    pub promised: Vec<ToldOrder>,
     /// What was told of reservations, in the order of the last answers.
     pub reservations: Vec<ReservationTold>,
     /// The receipts of another shop, in the order of the answers.
     pub sold_to: Vec<ShopReceipt>,
     /// The numbers of the buyers that were told that they have as many units as one buyer may have, in the order of the answers.
     pub over_limit: Vec<usize>,
+}
+
+/// An order that a buyer was told of, and that may not have been committed yet. Both instants count from the release.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ToldOrder {
+    /// The order.
+    pub order_id: i64,
+    /// When the request was to start.
+    pub intended: Duration,
+    /// When the buyer had the answer.
+    pub told: Duration,
 }
 
 /// What the requests of a load add up to. All instants count from the release.
@@ -156,7 +167,8 @@ impl Tally {
                 Some(Confirmation::Lab(receipt)) => {
                     told.confirmed.push((sample.buyer, *receipt));
                     if !sample.is_committed {
-                        told.promised.push((receipt.order_id, sample.intended));
+                        let Sample { intended, ended, .. } = sample;
+                        told.promised.push(ToldOrder { order_id: receipt.order_id, intended, told: ended });
                     }
                 }
                 Some(Confirmation::Shop(order)) => {

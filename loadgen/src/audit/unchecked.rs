@@ -34,6 +34,8 @@ pub enum Gap {
     Clock,
     /// Trials that had not come to rest.
     Rest,
+    /// Hazards that did not strike.
+    Strike,
 }
 
 impl Gap {
@@ -52,6 +54,9 @@ impl Gap {
             Gap::Identity => "instances that were restarted, share a URL, or do not identify themselves",
             Gap::Clock => "instances without a common clock",
             Gap::Rest => "trials that had not come to rest",
+            Gap::Strike => {
+                "hazards that did not strike before the load was over; give a longer --duration, or less --stock"
+            }
         }
     }
 }

@@ -9,6 +9,7 @@
 //! | too few open files for the users | [`ensure_users_fit`] |
 //! | a strategy that the service does not offer | `lab::strategy` |
 //! | a strategy that only one of two builds offers | [`chosen`] |
+//! | hazards that can strike nothing, or strategies that none can strike | [`under_hazards`] |
 //! | a comparison of nothing, a threshold that nothing can meet or measure | [`subjects`] |
 
 use stats::figures::{count, things};
@@ -18,8 +19,9 @@ use crate::config::settings::{CompareSettings, LoadSettings};
 use crate::error::Error;
 use crate::judge::metrics::{Nature, SoldNeeded};
 use crate::judge::thresholds::Threshold;
+use crate::lab::hazard::Hazard;
 use crate::lab::service_program;
-use crate::lab::source::ServiceSettings;
+use crate::lab::source::{ServiceSettings, Source};
 use crate::lab::stack::{ensure_files_suffice, ensure_ports_are_free};
 use crate::lab::strategy::{ExpectedFault, Strategy, select};
 use crate::suggest::did_you_mean;
@@ -67,11 +69,49 @@ pub(super) fn chosen(offered: &[Strategy], named: Option<&[String]>) -> Result<V
         .collect())
 }
 
+/// Lets each hazard strike each strategy that it can.
+pub(super) fn under_hazards(settings: &CompareSettings, strategies: Vec<Strategy>) -> Result<Vec<Strategy>, Error> {
+    let hazards = &settings.load.hazards;
+    if hazards.is_empty() {
+        return Ok(strategies);
+    }
+    let refused = |why: String| Err(Error::Usage(why));
+    let Source::Start(service) = &settings.source else {
+        return refused(
+            "hazards strike servers that this program has started; remove --hazards, or --target".to_owned(),
+        );
+    };
+    if service.programs.len() > 1 {
+        return refused("hazards are compared on one build; remove --hazards, or a --demo-service".to_owned());
+    }
+    if settings.load.model.is_one_shot() {
+        let why = "a burst is over before a hazard can strike; give a --rate or a --duration, or remove --hazards";
+        return refused(why.to_owned());
+    }
+    let struck_by = |hazard: Hazard| strategies.iter().any(|strategy| strategy.is_exposed_to(hazard));
+    if let Some(idle) = hazards.iter().find(|hazard| !struck_by(**hazard)) {
+        return refused(format!("the hazard {} can strike no strategy that is compared; remove it", idle.name()));
+    }
+    let mut pairs = Vec::new();
+    for strategy in &strategies {
+        if strategy.promise.is_of_control() {
+            return refused(format!("{} sells wrongly without any hazard; remove it, or --hazards", strategy.name));
+        }
+        let own = hazards.iter().filter(|hazard| strategy.is_exposed_to(**hazard));
+        let before = pairs.len();
+        pairs.extend(own.map(|hazard| Strategy { hazard: Some(*hazard), ..strategy.clone() }));
+        if pairs.len() == before {
+            return refused(format!("none of these hazards can strike {}; add instance-killed", strategy.name));
+        }
+    }
+    Ok(pairs)
+}
+
 /// Pairs every strategy with every number of users that `users-max` allows it.
 pub(super) fn subjects(settings: &CompareSettings, strategies: &[Strategy]) -> Result<Vec<Subject>, Error> {
     let load = &settings.load;
     let mut subjects = Vec::new();
-    for builds in strategies.chunk_by(|one, next| one.name == next.name) {
+    for builds in strategies.chunk_by(|one, next| one.name == next.name && one.hazard == next.hazard) {
         for users in load.users.iter().filter(|users| load.allows(&builds[0].name, **users)) {
             subjects.extend(builds.iter().map(|strategy| Subject::of(strategy, *users)));
         }

@@ -191,7 +191,7 @@ async fn search_one(
 /// Offers a load once.
 async fn trial(
     settings: &SearchSettings,
-    prepared: &Prepared,
+    prepared: &mut Prepared,
     strategy: &Strategy,
     (load, number, users): (NextLoad, usize, u32),
 ) -> Result<Option<Trial>, Error> {

@@ -102,6 +102,7 @@ impl ComparedSubjects {
     /// Chooses among the strategies that the service offers.
     fn of(settings: &CompareSettings, offered: &[Strategy]) -> Result<ComparedSubjects, Error> {
         let strategies = before::chosen(offered, settings.load.strategies.as_deref())?;
+        let strategies = before::under_hazards(settings, strategies)?;
         let subjects = before::subjects(settings, &strategies)?;
         before::ensure_users_fit(settings, &subjects)?;
         Ok(ComparedSubjects { strategies, subjects })

@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, Args};
 use program::{Epilogue, FromSystem as _, Interrupt};
 
 use crate::commands::before;
-use crate::config::load::{LoadArgs, Resolved, refuse_habits};
+use crate::config::load::{LoadArgs, Resolved, refuse_comparison_settings};
 use crate::config::service;
 use crate::config::settings::ExportSettings;
 use crate::config::values::{one_program, parse_url, program_parser};
@@ -117,7 +117,7 @@ impl ExportArgs {
     /// Fills in the plan file, the preset and the defaults.
     pub(crate) fn resolve(self) -> Result<Export, Error> {
         let Resolved { load, service, .. } = self.load.resolve(self.strategies)?;
-        refuse_habits(&load, "an exported load buys in one step")?;
+        refuse_comparison_settings(&load, "an exported load")?;
         let service = ServiceSettings { programs: one_program(self.demo_service, "export")?, ..service };
         let source = self.target.map_or_else(|| Source::Start(service.clone()), Source::Target);
         Ok(Export { engine: self.engine, settings: ExportSettings { source, load }, service, out: self.out })

@@ -252,7 +252,12 @@ fn plan(trials: &[LoggedTrial], logs: Vec<JudgedLog>, warm_ups: usize, limits: L
     let mut engines: Vec<&str> = logs.iter().map(|log| &*log.engine).collect();
     engines.sort_unstable();
     engines.dedup();
-    let subject = |trial: &LoggedTrial| Subject { strategy: trial.shop.to_string(), users: trial.users, build: None };
+    let subject = |trial: &LoggedTrial| Subject {
+        strategy: trial.shop.to_string(),
+        users: trial.users,
+        build: None,
+        hazard: None,
+    };
     let blocks = trials.iter().map(|trial| trial.block + 1).max().unwrap_or(0);
     let in_block = |number: usize| trials.iter().filter(move |trial| trial.block == number).map(subject).collect();
     TrialsAtShops {

@@ -40,6 +40,7 @@ impl TrialsAtShops {
             stock: shops.first().map_or(0, |shop| shop.stock),
             per_buyer: None,
             habits: None,
+            hazards: Vec::new(),
             goods_no: 0,
             goods: 1,
             trials: self.trials,
@@ -71,6 +72,7 @@ pub(super) fn strategy(shop: &Shop) -> Strategy {
         headline: false,
         two_steps: false,
         build: None,
+        hazard: None,
     }
 }
 

@@ -39,19 +39,16 @@ pub(super) enum OnTrial {
 
 impl OnTrial {
     pub(super) async fn trial(
-        &self,
+        &mut self,
         conditions: &Conditions,
         strategy: &Strategy,
         scheduled: ScheduledTrial<'_>,
     ) -> Result<Option<FinishedTrial>, Error> {
         Ok(match self {
-            OnTrial::Lab(stack) => {
-                let build = &scheduled.subject.build;
-                match stack.deployments.iter().find(|deployment| deployment.build == *build) {
-                    Some(deployment) => Some(lab::trial(deployment, conditions, strategy, scheduled).await?),
-                    None => None,
-                }
-            }
+            OnTrial::Lab(stack) => match stack.exposed(scheduled.subject.build.as_deref()) {
+                Some(exposed) => Some(lab::trial(exposed, conditions, strategy, scheduled).await?),
+                None => None,
+            },
             OnTrial::Shops(shops) => match shops.iter().find(|shop| shop.name() == strategy.name) {
                 Some(shop) => Some(any::trial(shop, conditions, scheduled).await?),
                 None => None,

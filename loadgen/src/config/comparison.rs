@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::load::{LoadArgs, Resolved, refuse_habits};
+use super::load::{LoadArgs, Resolved, refuse_comparison_settings};
 use super::service;
 use super::settings::{CompareSettings, ReportSettings};
 use super::trials::{ReportFlags, TrialArgs};
@@ -73,7 +73,7 @@ impl ComparisonArgs {
         strategies: Option<Vec<String>>,
     ) -> Result<CompareSettings, Error> {
         let Resolved { load, mut service, seed, limits, .. } = load.resolve(strategies)?;
-        refuse_habits(&load, "a search for the capacity has buyers that pay")?;
+        refuse_comparison_settings(&load, "a search for the capacity")?;
         service.programs = one_program(target.demo_service.clone(), "capacity")?;
         let source = match target.resolve(|name| env::var(name).ok())? {
             Some(target) => Source::Target(target),

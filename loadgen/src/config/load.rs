@@ -67,17 +67,24 @@ impl LoadArgs {
                 goods: plan.goods.get(),
                 lock_wait: plan.lock_wait,
                 thresholds: plan.thresholds,
+                hazards: plan.hazards,
             },
         })
     }
 }
 
-/// Refuses habits of payers where the load knows no payers.
-pub(crate) fn refuse_habits(load: &LoadSettings, why: &str) -> Result<(), Error> {
-    if load.habits.are_good() {
-        return Ok(());
+/// Refuses what only a comparison has: habits of payers, and hazards. `what` is done otherwise.
+pub(crate) fn refuse_comparison_settings(load: &LoadSettings, what: &str) -> Result<(), Error> {
+    let refused = |keys: &str, why: &str| {
+        Err(Error::Usage(format!("{keys} are for `compare` and `run`: {what} {why}; remove them")))
+    };
+    if !load.habits.are_good() {
+        return refused("abandon, pay-late and pay-twice", "has buyers that buy in one step, or pay");
     }
-    Err(Error::Usage(format!("abandon, pay-late and pay-twice are for `compare` and `run`: {why}; remove them")))
+    if !load.hazards.is_empty() {
+        return refused("hazards", "strikes no server");
+    }
+    Ok(())
 }
 
 /// Returns the requests that may be under way at once.

@@ -16,6 +16,7 @@ use super::values::{GoodsCount, GoodsNo, PerBuyer, Stock, Trials, Users, parse_r
 use crate::error::Error;
 use crate::judge::metrics::METRICS;
 use crate::judge::thresholds::{Threshold, metric_names};
+use crate::lab::hazard::Hazard;
 
 /// The settings of a plan, which flags override. `None`: no layer sets it, and it has no default.
 ///
@@ -46,6 +47,9 @@ pub(crate) struct PlanSettings {
     /// Requests that each buyer sends at the same instant [default: 1]
     #[config(layer_attr(arg(long, value_name = "N")))]
     pub(super) requests_per_buyer: Option<PerBuyer>,
+    /// Hazards, each of which strikes the strategies that it can: for `compare` and `run` of a service that they start [default: none]
+    #[config(default = [], layer_attr(arg(long, value_name = "HAZARD,…", value_delimiter = ',', value_enum)))]
+    pub(super) hazards: Vec<Hazard>,
     /// Number of SKUs on sale, which users take in turns [default: 1]
     #[config(default = 1, layer_attr(arg(long, value_name = "N")))]
     pub(super) goods: GoodsCount,

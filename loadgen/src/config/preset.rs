@@ -14,12 +14,14 @@ pub(crate) struct Preset {
     pub(super) text: &'static str,
 }
 
-static PRESETS: [Preset; 5] = [
+static PRESETS: [Preset; 7] = [
     Preset::QUICK,
     Preset { name: "jmeter", text: include_str!("../../presets/jmeter.toml") },
     Preset { name: "herd", text: include_str!("../../presets/herd.toml") },
     Preset { name: "scale", text: include_str!("../../presets/scale.toml") },
     Preset { name: "hot", text: include_str!("../../presets/hot.toml") },
+    Preset { name: "field", text: include_str!("../../presets/field.toml") },
+    Preset { name: "field-faults", text: include_str!("../../presets/field-faults.toml") },
 ];
 
 impl Preset {

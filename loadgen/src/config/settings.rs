@@ -9,6 +9,7 @@ use wildmatch::WildMatch;
 
 use crate::judge::metrics::TableWidth;
 use crate::judge::thresholds::Threshold;
+use crate::lab::hazard::Hazard;
 use crate::lab::source::{ServiceSettings, Source};
 use crate::trial::goose::GooseFormat;
 use crate::trial::schedule::Limits;
@@ -32,6 +33,8 @@ pub(crate) struct LoadSettings {
     /// How long a buyer may wait for the lock; the client waits a little longer for its answer.
     pub(crate) lock_wait: Duration,
     pub(crate) thresholds: Vec<Threshold>,
+    /// The hazards that strike the strategies.
+    pub(crate) hazards: Vec<Hazard>,
 }
 
 impl LoadSettings {

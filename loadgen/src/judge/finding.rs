@@ -4,7 +4,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::audit::history::HistoryAudit;
-use crate::lab::strategy::ExpectedFault;
+use crate::lab::hazard::Hazard;
+use crate::lab::strategy::{ExpectedFault, Promise};
 use crate::trial::record::Trial;
 use crate::trial::schedule::Limits;
 
@@ -94,12 +95,38 @@ impl Finding {
     }
 }
 
+impl Finding {
+    /// Judges the trials of one strategy under a hazard, by the stock, by the orders and by the answers to buyers.
+    ///
+    /// A hazard may cost units, buyers and time. It must not oversell, and no buyer may be told what the database refutes, but for what
+    /// the promise leaves open.
+    pub(crate) fn under(hazard: Hazard, promise: Promise, trials: &[&Trial]) -> Finding {
+        let may_oversell = promise == Promise::SafeWhileLockLives && hazard.is_of_memory();
+        let is_broken = |trial: &&Trial| {
+            let mut audit = trial.audit;
+            if promise == Promise::MayPromiseWithoutOrder {
+                audit.confirmations_unfounded = 0;
+            }
+            let oversells = audit.oversold > 0 || audit.lost_updates != 0;
+            (oversells && !may_oversell) || audit.over_limit > 0 || !audit.ledger_balanced()
+        };
+        if trials.is_empty() {
+            Finding::NotRun
+        } else if trials.iter().any(is_broken) {
+            Finding::Broken
+        } else if trials.iter().any(|trial| !trial.unchecked.is_empty()) {
+            Finding::Unchecked
+        } else {
+            Finding::Kept
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use buyers::sample::ByOutcome;
 
     use super::*;
-    use crate::lab::strategy::Promise;
     use crate::report::fixture::{self, LIMITS};
 
     fn finding(promise: Promise, instances: usize, sold: &[i64]) -> Finding {
@@ -258,6 +285,32 @@ mod tests {
         assert_eq!(found(&[&alone, &met]), Finding::Kept);
         alone.history.as_mut().unwrap().overlaps = None;
         assert_eq!(found(&[&alone]), Finding::Kept, "its sections may overlap");
+    }
+
+    // C55
+    #[test]
+    fn a_hazard_may_cost_what_the_promise_leaves_open() {
+        let found = |hazard: Hazard, promise: Promise, change: fn(&mut Trial)| {
+            let mut trial = Trial { hazard: Some(hazard), settled: false, ..fixture::trial("s", 0, 100, 90) };
+            change(&mut trial);
+            Finding::under(hazard, promise, &[&trial])
+        };
+        let [killed, loaded] = [Hazard::RedisKilled, Hazard::GateLoadedAgain];
+        let [gate, lock, safe] =
+            [Promise::MayPromiseWithoutOrder, Promise::SafeWhileLockLives, Promise::NeverOversells];
+        let without_order = |trial: &mut Trial| trial.audit.confirmations_unfounded = 3;
+        let oversold = |trial: &mut Trial| trial.audit.oversold = 1;
+        assert_eq!(found(killed, safe, |_| ()), Finding::Kept, "units may be left");
+        assert_eq!(found(killed, gate, without_order), Finding::Kept);
+        assert_eq!(found(killed, safe, without_order), Finding::Broken);
+        assert_eq!(found(killed, lock, oversold), Finding::Kept);
+        assert_eq!(found(loaded, lock, oversold), Finding::Broken);
+        assert_eq!(found(killed, gate, oversold), Finding::Broken);
+        assert_eq!(found(killed, gate, |trial| trial.audit.orders_unexplained = 1), Finding::Broken);
+        assert_eq!(
+            found(killed, safe, |trial| trial.unchecked = vec!["it did not strike".to_owned()]),
+            Finding::Unchecked
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The beginning of a report: at most three sentences, then one line for each further result.
 
 pub(crate) mod faults;
+mod hazards;
 pub(crate) mod shops;
 
 use stats::figures::{self as format, things};
@@ -14,7 +15,7 @@ use crate::judge::metrics::{
     UNDERSOLD,
 };
 use crate::judge::result::StrategyResult;
-use crate::lab::strategy::Wakes;
+use crate::lab::strategy::{ExpectedFault, Wakes};
 use crate::trial::record::Trial;
 use crate::trial::schedule::Schedule;
 
@@ -41,7 +42,11 @@ impl Headline {
         };
         let level: Vec<&StrategyResult> = run().filter(|result| result.users == users).collect();
         let against = builds.map(|diff| format!("{} against {}: {}.", diff.new.name, diff.old.name, diff.counted()));
-        let sold = if schedule.is_of_shops() { shops::sold } else { sold };
+        let sold = match schedule.is_of_shops() {
+            true => shops::sold,
+            false if schedule.has_hazards() => hazards::sold,
+            false => sold,
+        };
         let sentences = [Some(sold(schedule, users, &level, trials)), against.or_else(|| speed(&level)), herd(&level)];
         let broken = if schedule.is_of_shops() { shops::broken } else { broken };
         Headline {
@@ -110,7 +115,7 @@ fn broken(level: &[&StrategyResult]) -> Vec<String> {
 
 /// Describes the controls that sold wrongly, as expected.
 fn controls(level: &[&StrategyResult]) -> Vec<String> {
-    let is_control = |result: &&&StrategyResult| result.finding == Finding::Kept && result.bad_trials > 0;
+    let is_control = |result: &&&StrategyResult| result.shown() != ExpectedFault::Nothing;
     let controls: Vec<String> =
         level.iter().filter(is_control).map(|result| format!("{} {}", result.name(), fault(result))).collect();
     match controls.as_slice() {

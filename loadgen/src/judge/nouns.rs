@@ -181,6 +181,6 @@ impl Schedule {
 
     /// Tells whether it has several subjects that can be set in relation.
     pub(crate) fn has_relations(&self) -> bool {
-        self.shops.len() != 1
+        self.shops.len() != 1 && !self.has_hazards()
     }
 }

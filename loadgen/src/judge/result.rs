@@ -10,6 +10,7 @@ use stats::{Estimate, Ratio};
 
 use crate::audit::shop::Evidence;
 use crate::judge::finding::Finding;
+use crate::lab::hazard::Hazard;
 use crate::lab::strategy::{ExpectedFault, Mechanism, Promise, Wakes};
 use crate::trial::record::Latency;
 use crate::trial::schedule::{Subject, named};
@@ -24,6 +25,8 @@ pub(crate) struct StrategyResult {
     pub(crate) users: u32,
     /// Name of the build, if two are compared.
     pub(crate) build: Option<String>,
+    /// The hazard that struck it, if hazards are compared.
+    pub(crate) hazard: Option<Hazard>,
     /// Description of the strategy by the service.
     pub(crate) summary: String,
     /// Its promise about the stock.
@@ -136,9 +139,10 @@ impl Figures {
 }
 
 impl StrategyResult {
-    /// Returns the strategy, build and number of users that it is the result of.
+    /// Returns what it is the result of.
     pub(crate) fn subject(&self) -> Subject {
-        Subject { strategy: self.strategy.clone(), users: self.users, build: self.build.clone() }
+        let StrategyResult { strategy, users, build, hazard, .. } = self;
+        Subject { strategy: strategy.clone(), users: *users, build: build.clone(), hazard: *hazard }
     }
 
     /// Tells whether the load generator was the bottleneck in more than half of the measured trials.
@@ -146,15 +150,15 @@ impl StrategyResult {
         self.client_limited_trials * 2 > self.measured_trials
     }
 
-    /// Names the strategy, with its build if two are compared.
+    /// Names the strategy, with its build or its hazard if several are compared.
     pub(crate) fn name(&self) -> String {
-        named(&self.strategy, self.build.as_deref())
+        named(&self.strategy, self.build.as_deref(), self.hazard)
     }
 
     /// Returns what a control did wrong, as it has to.
     pub(crate) fn shown(&self) -> ExpectedFault {
         match self.promise {
-            _ if self.kept != Some(true) || self.bad_trials == 0 => ExpectedFault::Nothing,
+            _ if self.kept != Some(true) || self.bad_trials == 0 || self.hazard.is_some() => ExpectedFault::Nothing,
             Promise::ExceedsLimit => ExpectedFault::OverLimit,
             _ => ExpectedFault::Oversold,
         }

@@ -61,7 +61,10 @@ fn result_of(
     let bad_trials = trials.count(Trial::is_bad);
     let inconclusive_trials = trials.count(|trial| trial.is_undecided(&schedule.limits));
     let unchecked_trials = trials.count(|trial| !trial.is_bad() && !trial.unchecked.is_empty());
-    let finding = Finding::of(schedule.expects(strategy.promise), &schedule.limits, &trials.all);
+    let finding = match strategy.hazard {
+        Some(hazard) => Finding::under(hazard, strategy.promise, &trials.all),
+        None => Finding::of(schedule.expects(strategy.promise), &schedule.limits, &trials.all),
+    };
     let expected = schedule
         .model
         .is_some_and(|model| model.is_burst())
@@ -73,6 +76,7 @@ fn result_of(
         strategy: strategy.name.clone(),
         users,
         build: strategy.build.clone(),
+        hazard: strategy.hazard,
         summary: strategy.summary.clone(),
         promise: strategy.promise,
         mechanism: strategy.mechanism,
@@ -98,6 +102,7 @@ fn result_of(
         unsettled_trials: trials.count(|trial| !trial.settled),
         client_limited_trials: trials.count(|trial| !trial.warm_up && trial.generator.limited),
         is_comparable: run > 0
+            && strategy.hazard.is_none()
             && bad_trials == 0
             && inconclusive_trials == 0
             && unchecked_trials == 0

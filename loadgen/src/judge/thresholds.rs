@@ -13,6 +13,7 @@ pub(crate) use self::reader::metric_names;
 use self::reader::{COMPARISONS, Comparison, Reader};
 use crate::judge::metrics::{Better, METRICS, Metric, Nature};
 use crate::judge::result::{Part, StrategyResult};
+use crate::lab::hazard::Hazard;
 use crate::lab::strategy::ExpectedFault;
 use crate::trial::schedule::named;
 
@@ -54,6 +55,8 @@ pub(crate) struct ThresholdResult {
     pub(crate) users: u32,
     /// The build, if two are compared.
     pub(crate) build: Option<String>,
+    /// The hazard, if hazards are compared.
+    pub(crate) hazard: Option<Hazard>,
     /// The figure, in milliseconds if it is a time. Absent if no trial or only some trials have it; "not reached" if it lies
     /// among requests that were never served.
     #[serde(with = "stats::reached::maybe")]
@@ -66,9 +69,9 @@ pub(crate) struct ThresholdResult {
 }
 
 impl ThresholdResult {
-    /// Names the strategy, with its build if two are compared.
+    /// Names the strategy, with its build or its hazard if several are compared.
     pub(crate) fn name(&self) -> String {
-        named(&self.strategy, self.build.as_deref())
+        named(&self.strategy, self.build.as_deref(), self.hazard)
     }
 
     /// Describes the rule and what was found.
@@ -162,6 +165,7 @@ impl Threshold {
                 strategy: result.strategy.clone(),
                 users: result.users,
                 build: result.build.clone(),
+                hazard: result.hazard,
                 value,
                 part,
                 is_met: value.is_some_and(|figure| self.comparison.is_met(figure, self.value)),

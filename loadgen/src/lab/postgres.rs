@@ -12,8 +12,8 @@ use crate::error::Error;
 
 /// Upper bound of the time for a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
-/// One for the trial's own queries, and one to sample lock waits.
-pub(super) const CONNECTIONS: u32 = 2;
+/// One for the trial's own queries, one to sample lock waits, and one for the locks before a hazard.
+pub(super) const CONNECTIONS: u32 = 3;
 
 /// A setting of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -24,7 +24,7 @@ pub(crate) struct Setting {
     pub(crate) value: String,
 }
 
-/// The service's database, read only.
+/// The service's database. Only a hazard writes.
 #[derive(Debug, Clone)]
 pub(crate) struct Database(pub(super) PgPool);
 

@@ -5,7 +5,9 @@
 
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
-use testbed::{Postgres, PostgresConfig, Redis, RedisConfig, TestChroot, TestDatabase, ZooKeeper, ZooKeeperConfig};
+use testbed::{
+    Postgres, PostgresConfig, Redis, RedisConfig, RedisDurability, TestChroot, TestDatabase, ZooKeeper, ZooKeeperConfig,
+};
 
 use crate::error::Error;
 use crate::lab::postgres::Database;
@@ -26,13 +28,18 @@ pub(crate) enum RedisNeed {
     IfInstalled,
     /// A chosen strategy needs it.
     Chosen,
+    /// Hazards are to strike it. So it is one of our own, and has no log that would survive a kill.
+    Exposed,
 }
 
 impl RedisNeed {
     /// Returns the need of chosen strategies.
     pub(crate) fn of(strategies: &[Strategy]) -> RedisNeed {
-        let is_needed = strategies.iter().any(|strategy| strategy.mechanism == Mechanism::Redis);
-        if is_needed { RedisNeed::Chosen } else { RedisNeed::None }
+        match strategies.iter().find(|strategy| strategy.mechanism == Mechanism::Redis) {
+            None => RedisNeed::None,
+            Some(strategy) if strategy.hazard.is_some() => RedisNeed::Exposed,
+            Some(_) => RedisNeed::Chosen,
+        }
     }
 }
 
@@ -69,11 +76,19 @@ impl OwnServers {
             if is_set("DATABASE_URL") { Ok(None) } else { Postgres::start(config).await.map(Some) }
         };
         let given_redis = std::env::var(REDIS_URL).ok().filter(|url| !url.is_empty() && redis != RedisNeed::None);
+        if redis == RedisNeed::Exposed && given_redis.is_some() {
+            let text = "hazards strike a Redis that this program has started; unset REDIS_URL, or remove --hazards";
+            return Err(Error::Usage(text.to_owned()));
+        }
+        let durability = match redis {
+            RedisNeed::Exposed => RedisDurability::None,
+            RedisNeed::None | RedisNeed::IfInstalled | RedisNeed::Chosen => RedisDurability::Always,
+        };
         let redis = async {
             if redis == RedisNeed::None || given_redis.is_some() {
                 return Ok(None);
             }
-            match Redis::start(RedisConfig::default()).await {
+            match Redis::start(RedisConfig { durability, ..RedisConfig::default() }).await {
                 Err(testbed::Error::NotInstalled { .. }) if redis == RedisNeed::IfInstalled => Ok(None),
                 started => started.map(Some),
             }
@@ -92,6 +107,11 @@ impl OwnServers {
     /// Returns the URL of the Redis of the instances, if they have one.
     pub(super) fn redis_url(&self) -> Option<&str> {
         self.redis_url.as_deref()
+    }
+
+    /// Returns the Redis that was started, if one was.
+    pub(super) fn redis(&mut self) -> Option<&mut Redis> {
+        self.redis.as_mut()
     }
 
     /// Returns the version of the Redis of the instances, if they have one.

@@ -57,12 +57,12 @@ pub(super) fn files_needed(settings: &ServiceSettings, connections: u64) -> u64 
     clients + u64::from(settings.zk_sessions) + u64::from(DB_CONNECTIONS) + FILES_ASIDE
 }
 
-/// Returns the arguments of instance `number`, counted from zero.
-pub(super) fn arguments(settings: &ServiceSettings, number: u16) -> impl Iterator<Item = String> {
+/// Returns the arguments of instance `number`, counted from zero. If no port was chosen, it listens on this one, or else on any.
+pub(super) fn arguments(settings: &ServiceSettings, number: u16, port: Option<u16>) -> impl Iterator<Item = String> {
     // Each limit has to be longer than the one inside it, so that the innermost one gives the answer.
     let lock_wait = settings.lock_wait;
     let time = |time: Duration| humantime::format_duration(time).to_string();
-    let port = port_of(settings, number).unwrap_or(0);
+    let port = port_of(settings, number).or(port).unwrap_or(0);
     let flags = [
         ("--listen", format!("{}:{port}", Ipv4Addr::LOCALHOST)),
         ("--zk-sessions", settings.zk_sessions.to_string()),
@@ -98,7 +98,7 @@ pub(crate) async fn strategies(settings: &ServiceSettings, of: &Program) -> Resu
     let program = find(of)?;
     let answered = Command::new(&program)
         .arg("--list-strategies")
-        .args(arguments(settings, 0))
+        .args(arguments(settings, 0, None))
         .env_clear()
         .envs(env::vars_os().filter(|(name, _)| knows(name)))
         // The program requires addresses, but does not use them here.

@@ -6,11 +6,13 @@ use std::time::Duration;
 use program::raise_file_limit;
 
 use crate::error::Error;
-use crate::lab::deployment::{Deployment, READY_POLL};
+use crate::lab::deployment::Deployment;
+use crate::lab::instances::READY_POLL;
 use crate::lab::postgres::CONNECTIONS;
 use crate::lab::servers::{OwnServers, RedisNeed, is_set};
 use crate::lab::service_program::{self, DB_CONNECTIONS};
 use crate::lab::source::{ServiceSettings, Source, TargetSettings};
+use crate::lab::strike::Exposed;
 
 /// How long after a missing answer the end of an instance may still be its cause.
 const OBITUARY_WITHIN: Duration = Duration::from_secs(3);
@@ -52,6 +54,12 @@ impl Stack {
     /// Returns the deployment of the only build, or of the first one.
     pub(crate) fn first(&self) -> &Deployment {
         &self.deployments[0]
+    }
+
+    /// Returns what a trial of a build measures, and what its hazard strikes.
+    pub(crate) fn exposed(&mut self, build: Option<&str>) -> Option<Exposed<'_>> {
+        let deployment = self.deployments.iter_mut().find(|deployment| deployment.build.as_deref() == build)?;
+        Some(Exposed { deployment, redis: self.servers.as_mut().and_then(OwnServers::redis) })
     }
 
     /// Returns the URL of the Redis that was started or given for the instances, if they need one.

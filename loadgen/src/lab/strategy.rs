@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::lab::hazard::Hazard;
 use crate::suggest::did_you_mean;
 
 /// A row of `GET /strategies`.
@@ -30,6 +31,27 @@ pub(crate) struct Strategy {
     /// Name of the build that offers it, if two are compared.
     #[serde(skip)]
     pub(crate) build: Option<String>,
+    /// The hazard that strikes it, if hazards are compared.
+    #[serde(skip)]
+    pub(crate) hazard: Option<Hazard>,
+}
+
+impl Strategy {
+    /// Tells whether a script in Redis decides, and a stream carries the orders: it has no critical section.
+    pub(crate) fn is_gate(&self) -> bool {
+        self.mechanism == Mechanism::Redis && self.permits.is_none()
+    }
+
+    /// Tells whether a hazard can strike it.
+    pub(crate) fn is_exposed_to(&self, hazard: Hazard) -> bool {
+        match hazard {
+            Hazard::InstanceKilled => true,
+            Hazard::RedisKilled | Hazard::RedisRestored => self.mechanism == Mechanism::Redis,
+            Hazard::DeliveredTwice | Hazard::StreamTrimmed | Hazard::OrdersRefused | Hazard::GateLoadedAgain => {
+                self.is_gate()
+            }
+        }
+    }
 }
 
 /// When a strategy answers a buyer.
@@ -149,11 +171,14 @@ pub(crate) enum Wakes {
     All,
 }
 
-/// Makes a strategy a part of a file name, with its build if two are compared. The name comes from the service, so it must
-/// not lead out of the folder.
-pub(crate) fn as_file_name(strategy: &str, build: Option<&str>) -> String {
-    let strategy = strategy.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "_");
-    build.map_or_else(|| strategy.clone(), |build| format!("{strategy}.{build}"))
+/// Makes a strategy a part of a file name, with its build or its hazard if several are compared. The name comes from the service, so it
+/// must not lead out of the folder.
+pub(crate) fn as_file_name(strategy: &str, build: Option<&str>, hazard: Option<Hazard>) -> String {
+    let mut name = strategy.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "_");
+    for part in build.map(str::to_owned).into_iter().chain(hazard.map(Hazard::name)) {
+        name += &format!(".{part}");
+    }
+    name
 }
 
 /// Selects the named strategies, in the service's order. If none is named, it selects the service's headline. It selects all
@@ -200,6 +225,7 @@ pub(crate) mod tests {
             headline: false,
             two_steps: false,
             build: None,
+            hazard: None,
         }
     }
 

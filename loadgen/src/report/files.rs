@@ -169,7 +169,7 @@ impl Files {
         self.make(HGRM)?;
         for result in report.results.iter().filter(|result| result.latency.response.sold.count() > 0) {
             let users = if report.schedule.users.len() > 1 { format!("-{}", result.users) } else { String::new() };
-            let strategy = as_file_name(&result.strategy, result.build.as_deref());
+            let strategy = as_file_name(&result.strategy, result.build.as_deref(), result.hazard);
             let name = format!("{HGRM}/{strategy}{users}.{HGRM}");
             self.write_file(&name, &result.latency.response.sold.hgrm())?;
         }
@@ -179,7 +179,7 @@ impl Files {
     /// Returns the name of the script that makes a shop sell wrongly.
     pub(crate) fn script_of(shop: &str) -> String {
         let [scripts, sh] = REPRODUCTION;
-        format!("{scripts}/{}.{sh}", as_file_name(shop, None))
+        format!("{scripts}/{}.{sh}", as_file_name(shop, None, None))
     }
 
     /// Writes a file as a whole: a reader sees the old one or the new one.

@@ -13,6 +13,7 @@ use crate::judge::metrics::{FigureSource, Metric};
 use crate::judge::thresholds::Threshold;
 use crate::judge::verdict::EndedEarly;
 use crate::lab::environment::Environment;
+use crate::lab::hazard::Hazard;
 use crate::lab::strategy::{Answers, Mechanism, Promise, Strategy, Wakes};
 use crate::report::{Findings, Report, SCHEMA};
 use crate::trial::record::Reproduction;
@@ -89,6 +90,8 @@ struct RecordedRule {
 struct Described {
     strategy: String,
     build: Option<String>,
+    #[serde(default)]
+    hazard: Option<Hazard>,
     summary: String,
     promise: Promise,
     mechanism: Mechanism,
@@ -107,8 +110,9 @@ impl Recorded {
         }
         let thresholds = rules.into_iter().map(Threshold::parse).collect::<Result<_, _>>()?;
         let mut strategies: Vec<Strategy> = Vec::new();
-        for Described { strategy: name, build, summary, promise, mechanism, permits, wakes } in self.results {
-            if !strategies.iter().any(|known| known.name == name && known.build == build) {
+        for Described { strategy: name, build, hazard, summary, promise, mechanism, permits, wakes } in self.results {
+            let is_same = |known: &Strategy| known.name == name && known.build == build && known.hazard == hazard;
+            if !strategies.iter().any(is_same) {
                 strategies.push(Strategy {
                     answers: Answers::default(),
                     name,
@@ -121,6 +125,7 @@ impl Recorded {
                     headline: false,
                     two_steps: false,
                     build,
+                    hazard,
                 });
             }
         }

@@ -123,10 +123,12 @@ pub(crate) fn conditions(report: &Report) -> String {
         report.schedule.shops.iter().map(at_addresses).collect::<Vec<_>>().join(", ")
     };
     let payers = report.schedule.habits.map_or_else(String::new, |habits| format!("; {}", habits.describe()));
+    let hazards = report.schedule.hazards_described();
+    let hazards = hazards.map_or_else(String::new, |hazards| format!("; hazards: {hazards}"));
     let one = report.schedule.nouns().one;
     let seed = if report.schedule.is_logged() { String::new() } else { format!(", seed {seed}") };
     format!(
-        "{model_described}{levels}; stock {stock}{each}{payers}; {subjects}; trials of each {one} {trials}{warm_up}{seed}"
+        "{model_described}{levels}; stock {stock}{each}{payers}{hazards}; {subjects}; trials of each {one} {trials}{warm_up}{seed}"
     )
 }
 

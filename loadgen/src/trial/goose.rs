@@ -39,8 +39,8 @@ pub(crate) struct GooseReports {
 impl GooseReports {
     /// Returns the file of a trial, named by the strategy, the number of users and the number of the block.
     pub(crate) fn file(&self, scheduled: ScheduledTrial<'_>) -> PathBuf {
-        let Subject { strategy, users, build } = scheduled.subject;
-        let strategy = as_file_name(strategy, build.as_deref());
+        let Subject { strategy, users, build, hazard } = scheduled.subject;
+        let strategy = as_file_name(strategy, build.as_deref(), *hazard);
         self.folder.join(format!("{strategy}-{users}-{}.{}", scheduled.block, self.format.extension()))
     }
 }

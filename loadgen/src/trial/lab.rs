@@ -6,6 +6,7 @@ mod confirm;
 mod observe;
 mod settle;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use buyers::lab::LabPurchase;
@@ -20,14 +21,17 @@ use self::confirm::confirm;
 use self::observe::{Counted, LeftOut, count, postgres_load, with_lock_waits};
 use self::settle::settle;
 use crate::audit::history::{HistoryAudit, handovers_ns};
+use crate::audit::unchecked::Gap;
 use crate::error::Error;
 use crate::lab::deployment::Deployment;
 use crate::lab::history::{HistoryMark, HistorySince};
 use crate::lab::service::Goods;
 use crate::lab::service_program::HTTP_GRACE;
 use crate::lab::strategy::{Answers, Strategy};
+use crate::lab::strike::{Exposed, Strike};
 use crate::lab::traffic::Traffic;
 use crate::trial::herd::releases;
+use crate::trial::record::StrikeRecord;
 use crate::trial::run::{Conditions, FinishedTrial, Seen, record};
 use crate::trial::schedule::ScheduledTrial;
 
@@ -40,12 +44,13 @@ const HISTORY: &str = "the history of the locks";
 /// Runs one trial. It fails only if something is missing that the sale or its audit needs. Observers that fail are left out.
 #[instrument(skip_all, fields(block = scheduled.block, strategy = strategy.name, users = scheduled.subject.users))]
 pub(crate) async fn trial(
-    deployment: &Deployment,
+    mut exposed: Exposed<'_>,
     conditions: &Conditions,
     strategy: &Strategy,
     scheduled: ScheduledTrial<'_>,
 ) -> Result<FinishedTrial, Error> {
-    let database = &deployment.database;
+    let deployment = &*exposed.deployment;
+    let database = &deployment.database.clone();
     let mut left_out = LeftOut::default();
     let opened = open_sales(deployment, conditions, strategy).instrument(debug_span!("open the sales")).await?;
     left_out.unless("the removal of dead rows", database.vacuum().instrument(debug_span!("vacuum"))).await;
@@ -53,23 +58,58 @@ pub(crate) async fn trial(
     let before = count(deployment, &mut left_out).instrument(debug_span!("count before")).await;
     let purchase = Purchase::Lab(purchase_of(deployment, conditions, strategy, &opened)?);
     let load = conditions.load(scheduled, purchase, conditions.lock_wait + ANSWER_GRACE);
-    let buying = buyers::run(load).instrument(debug_span!("load"));
-    let (bought, lock_waits) = with_lock_waits(database, buying, &mut left_out).await;
+    let is_over = AtomicBool::new(false);
+    let buying = async {
+        let bought = buyers::run(load).instrument(debug_span!("load")).await;
+        is_over.store(true, Ordering::Relaxed);
+        bought
+    };
+    let ((bought, lock_waits), strike) = tokio::join!(
+        with_lock_waits(database, buying, &mut left_out),
+        strike(&mut exposed, strategy, &opened, || is_over.load(Ordering::Relaxed))
+    );
     let mut bought = bought?;
+    let strike = strike?;
+    let deployment = &*exposed.deployment;
     let promised = bought.tally.told.iter().map(|told| told.promised.len() as u64).sum();
     let settled = settle(deployment, strategy, &opened, promised).instrument(debug_span!("settle")).await?;
     let after = count(deployment, &mut left_out).instrument(debug_span!("count after")).await;
     let history = history_since(deployment, mark, &mut left_out).instrument(debug_span!("read the history")).await;
-    let audit = audit(deployment, strategy, &opened, &bought.tally.told, &history);
+    let withdrawn = strike.map_or(0, |strike| strike.withdrawn);
+    let audit = audit(deployment, strategy, (&opened, withdrawn), &bought.tally.told, &history);
     let audited = audit.instrument(debug_span!("audit")).await?;
-    let confirmed_at = confirm(deployment, strategy, &opened, &mut bought, &mut left_out).await?;
+    let (confirmed_at, books_agree) =
+        confirm(deployment, strategy, (&opened, strike.map(|strike| strike.at)), &mut bought, &mut left_out).await?;
     let sales: Vec<i64> = opened.iter().map(|goods| goods.sale).collect();
     let counters = (before.postgres.as_ref(), after.postgres.as_ref());
     let postgres = postgres_load(database, counters, lock_waits, (&conditions.goods_nos, &sales), &mut left_out).await;
     let parts = LabParts { conditions, strategy, before, after, history, audited, settled };
-    let confirmed_at = Some(confirmed_at);
-    let seen = Seen { sales, postgres, confirmed_at, left_out: left_out.lines(), ..parts.into_seen(&bought) };
+    let mut seen = Seen {
+        sales,
+        postgres,
+        confirmed_at: Some(confirmed_at),
+        left_out: left_out.lines(),
+        ..parts.into_seen(&bought)
+    };
+    if strategy.hazard.is_some() {
+        // A process that was killed has lost its history, so the books alone tell.
+        seen.unchecked = [(Gap::Strike, u64::from(strike.is_none()))].into_iter().collect();
+        seen.strike = strike.map(|strike| StrikeRecord::of(strike, bought.released_at, books_agree));
+    }
     Ok(record(conditions, scheduled, bought, seen))
+}
+
+/// Lets the hazard of a strategy strike, if it has one.
+async fn strike(
+    exposed: &mut Exposed<'_>,
+    strategy: &Strategy,
+    opened: &[Goods],
+    is_over: impl Fn() -> bool,
+) -> Result<Option<Strike>, Error> {
+    match strategy.hazard {
+        Some(hazard) => exposed.strike(hazard, strategy, opened, is_over).instrument(debug_span!("strike")).await,
+        None => Ok(None),
+    }
 }
 
 /// Reads the history of the instances since a mark. If that fails, the locks are unchecked.

@@ -1,6 +1,6 @@
 //! The record of one trial.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use buyers::health::Generator;
 pub(crate) use buyers::latency::Latency;
@@ -14,7 +14,9 @@ use crate::audit::history::HistoryAudit;
 use crate::audit::shop::{BooksRead, Evidence};
 use crate::audit::trial::Audit;
 use crate::lab::cpu::ProcessCpu;
+use crate::lab::hazard::Hazard;
 use crate::lab::postgres_load::PostgresLoad;
+use crate::lab::strike::Strike;
 use crate::lab::traffic::Traffic;
 use crate::trial::schedule::{Limits, Subject, named};
 
@@ -42,6 +44,35 @@ impl Curve {
     }
 }
 
+/// The strike of a hazard.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct StrikeRecord {
+    /// From the release of the buyers to the strike, in milliseconds.
+    pub(crate) at_ms: f64,
+    /// From the strike until all processes ran again, in milliseconds.
+    pub(crate) over_after_ms: f64,
+    /// Units of each SKU that another channel of sale took then.
+    pub(crate) withdrawn: i64,
+    /// From the strike until the database had every order that a buyer had been told of, in milliseconds; "not reached" if it never
+    /// had. Zero where buyers are answered at the commit.
+    #[serde(with = "stats::reached::always")]
+    #[schemars(with = "stats::reached::Reached")]
+    pub(crate) books_agree_ms: f64,
+}
+
+impl StrikeRecord {
+    /// Records a strike. The books agreed this many milliseconds after it.
+    pub(crate) fn of(strike: Strike, released_at: SystemTime, books_agree_ms: f64) -> StrikeRecord {
+        let between = |from: SystemTime, to: SystemTime| as_ms(to.duration_since(from).unwrap_or_default());
+        StrikeRecord {
+            at_ms: between(released_at, strike.at),
+            over_after_ms: between(strike.at, strike.over_at),
+            withdrawn: strike.withdrawn,
+            books_agree_ms,
+        }
+    }
+}
+
 /// One trial.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Trial {
@@ -55,6 +86,12 @@ pub struct Trial {
     pub(crate) users: u32,
     /// Name of the build that it tried, if two are compared.
     pub build: Option<String>,
+    /// The hazard that was to strike, if hazards are compared.
+    #[serde(default)]
+    pub(crate) hazard: Option<Hazard>,
+    /// Its strike. Absent if the load was over before.
+    #[serde(default)]
+    pub(crate) strike: Option<StrikeRecord>,
     /// The sale that the service opened for each SKU; their orders stay in the database.
     pub(crate) sales: Vec<i64>,
     /// Requests to buy by outcome.
@@ -121,14 +158,15 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Names its strategy, with its build if two are compared.
+    /// Names its strategy, with its build or its hazard if several are compared.
     pub(crate) fn name(&self) -> String {
-        named(&self.strategy, self.build.as_deref())
+        named(&self.strategy, self.build.as_deref(), self.hazard)
     }
 
     /// Tells whether this was its subject.
     pub(crate) fn is_of(&self, subject: &Subject) -> bool {
-        self.strategy == subject.strategy && self.users == subject.users && self.build == subject.build
+        let Subject { strategy, users, build, hazard } = subject;
+        self.strategy == *strategy && self.users == *users && self.build == *build && self.hazard == *hazard
     }
 
     /// Tells whether the strategy sold wrongly for certain. Units left and lost updates count only once all is at rest, because
@@ -137,9 +175,12 @@ impl Trial {
         self.audit.over_limit > 0 || self.sells_wrongly()
     }
 
-    /// Tells the same, whatever the buyers have by the limit per buyer.
+    /// Tells the same, whatever the buyers have by the limit per buyer. Under a hazard, units may be left and sold in any sequence.
     pub(crate) fn sells_wrongly(&self) -> bool {
         let audit = &self.audit;
+        if self.hazard.is_some() {
+            return audit.oversold > 0 || audit.lost_updates != 0 || !audit.ledger_balanced();
+        }
         let at_rest = self.settled && (audit.undersold > 0 || audit.lost_updates != 0);
         let is_out_of_order = !audit.is_in_sequence() || audit.misplaced.unwrap_or(0) > 0;
         let stock = audit.oversold > 0 || audit.double_sales > 0 || is_out_of_order;

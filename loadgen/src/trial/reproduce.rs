@@ -74,7 +74,7 @@ fn nothing(shop: &str, fewest: u32, users: u32) -> String {
 
 /// Tries with this number of buyers, and counts the tries in which the shop sold wrongly.
 async fn wrong_tries(tried: &ShopOnTrial, conditions: &Conditions, buyers: u32) -> Result<u32, Error> {
-    let subject = Subject { strategy: tried.name().to_owned(), users: buyers, build: None };
+    let subject = Subject { strategy: tried.name().to_owned(), users: buyers, build: None, hazard: None };
     let mut wrong = 0;
     for block in 0..TRIES as usize {
         let scheduled = ScheduledTrial { block, warm_up: false, subject: &subject };

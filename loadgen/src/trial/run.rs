@@ -20,7 +20,7 @@ use crate::lab::cpu::{GENERATOR, ProcessCpu};
 use crate::lab::postgres_load::PostgresLoad;
 use crate::lab::traffic::Traffic;
 use crate::trial::goose::GooseReports;
-use crate::trial::record::{Curve, Trial, goodput_per_s, sold_out_after_ms};
+use crate::trial::record::{Curve, StrikeRecord, Trial, goodput_per_s, sold_out_after_ms};
 use crate::trial::schedule::ScheduledTrial;
 
 /// Upper bound of the time until all users are ready.
@@ -102,6 +102,8 @@ pub(super) struct Seen {
     /// Processor time of the processes of the shop.
     pub(super) cpu: Vec<ProcessCpu>,
     pub(super) settled: bool,
+    /// The strike of the hazard, if there was one.
+    pub(super) strike: Option<StrikeRecord>,
     pub(super) left_out: Vec<String>,
 }
 
@@ -121,7 +123,9 @@ pub(super) fn record(
         confirmed_at.sort_unstable();
         confirmed_at
     });
-    let unsettled = [(Gap::Rest, u64::from(!seen.settled))].into_iter().collect();
+    let hazard = scheduled.subject.hazard;
+    // A hazard may lose orders, and the sale waits for them in vain.
+    let unsettled = [(Gap::Rest, u64::from(!seen.settled && hazard.is_none()))].into_iter().collect();
     let of_generator = |time: Duration| ProcessCpu { process: GENERATOR.to_owned(), cpu_s: time.as_secs_f64() };
     let cpu = bought.cpu_time.map(of_generator).into_iter().chain(seen.cpu).collect();
     let mut left_out = seen.left_out;
@@ -132,6 +136,8 @@ pub(super) fn record(
         strategy: scheduled.subject.strategy.clone(),
         users: scheduled.subject.users,
         build: scheduled.subject.build.clone(),
+        hazard,
+        strike: seen.strike,
         sales: seen.sales,
         answers,
         audit: seen.audit,

@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stats::figures::{count, ms, things};
 
+use crate::lab::hazard::Hazard;
 use crate::lab::strategy::{ExpectedFault, Promise, Strategy};
 
 /// The settings and the plan of a comparison.
@@ -37,6 +38,9 @@ pub(crate) struct Schedule {
     /// Which shares of the buyers do not pay at once, if some do not. They hold their units until those expire.
     #[serde(default)]
     pub(crate) habits: Option<PaymentHabits>,
+    /// The hazards that strike the strategies, if some do. A strategy has a result for each hazard that can strike it.
+    #[serde(default)]
+    pub(crate) hazards: Vec<Hazard>,
     /// The first SKU on sale. Zero for shops that files describe.
     pub(crate) goods_no: i64,
     /// Number of SKUs, from the first one on; the users take turns.
@@ -146,7 +150,7 @@ pub(crate) struct Block {
     pub(crate) subjects: Vec<Subject>,
 }
 
-/// The subject of a trial: a strategy with a number of users, and a build if two are compared.
+/// The subject of a trial: a strategy with a number of users, and a build or a hazard if several are compared.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Subject {
     /// Name of the strategy.
@@ -155,21 +159,27 @@ pub(crate) struct Subject {
     pub(crate) users: u32,
     /// Name of the build, if two are compared.
     pub(crate) build: Option<String>,
+    /// The hazard that strikes it, if hazards are compared.
+    #[serde(default)]
+    pub(crate) hazard: Option<Hazard>,
 }
 
-/// Names a strategy, with its build if two are compared.
-pub(crate) fn named(strategy: &str, build: Option<&str>) -> String {
-    build.map_or_else(|| strategy.to_owned(), |build| format!("{strategy} of {build}"))
+/// Names a strategy, with its build or its hazard if several are compared.
+pub(crate) fn named(strategy: &str, build: Option<&str>, hazard: Option<Hazard>) -> String {
+    let of_build = build.map_or_else(String::new, |build| format!(" of {build}"));
+    let under = hazard.map_or_else(String::new, |hazard| format!(", {}", hazard.described()));
+    format!("{strategy}{of_build}{under}")
 }
 
 impl Subject {
     pub(crate) fn of(strategy: &Strategy, users: u32) -> Subject {
-        Subject { strategy: strategy.name.clone(), users, build: strategy.build.clone() }
+        let Strategy { name, build, hazard, .. } = strategy;
+        Subject { strategy: name.clone(), users, build: build.clone(), hazard: *hazard }
     }
 
-    /// Names the strategy, with its build if two are compared.
+    /// Names the strategy, with its build or its hazard if several are compared.
     pub(crate) fn name(&self) -> String {
-        named(&self.strategy, self.build.as_deref())
+        named(&self.strategy, self.build.as_deref(), self.hazard)
     }
 
     /// Names the strategy and the number of users.
@@ -179,7 +189,7 @@ impl Subject {
 
     /// Tells whether both are one strategy with one number of users, of whatever build.
     fn pairs_with(&self, other: &Subject) -> bool {
-        self.strategy == other.strategy && self.users == other.users
+        self.strategy == other.strategy && self.users == other.users && self.hazard == other.hazard
     }
 }
 
@@ -212,6 +222,17 @@ impl Schedule {
     /// Tells whether other engines made the load. Then nothing was drawn from the seed.
     pub(crate) fn is_logged(&self) -> bool {
         !self.logs.is_empty()
+    }
+
+    /// Tells whether hazards are compared.
+    pub(crate) fn has_hazards(&self) -> bool {
+        !self.hazards.is_empty()
+    }
+
+    /// Lists the hazards, if there are some.
+    pub(crate) fn hazards_described(&self) -> Option<String> {
+        let described = || self.hazards.iter().map(|hazard| hazard.described()).collect::<Vec<_>>().join(", ");
+        self.has_hazards().then(described)
     }
 
     /// Tells whether one of its sales limits the units of a buyer.
@@ -255,7 +276,9 @@ mod tests {
     use super::*;
 
     fn subjects(count: u32) -> Vec<Subject> {
-        (0..count).map(|i| Subject { strategy: format!("strategy-{i}"), users: 10, build: None }).collect()
+        (0..count)
+            .map(|i| Subject { strategy: format!("strategy-{i}"), users: 10, build: None, hazard: None })
+            .collect()
     }
 
     fn of_two_builds(count: u32) -> Vec<Subject> {

@@ -15,6 +15,7 @@ mod engines;
 mod forms;
 mod goose;
 mod goose_scenario;
+mod hazards;
 mod jmeter;
 mod judged;
 mod k6;

@@ -18,7 +18,7 @@ use regex::Regex;
 
 use crate::support::{PATIENCE, Running, TestFolder, demo_service, eventually, zk_lock};
 
-const CHAPTERS: [&str; 6] = ["1-oversell", "2-herd", "3-queue", "4-fence", "5-batches", "6-your-own-shop"];
+const CHAPTERS: [&str; 7] = ["1-oversell", "2-herd", "3-queue", "4-fence", "5-batches", "6-your-own-shop", "7-gate"];
 /// The line that the shell prints after the output of each step.
 const END: &str = "--- end of the step";
 
@@ -99,6 +99,8 @@ impl Terminal {
         // Homebrew keeps `psql` out of PATH.
         path.push(OsString::from(":"));
         path.push(testbed::postgres_bin().unwrap());
+        path.push(OsString::from(":"));
+        path.push(testbed::redis_bin().unwrap());
         let mut shell = Command::new("sh");
         shell.args(["-c", &format!("exec 2>&1\n{script}")]).current_dir(folder.path("")).stdin(Stdio::null());
         shell.env("PATH", path).env("TMPDIR", folder.path("tmp")).env("LC_ALL", "C.UTF-8").process_group(0);
@@ -201,6 +203,11 @@ fn chapter_5_writes_many_orders_by_one_commit() {
 #[test]
 fn chapter_6_shows_with_two_buyers_that_a_shop_oversells() {
     follow("6-your-own-shop");
+}
+
+#[test]
+fn chapter_7_sells_by_a_gate_what_nobody_gets() {
+    follow("7-gate");
 }
 
 #[test]

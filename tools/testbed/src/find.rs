@@ -174,6 +174,15 @@ pub(crate) fn redis_server() -> Result<PathBuf, Error> {
     })
 }
 
+/// Returns the folder of the programs of Redis.
+///
+/// # Errors
+///
+/// [`Error::NotInstalled`] without Redis on this machine; [`Error::Misnamed`] when `REDIS_BIN` names a folder without it.
+pub fn redis_bin() -> Result<PathBuf, Error> {
+    Ok(redis_server()?.parent().map(Path::to_owned).unwrap_or_default())
+}
+
 /// Returns the class path of the ZooKeeper server, without the folder of its logging configuration.
 pub(crate) fn zookeeper_class_path() -> Result<OsString, Error> {
     let lacks = "zookeeper-N.jar in it or in its folder lib";

@@ -16,19 +16,25 @@ const ATTEMPTS_MAX: u32 = 5;
 /// could become another server's, or the near end of some client's connection. Even a client that tries to reach the stopped
 /// server could get it.
 #[derive(Debug)]
-pub(crate) struct Port {
+pub struct Port {
     number: u16,
     reservation: Option<TcpSocket>,
 }
 
 impl Port {
     /// Reserves any free port.
-    pub(crate) fn reserve() -> Result<Self, Error> {
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`] when the operating system has none.
+    pub fn reserve() -> Result<Self, Error> {
         let (reservation, number) = bind(0).map_err(Error::system("find a free port on 127.0.0.1"))?;
         Ok(Self { number, reservation: Some(reservation) })
     }
 
-    pub(crate) fn number(&self) -> u16 {
+    /// Returns its number.
+    #[must_use]
+    pub fn number(&self) -> u16 {
         self.number
     }
 
@@ -36,14 +42,18 @@ impl Port {
     ///
     /// On Linux the port stays reserved: sockets that ask for the reuse of their address share it while only one of them
     /// listens, and the servers here all ask for that. Elsewhere it is given up for as long as the server has it.
-    pub(crate) fn lend(&mut self) {
+    pub fn lend(&mut self) {
         if !cfg!(target_os = "linux") {
             self.reservation = None;
         }
     }
 
     /// Reserves the port again, once the server has ended.
-    pub(crate) fn take_back(&mut self) -> Result<(), Error> {
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`] when another program has taken it.
+    pub fn take_back(&mut self) -> Result<(), Error> {
         if self.reservation.is_none() {
             let action = format!("reserve port {} of 127.0.0.1 again", self.number);
             let (reservation, _) = bind(self.number).map_err(Error::system(action))?;

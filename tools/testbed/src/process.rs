@@ -8,6 +8,7 @@ use std::process::ExitStatus;
 use std::thread;
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use program::FromSystem as _;
 use tokio::sync::mpsc;
 
@@ -15,6 +16,7 @@ use crate::Error;
 use crate::find::find_program;
 use crate::folder::Folder;
 use crate::guard::{Guard, Launch, Output};
+use crate::pause::signal;
 
 /// Lines of output that are kept for [`Process::line`]; beyond them the program waits, as with any full pipe.
 const LINES_MAX: usize = 1024;
@@ -262,6 +264,21 @@ impl Process {
     pub async fn stop(mut self) -> Result<ExitStatus, Error> {
         self.request_stop();
         self.wait().await
+    }
+
+    /// Kills the program (`SIGKILL`), and waits until it has ended.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`] when the operating system does not tell how it ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// The program ends all the same.
+    pub async fn kill(mut self) -> Result<(), Error> {
+        // This fails only if the program has ended.
+        let _ = signal(&self.name, Some(&self.guard), Signal::SIGKILL);
+        self.wait().await.map(drop)
     }
 }
 

@@ -31,6 +31,7 @@ pub(super) async fn draw(settings: &CompareSettings, stack: &Stack, subjects: &[
         stock: load.stock,
         per_buyer: load.per_buyer,
         habits: Some(load.habits).filter(|habits| !habits.are_good()),
+        hazards: load.hazards.clone(),
         goods_no: load.goods_no,
         goods: load.goods,
         trials: settings.trials,

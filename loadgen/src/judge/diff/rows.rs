@@ -8,6 +8,7 @@ use stats::{EQUIVALENT, Estimate, SIGNIFICANCE, figures as format, median, paire
 use crate::judge::finding::Finding;
 use crate::judge::metrics::{Better, Compared, METRICS, Metric, TrialsOfStrategy};
 use crate::judge::result::StrategyResult;
+use crate::lab::hazard::Hazard;
 use crate::trial::record::Trial;
 use crate::trial::schedule::{Subject, named};
 
@@ -112,6 +113,9 @@ pub(crate) struct Row {
     pub(crate) users: u32,
     /// Name of the build, if each run measured two; absent if the two builds of one run are compared.
     pub(crate) build: Option<String>,
+    /// The hazard that struck it, if each run had hazards.
+    #[serde(default)]
+    pub(crate) hazard: Option<Hazard>,
     /// Key of the figure, as in a report.
     pub(crate) figure: String,
     /// The unit that counts as one measurement.
@@ -192,9 +196,9 @@ impl Row {
         format!("{name} of {} with {} users", self.named(), self.users)
     }
 
-    /// Names the strategy, with its build if each run measured two.
+    /// Names the strategy, with its build or its hazard if each run had several.
     pub(crate) fn named(&self) -> String {
-        named(&self.strategy, self.build.as_deref())
+        named(&self.strategy, self.build.as_deref(), self.hazard)
     }
 
     /// Writes the ratio with its interval.
@@ -376,6 +380,7 @@ impl MeasuredFigure {
             strategy: self.subject.strategy.clone(),
             users: self.subject.users,
             build: self.subject.build.clone(),
+            hazard: self.subject.hazard,
             figure: self.metric.key.to_owned(),
             unit: self.unit,
             old: median(&old),

@@ -48,6 +48,25 @@ rows! {
         source: FigureSource::Worst(|trial| Some(as_f64(trial.audit.undersold))),
         column: TableWidth::Narrow, compared: Compared::Exact, k6: Some(K6::SoldAtLeast),
     }
+    TOLD_WITHOUT_ORDER {
+        key: "told_without_order", title: "Told, no order", unit: "buyers, worst", kind: Kind::Count, better: Better::Zero,
+        definition: "Buyers that were told \"sold\", and whose order the database does not have, in the worst trial.",
+        source: FigureSource::Worst(|trial| Some(as_f64(trial.audit.confirmations_unfounded))),
+        column: TableWidth::Narrow, is_shown: Schedule::has_hazards, lab_only: true,
+    }
+    ORDERS_UNTOLD {
+        key: "orders_untold", title: "Told nobody", unit: "orders, worst", kind: Kind::Count, better: Better::Lower,
+        definition: "Orders in the database that no buyer was told of, in the worst trial.",
+        source: FigureSource::Worst(|trial| Some(as_f64(trial.audit.indeterminate + trial.audit.orders_unexplained))),
+        column: TableWidth::Narrow, is_shown: Schedule::has_hazards, lab_only: true,
+    }
+    BOOKS_AGREE {
+        key: "books_agree", title: "Books agree after", unit: "ms, worst", kind: Kind::Time, better: Better::Lower,
+        definition: "From the strike of the hazard until the database had every order that a buyer had been told of, in the worst \
+                     trial. Not reached if it never had. Zero where buyers are answered at the commit.",
+        source: FigureSource::Worst(|trial| trial.strike.map(|strike| strike.books_agree_ms)),
+        column: TableWidth::Narrow, is_shown: Schedule::has_hazards, lab_only: true,
+    }
     LOST_UPDATES {
         key: "lost_updates", title: "Lost updates", unit: "worst", kind: Kind::Count, better: Better::Zero,
         definition: "Initial stock − final stock − units sold, in the worst trial. Negative: the deduction of an order was \

@@ -56,6 +56,7 @@ fn plan_differences(old: &Report, new: &Report) -> Vec<String> {
         ("users", listed(&was.users), listed(&now.users)),
         (&format!("trials of each {one}"), was.trials.to_string(), now.trials.to_string()),
         ("stock", was.stock.to_string(), now.stock.to_string()),
+        ("hazards", hazards(was), hazards(now)),
         ("SKUs", was.goods.to_string(), now.goods.to_string()),
         (instances, was.instances.to_string(), now.instances.to_string()),
         ("limits per buyer", limits(was), limits(now)),
@@ -111,6 +112,10 @@ fn strategies(report: &Report) -> String {
 /// Describes how buyers pay in two steps.
 fn payers(schedule: &Schedule) -> String {
     schedule.habits.map_or_else(|| "all pay at once".to_owned(), |habits| habits.describe())
+}
+
+fn hazards(schedule: &Schedule) -> String {
+    schedule.hazards_described().unwrap_or_else(|| "none".to_owned())
 }
 
 /// Lists the limits per buyer of the shops that files describe.

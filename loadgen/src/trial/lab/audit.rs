@@ -21,11 +21,11 @@ pub(super) struct Audited {
     pub(super) unchecked: Unchecked,
 }
 
-/// Audits every SKU by itself, and adds the findings up.
+/// Audits every SKU by itself, and adds the findings up. Another channel has taken `withdrawn` units of each.
 pub(super) async fn audit(
     deployment: &Deployment,
     strategy: &Strategy,
-    opened: &[Goods],
+    (opened, withdrawn): (&[Goods], i64),
     told: &[Told],
     history: &HistorySince,
 ) -> Result<Audited, Error> {
@@ -42,7 +42,7 @@ pub(super) async fn audit(
         ensure_own(&orders, strategy)?;
         orders.iter_mut().for_each(|order| order.arrives_as(&arrivals));
         let (mut audit, unchecked) = Audit::of(&LabFacts {
-            stock_initial: opened.stock_initial,
+            stock_initial: opened.stock_initial - withdrawn,
             stock_final: closed.on_hand,
             permits: strategy.permits,
             per_buyer: opened.per_buyer,

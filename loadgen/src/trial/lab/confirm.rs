@@ -3,7 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use buyers::load::LoadResult;
-use buyers::tally::Told;
+use buyers::tally::{Told, ToldOrder};
+use stats::as_ms;
 
 use super::observe::LeftOut;
 use crate::error::Error;
@@ -17,16 +18,16 @@ const WRITTEN: &str = "track_commit_timestamp of Postgres is off, so the times c
                        little earlier";
 
 /// Returns when the orders of the buyers that were told "sold" were committed, from the release on. Adds to the tally how long
-/// each of them waited for that.
+/// each of them waited for that. Returns also how long after a strike the books agreed with the buyers: infinite if they never did.
 pub(super) async fn confirm(
     deployment: &Deployment,
     strategy: &Strategy,
-    opened: &[Goods],
+    (opened, struck_at): (&[Goods], Option<SystemTime>),
     bought: &mut LoadResult,
     left_out: &mut LeftOut,
-) -> Result<Vec<Duration>, Error> {
+) -> Result<(Vec<Duration>, f64), Error> {
     if strategy.answers == Answers::AtCommit {
-        return Ok(bought.tally.sold_at.clone());
+        return Ok((bought.tally.sold_at.clone(), 0.0));
     }
     let commits = deployment.database.commits(opened).await?;
     if !commits.are_noted {
@@ -35,27 +36,47 @@ pub(super) async fn confirm(
     let confirmed_at = confirmed_at(&commits, &bought.tally.told, bought.released_at);
     let times = &mut bought.tally.latency.confirmed_sold;
     let mut known = Vec::with_capacity(confirmed_at.len());
-    for (intended, confirmed) in confirmed_at {
+    let struck_at = struck_at.map(|at| at.duration_since(bought.released_at).unwrap_or_default());
+    let books_agree = struck_at.map_or(0.0, |at| books_agree_after(at, &confirmed_at));
+    for (promised, confirmed) in confirmed_at {
         match confirmed {
             Some(confirmed) => {
-                times.record(confirmed.saturating_sub(intended));
+                times.record(confirmed.saturating_sub(promised.intended));
                 known.push(confirmed);
             }
             None => times.record_unserved(1),
         }
     }
-    Ok(known)
+    Ok((known, books_agree))
 }
 
-/// Returns the wish of each promised order, and when the order was committed, if it was. Both count from the release.
-fn confirmed_at(commits: &Commits, told: &[Told], released_at: SystemTime) -> Vec<(Duration, Option<Duration>)> {
+/// Returns when each promised order was committed, if it was, from the release on.
+fn confirmed_at(commits: &Commits, told: &[Told], released_at: SystemTime) -> Vec<(ToldOrder, Option<Duration>)> {
     let promised = told.iter().flat_map(|told| &told.promised);
-    let confirmed = |order_id: &i64| {
-        let at = commits.at.get(order_id)?;
+    let confirmed = |promised: &ToldOrder| {
+        let at = commits.at.get(&promised.order_id)?;
         // A clock that was set back shows a commit before the release.
         Some(at.duration_since(released_at).unwrap_or_default())
     };
-    promised.map(|(order_id, intended)| (*intended, confirmed(order_id))).collect()
+    promised.map(|promised| (*promised, confirmed(promised))).collect()
+}
+
+/// Returns the milliseconds from a strike to the first moment at which the database had every order that a buyer had been told of.
+/// Infinite if there was no such moment.
+fn books_agree_after(struck_at: Duration, confirmed_at: &[(ToldOrder, Option<Duration>)]) -> f64 {
+    let mut by_answer: Vec<_> = confirmed_at.iter().map(|(promised, confirmed)| (promised.told, *confirmed)).collect();
+    by_answer.sort_unstable();
+    let mut agree_at = struck_at;
+    for (told, confirmed) in by_answer {
+        if told > agree_at {
+            break;
+        }
+        match confirmed {
+            Some(confirmed) => agree_at = agree_at.max(confirmed),
+            None => return f64::INFINITY,
+        }
+    }
+    as_ms(agree_at - struck_at)
 }
 
 #[cfg(test)]
@@ -68,8 +89,25 @@ mod tests {
         let ms = Duration::from_millis;
         let at = [(1, released_at + ms(30)), (2, released_at - ms(5))].into_iter().collect();
         let commits = Commits { at, are_noted: true };
-        let told = [Told { promised: vec![(1, ms(10)), (3, ms(0)), (2, ms(0))], ..Told::default() }];
-        let expected = [(ms(10), Some(ms(30))), (ms(0), None), (ms(0), Some(ms(0)))];
-        assert_eq!(confirmed_at(&commits, &told, released_at), expected);
+        let promised = |order_id| ToldOrder { order_id, intended: ms(0), told: ms(10) };
+        let told = [Told { promised: vec![promised(1), promised(3), promised(2)], ..Told::default() }];
+        let confirmed = confirmed_at(&commits, &told, released_at).into_iter().map(|(_, confirmed)| confirmed);
+        assert_eq!(confirmed.collect::<Vec<_>>(), [Some(ms(30)), None, Some(ms(0))]);
+    }
+
+    #[test]
+    fn the_books_agree_once_no_told_order_is_missing() {
+        let after = |orders: &[(u64, Option<u64>)]| {
+            let ms = Duration::from_millis;
+            let order = |(told, confirmed): &(u64, Option<u64>)| {
+                (ToldOrder { told: ms(*told), ..ToldOrder::default() }, confirmed.map(ms))
+            };
+            books_agree_after(ms(100), &orders.iter().map(order).collect::<Vec<_>>())
+        };
+        assert_eq!(after(&[]), 0.0);
+        assert_eq!(after(&[(20, Some(90)), (120, Some(500))]), 0.0, "nothing is missing when it strikes");
+        assert_eq!(after(&[(140, Some(160)), (90, Some(150))]), 60.0, "an order that is told while another is missing");
+        assert_eq!(after(&[(90, Some(150)), (151, None)]), 50.0, "what is told later has nothing to do with it");
+        assert_eq!(after(&[(90, Some(150)), (150, None)]), f64::INFINITY);
     }
 }

@@ -13,6 +13,9 @@ use crate::lab::strategy::{Answers, Strategy};
 
 /// Upper bound of the time in which a trial comes to rest once no more orders come.
 const SETTLE_WITHIN: Duration = Duration::from_secs(10);
+/// The same under a hazard, which may lose orders for which the trial would wait in vain. It is longer than the time after which another
+/// consumer of a gate takes over what was not acknowledged.
+const SETTLE_WITHIN_UNDER_HAZARD: Duration = Duration::from_secs(5);
 /// Upper bound of the time in which a trial comes to rest, if orders of answered purchases still come.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(600);
 /// Interval between two looks, which must be alike.
@@ -78,15 +81,16 @@ pub(super) async fn settle(
         };
         Ok::<_, Error>(Activity { orders, waiting, snapshot: snapshot_of(deployment).await?.0 })
     };
-    until_alike(look).await
+    let within = if strategy.hazard.is_some() { SETTLE_WITHIN_UNDER_HAZARD } else { SETTLE_WITHIN };
+    until_alike(look, within).await
 }
 
-/// Looks again and again until two looks in a row are alike, and says whether they were in time.
-async fn until_alike(mut look: impl AsyncFnMut() -> Result<Activity, Error>) -> Result<bool, Error> {
+/// Looks again and again until two looks in a row are alike, and says whether they were in time: `within` so long after the last order.
+async fn until_alike(mut look: impl AsyncFnMut() -> Result<Activity, Error>, within: Duration) -> Result<bool, Error> {
     let until_settled = async {
         let mut previous = look().await?;
         let mut last_order = Instant::now();
-        while last_order.elapsed() < SETTLE_WITHIN {
+        while last_order.elapsed() < within {
             // The interval counts from the end of a look: two looks at nearly the same moment are always alike.
             tokio::time::sleep(SETTLE_POLL).await;
             let activity = look().await?;
@@ -119,7 +123,7 @@ mod tests {
             // The last order comes in between the first look and the second one.
             Ok(Activity { orders: u64::from(looks.len() > 1), waiting: 0, snapshot: Snapshot::default() })
         };
-        assert!(until_alike(look).await.unwrap());
+        assert!(until_alike(look, SETTLE_WITHIN).await.unwrap());
         assert_eq!(looks, [Duration::ZERO, SETTLE_POLL, 2 * SETTLE_POLL]);
     }
 
@@ -127,14 +131,14 @@ mod tests {
     async fn the_wait_for_rest_ends() {
         let start = tokio::time::Instant::now();
         let still = async || Ok(Activity { orders: 1, waiting: 1, snapshot: Snapshot::default() });
-        assert!(!until_alike(still).await.unwrap());
+        assert!(!until_alike(still, SETTLE_WITHIN).await.unwrap());
         assert!(start.elapsed() < SETTLE_WITHIN + 2 * SETTLE_POLL, "nothing is decided any more");
         let mut orders = 0;
         let look = async || {
             orders += 1;
             Ok(Activity { orders, waiting: 0, snapshot: Snapshot::default() })
         };
-        assert!(!until_alike(look).await.unwrap(), "orders come for ever");
+        assert!(!until_alike(look, SETTLE_WITHIN).await.unwrap(), "orders come for ever");
     }
 
     #[test]

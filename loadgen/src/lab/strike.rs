@@ -1,0 +1,180 @@
+//! The strike of a hazard.
+//!
+//! A hazard strikes when a quarter of the stock is ordered. A moment before, another transaction locks the rows of the SKUs, as a slow
+//! report does. So orders are under way when it strikes, on any machine.
+
+use std::time::{Duration, SystemTime};
+
+use sqlx::{Postgres, Transaction};
+use testbed::Redis;
+
+use crate::error::Error;
+use crate::lab::deployment::Deployment;
+use crate::lab::hazard::Hazard;
+use crate::lab::postgres::Database;
+use crate::lab::service::Goods;
+use crate::lab::strategy::Strategy;
+
+/// How long the rows are locked before a hazard strikes.
+const LOCKED_FOR: Duration = Duration::from_millis(250);
+/// Interval between looks at how much is ordered.
+const LOOK_POLL: Duration = Duration::from_millis(20);
+/// The part of the stock after which a backup of Redis is made.
+const BACKUP_AFTER: u64 = 8;
+/// The part of the stock after which a hazard strikes.
+const STRIKES_AFTER: u64 = 4;
+/// The part of the stock that is gone when the database refuses orders.
+const WITHDRAWN: i64 = 8;
+
+/// What a hazard strikes.
+pub(crate) struct Exposed<'a> {
+    pub(crate) deployment: &'a mut Deployment,
+    /// The Redis that was started for the instances, if they need one.
+    pub(crate) redis: Option<&'a mut Redis>,
+}
+
+/// A hazard that has struck.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Strike {
+    pub(crate) at: SystemTime,
+    /// When all processes ran again.
+    pub(crate) over_at: SystemTime,
+    /// Units of each SKU that another channel has taken.
+    pub(crate) withdrawn: i64,
+}
+
+impl Exposed<'_> {
+    /// Waits until a quarter of the stock is ordered, and strikes. `None` if the load was over before. `is_over` tells whether it is.
+    pub(crate) async fn strike(
+        &mut self,
+        hazard: Hazard,
+        strategy: &Strategy,
+        opened: &[Goods],
+        is_over: impl Fn() -> bool,
+    ) -> Result<Option<Strike>, Error> {
+        let mut backup = None;
+        if hazard == Hazard::RedisRestored {
+            if !self.until_ordered(opened, BACKUP_AFTER, &is_over).await? {
+                return Ok(None);
+            }
+            backup = Some(self.redis()?.dump().await?);
+        }
+        if !self.until_ordered(opened, STRIKES_AFTER, &is_over).await? {
+            return Ok(None);
+        }
+        let locked = self.deployment.database.lock_rows(opened).await?;
+        tokio::time::sleep(LOCKED_FOR).await;
+        let at = SystemTime::now();
+        let mut withdrawn = 0;
+        match hazard {
+            Hazard::RedisKilled => {
+                self.redis()?.kill().await?;
+                unlock(locked).await?;
+                self.redis()?.restart().await?;
+            }
+            Hazard::RedisRestored => {
+                self.redis()?.kill().await?;
+                unlock(locked).await?;
+                if let Some(backup) = &backup {
+                    self.redis()?.restore(backup).await?;
+                }
+            }
+            Hazard::InstanceKilled => {
+                let Deployment { instances, service, .. } = &mut *self.deployment;
+                let instances = instances.as_mut().ok_or_else(|| missing("an instance"))?;
+                let killed = instances.kill_last().await?;
+                unlock(locked).await?;
+                instances.start_again(killed, service).await?;
+            }
+            Hazard::DeliveredTwice => {
+                let stream = self.key(strategy, "orders").await?;
+                self.command(&["XGROUP", "SETID", &stream, "writers", "0"]).await?;
+                unlock(locked).await?;
+            }
+            Hazard::StreamTrimmed => {
+                let stream = self.key(strategy, "orders").await?;
+                self.command(&["XTRIM", &stream, "MAXLEN", "0"]).await?;
+                unlock(locked).await?;
+            }
+            Hazard::GateLoadedAgain => {
+                for goods in opened {
+                    for key in ["gate", "buyers"] {
+                        let key = self.key(strategy, &format!("{key}:{}", goods.goods_no)).await?;
+                        self.command(&["DEL", &key]).await?;
+                    }
+                }
+                unlock(locked).await?;
+            }
+            Hazard::OrdersRefused => withdrawn = withdraw(locked, opened).await?,
+        }
+        Ok(Some(Strike { at, over_at: SystemTime::now(), withdrawn }))
+    }
+
+    /// Waits until a part of the stock is ordered. Returns false if the load was over before.
+    async fn until_ordered(&self, opened: &[Goods], part: u64, is_over: impl Fn() -> bool) -> Result<bool, Error> {
+        let stock: u64 = opened.iter().map(|goods| goods.stock_initial.unsigned_abs()).sum();
+        loop {
+            if is_over() {
+                return Ok(false);
+            }
+            if self.deployment.database.order_count(opened).await? * part >= stock {
+                return Ok(true);
+            }
+            tokio::time::sleep(LOOK_POLL).await;
+        }
+    }
+
+    fn redis(&mut self) -> Result<&mut Redis, Error> {
+        self.redis.as_deref_mut().ok_or_else(|| missing("a Redis"))
+    }
+
+    async fn command(&mut self, words: &[&str]) -> Result<(), Error> {
+        self.redis()?.command(words).await?;
+        Ok(())
+    }
+
+    /// Returns a key of the gates of a strategy.
+    async fn key(&self, strategy: &Strategy, name: &str) -> Result<String, Error> {
+        let database = self.deployment.database.identity().await?;
+        Ok(format!("seckill:{{{database}:{}}}:{name}", strategy.family))
+    }
+}
+
+fn missing(what: &str) -> Error {
+    Error::Generator(format!("a hazard is to strike {what}, and none was started"))
+}
+
+impl Database {
+    /// Locks the rows of these SKUs until the transaction ends.
+    async fn lock_rows(&self, opened: &[Goods]) -> Result<Transaction<'static, Postgres>, Error> {
+        let goods_nos: Vec<i64> = opened.iter().map(|goods| goods.goods_no).collect();
+        let mut locked = self.0.begin().await.map_err(Error::postgres("begin to lock the rows of the SKUs"))?;
+        let rows = sqlx::query_scalar!(
+            "select goods_no from goods where goods_no = any($1) order by goods_no for update",
+            &goods_nos[..]
+        );
+        rows.fetch_all(&mut *locked).await.map_err(Error::postgres("lock the rows of the SKUs"))?;
+        Ok(locked)
+    }
+
+    /// Reads the identity of the database, which the keys in Redis have.
+    async fn identity(&self) -> Result<String, Error> {
+        let identity = sqlx::query_scalar!("select database from lock_service");
+        identity.fetch_one(&self.0).await.map_err(Error::postgres("read its identity"))
+    }
+}
+
+async fn unlock(locked: Transaction<'static, Postgres>) -> Result<(), Error> {
+    locked.rollback().await.map_err(Error::postgres("unlock the rows of the SKUs"))
+}
+
+/// Takes a part of each stock without an order, as another channel of sale does. Returns the units of each SKU.
+async fn withdraw(mut locked: Transaction<'static, Postgres>, opened: &[Goods]) -> Result<i64, Error> {
+    let goods_nos: Vec<i64> = opened.iter().map(|goods| goods.goods_no).collect();
+    let units = opened.iter().map(|goods| goods.stock_initial).min().unwrap_or(0) / WITHDRAWN;
+    let action = "take units for another channel";
+    let taken = sqlx::query!("update goods set on_hand = on_hand - $2 where goods_no = any($1)", &goods_nos[..], units);
+    taken.execute(&mut *locked).await.map_err(Error::postgres(action))?;
+    locked.commit().await.map_err(Error::postgres(action))?;
+    Ok(units)
+}

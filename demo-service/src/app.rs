@@ -95,6 +95,8 @@ impl App {
         let database = ensemble::check(&options, &ensemble, MIGRATE_WITHIN).await?.into_boxed_str();
         let address = Arc::new(address(&config, &sessions, &database).await?);
         let redis = open_redis(&config, &database).await?;
+        // An operator sees in pg_stat_activity which instance waits, and for what.
+        let options = options.application_name(&format!("demo-service {}", config.instance));
         let store = Store::open(options, ensemble, config.db_connections, config.db_timeout);
         if let Err(failure) = store.connect_aside().await {
             warn!(%failure, "the connection that asks whether a commit is over could not be opened, trying again when it is needed");

@@ -100,7 +100,6 @@ impl Store {
         // Our time limits are shorter than the server's, so that the same failure always has the same kind.
         let within_ms = within.as_millis();
         let beyond_ms = (within + BEYOND).as_millis();
-        let options = options.application_name("demo-service");
         let settings = ConnectionSettings::new()
             .with("statement_timeout", beyond_ms)
             .with("lock_timeout", beyond_ms)

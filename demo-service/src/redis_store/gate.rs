@@ -26,9 +26,6 @@ const UNITS_MAX: i64 = 1 << 53;
 /// The most buyers that one call loads. Redis does nothing else during a call.
 const BUYERS_PER_CALL: usize = 5000;
 
-/// A new counter of orders begins at random below this bound, which is far from where the numbers of a second repeat.
-const COUNTER_START_MAX: u32 = 1 << 20;
-
 /// The gates of one family of strategies, with their stream.
 #[derive(Clone)]
 pub struct Gates {
@@ -112,14 +109,14 @@ impl Gates {
         let Purchase { cart, key, buyer } = request.purchase;
         let Line { goods_no, quantity } = cart.lines()[0];
         let mut call = PROMISE.prepare_invoke();
-        call.key(&self.gate(goods_no)[..]).key(self.key("counter")).key(self.key("orders"));
+        call.key(&self.gate(goods_no)[..]).key(self.key("last-order")).key(self.key("orders"));
         if let Some(key) = key {
             call.key(self.idempotency(key));
         }
         call.arg(goods_no.get()).arg(request.sale).arg(quantity.get());
         call.arg(buyer.as_ref().map_or("", BuyerId::as_str)).arg(key.as_ref().map_or("", IdempotencyKey::as_str));
         call.arg(request.instance).arg(request.waiter.unwrap_or_default());
-        call.arg(millis(request.key_lifetime)).arg(rand::random_range(1..COUNTER_START_MAX));
+        call.arg(millis(request.key_lifetime));
         let mut connection = self.store.link.connection()?;
         let answer: Vec<String> = self.store.link.ask(call.invoke_async(&mut connection)).await?;
         let words: Vec<&str> = answer.iter().map(String::as_str).collect();

@@ -42,12 +42,14 @@ impl Headline {
         };
         let level: Vec<&StrategyResult> = run().filter(|result| result.users == users).collect();
         let against = builds.map(|diff| format!("{} against {}: {}.", diff.new.name, diff.old.name, diff.counted()));
-        let sold = match schedule.is_of_shops() {
-            true => shops::sold,
-            false if schedule.has_hazards() => hazards::sold,
-            false => sold,
+        let sold = if schedule.has_hazards() {
+            hazards::sold(schedule, &level)
+        } else if schedule.is_of_shops() {
+            shops::sold(schedule, users, &level, trials)
+        } else {
+            sold(schedule, users, &level, trials)
         };
-        let sentences = [Some(sold(schedule, users, &level, trials)), against.or_else(|| speed(&level)), herd(&level)];
+        let sentences = [Some(sold), against.or_else(|| speed(&level)), herd(&level)];
         let broken = if schedule.is_of_shops() { shops::broken } else { broken };
         Headline {
             sentence: sentences.into_iter().flatten().collect::<Vec<_>>().join(" "),

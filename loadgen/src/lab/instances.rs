@@ -78,11 +78,13 @@ impl RunningInstances {
         Ok(())
     }
 
-    /// Kills the last one, and returns what starts it again.
-    pub(super) async fn kill_last(&mut self) -> Result<KilledInstance, Error> {
-        let killed = self.running.pop();
-        let Instance { number, process, mut port, .. } =
-            killed.ok_or_else(|| Error::Generator("there is no instance to kill".to_owned()))?;
+    /// Kills the one of this name, or the last one, and returns what starts it again.
+    pub(super) async fn kill(&mut self, name: Option<&str>) -> Result<KilledInstance, Error> {
+        let named =
+            |instance: &Instance| name.is_some_and(|name| service_program::instance_name(instance.number) == name);
+        let position = self.running.iter().position(named).or(self.running.len().checked_sub(1));
+        let position = position.ok_or_else(|| Error::Generator("there is no instance to kill".to_owned()))?;
+        let Instance { number, process, mut port, .. } = self.running.remove(position);
         process.kill().await?;
         if let Some(port) = &mut port {
             port.take_back()?;
@@ -96,6 +98,7 @@ impl RunningInstances {
         let mut instance = self.settings.listening(starting).await?;
         self.settings.ready(&mut instance, service).await?;
         self.running.push(instance);
+        self.running.sort_by_key(|instance| instance.number);
         Ok(())
     }
 

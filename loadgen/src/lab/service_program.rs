@@ -51,6 +51,11 @@ pub(super) fn port_of(settings: &ServiceSettings, number: u16) -> Option<u16> {
     settings.port.and_then(|first| first.checked_add(number))
 }
 
+/// Returns the name of instance `number`, counted from zero.
+pub(super) fn instance_name(number: u16) -> String {
+    format!("lab-{}", number + 1)
+}
+
 /// Returns the open files that an instance needs for this number of connected buyers.
 pub(super) fn files_needed(settings: &ServiceSettings, connections: u64) -> u64 {
     let clients = LISTENERS * (connections + u64::from(CONNECTIONS_SPARE));
@@ -75,7 +80,7 @@ pub(super) fn arguments(settings: &ServiceSettings, number: u16, port: Option<u1
         ("--concurrency-max", settings.buyers_max.to_string()),
         ("--connections-max", (settings.buyers_max + CONNECTIONS_SPARE).to_string()),
         ("--history", HISTORY.to_string()),
-        ("--instance", format!("lab-{}", number + 1)),
+        ("--instance", instance_name(number)),
     ];
     let flags = flags.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]);
     flags.chain(settings.args.clone())

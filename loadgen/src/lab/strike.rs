@@ -80,9 +80,11 @@ impl Exposed<'_> {
                 }
             }
             Hazard::InstanceKilled => {
+                // The one in whose transaction the sale waits: it may hold the lock of the SKU.
+                let waiting = self.deployment.database.waiting_instance().await?;
                 let Deployment { instances, service, .. } = &mut *self.deployment;
                 let instances = instances.as_mut().ok_or_else(|| missing("an instance"))?;
-                let killed = instances.kill_last().await?;
+                let killed = instances.kill(waiting.as_deref()).await?;
                 unlock(locked).await?;
                 instances.start_again(killed, service).await?;
             }
@@ -155,6 +157,16 @@ impl Database {
         );
         rows.fetch_all(&mut *locked).await.map_err(Error::postgres("lock the rows of the SKUs"))?;
         Ok(locked)
+    }
+
+    /// Returns the name of an instance that waits for a lock of Postgres. `None` if none does, or if the instances tell no name.
+    async fn waiting_instance(&self) -> Result<Option<String>, Error> {
+        let waiting = sqlx::query_scalar!(
+            r#"select split_part(application_name, ' ', 2) as "instance!" from pg_stat_activity
+               where datname = current_database() and wait_event_type = 'Lock' and application_name like 'demo-service %'
+               order by query_start limit 1"#
+        );
+        waiting.fetch_optional(&self.0).await.map_err(Error::postgres("look which instance waits"))
     }
 
     /// Reads the identity of the database, which the keys in Redis have.

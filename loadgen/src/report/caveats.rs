@@ -170,9 +170,10 @@ fn stalled(result: &StrategyResult) -> Option<String> {
 
 /// Strategies that got most requests after everything was sold. In a burst, that is normal for a flash sale.
 fn sold_out_shop(schedule: &Schedule, results: &[StrategyResult]) -> Option<String> {
-    let is_late = |result: &&StrategyResult| 2 * result.answers.sold_out > result.answers.total();
-    let late: Vec<&StrategyResult> =
-        results.iter().filter(is_late).filter(|_| !schedule.model.is_some_and(|model| model.is_one_shot())).collect();
+    // Under hazards, the stock is to be sold out, and the times of the sold are not compared.
+    let is_meant = schedule.has_hazards() || schedule.model.is_some_and(|model| model.is_one_shot());
+    let is_late = |result: &&StrategyResult| 2 * result.answers.sold_out > result.answers.total() && !is_meant;
+    let late: Vec<&StrategyResult> = results.iter().filter(is_late).collect();
     let wanted = |result: &&StrategyResult| result.answers.total().div_ceil(u64::from(result.measured_trials.max(1)));
     let most = late.iter().map(wanted).max()?.div_ceil(u64::from(schedule.goods));
     let mut names: Vec<String> = late.iter().map(|result| result.name()).collect();

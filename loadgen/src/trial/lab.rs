@@ -94,7 +94,9 @@ pub(crate) async fn trial(
     if strategy.hazard.is_some() {
         // A process that was killed has lost its history, so the books alone tell.
         seen.unchecked = [(Gap::Strike, u64::from(strike.is_none()))].into_iter().collect();
-        seen.strike = strike.map(|strike| StrikeRecord::of(strike, bought.released_at, books_agree));
+        let stock: i64 = opened.iter().map(|goods| goods.stock_initial - withdrawn).sum();
+        let is_sold_out = seen.audit.sold >= stock;
+        seen.strike = strike.map(|strike| StrikeRecord::of(strike, &bought, is_sold_out, books_agree));
     }
     Ok(record(conditions, scheduled, bought, seen))
 }

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use buyers::health::Generator;
 pub(crate) use buyers::latency::Latency;
+use buyers::load::LoadResult;
 use buyers::sample::ByOutcome;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -53,6 +54,8 @@ pub(crate) struct StrikeRecord {
     pub(crate) over_after_ms: f64,
     /// Units of each SKU that another channel of sale took then.
     pub(crate) withdrawn: i64,
+    /// Longest time without a sale from the strike on, in milliseconds, until the stock was sold or the last buyer had an answer.
+    pub(crate) stall_ms: f64,
     /// From the strike until the database had every order that a buyer had been told of, in milliseconds; "not reached" if it never
     /// had. Zero where buyers are answered at the commit.
     #[serde(with = "stats::reached::always")]
@@ -62,15 +65,31 @@ pub(crate) struct StrikeRecord {
 
 impl StrikeRecord {
     /// Records a strike. The books agreed this many milliseconds after it.
-    pub(crate) fn of(strike: Strike, released_at: SystemTime, books_agree_ms: f64) -> StrikeRecord {
-        let between = |from: SystemTime, to: SystemTime| as_ms(to.duration_since(from).unwrap_or_default());
+    pub(crate) fn of(strike: Strike, bought: &LoadResult, is_sold_out: bool, books_agree_ms: f64) -> StrikeRecord {
+        let since = |from: SystemTime, to: SystemTime| to.duration_since(from).unwrap_or_default();
+        let at = since(bought.released_at, strike.at);
         StrikeRecord {
-            at_ms: between(released_at, strike.at),
-            over_after_ms: between(strike.at, strike.over_at),
+            at_ms: as_ms(at),
+            over_after_ms: as_ms(since(strike.at, strike.over_at)),
             withdrawn: strike.withdrawn,
+            stall_ms: as_ms(stall(at, &bought.tally.sold_at, (!is_sold_out).then_some(bought.tally.length))),
             books_agree_ms,
         }
     }
+}
+
+/// Returns the longest time without a sale from an instant on. The sales are in no order. `over`: the end of the load, if it came
+/// before the end of the stock.
+fn stall(from: Duration, sold_at: &[Duration], over: Option<Duration>) -> Duration {
+    let mut sold_at = sold_at.to_vec();
+    sold_at.sort_unstable();
+    let mut last = from;
+    let mut longest = Duration::ZERO;
+    for at in sold_at.into_iter().chain(over).filter(|at| *at > from) {
+        longest = longest.max(at - last);
+        last = at;
+    }
+    longest
 }
 
 /// One trial.
@@ -287,6 +306,16 @@ mod tests {
         assert_eq!(goodput_per_s(Some(start), &[], 10), None);
         assert_eq!(goodput_per_s(None, &[], 10), None);
         assert_eq!((sold_out_after_ms(&sold, 2), sold_out_after_ms(&sold, 3)), (Some(600.0), None));
+    }
+
+    #[test]
+    fn a_stall_lasts_until_the_next_sale_or_the_end_of_the_load() {
+        let ms = Duration::from_millis;
+        let sold = [50, 400, 120, 430].map(ms);
+        assert_eq!(stall(ms(100), &sold, None), ms(280));
+        assert_eq!(stall(ms(100), &sold, Some(ms(900))), ms(470), "the stock is not sold");
+        assert_eq!(stall(ms(100), &sold[..1], Some(ms(900))), ms(800));
+        assert_eq!(stall(ms(100), &sold[..1], None), Duration::ZERO);
     }
 
     #[test]

@@ -229,6 +229,11 @@ impl Schedule {
         !self.hazards.is_empty()
     }
 
+    /// Tells whether no hazards are compared. Then units that are left and times of buyers say something of the strategy.
+    pub(crate) fn has_no_hazards(&self) -> bool {
+        !self.has_hazards()
+    }
+
     /// Lists the hazards, if there are some.
     pub(crate) fn hazards_described(&self) -> Option<String> {
         let described = || self.hazards.iter().map(|hazard| hazard.described()).collect::<Vec<_>>().join(", ");

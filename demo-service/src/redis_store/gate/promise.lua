@@ -1,7 +1,6 @@
 -- Promises an order: checks the gate and the buyer, takes the units, and appends the order to the stream. Or changes nothing.
--- KEYS: the gate, the units of its buyers, the counter, the stream and, if the purchase has one, its key.
--- ARGV: the SKU, the sale, the units, the buyer, the key, the instance, the waiter, the time to live of the key in milliseconds, and
--- where a new counter begins.
+-- KEYS: the gate, the units of its buyers, the last number, the stream and, if the purchase has one, its key.
+-- ARGV: the SKU, the sale, the units, the buyer, the key, the instance, the waiter, the time to live of the key in milliseconds.
 if KEYS[5] then
     local known = redis.call('get', KEYS[5])
     if known then return {'known', known} end
@@ -20,14 +19,12 @@ end
 local remaining = redis.call('hincrby', KEYS[1], 'free', '-' .. ARGV[3])
 redis.call('hincrby', KEYS[1], 'pending', ARGV[3])
 if gate[3] then redis.call('hincrby', KEYS[2], ARGV[4], ARGV[3]) end
-local count = redis.call('incr', KEYS[3])
-if count == 1 then
-    -- A server that was started again within a second must not repeat the numbers of that second.
-    count = tonumber(ARGV[9])
-    redis.call('set', KEYS[3], count)
-end
--- Below 2^53 until the year 2106, so each program reads the number exactly.
-local order = string.format('%.0f', tonumber(redis.call('time')[1]) * 2097152 + count % 2097152)
+-- The number of an order is the time in microseconds, or one more than the last number if that is higher. So a server that has
+-- forgotten the last number, or has an older one, repeats none. Below 2^53 until the year 2255: each program reads it exactly.
+local time = redis.call('time')
+local last = tonumber(redis.call('get', KEYS[3]) or '0')
+local order = string.format('%.0f', math.max(tonumber(time[1]) * 1000000 + tonumber(time[2]), last + 1))
+redis.call('set', KEYS[3], order)
 redis.call('xadd', KEYS[4], '*', 'order', order, 'goods', ARGV[1], 'sale', ARGV[2], 'quantity', ARGV[3], 'remaining', remaining,
     'buyer', ARGV[4], 'key', ARGV[5], 'instance', ARGV[6], 'waiter', ARGV[7], 'load', gate[4])
 if KEYS[5] then

@@ -44,6 +44,38 @@ async fn a_redis_without_a_log_loses_orders_that_were_told() {
     }
 }
 
+/// Redis is restored from a backup that is older than three orders. It has an older number of the last order, and the same second.
+// S117
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restored_gate_gives_no_number_of_an_order_again() {
+    let mut redis = Redis::start(RedisConfig::default()).await.unwrap();
+    let (lab, instance) = start(&redis, &HURRIED).await;
+    for (goods_no, strategy) in (1..).zip(STRATEGIES) {
+        instance.put_on_sale(goods_no, 9, strategy).await.assert_ok();
+        let backup = {
+            let first = instance.buy(goods_no, strategy).await;
+            first.assert_ok();
+            instance.until_written(&first).await;
+            redis.dump().await.unwrap()
+        };
+        let mut numbers = Vec::new();
+        let mut buy_three = async || {
+            for _ in 0..3 {
+                let answer = instance.buy(goods_no, strategy).await;
+                answer.assert_ok();
+                instance.until_written(&answer).await;
+                numbers.push(answer.body["order_id"].as_i64().unwrap());
+            }
+        };
+        buy_three().await;
+        redis.restore(&backup).await.unwrap();
+        instance.until_ready().await;
+        buy_three().await;
+        assert!(numbers.is_sorted_by(|one, next| one < next), "{strategy}: {numbers:?}");
+        assert_eq!(lab.units_ordered(goods_no, 1).await, 7, "{strategy}: each buyer has an order of its own");
+    }
+}
+
 /// Goal: an order that is delivered twice is written once. Method: the process is killed between the commit and the acknowledgement.
 // S118
 #[tokio::test(flavor = "multi_thread")]

@@ -58,7 +58,7 @@ async fn a_consumer_that_acknowledges_first_loses_the_order() {
 async fn promise(lab: &Lab, redis: &mut MultiplexedConnection, script: &str) -> String {
     let mut call = redis::cmd("EVAL");
     call.arg(script).arg(4);
-    for name in ["gate:1", "buyers:1", "counter", "orders"] {
+    for name in ["gate:1", "buyers:1", "last-order", "orders"] {
         call.arg(lab.gate_key(GATE, name).await);
     }
     call.arg(&["1", "1", "1", "ann", "", "by hand", "", "1000", "7"]);

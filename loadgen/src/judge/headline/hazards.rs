@@ -4,11 +4,10 @@ use stats::figures::things;
 
 use crate::judge::metrics::{Metric, OVERSOLD, TOLD_WITHOUT_ORDER};
 use crate::judge::result::StrategyResult;
-use crate::trial::record::Trial;
 use crate::trial::schedule::Schedule;
 
 /// Names the strategies that oversold, and those that told buyers of orders that there are not.
-pub(super) fn sold(schedule: &Schedule, _users: u32, level: &[&StrategyResult], _trials: &[Trial]) -> String {
+pub(super) fn sold(schedule: &Schedule, level: &[&StrategyResult]) -> String {
     let with = |metric: &Metric| -> Vec<&str> {
         let has = level.iter().filter(|result| metric.value(result).is_some_and(|value| value > 0.0));
         let mut names: Vec<&str> = has.map(|result| result.strategy.as_str()).collect();

@@ -47,6 +47,13 @@ rows! {
             buyers were told \"sold\" to take them all; worst trial.",
         source: FigureSource::Worst(|trial| Some(as_f64(trial.audit.undersold))),
         column: TableWidth::Narrow, compared: Compared::Exact, k6: Some(K6::SoldAtLeast),
+        is_shown: Schedule::has_no_hazards,
+    }
+    LEFT {
+        key: "left", title: "Left", unit: "units, worst", kind: Kind::Count, better: Better::Lower,
+        definition: "Units that buyers wanted and did not get, whatever they were told, in the worst trial.",
+        source: FigureSource::Worst(|trial| Some(as_f64(trial.audit.undersold + trial.audit.unsold_undecided))),
+        column: TableWidth::Narrow, is_shown: Schedule::has_hazards, lab_only: true,
     }
     TOLD_WITHOUT_ORDER {
         key: "told_without_order", title: "Told, no order", unit: "buyers, worst", kind: Kind::Count, better: Better::Zero,
@@ -65,6 +72,13 @@ rows! {
         definition: "From the strike of the hazard until the database had every order that a buyer had been told of, in the worst \
                      trial. Not reached if it never had. Zero where buyers are answered at the commit.",
         source: FigureSource::Worst(|trial| trial.strike.map(|strike| strike.books_agree_ms)),
+        column: TableWidth::Narrow, is_shown: Schedule::has_hazards, lab_only: true,
+    }
+    STALL {
+        key: "stall", title: "Stall", unit: "ms, worst", kind: Kind::Time, better: Better::Lower,
+        definition: "Longest time without a sale from the strike of the hazard on, until the stock was sold or the last buyer had an \
+                     answer, in the worst trial.",
+        source: FigureSource::Worst(|trial| trial.strike.map(|strike| strike.stall_ms)),
         column: TableWidth::Narrow, is_shown: Schedule::has_hazards, lab_only: true,
     }
     LOST_UPDATES {

@@ -17,6 +17,7 @@ rows! {
         definition: "Units of the stock sold a second, from the first start to the last sale; units beyond the stock do not \
             count. Median over the trials.",
         source: FigureSource::Median(|trial| trial.goodput_per_s),
+        is_shown: Schedule::has_no_hazards,
         table: PageTable::Response, column: TableWidth::Narrow, compared: Compared::Times,
     }
     CONFIRMED_GOODPUT {
@@ -31,6 +32,7 @@ rows! {
         definition: "Median response time of the buyers who got a unit. Median over the trials, of which each needs 20 such \
             buyers.",
         source: FigureSource::Median(|trial| trial.latency.response.sold.quantile_ms(500)),
+        is_shown: Schedule::has_no_hazards,
         table: PageTable::Response, column: TableWidth::Narrow, compared: Compared::Times, k6: Some(K6::SoldTime("p(50)")),
     }
     P90 {
@@ -49,6 +51,7 @@ rows! {
         key: "p99", title: "p99", unit: "ms", kind: Kind::Time,
         definition: "99 % of the buyers who got a unit waited at most this long, all trials merged.",
         source: FigureSource::Quantile(|trial| &trial.latency.response.sold, 990),
+        is_shown: Schedule::has_no_hazards,
         table: PageTable::Response, column: TableWidth::Narrow, compared: Compared::Times, k6: Some(K6::SoldTime("p(99)")),
     }
     P999 {

@@ -73,6 +73,7 @@ pub(super) fn conditions(report: &Report) -> Vec<ShownTerm> {
         true => String::new(),
         false => format!(", in random order (seed {})", schedule.seed),
     };
+    terms.extend(schedule.hazards_described().map(|hazards| ShownTerm::new("Hazards", hazards)));
     terms.push(ShownTerm::new("Trials", format!("{} of each{warm_up}{order}", schedule.trials)));
     terms
 }

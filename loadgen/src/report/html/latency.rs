@@ -267,12 +267,16 @@ fn closed_loop(report: &Report) -> Option<Table> {
     })
 }
 
-/// Lists the outcomes, and the times of each. An outcome that no buyer had is left out.
+/// Lists the outcomes, and the times of each. An outcome that no buyer had is left out, and named if every load can have it.
 fn outcomes(report: &Report, metrics: &[&Metric]) -> Table {
     type Pick = fn(&StrategyResult) -> (u64, &Times);
-    let all: [(&str, &str, Pick); 5] = [
+    let all: [(&str, &str, Pick); 7] = [
         ("Sold", "Sold p50", |result| (result.answers.sold, &result.latency.response.sold)),
         ("Sold out", "Sold out p50", |result| (result.answers.sold_out, &result.latency.response.sold_out)),
+        ("Over the limit", "Over the limit p50", |result| {
+            (result.answers.over_limit, &result.latency.response.over_limit)
+        }),
+        ("Unpaid", "Unpaid p50", |result| (result.answers.unpaid, &result.latency.response.unpaid)),
         ("Refused", "Refused p50", |result| (result.answers.refused, &result.latency.response.refused)),
         ("Errors", "Error p50", |result| (result.answers.error, &result.latency.response.error)),
         ("Timeouts", "Timeout p50", |result| (result.answers.timeout, &result.latency.response.timeout)),
@@ -287,7 +291,9 @@ fn outcomes(report: &Report, metrics: &[&Metric]) -> Table {
         let first_byte = Cell::figure(result.latency.first_byte_sold.quantile_ms(500));
         row(report, result, own.chain([first_byte]), metrics, PageTable::Outcomes)
     };
-    let none: Vec<String> = untold.iter().map(|(title, _, _)| title.to_lowercase()).collect();
+    let is_usual = |title: &str| !["Over the limit", "Unpaid"].contains(&title);
+    let none: Vec<String> =
+        untold.iter().filter(|(title, _, _)| is_usual(title)).map(|(title, _, _)| title.to_lowercase()).collect();
     let none = if none.is_empty() { String::new() } else { format!("; {}: none", none.join(", ")) };
     Table {
         id: "table-outcomes",

@@ -44,9 +44,14 @@ pub(super) fn groups_of(
     let of = |is: &dyn Fn(&StrategyResult) -> bool| -> Vec<TableRow> {
         report.results.iter().filter(|result| is_wanted(result) && is(result)).map(&row).collect()
     };
+    let unranked = if report.schedule.has_hazards() {
+        "Each under a hazard: shown, never ranked"
+    } else {
+        report.schedule.nouns().unranked
+    };
     let groups = [
         Group { title: None, rows: of(&|result| result.trials > 0 && !is_unranked(result)) },
-        Group { title: Some(report.schedule.nouns().unranked), rows: of(&is_unranked) },
+        Group { title: Some(unranked), rows: of(&is_unranked) },
         Group { title: Some("Not run"), rows: of(&|result| result.trials == 0) },
     ];
     groups.into_iter().filter(|group| !group.rows.is_empty()).collect()

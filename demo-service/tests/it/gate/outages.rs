@@ -79,3 +79,24 @@ async fn a_key_of_a_promised_order_outlives_a_restart_of_redis() {
     instance.order_for(1, "ann", "key").await.assert_replay_of(&first);
     assert_eq!(lab.assert_adds_up(1, "a restart").await, 1);
 }
+
+/// The rights are those that docs/service.md names.
+// S110
+#[tokio::test(flavor = "multi_thread")]
+async fn the_rights_that_are_named_are_enough_for_gates() {
+    let redis = Redis::start(RedisConfig::default()).await.unwrap();
+    let lab = Lab::on_redis(&redis).await;
+    let rights = "reset on >sesame ~seckill:* &seckill:* +set +get +del +incr +pexpire +eval +evalsha +script +ping +info +@hash \
+                  +@stream +@pubsub +time";
+    let user: Vec<&str> = ["ACL", "SETUSER", "shop"].into_iter().chain(rights.split(' ')).collect();
+    redis.command(&user).await.unwrap();
+    let url = redis.url().replace("redis://", "redis://shop:sesame@");
+    let instance = lab.start(&["--redis-url", &url]).await;
+    for (goods_no, strategy) in (1..).zip(STRATEGIES) {
+        instance.put_on_sale(goods_no, 2, strategy).await.assert_ok();
+        let bought = instance.buy(goods_no, strategy).await;
+        bought.assert_ok();
+        instance.until_written(&bought).await;
+        assert_eq!(lab.assert_adds_up(goods_no, strategy).await, 1);
+    }
+}

@@ -226,7 +226,8 @@ async fn a_gate_is_loaded_with_every_buyer_of_a_large_sale() {
     let (lab, instance) = start(redis, &[]).await;
     for (goods_no, strategy) in (1..).zip(STRATEGIES) {
         instance.put_sale(goods_no, &json!({ "stock": 9, "strategy": strategy, "per_buyer": 1 })).await.assert_ok();
-        let had = "insert into buyer_units select $1, 1, 'buyer-' || number, 1, 1 from generate_series(1, 10001) as number";
+        let had =
+            "insert into buyer_units select $1, 1, 'buyer-' || number, 1, 1 from generate_series(1, 10001) as number";
         sqlx::query(had).bind(goods_no).execute(&mut lab.connect().await).await.unwrap();
         let order = async |buyer: &str| instance.order_for(goods_no, buyer, &format!("{strategy}-{buyer}")).await;
         for number in [1, 5000, 5001, 10_000, 10_001] {

@@ -117,7 +117,7 @@ impl ExportArgs {
     /// Fills in the plan file, the preset and the defaults.
     pub(crate) fn resolve(self) -> Result<Export, Error> {
         let Resolved { load, service, .. } = self.load.resolve(self.strategies)?;
-        refuse_comparison_settings(&load, "an exported load")?;
+        refuse_comparison_settings(&load, "an exported load", "buys in one step")?;
         let service = ServiceSettings { programs: one_program(self.demo_service, "export")?, ..service };
         let source = self.target.map_or_else(|| Source::Start(service.clone()), Source::Target);
         Ok(Export { engine: self.engine, settings: ExportSettings { source, load }, service, out: self.out })

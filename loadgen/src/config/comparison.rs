@@ -73,7 +73,7 @@ impl ComparisonArgs {
         strategies: Option<Vec<String>>,
     ) -> Result<CompareSettings, Error> {
         let Resolved { load, mut service, seed, limits, .. } = load.resolve(strategies)?;
-        refuse_comparison_settings(&load, "a search for the capacity")?;
+        refuse_comparison_settings(&load, "a search for the capacity", "has buyers that pay")?;
         service.programs = one_program(target.demo_service.clone(), "capacity")?;
         let source = match target.resolve(|name| env::var(name).ok())? {
             Some(target) => Source::Target(target),

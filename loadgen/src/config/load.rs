@@ -73,13 +73,13 @@ impl LoadArgs {
     }
 }
 
-/// Refuses what only a comparison has: habits of payers, and hazards. `what` is done otherwise.
-pub(crate) fn refuse_comparison_settings(load: &LoadSettings, what: &str) -> Result<(), Error> {
+/// Refuses what only a comparison has: habits of payers, and hazards. `payers` says how the buyers of such a load pay.
+pub(crate) fn refuse_comparison_settings(load: &LoadSettings, what: &str, payers: &str) -> Result<(), Error> {
     let refused = |keys: &str, why: &str| {
         Err(Error::Usage(format!("{keys} are for `compare` and `run`: {what} {why}; remove them")))
     };
     if !load.habits.are_good() {
-        return refused("abandon, pay-late and pay-twice", "has buyers that buy in one step, or pay");
+        return refused("abandon, pay-late and pay-twice", payers);
     }
     if !load.hazards.is_empty() {
         return refused("hazards", "strikes no server");

@@ -162,7 +162,7 @@ async fn a_postgres_without_room_for_the_instances_is_refused() {
     let folder = TestFolder::new();
     let mut command = folder.throwaway_lab(["compare", "--instances", "5", "--users", "10", "--trials", "1"]);
     command.env("DATABASE_URL", postgres.url("postgres"));
-    let expected = "the instances and this program may open 112; raise max_connections";
+    let expected = "the instances and this program may open 113; raise max_connections";
     assert_setup_error(&folder, &mut command, expected);
 }
 

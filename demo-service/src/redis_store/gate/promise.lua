@@ -20,7 +20,8 @@ local remaining = redis.call('hincrby', KEYS[1], 'free', '-' .. ARGV[3])
 redis.call('hincrby', KEYS[1], 'pending', ARGV[3])
 if gate[3] then redis.call('hincrby', KEYS[2], ARGV[4], ARGV[3]) end
 -- The number of an order is the time in microseconds, or one more than the last number if that is higher. So a server that has
--- forgotten the last number, or has an older one, repeats none. Below 2^53 until the year 2255: each program reads it exactly.
+-- forgotten the last number, or has an older one, repeats none unless its clock was set back. Below 2^53 until the year 2255: each
+-- program reads it exactly.
 local time = redis.call('time')
 local last = tonumber(redis.call('get', KEYS[3]) or '0')
 local order = string.format('%.0f', math.max(tonumber(time[1]) * 1000000 + tonumber(time[2]), last + 1))

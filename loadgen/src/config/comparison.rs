@@ -112,6 +112,7 @@ mod tests {
     use super::*;
     use crate::commands::{Cli, Command};
     use crate::config::settings::RequestLog;
+    use crate::lab::hazard::Hazard;
     use crate::lab::source::ServiceSettings;
     use crate::trial::goose::GooseFormat;
     use buyers::model::{Arrivals, LoadModel};
@@ -218,6 +219,12 @@ mod tests {
         assert_eq!((named.requests_max(), named), (usize::MAX, RequestLog::At("all.jtl".into())));
         let both = refusal(&["compare", "--request-log", "all.jtl", "--no-request-log"]);
         assert!(both.contains("cannot be used with"), "{both}");
+    }
+
+    #[test]
+    fn a_hazard_that_is_named_twice_strikes_once() {
+        let load = compare(&["--hazards", "stream-trimmed,redis-killed,stream-trimmed"]).load;
+        assert_eq!(load.hazards, [Hazard::RedisKilled, Hazard::StreamTrimmed]);
     }
 
     #[test]

@@ -45,6 +45,10 @@ impl LoadArgs {
         users.sort_unstable();
         users.dedup();
         let most_users = users.last().copied().unwrap_or(1);
+        // A hazard that is named twice would have two results of the same trials.
+        let mut hazards = plan.hazards;
+        hazards.sort_unstable();
+        hazards.dedup();
         let limits = plan.users_max.into_iter().flatten();
         let habits = plan.payers.habits()?;
         let mut service = plan.service.start(at_once(&model, most_users), plan.lock_wait);
@@ -67,7 +71,7 @@ impl LoadArgs {
                 goods: plan.goods.get(),
                 lock_wait: plan.lock_wait,
                 thresholds: plan.thresholds,
-                hazards: plan.hazards,
+                hazards,
             },
         })
     }

@@ -205,7 +205,7 @@ create table tickets (
     order_id   bigint references orders,
     constraint tickets_sold_with_order check ((coalesce(outcome, '') in ('sold', 'repeated')) = (order_id is not null))
 );
-create index tickets_waiting on tickets (ticket) where outcome is null;
+create index tickets_waiting on tickets (goods_no, ticket) where outcome is null;
 comment on column tickets.key is 'the idempotency key, as long as the ticket waits; then the order has it, or nobody';
 comment on column tickets.outcome is
     'sold; repeated, if the key had that order already; or the problem of the refusal; null as long as it waits';
@@ -328,7 +328,7 @@ comment on function end_reservations is 'ends held reservations and gives their 
 
 -- Ends reservations of a sale that are past their time: at most in_max, the oldest first. With in_buyer it ends only reservations of one
 -- buyer, and with in_reservation only that one. With in_waits it waits for confirmations under way, which may turn out to have come in time.
--- Otherwise it passes them over. Returns how many have ended; none, if the sale is over.
+-- Otherwise it passes them over. Returns how many have ended. The units of a sale that is over are not given back.
 create function expire_reservations(
     in_goods bigint, in_sale bigint, in_max bigint, in_waits boolean, in_buyer text default null, in_reservation bigint default null
 ) returns bigint language plpgsql set enable_seqscan = off as $$
@@ -336,10 +336,8 @@ declare
     due_at timestamptz;
     due bigint[];
 begin
-    perform from goods where goods.goods_no = in_goods and goods.sale = in_sale for no key update;
-    if not found then
-        return 0;
-    end if;
+    -- Whatever its sale is: a sale that somebody has started by hand has ended none of them.
+    perform from goods where goods.goods_no = in_goods for no key update;
     -- Read under the lock, so the time of the wait counts.
     due_at := clock_timestamp();
     if in_waits then
@@ -489,7 +487,9 @@ begin
         on conflict (goods_no, sale, buyer) do update set units = buyer_units.units + excluded.units
         where buyer_units.units + excluded.units <= buyer_units.units_max;
         if not found then
-            raise exception using errcode = 'SD003', message = '1';
+            -- The units may be those of another request under this key, which had the row before. Then it is not too many.
+            perform from find_reservation(in_key, in_goods, in_quantity, in_once) as found where found.outcome is not null;
+            raise exception using errcode = case when found then 'SD004' else 'SD003' end, message = '1';
         end if;
     end if;
     if in_once and in_key is not null then

@@ -45,7 +45,7 @@ pub use self::orders::{NotWritten, OrderToWrite};
 pub use self::reservations::{Cancelled, Confirmed, ReserveArguments, Reserved, SoldUnits};
 pub use self::service_role::SERVICE_ROLE;
 use self::settings::ConnectionSettings;
-pub use self::tickets::{NewTicket, TicketLook, TicketOutcome, TicketTaken, WaitingTicket};
+pub use self::tickets::{NewTicket, TicketLook, TicketOutcome, TicketTaken, WaitingGoods, WaitingTicket};
 pub use self::transaction::{Isolation, LockWait, Transaction, TransactionId, WrittenOrder};
 use self::waiters::Waiters;
 use crate::failure::Failure;

@@ -193,7 +193,8 @@ async fn start(
     };
     let sale = before.sale.saturating_add(1);
     let layout = Layout::of(&guard.family);
-    // The rows of many units take seconds. If their number is known, they are written while the sale before still sells.
+    // The rows of many units take seconds. If their number is known, they are written before the sale before ends, which still sells
+    // unless its purchases need the row of the SKU.
     if let Some(units) = named {
         if units > layout.units_max() {
             return Ok(Started::TooManyUnits(units));

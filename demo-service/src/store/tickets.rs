@@ -1,7 +1,7 @@
 //! Tickets: durable wishes to buy, which workers take and decide.
 //!
-//! A ticket waits as long as it has no outcome. It is written by one statement, which commits by itself. A worker locks the oldest
-//! ones, and writes their outcomes in the transaction of their orders. So a ticket is decided once, whatever dies meanwhile.
+//! A ticket waits as long as it has no outcome. It is written by one statement, which commits by itself. A worker locks the row of a
+//! SKU, takes the oldest tickets, and writes their outcomes in the transaction of their orders. So a ticket is decided once, whatever dies meanwhile.
 
 use std::time::Duration;
 
@@ -54,6 +54,17 @@ pub struct WaitingTicket {
     pub purchase: Purchase,
     /// How long it has waited, by the clock of the database.
     pub waited: Duration,
+}
+
+/// The SKU whose tickets a worker decides next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitingGoods {
+    /// No ticket waits.
+    None,
+    /// Tickets wait, and others have locked the rows of their SKUs.
+    LockedByOthers,
+    /// Its row is locked now.
+    Locked(GoodsNo),
 }
 
 /// What a worker has decided of a ticket.
@@ -217,20 +228,38 @@ impl Store {
 }
 
 impl Transaction {
-    /// Locks the oldest ticket that waits and that no other worker has locked, and returns its SKU.
+    /// Locks the row of the SKU that has waited longest for a worker. Passes over SKUs whose rows others have locked, and waits for
+    /// none.
     ///
     /// # Errors
     /// As [`Failure::of_database`].
-    pub async fn lock_oldest_ticket(&mut self) -> Result<Option<GoodsNo>, Failure> {
+    pub async fn lock_waiting_goods(&mut self) -> Result<WaitingGoods, Failure> {
+        // The first ticket of each SKU is found by one step in the index, however many wait.
         let oldest = sqlx::query_scalar!(
-            "select goods_no from tickets where outcome is null order by ticket limit 1 for update skip locked"
+            r#"with recursive oldest as (
+                   (select goods_no, ticket from tickets where outcome is null order by goods_no, ticket limit 1)
+                   union all
+                   select next.goods_no, next.ticket from oldest cross join lateral (
+                       select goods_no, ticket from tickets where outcome is null and goods_no > oldest.goods_no
+                       order by goods_no, ticket limit 1
+                   ) as next
+               ), locked as (
+                   select goods.goods_no from goods join oldest using (goods_no)
+                   order by oldest.ticket limit 1 for no key update of goods skip locked
+               )
+               select (select goods_no from locked) as locked from oldest limit 1"#
         );
         let oldest = oldest.fetch_optional(self.connection()).await;
-        Ok(self.heard(oldest)?.and_then(|goods_no| GoodsNo::try_from(goods_no).ok()))
+        Ok(match self.heard(oldest)? {
+            None => WaitingGoods::None,
+            Some(locked) => locked
+                .and_then(|goods_no| GoodsNo::try_from(goods_no).ok())
+                .map_or(WaitingGoods::LockedByOthers, WaitingGoods::Locked),
+        })
     }
 
-    /// Locks up to `most` tickets of a SKU that wait, the oldest first, and returns them in their order. Skips those that another
-    /// worker has locked.
+    /// Locks up to `most` tickets of a SKU that wait, the oldest first, and returns them in their order. The caller has locked the row
+    /// of the SKU, so no other worker has them.
     ///
     /// # Errors
     /// As [`Failure::of_database`].
@@ -238,7 +267,7 @@ impl Transaction {
         let rows = sqlx::query!(
             r#"select ticket, sale, quantity, buyer, key,
                    (extract(epoch from clock_timestamp() - created_at) * 1000)::bigint as "waited_ms!"
-               from tickets where outcome is null and goods_no = $1 order by ticket limit $2 for update skip locked"#,
+               from tickets where outcome is null and goods_no = $1 order by ticket limit $2 for update"#,
             goods_no.get(),
             most,
         );

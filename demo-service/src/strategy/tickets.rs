@@ -1,9 +1,10 @@
 //! `pg-queue`: the buyer is given a ticket, and a worker decides it. The queue is a table, so it needs no other server.
 //!
-//! A ticket is one insert, and no two buyers meet at it. A worker of any instance locks the oldest ticket that no other worker has
-//! locked (`for update skip locked`), and so learns the SKU. It locks the row of the SKU, then takes the oldest tickets of the SKU,
-//! and writes their orders, the stock and their outcomes in one transaction. So nothing is sold twice or lost, whatever dies: a
-//! ticket whose transaction is rolled back waits again.
+//! A ticket is one insert, and no two buyers meet at it. A worker of any instance locks the row of the SKU whose oldest ticket has
+//! waited longest, and passes over SKUs that others have locked (`skip locked`). It takes the oldest tickets of the SKU, and writes
+//! their orders, the stock and their outcomes in one transaction. So the tickets of a SKU are decided in their order, by one worker at
+//! a time, and a SKU that somebody has locked delays no other. Nothing is sold twice or lost, whatever dies: a ticket whose
+//! transaction is rolled back waits again.
 //!
 //! As under `pg-conditional`, the business is done first. A buyer who finds too few units in the row is told "sold out" at once.
 
@@ -20,7 +21,8 @@ use super::{Boxed, Decided, Strategy};
 use crate::failure::{self, Failure};
 use crate::sale::{GoodsNo, Level, Purchase, Receipt, Share, Wish, share_out};
 use crate::store::{
-    BatchOrder, BatchWrite, Isolation, NewTicket, Remembered, TicketOutcome, TicketTaken, Transaction, WaitingTicket,
+    BatchOrder, BatchWrite, Isolation, NewTicket, Remembered, TicketOutcome, TicketTaken, Transaction, WaitingGoods,
+    WaitingTicket,
 };
 use crate::telemetry::{REPEATED, SOLD, log_failure};
 
@@ -30,6 +32,9 @@ const BATCH_MAX: i64 = 500;
 /// How long a worker that finds no ticket waits before it looks again. A ticket that its instance gives out wakes it, and so does a
 /// buyer who asks its instance for a ticket that waits. This is for tickets of an instance that died, and for which nobody asks.
 const PAUSE: Duration = Duration::from_secs(30);
+
+/// How long a worker waits that finds the rows of all waiting SKUs locked. Mostly by another worker, which then decides the tickets.
+const PAUSE_FOR_OTHERS: Duration = Duration::from_millis(20);
 
 /// How long a worker waits after a failure, which is likely to come again.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(100);
@@ -87,21 +92,26 @@ impl Tickets {
         self.context.shared.store.recall(key, &purchase.cart).await
     }
 
-    /// Decides up to `most` tickets of the SKU of the oldest one. Returns whether there was any. `alone` is set to the ticket, if it was
-    /// the only one.
-    async fn decide(&self, most: i64, alone: &mut Option<i64>) -> Result<bool, Failure> {
+    /// Decides up to `most` tickets of the SKU that has waited longest. Returns which SKU that was. `alone` is set to the ticket, if it
+    /// was the only one.
+    async fn decide(&self, most: i64, alone: &mut Option<i64>) -> Result<WaitingGoods, Failure> {
         let mut transaction = self.context.shared.store.begin(Isolation::ReadCommitted, None).await?;
-        match self.decide_in(&mut transaction, most, alone).await {
-            Ok(decided) if decided.is_empty() => {
-                transaction.roll_back().await;
-                Ok(false)
-            }
-            Ok(decided) => {
+        let decided = async {
+            let waiting = transaction.lock_waiting_goods().await?;
+            let WaitingGoods::Locked(goods_no) = waiting else { return Ok((waiting, Vec::new())) };
+            Ok((waiting, self.decide_in(&mut transaction, goods_no, most, alone).await?))
+        };
+        match decided.await {
+            Ok((waiting @ WaitingGoods::Locked(_), decided)) => {
                 transaction.commit(None).await?;
                 for (label, waited) in decided {
                     self.context.outcomes.record(label, waited);
                 }
-                Ok(true)
+                Ok(waiting)
+            }
+            Ok((waiting, _)) => {
+                transaction.roll_back().await;
+                Ok(waiting)
             }
             Err(failure) => {
                 transaction.roll_back().await;
@@ -110,14 +120,14 @@ impl Tickets {
         }
     }
 
-    /// Locks tickets of one SKU, decides them and writes what was decided. Returns the label and the wait of each.
+    /// Locks tickets of a SKU whose row is locked, decides them and writes what was decided. Returns the label and the wait of each.
     async fn decide_in(
         &self,
         transaction: &mut Transaction,
+        goods_no: GoodsNo,
         most: i64,
         alone: &mut Option<i64>,
     ) -> Result<Vec<(&'static str, Duration)>, Failure> {
-        let Some(goods_no) = transaction.lock_oldest_ticket().await? else { return Ok(Vec::new()) };
         let level = transaction.read_for_update(goods_no).await?.ok_or_else(|| Failure::unknown_goods(goods_no))?;
         let tickets = transaction.lock_tickets(goods_no, most).await?;
         *alone = tickets.first().filter(|_| tickets.len() == 1).map(|ticket| ticket.ticket);
@@ -198,11 +208,15 @@ impl Tickets {
             let decided = timeout(self.context.shared.settings.db_timeout, self.decide(most, &mut alone)).await;
             let decided = decided.unwrap_or_else(|_| Err(Failure::database_unavailable()));
             match (decided, alone) {
-                (Ok(true), _) => {
+                (Ok(WaitingGoods::Locked(_)), _) => {
                     most = BATCH_MAX;
                     continue;
                 }
-                (Ok(false), _) => {
+                (Ok(WaitingGoods::LockedByOthers), _) => {
+                    sleep(PAUSE_FOR_OTHERS).await;
+                    continue;
+                }
+                (Ok(WaitingGoods::None), _) => {
                     timeout(PAUSE, self.context.shared.tickets.notified()).await.ok();
                     continue;
                 }

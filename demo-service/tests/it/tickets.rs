@@ -8,7 +8,7 @@ use serde_json::json;
 use sqlx::Executor;
 
 use crate::commits::Gate;
-use crate::lab::{Answer, CONDITION_WITHIN, Lab, PATIENT, Shop, wait_until};
+use crate::lab::{Answer, CONDITION_WITHIN, Lab, PATIENT, Shop};
 
 impl Lab {
     /// Returns how many tickets wait for their decision.
@@ -140,6 +140,43 @@ async fn tickets_are_decided_in_their_order() {
     assert_eq!(remaining, [Some(4), Some(3), Some(2), Some(1), Some(0), None, None, None]);
 }
 
+/// Goal: the workers of two instances overtake no ticket. Method: the row is locked until both workers have found tickets.
+// S111
+#[tokio::test(flavor = "multi_thread")]
+async fn tickets_of_two_instances_are_decided_in_their_order() {
+    let lab = Lab::new().await;
+    let instances = [lab.start(&PATIENT).await, lab.start(&PATIENT).await];
+    instances[0].put_on_sale(1, 5, "pg-queue").await.assert_ok();
+    let row = lab.lock_row(1).await;
+    let mut tickets = Vec::new();
+    for number in 0..10 {
+        tickets.push(instances[number % 2].get("/goods-stock/1").await);
+    }
+    row.release().await;
+    let decided = join_all(tickets.into_iter().map(|ticket| instances[0].decided(ticket))).await;
+    let remaining: Vec<_> = decided.iter().map(|told| told.body["remaining"].as_i64()).collect();
+    assert_eq!(remaining[..5], [4, 3, 2, 1, 0].map(Some));
+    assert_eq!(remaining[5..], [None; 5]);
+}
+
+// S111
+#[tokio::test]
+async fn a_sku_that_is_locked_delays_the_tickets_of_no_other() {
+    let (lab, instance) = Lab::with_instance(&PATIENT).await;
+    for goods_no in [1, 2] {
+        instance.put_on_sale(goods_no, 5, "pg-queue").await.assert_ok();
+    }
+    let row = lab.lock_row(1).await;
+    let locked = [instance.get("/goods-stock/1").await, instance.get("/goods-stock/1").await];
+    let other = instance.get("/goods-stock/2").await;
+    instance.decided(other).await.assert_ok();
+    assert_eq!(lab.tickets_waiting().await, 2);
+    row.release().await;
+    for ticket in locked {
+        instance.decided(ticket).await.assert_ok();
+    }
+}
+
 /// Goal: a ticket outlives its instance. Method: the instance stops while the order of the ticket cannot be committed.
 // S111
 #[tokio::test]
@@ -183,11 +220,10 @@ async fn workers_of_three_instances_sell_each_unit_once() {
 async fn tickets_of_a_sale_that_is_over_sell_nothing() {
     let (lab, instance) = Lab::with_instance(&[]).await;
     instance.put_on_sale(1, 5, "pg-queue").await.assert_ok();
-    // The row is locked, so the worker waits for it, and then finds the next sale.
+    // The row is locked, so the worker passes it over, and then finds the next sale.
     let mut holder = lab.connect().await;
     holder.execute("begin; update goods set sale = 2 where goods_no = 1").await.unwrap();
     let ticket = instance.get("/goods-stock/1").await;
-    wait_until(async || lab.lock_waits().await == 1).await;
     holder.execute("commit").await.unwrap();
     instance.decided(ticket).await.assert_problem(503, "sale-restarted");
     assert_eq!(lab.orders().await, 0);

@@ -4,14 +4,14 @@ use redis::aio::MultiplexedConnection;
 
 use super::trouble::RedisTrouble;
 
-/// The oldest version that the service works with.
-const VERSION_MIN: [u32; 2] = [6, 2];
+/// The oldest version that the service works with. An older one keeps messages that were deleted from a stream pending for ever.
+const VERSION_MIN: [u32; 2] = [7, 0];
 
 /// Why a server is not fit for locks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
     /// It is too old.
-    #[error("it is Redis {0}, and 6.2 or newer is needed; upgrade it, or name another one in --redis-url (REDIS_URL)")]
+    #[error("it is Redis {0}, and 7.0 or newer is needed; upgrade it, or name another one in --redis-url (REDIS_URL)")]
     TooOld(String),
     /// It is no single server.
     #[error("it runs as a {0}, which keeps no locks for others; name a single primary in --redis-url (REDIS_URL)")]
@@ -122,9 +122,9 @@ mod tests {
     }
 
     #[test]
-    fn a_server_before_6_2_is_too_old() {
+    fn a_server_before_7_0_is_too_old() {
         for (version, is_fit) in
-            [("6.0.16", false), ("5.0.14", false), ("6.2.0", true), ("7.0.15", true), ("10.0.0", true), ("", false)]
+            [("6.2.14", false), ("5.0.14", false), ("7.0.0", true), ("7.2.4", true), ("10.0.0", true), ("", false)]
         {
             let expected = if is_fit { Ok(()) } else { Err(Unfit::TooOld(version.to_owned())) };
             assert_eq!(told(&format!("redis_version:{version}")), expected);

@@ -26,7 +26,7 @@ const BACKOFF_MAX: Duration = Duration::from_secs(1);
 pub(super) struct RedisLink {
     client: Client,
     current: RwLock<Result<MultiplexedConnection, Arc<RedisTrouble>>>,
-    /// Told that a command was not answered.
+    /// Told that a command was not answered, or was refused by a server that has become a replica.
     suspected: Notify,
     /// The commands that were sent.
     commands: AtomicU64,
@@ -71,16 +71,16 @@ impl RedisLink {
             Ok(answered) => answered.map_err(RedisTrouble::of),
             Err(_) => Err(RedisTrouble::Silent),
         };
-        if answered.as_ref().is_err_and(RedisTrouble::is_unanswered) {
+        if answered.as_ref().is_err_and(|trouble| trouble.is_unanswered() || trouble.is_of_replica()) {
             self.suspected.notify_one();
         }
         answered
     }
 
-    /// Replaces the connection each time it does not answer. Runs for ever.
+    /// Replaces the connection each time it cannot be used any more. Runs for ever.
     async fn keep(self: Arc<Self>) {
         loop {
-            let trouble = self.until_silent().await;
+            let trouble = self.until_unusable().await;
             warn!(error = program::chain(&trouble), "the connection to Redis is given up, opening another");
             *self.current.write() = Err(Arc::new(trouble));
             let connection = self.reconnect().await;
@@ -89,19 +89,24 @@ impl RedisLink {
         }
     }
 
-    /// Asks the server again and again, until it does not answer.
-    async fn until_silent(&self) -> RedisTrouble {
+    /// Asks the server again and again, until it does not answer. After a suspicion, also whether it is still fit: the name in the URL
+    /// may lead to another server after a failover, while this connection leads to the old one.
+    async fn until_unusable(&self) -> RedisTrouble {
         loop {
-            timeout(PING_EVERY, self.suspected.notified()).await.ok();
+            let is_suspected = timeout(PING_EVERY, self.suspected.notified()).await.is_ok();
             let mut connection = match self.connection() {
                 Ok(connection) => connection,
                 Err(trouble) => return trouble,
             };
-            let pong: Result<String, _> = self.ask(redis::cmd("PING").query_async(&mut connection)).await;
-            match pong {
-                Err(trouble) if trouble.is_unanswered() => return trouble,
+            let answered = if is_suspected {
+                timeout(ANSWER_WITHIN, look_at(&mut connection)).await.unwrap_or(Err(RedisTrouble::Silent))
+            } else {
+                self.ask(redis::cmd("PING").query_async::<()>(&mut connection)).await
+            };
+            match answered {
+                Err(trouble) if trouble.is_unanswered() || trouble.is_unfit() => return trouble,
                 // A refusal is an answer.
-                Ok(_) | Err(_) => {}
+                Ok(()) | Err(_) => {}
             }
         }
     }

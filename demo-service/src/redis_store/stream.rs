@@ -187,7 +187,7 @@ impl Consumer {
         let next = parts.next().and_then(text).unwrap_or_default();
         *from = if next == "0-0" { String::new() } else { next };
         let mut delivery = Delivery::of(parts.next().unwrap_or(Value::Nil));
-        // Redis 7 names the deleted ones. Redis 6 returns nothing in their places.
+        // Those that were deleted from the stream. They are no longer pending.
         delivery.lost += parts.next().map_or(0, |deleted| items(deleted).len());
         Ok(delivery)
     }

@@ -58,6 +58,16 @@ impl RedisTrouble {
         matches!(self, Self::Connection(_) | Self::Silent)
     }
 
+    /// Returns whether a server refused a write because it has become a replica.
+    pub(super) fn is_of_replica(&self) -> bool {
+        matches!(self, Self::Refused { source, .. } if source.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly))
+    }
+
+    /// Returns whether the server is not fit for locks.
+    pub(super) fn is_unfit(&self) -> bool {
+        matches!(self, Self::Unfit(_))
+    }
+
     /// Returns whether the server answered, and an operator must do something.
     pub fn is_refusal(&self) -> bool {
         match self {

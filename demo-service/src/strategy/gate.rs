@@ -13,11 +13,13 @@
 mod confirmations;
 mod consumer;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tracing::warn;
 
 use self::confirmations::{Awaited, Confirmations};
@@ -35,6 +37,10 @@ use crate::store::{Isolation, PromiseLook};
 /// How often a purchase asks again whose gate has to be loaded. Another sale may start meanwhile, or Redis may lose its data.
 const ASKED_MAX: usize = 4;
 
+/// How often the database is asked at most whether a sale goes on whose gate has too few units. Nobody may have closed the gate as the
+/// next sale started: Redis was away, or the instance that started it has none.
+const ASK_FOR_SALE_EVERY: Duration = Duration::from_secs(1);
+
 /// How often the database is asked for an order whose buyer waits. Usually a consumer tells of it before, unless the message is lost.
 const ASK_EVERY: Duration = Duration::from_millis(500);
 
@@ -50,6 +56,8 @@ pub(super) struct RedisGate {
     /// Told that an order was promised here.
     promised: Notify,
     loads: Arc<SharedReads<(GoodsNo, i64), Result<Loaded, Failure>>>,
+    /// When the database was last asked whether a sale goes on whose gate has too few units.
+    asked: Mutex<HashMap<GoodsNo, Instant>>,
 }
 
 /// Whether a gate was loaded.
@@ -63,7 +71,14 @@ enum Loaded {
 impl RedisGate {
     pub(super) fn new(context: Context) -> Self {
         let gates = context.shared.redis.as_ref().map(|redis| redis.gates(context.family));
-        Self { context, gates, confirmations: None, promised: Notify::new(), loads: Arc::default() }
+        Self {
+            context,
+            gates,
+            confirmations: None,
+            promised: Notify::new(),
+            loads: Arc::default(),
+            asked: Mutex::default(),
+        }
     }
 
     /// Answers buyers when their orders are committed.
@@ -100,7 +115,7 @@ impl RedisGate {
                     };
                 }
                 GateReply::OtherCart => return Err(Failure::key_reused()),
-                GateReply::SoldOut => return Err(Failure::sold_out(goods_no)),
+                GateReply::SoldOut => return Err(self.sold_out(call, gates, goods_no).await),
                 GateReply::OverLimit => return Err(Failure::over_limit(goods_no)),
                 GateReply::Restarted => return Err(restarted(call, goods_no)),
                 GateReply::NotLoaded => {
@@ -112,6 +127,28 @@ impl RedisGate {
             }
         }
         Err(Failure::of(&failure::OVERTAKEN))
+    }
+
+    /// Returns the failure of a purchase for which a gate has too few units. Asks the database seldom whether the sale goes on.
+    async fn sold_out(&self, call: &Call, gates: &Gates, goods_no: GoodsNo) -> Failure {
+        if self.has_to_ask(goods_no)
+            && let Ok(Some(goods)) = self.context.shared.store.look(goods_no).await
+            && goods.sale > call.sale_of(goods_no)
+        {
+            close(gates, goods_no, goods.sale).await;
+            return restarted(call, goods_no);
+        }
+        Failure::sold_out(goods_no)
+    }
+
+    fn has_to_ask(&self, goods_no: GoodsNo) -> bool {
+        let now = Instant::now();
+        let mut asked = self.asked.lock();
+        let has_to_ask = asked.get(&goods_no).is_none_or(|last| now.duration_since(*last) >= ASK_FOR_SALE_EVERY);
+        if has_to_ask {
+            asked.insert(goods_no, now);
+        }
+        has_to_ask
     }
 
     /// Waits until an order is committed or refused. Without `awaited`, an earlier request with the same key has made it.
@@ -165,6 +202,14 @@ async fn load(context: Context, gates: Gates, goods_no: GoodsNo, sale: i64) -> R
     Ok(Loaded::Done)
 }
 
+/// Closes the gate of an earlier sale, because `sale` has started. If that fails, the instances that find the new sale close it.
+async fn close(gates: &Gates, goods_no: GoodsNo, sale: i64) {
+    if let Err(trouble) = gates.close(goods_no, sale).await {
+        let error = program::chain(&trouble);
+        warn!(%goods_no, sale, error, "the gate of the sale before could not be closed, and may promise orders that are refused");
+    }
+}
+
 /// Returns the failure of a purchase that a gate did not answer.
 fn unanswered(trouble: RedisTrouble) -> Failure {
     if trouble.is_unanswered() {
@@ -202,10 +247,8 @@ impl Strategy for RedisGate {
 
     fn sale_started(&self, goods_no: GoodsNo, sale: i64) -> Boxed<'_, ()> {
         Box::pin(async move {
-            let Some(gates) = &self.gates else { return };
-            if let Err(trouble) = gates.close(goods_no, sale).await {
-                let error = program::chain(&trouble);
-                warn!(%goods_no, sale, error, "the gate of the sale before could not be closed, and may promise orders that are refused");
+            if let Some(gates) = &self.gates {
+                close(gates, goods_no, sale).await;
             }
         })
     }

@@ -163,6 +163,11 @@ impl Proxy {
         self.worker.order(LaneCommand::RefuseSessions);
     }
 
+    /// Leads new connections to another server, as a name does whose address has changed. The open ones stay where they are.
+    pub fn lead_to(&self, server: SocketAddr) {
+        self.worker.order(LaneCommand::LeadTo(server));
+    }
+
     /// Returns the number of open connections.
     #[must_use]
     pub fn connections(&self) -> usize {

@@ -8,8 +8,8 @@ use futures_util::stream::{self, StreamExt};
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{debug, error, warn};
 
-use super::RedisGate;
 use super::confirmations::MaybeRefused;
+use super::{RedisGate, close};
 use crate::failure::{self, Failure, Kind};
 use crate::redis_store::RedisTrouble;
 use crate::redis_store::gate::{Gates, SettledOrder};
@@ -70,7 +70,7 @@ impl RedisGate {
                 Ok(consumer) => self.consume(gates, consumer).await,
                 Err(trouble) => trouble,
             };
-            debug!(error = program::chain(&trouble), "promised orders cannot be read, trying again");
+            log_failure(&away(trouble, "promised orders cannot be read, so none is written; trying again"));
             sleep(PAUSE_AFTER_FAILURE).await;
         }
     }
@@ -248,7 +248,16 @@ impl RedisGate {
         let orders = decided().map(|(message, refused)| SettledOrder { message, is_refused: refused.is_some() });
         let orders: Vec<_> = orders.collect();
         if let Err(trouble) = gates.settle(goods_no, level.as_ref(), &orders).await {
-            debug!(error = program::chain(&trouble), "orders are decided, and could not be acknowledged");
+            log_failure(&away(
+                trouble,
+                "orders are decided and could not be acknowledged, so they are delivered again",
+            ));
+        }
+        if let Some(level) = &level
+            && outcomes.contains(&Some(&failure::SALE_RESTARTED))
+        {
+            // Nobody has closed the gate that promised them.
+            close(gates, goods_no, level.sale).await;
         }
         let mut refused = decided().filter_map(|(message, refused)| Some((message.order.order_id, refused?)));
         // A buyer who waits learns it.
@@ -262,6 +271,11 @@ impl RedisGate {
         let waiting = decided().filter_map(|(message, refused)| Some((message.waiter.as_deref()?, refused)));
         self.tell(gates, waiting).await;
     }
+}
+
+/// Returns what an operator is told if Redis keeps orders from being written.
+fn away(trouble: RedisTrouble, told: &'static str) -> Failure {
+    Failure::new(&failure::LOCK_SERVICE_UNAVAILABLE, told).caused_by(trouble)
 }
 
 fn wish(order: &PromisedOrder) -> Wish<'_> {

@@ -79,7 +79,7 @@ async fn a_script_without_the_buyers_check_promises_too_much() {
     let mut connection = connect(redis).await;
     assert_eq!(promise(&lab, &mut connection, SCRIPT).await, "over-limit");
     let check = SCRIPT.find("if gate[3] then\n    local had").unwrap();
-    let behind = SCRIPT.find("-- The first write").unwrap();
+    let behind = SCRIPT.find("-- The number of an order").unwrap();
     let careless = format!("{}{}", &SCRIPT[..check], &SCRIPT[behind..]);
     assert_eq!(promise(&lab, &mut connection, &careless).await, "promised");
     wait_until(async || lab.reasons(1).await == ["over-limit"]).await;

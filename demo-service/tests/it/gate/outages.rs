@@ -1,10 +1,12 @@
 //! Redis goes away, or refuses, and comes back.
 
+use serde_json::json;
 use testbed::{Redis, RedisConfig};
 
 use super::{GATE, STRATEGIES, start};
 use crate::commits::Gate;
-use crate::lab::{Lab, Shop, wait_until};
+use crate::lab::{Answer, Lab, Shop, wait_until};
+use crate::redis::shared_redis;
 
 /// Asserts that nothing is promised, and that the detail names Redis.
 async fn assert_refused(shop: &Shop, detail: &str) {
@@ -98,5 +100,58 @@ async fn the_rights_that_are_named_are_enough_for_gates() {
         bought.assert_ok();
         instance.until_written(&bought).await;
         assert_eq!(lab.assert_adds_up(goods_no, strategy).await, 1);
+    }
+}
+
+/// Goal: a gate does nothing by half. Method: its user may read the gate and take units, and may not append orders.
+// S121
+#[tokio::test]
+async fn a_gate_that_cannot_append_an_order_keeps_its_units() {
+    let redis = Redis::start(RedisConfig::default()).await.unwrap();
+    let lab = Lab::on_redis(&redis).await;
+    let set_user = async |rights: &str| {
+        let words = ["ACL", "SETUSER", "shop", "reset", "on", ">sesame", "~seckill:*", "&seckill:*"];
+        redis.command(&words.into_iter().chain(rights.split(' ')).collect::<Vec<_>>()).await.unwrap();
+    };
+    set_user("+@all").await;
+    let instance = lab.start(&["--redis-url", &redis.url().replace("redis://", "redis://shop:sesame@")]).await;
+    instance.put_sale(1, &json!({ "stock": 5, "strategy": GATE, "per_buyer": 2 })).await.assert_ok();
+    let first = instance.order_for(1, "ann", "first").await;
+    first.assert_created();
+    instance.until_written(&first).await;
+    for missing in ["-xadd", "-time"] {
+        set_user(&format!("+@all {missing}")).await;
+        instance.order_for(1, "ann", "second").await.assert_problem(503, "lock-service-unavailable");
+    }
+    set_user("+@all").await;
+    wait_until(async || lab.streamed(&redis, GATE).await == 0).await;
+    let counted = async |field| lab.gate_field(&redis, GATE, 1, field).await;
+    assert_eq!((counted("free").await, counted("pending").await), (4, 0));
+    instance.order_for(1, "ann", "second").await.assert_created();
+    instance.order_for(1, "ann", "third").await.assert_problem(403, "over-limit");
+}
+
+/// Goal: a gate of an earlier sale that nobody has closed sells and refuses no longer. Method: an instance without Redis starts the
+/// next sale.
+// S6, S120
+#[tokio::test]
+async fn a_gate_that_nobody_closed_gives_way_to_the_next_sale() {
+    let redis = shared_redis().await;
+    let lab = Lab::on_redis(redis).await;
+    let instance = lab.start(&[]).await;
+    let without = Lab::at(lab.database_url.clone(), lab.zookeeper.clone(), String::new());
+    for (goods_no, strategy) in (1..).zip(STRATEGIES) {
+        for (sale, left) in [(1, 0), (2, 3)] {
+            instance.put_on_sale(goods_no, 1 + left, strategy).await.assert_ok();
+            let sold = instance.buy(goods_no, strategy).await;
+            sold.assert_ok();
+            instance.until_written(&sold).await;
+            let other = without.start(&["--instance", "other"]).await;
+            other.put_on_sale(goods_no, 5, "pg-conditional").await.assert_ok();
+            let path = format!("/goods-stock/{goods_no}");
+            let is_of_next = |answer: &Answer| answer.body["strategy"] == "pg-conditional";
+            instance.look_until(&path, is_of_next).await.assert_ok();
+            assert!(lab.units_ordered(goods_no, 2 * sale).await >= 1, "{strategy}, sale {sale}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Redis goes away, or refuses, and comes back.
 
-use testbed::{Redis, RedisConfig, StopSignal};
+use testbed::{Proxy, Redis, RedisConfig, StopSignal};
 
 use super::{SHORT_LIVED, STRATEGIES, instance_with_sale};
 use crate::lab::{Instance, Lab, Shop, wait_until};
@@ -123,6 +123,26 @@ async fn a_refusal_of_redis_is_logged_with_its_remedy() {
     assert_logged(&program, "Password authentication failed");
     redis.command(&["ACL", "SETUSER", "shop", ">sesame"]).await.unwrap();
     assert_sells(&lab, &program).await;
+}
+
+/// Goal: after a failover, an instance finds the new primary behind the name in its URL. Method: the old primary becomes a replica and
+/// keeps its connections.
+// S108
+#[tokio::test]
+async fn a_primary_that_was_demoted_is_left_for_its_successor() {
+    let [old, new] =
+        [Redis::start(RedisConfig::default()).await.unwrap(), Redis::start(RedisConfig::default()).await.unwrap()];
+    let name = Proxy::start(&format!("127.0.0.1:{}", old.port())).await.unwrap();
+    let mut lab = Lab::new().await;
+    lab.redis = format!("redis://{}", name.connect_string());
+    let instance = lab.start(&[]).await;
+    for (goods_no, strategy) in (1..).zip(STRATEGIES) {
+        instance.put_on_sale(goods_no, 5, strategy).await.assert_ok();
+    }
+    name.lead_to(([127, 0, 0, 1], new.port()).into());
+    old.command(&["REPLICAOF", "127.0.0.1", &new.port().to_string()]).await.unwrap();
+    instance.buy(1, STRATEGIES[0]).await.assert_problem(503, "lock-service-unavailable");
+    assert_sells(&lab, &instance).await;
 }
 
 /// Goal: a hold that cannot be renewed is lost by our own clock. Method: Redis is frozen while a buyer waits for the row.

@@ -4,8 +4,11 @@ use std::time::Duration;
 
 use demo_service::store::{Cancelled, Confirmed, Reserved};
 
+use serde_json::json;
+use sqlx::Executor;
+
 use super::support::{FOR_EVER, RESERVE, Unswept, confirm};
-use crate::lab::{Lab, wait_until};
+use crate::lab::{Lab, PATIENT, wait_until};
 
 const SHORT: Duration = Duration::from_millis(20);
 
@@ -152,4 +155,41 @@ async fn a_sweeper_passes_payers_under_way_over() {
     payer.release().await;
     shop.store.sweep_reservations().await.unwrap();
     assert_eq!(shop.lab.assert_balance(1).await, (5, 0, 0));
+}
+
+/// Goal: two requests under one key are one purchase, also of a buyer with a limit. Method: both wait for the row, and have seen that
+/// the buyer has no unit.
+// S26, S112
+#[tokio::test]
+async fn a_twin_under_one_key_is_not_beyond_the_limit() {
+    let (lab, shop) = Lab::with_instance(&PATIENT).await;
+    shop.put_sale(1, &json!({ "stock": 5, "strategy": RESERVE, "per_buyer": 1 })).await.assert_ok();
+    let row = lab.lock_row(1).await;
+    let press = || {
+        let shop = shop.another();
+        tokio::spawn(async move { shop.reserve(1, 1, "ann", "key").await })
+    };
+    let twins = [press(), press()];
+    wait_until(async || lab.lock_waits().await == 2).await;
+    row.release().await;
+    let [first, second] = twins.map(|twin| async { twin.await.unwrap() });
+    let (first, second) = tokio::join!(first, second);
+    assert!(first.status.is_success() && second.status.is_success(), "{first:?} {second:?}");
+    assert_eq!(first.body, second.body);
+    assert_eq!(lab.assert_balance(1).await, (4, 1, 0));
+    shop.reserve(1, 1, "ann", "other").await.assert_problem(403, "over-limit");
+}
+
+/// Goal: reservations of a sale that somebody has ended by hand end, too.
+// S112
+#[tokio::test]
+async fn reservations_of_a_sale_that_was_ended_by_hand_expire() {
+    let shop = Unswept::new(5, None).await;
+    let reservation = shop.hold(1, SHORT).await;
+    shop.lab.connect().await.execute("update goods set sale = 2, on_hand = 9 where goods_no = 1").await.unwrap();
+    shop.lab.wait_until_due(reservation).await;
+    assert_eq!(shop.store.sweep_reservations().await.unwrap(), None);
+    assert_eq!(shop.lab.end_of(reservation).await, ("expired".to_owned(), None));
+    assert_eq!(shop.lab.on_hand(1).await, 9, "the units belong to the sale that is over");
+    assert!(matches!(shop.confirm(reservation).await, Confirmed::Expired | Confirmed::SaleOver));
 }

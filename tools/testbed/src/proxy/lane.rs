@@ -27,6 +27,8 @@ pub(crate) enum LaneCommand {
     /// Asks for a new session when a client connects one again.
     ReplaceSessions,
     RefuseSessions,
+    /// Leads new connections to this server.
+    LeadTo(SocketAddr),
     /// Closes every open connection at one end only. This end stays open, and nothing is read from it.
     Strand(End),
 }
@@ -84,6 +86,7 @@ impl Lane {
             LaneCommand::Delay(latency) => rules.send_modify(|rules| rules.latency = latency),
             LaneCommand::ReplaceSessions => rules.send_modify(|rules| rules.replaces_sessions = true),
             LaneCommand::RefuseSessions => rules.send_modify(|rules| rules.refuses_sessions = true),
+            LaneCommand::LeadTo(server) => rules.send_modify(|rules| rules.successor = Some(server)),
             LaneCommand::Strand(end) => self.strand(end).await,
         }
         self.count();

@@ -41,6 +41,8 @@ pub(super) struct Rules {
     pub(super) swallowed_below: u64,
     /// The end of every connection that stays open when the connections are closed.
     pub(super) stranded: Option<End>,
+    /// The server that new connections lead to, if it is another one by now.
+    pub(super) successor: Option<SocketAddr>,
 }
 
 /// The state that all connections share.
@@ -91,7 +93,9 @@ impl Connection {
         let latency = self.shared.rules.borrow().latency;
         // The client's system made this connection at once. Over a slow link that takes a round trip.
         sleep(2 * latency).await;
-        let server = server.insert(TcpStream::connect(self.shared.upstreams.as_slice()).await?);
+        let successor = self.shared.rules.borrow().successor;
+        let upstreams = successor.as_ref().map_or(&self.shared.upstreams[..], std::slice::from_ref);
+        let server = server.insert(TcpStream::connect(upstreams).await?);
         for stream in [&*client, &*server] {
             stream.set_nodelay(true)?;
         }

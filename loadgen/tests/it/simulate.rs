@@ -45,6 +45,8 @@ fn the_predicted_counts_of_small_drains_are_those_of_real_ones() {
                     ("mutex", "bytes") => assert!(measured <= *predicted && 2 * measured > *predicted, "{what}"),
                     // The same holds for the three nodes of a cohort.
                     ("cohort", "requests") => assert!(measured.abs_diff(*predicted) <= 3, "{what}"),
+                    // On a busy machine, contenders may come when their cohort has left the queue, and then it joins anew.
+                    ("cohort", "notifications") => assert!(measured.abs_diff(*predicted) <= 3, "{what}"),
                     ("cohort", "bytes") => assert!(measured.abs_diff(*predicted) <= *predicted / 4, "{what}"),
                     _ => assert_eq!(measured, *predicted, "{what}"),
                 }

@@ -33,11 +33,11 @@ fn chart(report: &Report) -> Chart {
     };
     Chart {
         id: "stock",
-        title: "Units sold, left and oversold".to_owned(),
+        title: "Units that buyers were told of, and units left".to_owned(),
         caption: format!(
-            "One row per {}: its trial of median length, by the times at which buyers learnt of their sales. All rows have the \
-             same axes. The coloured part grows with each unit sold, and the grey part above it are the units left. The upper \
-             line is the stock: what rises above it was sold beyond the stock.",
+            "One row per {}: its trial of median length. All rows have the same axes. The coloured part grows as buyers learn \
+             that a unit is theirs, and the grey part above it are the units left. The upper line is the stock: what rises \
+             above it are units that do not exist. A buyer who was told of a unit may still have no order.",
             report.schedule.nouns().one
         ),
         label: None,

@@ -1,25 +1,25 @@
 // The sale over time, with a row for each strategy.
 
-// The units of a sale: sold, left and oversold.
-const units = (sold) => {
-  const [left, beyond] = [Math.max(0, data.stock - sold), Math.max(0, sold - data.stock)];
-  const parts = [[sold, "sold"], [left, "left"], [beyond, "oversold"]].filter(([count], part) => count > 0 || part === 0);
+// The units of a sale: those that buyers were told of, those that are left, and those beyond the stock.
+const units = (told) => {
+  const [left, beyond] = [Math.max(0, data.stock - told), Math.max(0, told - data.stock)];
+  const parts = [[told, "told"], [left, "left"], [beyond, "beyond the stock"]].filter(([count], part) => count > 0 || part === 0);
   return parts.map(([count, what]) => `${grouped(String(count))} ${what}`).join(", ");
 };
-const soldAfter = (ms, sold) => {
-  const beyond = sold > data.stock ? `, ${grouped(String(sold - data.stock))} too many` : "";
-  return `${grouped(String(sold))} in ${figure(ms)} ms${beyond}`;
+const toldAfter = (ms, told) => {
+  const beyond = told > data.stock ? `, ${grouped(String(told - data.stock))} beyond the stock` : "";
+  return `${grouped(String(told))} in ${figure(ms)} ms${beyond}`;
 };
 
-// The sale of each strategy, in the trial of median length: units sold below the line of the stock, units left between the
-// two, units oversold above the line. All rows have the same axes.
+// The sale of each strategy, in the trial of median length: units that buyers were told of below the line of the stock, units left
+// between the two, units beyond the stock above the line. All rows have the same axes.
 const stock = (width) => {
   const rows = atLevel(data.results)
     .map((row) => ({ ...row, ...data.timelines.find((own) => own.strategy === row.strategy && own.users === row.users) }))
     .filter((row) => row.sold && row.sold.at_ms.length > 0);
   if (rows.length === 0) return null;
   const tall = 76;
-  const told = ({ sold }) => soldAfter(sold.at_ms.at(-1), sold.count.at(-1));
+  const told = ({ sold }) => toldAfter(sold.at_ms.at(-1), sold.count.at(-1));
   const frame = rowFrame(rows, width, 24 + 6.6 * d3.max(rows, (row) => told(row).length), tall);
   const end = d3.max(rows, (row) => row.sold.at_ms.at(-1));
   const most = d3.max(rows, (row) => row.sold.count.at(-1));
@@ -71,8 +71,8 @@ const stock = (width) => {
     })),
   );
   const keys = [
-    { name: `sold, in the colour of the ${data.subject}`, colour: colour(rows[0].strategy) },
-    ...(hasLine ? [{ name: "left", colour: "var(--rule)" }, { name: "oversold", colour: "var(--bad)" }] : []),
+    { name: `told, in the colour of the ${data.subject}`, colour: colour(rows[0].strategy) },
+    ...(hasLine ? [{ name: "left", colour: "var(--rule)" }, { name: "beyond the stock", colour: "var(--bad)" }] : []),
   ];
   return { svg, keys, points: placed(svg, points) };
 };

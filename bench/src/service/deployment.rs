@@ -10,6 +10,9 @@ use sqlx::{Connection, PgConnection};
 use testbed::{Postgres, PostgresConfig, Process, ProcessConfig, Stdout, ZooKeeper, ZooKeeperConfig};
 use tokio::time::{Instant, sleep};
 
+/// Deadlines that no buyer of a crowd exceeds, because each refusal would end the measurement.
+const PATIENCE: [&str; 6] = ["--lock-wait", "20s", "--db-timeout", "25s", "--http-timeout", "29s"];
+
 /// The SKU that is sold and looked at.
 pub(crate) const GOODS_NO: i64 = 1;
 
@@ -104,6 +107,7 @@ impl Deployment {
         let config = ProcessConfig::new(&self.service)
             .args(["--listen", "127.0.0.1:0", "--strategy", "pg-conditional", "--instance", "bench-service"])
             .args(["--db-connections".to_owned(), db_connections.to_string()])
+            .args(PATIENCE)
             .args(flags)
             .env("ADMIN_TOKEN", ADMIN_TOKEN)
             .env("DATABASE_URL", &self.database_url)

@@ -12,9 +12,6 @@ use crate::generators::{Counted, ExpectedAnswers, wrk};
 use crate::results::Ledger;
 use crate::results::hot_stock::{HotStockRow, MERGE, Round, Seller, Sold};
 
-/// Deadlines that no buyer of a crowd exceeds, because each refusal would end the measurement.
-const PATIENCE: [&str; 6] = ["--lock-wait", "20s", "--db-timeout", "25s", "--http-timeout", "29s"];
-
 /// Lets the crowd buy on each side, one after the other, and counts what was ordered.
 pub(super) async fn round(
     name: &str,
@@ -66,7 +63,7 @@ async fn measure(
             return pgbench(&deployment.database_url, &script, 1, seconds).await;
         }
     };
-    let served = deployment.service_with(DB_CONNECTIONS, &[&PATIENCE[..], flags].concat()).await?;
+    let served = deployment.service_with(DB_CONNECTIONS, flags).await?;
     let url = format!("{}/goods-stock/{goods_no}?strategy={strategy}", served.url);
     let counted = wrk(&url, crowd.connections, seconds, answers).await?;
     // When the service has ended, the requests that wrk did not wait for are done as well.

@@ -5,7 +5,7 @@
 use demo_service::strategy::registry;
 use zookeeper_client::Client;
 
-use crate::lab::{Answer, Instance, Lab, lock_path, wait_until};
+use crate::lab::{Answer, Instance, Lab, PATIENT, lock_path, wait_until};
 
 /// Longer than the purchase of the buyer that overtakes.
 const BUSINESS: &str = "2s";
@@ -57,7 +57,7 @@ async fn only_a_fence_keeps_an_overtaken_holder_from_overwriting() {
 
 #[tokio::test]
 async fn the_second_part_of_the_token_fences_local_hand_overs() {
-    let (lab, instance) = Lab::with_instance(&["--business-time", "2ms"]).await;
+    let (lab, instance) = Lab::with_instance(&[&["--business-time", "2ms"][..], &PATIENT].concat()).await;
     instance.put_on_sale(1, 30, "zk-cohort-fenced").await.assert_ok();
     let buyers: Vec<_> = (0..30).map(|_| instance.spawn_buy(1, "zk-cohort-fenced")).collect();
     for buyer in buyers {

@@ -30,7 +30,7 @@ async fn buy_all(shop: &Shop, goods_no: i64, strategy: &str, buyers: usize) {
 async fn a_stricter_default_isolation_fails_no_buyer() {
     let lab = Lab::new().await;
     set_default(&lab, "default_transaction_isolation", "repeatable read").await;
-    let instance = lab.start(&["--db-connections", "20"]).await;
+    let instance = lab.start(&[&["--db-connections", "20"][..], &PATIENT].concat()).await;
     for (goods_no, entry) in (1..).zip(STRATEGIES) {
         instance.put_on_sale(goods_no, 60, entry.name).await.assert_ok();
         buy_all(&instance, goods_no, entry.name, 40).await;
@@ -60,7 +60,7 @@ async fn a_short_default_lock_timeout_fails_no_start() {
 async fn a_full_postgres_lets_buyers_wait() {
     let postgres = Postgres::start(PostgresConfig { connections_max: 8, ..PostgresConfig::default() }).await.unwrap();
     let lab = Lab::on_postgres(postgres.url("postgres")).await;
-    let instance = lab.start(&["--db-connections", "20"]).await;
+    let instance = lab.start(&[&["--db-connections", "20"][..], &PATIENT].concat()).await;
     for (goods_no, strategy) in [(1, "pg-conditional"), (2, "pg-row-lock"), (3, "pg-function"), (4, "zk-semaphore")] {
         instance.put_on_sale(goods_no, 200, strategy).await.assert_ok();
         buy_all(&instance, goods_no, strategy, 60).await;

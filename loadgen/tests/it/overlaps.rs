@@ -166,7 +166,7 @@ async fn the_sale_of_every_strategy_is_shown_over_time() {
             [strategy, [...document.querySelectorAll(`#stock .s${strategy}[data-mark=area]`)].map((area) =>
                 area.getBoundingClientRect().height)]));";
         let heights: BTreeMap<String, Vec<f64>> = serde_json::from_value(browser.run(heights).await).unwrap();
-        // The units left, sold and oversold.
+        // The units that are left, told of, and beyond the stock.
         let [unguarded, naive, mutex] = ["0", "1", "2"].map(|strategy| &heights[strategy]);
         for own in [unguarded, naive, mutex] {
             assert!(
@@ -180,6 +180,6 @@ async fn the_sale_of_every_strategy_is_shown_over_time() {
     browser.press('\u{e010}').await;
     let tip = browser.run("return document.querySelector('#stock .tip').textContent;").await;
     assert!(tip.as_str().unwrap().starts_with("zk-mutex\nafter "), "{tip}");
-    assert!(tip.as_str().unwrap().ends_with(" ms: 20 sold"), "{tip}");
+    assert!(tip.as_str().unwrap().ends_with(" ms: 20 told"), "{tip}");
     browser.close().await;
 }

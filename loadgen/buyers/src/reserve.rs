@@ -123,7 +123,14 @@ struct ToldBuyer {
 
 impl ToldBuyer {
     fn of(reservation: i64, end: ToldEnd) -> ToldBuyer {
-        ToldBuyer { reservation: Some(ReservationTold { reservation, end }), problem: None }
+        let reservation = ReservationTold { reservation, end, is_contradicted: false };
+        ToldBuyer { reservation: Some(reservation), problem: None }
+    }
+
+    /// The buyer was told of another end, too. The outcome stays as it was told.
+    fn contradicted(mut self, problem: &str) -> ToldBuyer {
+        self.reservation.iter_mut().for_each(|told| told.is_contradicted = true);
+        self.with_problem(Some(problem.to_owned()))
     }
 
     fn with_problem(self, problem: Option<String>) -> ToldBuyer {
@@ -172,14 +179,12 @@ impl TwoSteps {
         let (outcome, mut told) = paid(reservation, pay(&payment, &mut visit).await?);
         let ended = Instant::now();
         if habit == Habit::PayLate && outcome == Outcome::Sold {
-            told.problem = Some("a reservation was sold after it was shown as expired".to_owned());
-            return Some(visit.bought(goods, ended, (Outcome::Error, told)));
+            told = told.contradicted("a reservation was sold after it was shown as expired");
         }
         if habit == Habit::PayTwice && outcome == Outcome::Sold {
             let (_, again) = paid(reservation, pay(&payment, &mut visit).await?);
             if is_another_end(&told, &again) {
-                told.problem = Some("a second payment was told another end of the reservation".to_owned());
-                return Some(visit.bought(goods, ended, (Outcome::Error, told)));
+                told = told.contradicted("a second payment was told another end of the reservation");
             }
         }
         Some(visit.bought(goods, ended, (outcome, told)))
@@ -334,5 +339,7 @@ mod tests {
         assert!(!is_another_end(&told(sold(1)), &told(ToldEnd::Unknown)));
         assert!(is_another_end(&told(sold(1)), &told(sold(2))));
         assert!(is_another_end(&told(sold(1)), &told(ToldEnd::Expired)));
+        let both = told(sold(1)).contradicted("two ends").reservation.unwrap();
+        assert_eq!((both.end, both.is_contradicted), (sold(1), true));
     }
 }

@@ -35,6 +35,8 @@ pub struct ReservationTold {
     pub reservation: i64,
     /// How it ended.
     pub end: ToldEnd,
+    /// Whether the buyer was told of another end, too.
+    pub is_contradicted: bool,
 }
 
 /// How a reservation ended, as its buyer was told.

@@ -23,18 +23,19 @@ pub struct ReservationFacts<'a> {
 }
 
 impl ReservationFacts<'_> {
-    /// Counts the buyers that were told another end of their reservation than it has.
+    /// Counts the buyers that were told another end of their reservation than it has, or two ends.
     pub(crate) fn untrue(&self) -> u64 {
         let is_untrue = |told: &&ReservationTold| {
             let Some(row) = self.rows.and_then(|rows| rows.get(&told.reservation)) else { return true };
-            match told.end {
+            let is_refuted = match told.end {
                 ToldEnd::Sold(receipt) => row.order != Some(receipt.order_id) || row.state != "confirmed",
                 // A buyer that was told "too late" must have nothing.
                 ToldEnd::Expired => row.order.is_some() || row.state != "expired",
                 // Nobody has paid.
                 ToldEnd::Abandoned => row.order.is_some(),
                 ToldEnd::Unknown => false,
-            }
+            };
+            is_refuted || told.is_contradicted
         };
         self.told.iter().filter(is_untrue).count() as u64
     }
@@ -62,13 +63,14 @@ mod tests {
             ("held", None, vec![ToldEnd::Abandoned], vec![ToldEnd::Expired, sold(5)]),
         ] {
             let rows = HashMap::from([(7, ReservationRow { state: state.to_owned(), order })]);
-            let untrue = |end: &ToldEnd, reservation| {
-                let told = [ReservationTold { reservation, end: *end }];
-                ReservationFacts { told: &told, rows: Some(&rows) }.untrue()
-            };
+            let count = |told| ReservationFacts { told: &[told], rows: Some(&rows) }.untrue();
+            let told = |end: &ToldEnd, reservation| ReservationTold { reservation, end: *end, is_contradicted: false };
+            let untrue = |end: &ToldEnd, reservation| count(told(end, reservation));
             assert!(right.iter().all(|end| untrue(end, 7) == 0), "{state}");
             assert!(wrong.iter().all(|end| untrue(end, 7) == 1), "{state}");
             assert_eq!(untrue(&right[0], 8), 1, "there is no such reservation");
+            let two_ends = ReservationTold { is_contradicted: true, ..told(&right[0], 7) };
+            assert_eq!(count(two_ends), 1, "the buyer was told of two ends");
         }
         assert_eq!(ReservationFacts::default().untrue(), 0);
     }

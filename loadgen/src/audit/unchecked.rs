@@ -55,7 +55,7 @@ impl Gap {
             Gap::Clock => "instances without a common clock",
             Gap::Rest => "trials that had not come to rest",
             Gap::Strike => {
-                "hazards that did not strike before the load was over; give a longer --duration, or less --stock"
+                "hazards that did not strike before the load was over or the stock was gone; give a longer --duration, or another --stock"
             }
         }
     }

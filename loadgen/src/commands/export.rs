@@ -169,6 +169,11 @@ pub(super) async fn export(args: ExportArgs, interrupt: &Interrupt, output: &mut
 fn export_shop(args: ExportArgs, output: &mut Output) -> Result<ExitCode, Error> {
     let ExportArgs { engine, out, of_shop: ShopExportArgs { shop, start_at }, load, .. } = args;
     let Resolved { load, .. } = load.resolve(None)?;
+    refuse_comparison_settings(&load, "an exported load", "pays as the file of the shop says")?;
+    if load.per_buyer.is_some() {
+        let text = "per-buyer is for our service: the file of a shop has the limit per buyer; write it there";
+        return Err(Error::Usage(text.to_owned()));
+    }
     let [users] = load.users[..] else {
         return Err(Error::Usage(
             "an export for a shop has one number of users; write one, as in --users 300".to_owned(),

@@ -43,7 +43,7 @@ impl Headline {
         let level: Vec<&StrategyResult> = run().filter(|result| result.users == users).collect();
         let against = builds.map(|diff| format!("{} against {}: {}.", diff.new.name, diff.old.name, diff.counted()));
         let sold = if schedule.has_hazards() {
-            hazards::sold(schedule, &level)
+            hazards::sold(schedule, users, &level)
         } else if schedule.is_of_shops() {
             shops::sold(schedule, users, &level, trials)
         } else {

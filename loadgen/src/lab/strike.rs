@@ -44,7 +44,8 @@ pub(crate) struct Strike {
 }
 
 impl Exposed<'_> {
-    /// Waits until a quarter of the stock is ordered, and strikes. `None` if the load was over before. `is_over` tells whether it is.
+    /// Waits until a quarter of the stock is ordered, and strikes. `None` if the load was over before, or the stock was gone. `is_over`
+    /// tells whether the load is.
     pub(crate) async fn strike(
         &mut self,
         hazard: Hazard,
@@ -64,6 +65,11 @@ impl Exposed<'_> {
         }
         let locked = self.deployment.database.lock_rows(opened).await?;
         tokio::time::sleep(LOCKED_FOR).await;
+        if self.are_ordered(opened, 1).await? {
+            // Nobody has anything to lose.
+            unlock(locked).await?;
+            return Ok(None);
+        }
         let at = SystemTime::now();
         let mut withdrawn = 0;
         match hazard {
@@ -107,23 +113,31 @@ impl Exposed<'_> {
                 }
                 unlock(locked).await?;
             }
-            Hazard::OrdersRefused => withdrawn = withdraw(locked, opened).await?,
+            Hazard::OrdersRefused => match withdraw(locked, opened).await? {
+                Some(units) => withdrawn = units,
+                None => return Ok(None),
+            },
         }
         Ok(Some(Strike { at, over_at: SystemTime::now(), withdrawn }))
     }
 
     /// Waits until a part of the stock is ordered. Returns false if the load was over before.
     async fn until_ordered(&self, opened: &[Goods], part: u64, is_over: impl Fn() -> bool) -> Result<bool, Error> {
-        let stock: u64 = opened.iter().map(|goods| goods.stock_initial.unsigned_abs()).sum();
         loop {
             if is_over() {
                 return Ok(false);
             }
-            if self.deployment.database.order_count(opened).await? * part >= stock {
+            if self.are_ordered(opened, part).await? {
                 return Ok(true);
             }
             tokio::time::sleep(LOOK_POLL).await;
         }
+    }
+
+    /// Tells whether a part of the stock is ordered.
+    async fn are_ordered(&self, opened: &[Goods], part: u64) -> Result<bool, Error> {
+        let stock: u64 = opened.iter().map(|goods| goods.stock_initial.unsigned_abs()).sum();
+        Ok(self.deployment.database.order_count(opened).await? * part >= stock)
     }
 
     fn redis(&mut self) -> Result<&mut Redis, Error> {
@@ -180,13 +194,22 @@ async fn unlock(locked: Transaction<'static, Postgres>) -> Result<(), Error> {
     locked.rollback().await.map_err(Error::postgres("unlock the rows of the SKUs"))
 }
 
-/// Takes a part of each stock without an order, as another channel of sale does. Returns the units of each SKU.
-async fn withdraw(mut locked: Transaction<'static, Postgres>, opened: &[Goods]) -> Result<i64, Error> {
+/// Takes a part of each stock without an order, as another channel of sale does. Returns the units of each SKU. `None` if a row has too
+/// few left, and then takes none.
+async fn withdraw(mut locked: Transaction<'static, Postgres>, opened: &[Goods]) -> Result<Option<i64>, Error> {
     let goods_nos: Vec<i64> = opened.iter().map(|goods| goods.goods_no).collect();
     let units = opened.iter().map(|goods| goods.stock_initial).min().unwrap_or(0) / WITHDRAWN;
     let action = "take units for another channel";
-    let taken = sqlx::query!("update goods set on_hand = on_hand - $2 where goods_no = any($1)", &goods_nos[..], units);
-    taken.execute(&mut *locked).await.map_err(Error::postgres(action))?;
+    let taken = sqlx::query!(
+        "update goods set on_hand = on_hand - $2 where goods_no = any($1) and on_hand >= $2 and $2 > 0",
+        &goods_nos[..],
+        units
+    );
+    let taken = taken.execute(&mut *locked).await.map_err(Error::postgres(action))?.rows_affected();
+    if taken < opened.len() as u64 {
+        unlock(locked).await?;
+        return Ok(None);
+    }
     locked.commit().await.map_err(Error::postgres(action))?;
-    Ok(units)
+    Ok(Some(units))
 }

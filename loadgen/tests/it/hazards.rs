@@ -63,6 +63,22 @@ fn a_hazard_that_does_not_strike_proves_nothing() {
     assert!(finished.stdout.contains("hazards that did not strike before the load was over"), "{}", finished.stdout);
 }
 
+/// Goal: a hazard that comes when all is sold proves nothing. Method: a loop goes on after a small stock is gone, and another channel
+/// would have to take units that the row does not have.
+// C55
+#[test]
+fn a_hazard_that_comes_after_the_last_unit_proves_nothing() {
+    let folder = TestFolder::new();
+    let args = "run redis-gate --hazards orders-refused --users 20 --stock 7 --duration 1s --trials 1 --no-warm-up --instances 1";
+    let finished = finish(folder.throwaway_lab(args.split_whitespace()).env_remove("REDIS_URL"));
+    assert_eq!(finished.code, Some(3), "{}", finished.stderr);
+    assert!(
+        finished.stdout.contains("did not strike before the load was over or the stock was gone"),
+        "{}",
+        finished.stdout
+    );
+}
+
 // C55
 #[test]
 fn hazards_that_cannot_strike_are_refused_with_the_remedy() {
@@ -76,6 +92,9 @@ fn hazards_that_cannot_strike_are_refused_with_the_remedy() {
         ),
         ("run unguarded --rate 9 --hazards instance-killed", "unguarded sells wrongly without any hazard"),
         ("export k6 --strategies pg-merge --hazards instance-killed", "an exported load strikes no server"),
+        ("export k6 --shop shop.toml --hazards instance-killed", "an exported load strikes no server"),
+        ("export k6 --shop shop.toml --abandon 30%", "an exported load pays as the file of the shop says"),
+        ("export k6 --shop shop.toml --per-buyer 1", "the file of a shop has the limit per buyer"),
         ("run pg-merge --rate 9 --hazards fire", "invalid value 'fire'"),
     ] {
         finish(&mut folder.loadgen(args.split_whitespace())).assert_error(64, expected);

@@ -1,7 +1,8 @@
 //! Tickets: durable wishes to buy, which workers take and decide.
 //!
 //! A ticket waits as long as it has no outcome. It is written by one statement, which commits by itself. A worker locks the row of a
-//! SKU, takes the oldest tickets, and writes their outcomes in the transaction of their orders. So a ticket is decided once, whatever dies meanwhile.
+//! SKU, takes the oldest tickets, and writes their outcomes in the transaction of their orders. So a ticket is decided once, whatever
+//! dies meanwhile.
 
 use std::time::Duration;
 

@@ -14,7 +14,7 @@ use testbed::StopSignal;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use crate::lab::{Lab, wait_until};
+use crate::lab::{ENDLESS, Lab, wait_until};
 use crate::program::Program;
 
 /// One that oversells, one that locks in ZooKeeper, one that locks in Postgres.
@@ -22,9 +22,6 @@ const STRATEGIES: [&str; 3] = ["unguarded", "zk-mutex", "pg-conditional"];
 
 /// How long a load generator may take.
 const RUN_WITHIN: Duration = Duration::from_secs(120);
-
-/// On a busy machine, the last of JMeter's threads waits longer for a lock than by default.
-const PATIENT: [&str; 6] = ["--lock-wait", "100s", "--db-timeout", "110s", "--http-timeout", "120s"];
 
 /// The connections of wrk.
 const CONNECTIONS: u32 = 32;
@@ -35,7 +32,8 @@ const REMEDY: &str = "run: make deps-test";
 /// many were ordered.
 async fn assert_counts_what_was_ordered(stock: i64, load: impl AsyncFn(&Lab, &Program, &str, i64) -> i64) {
     let lab = Lab::new().await;
-    let program = Program::start(&lab, StopSignal::Terminate, &PATIENT, &[]).await;
+    // On a busy machine, the last of JMeter's threads waits longer for a lock than by default.
+    let program = Program::start(&lab, StopSignal::Terminate, &ENDLESS, &[]).await;
     for (goods_no, strategy) in (1..).zip(STRATEGIES) {
         program.put_on_sale(goods_no, stock, strategy).await.assert_ok();
         let sold = load(&lab, &program, strategy, goods_no).await;

@@ -65,6 +65,7 @@ impl Begun {
             bought;
         let since_release = |instant: Instant| instant.saturating_duration_since(released);
         let ended = since_release(bought.ended);
+        let decided = bought.decided.map(since_release);
         let failed = status.is_none() && outcome == Outcome::Error;
         shared(tally).end(Sample {
             user,
@@ -77,11 +78,12 @@ impl Begun {
             started,
             first_byte: first_byte.map(since_release),
             ended,
+            decided,
             is_committed,
             status,
             received_bytes,
             problem,
         });
-        End { ended: bought.decided.map_or(ended, since_release), failed }
+        End { ended: decided.unwrap_or(ended), failed }
     }
 }

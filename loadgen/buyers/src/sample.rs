@@ -106,8 +106,10 @@ pub struct Sample {
     pub started: Duration,
     /// When the answer's headers arrived; absent if none came.
     pub first_byte: Option<Duration>,
-    /// When the last byte of the answer arrived, or the request failed. The answer may be a ticket, which told the outcome later.
+    /// When the last byte of the answer arrived, or the request failed.
     pub ended: Duration,
+    /// When a ticket told the outcome, if the answer was a ticket.
+    pub decided: Option<Duration>,
     /// Whether the answer "sold" comes after the commit of the order, as far as that is known.
     pub is_committed: bool,
     /// The status of the answer, if there was one and the buyer sees it.
@@ -127,6 +129,11 @@ impl Sample {
     /// Returns how long the service took: the time from the actual start.
     pub fn service(&self) -> Duration {
         self.ended.saturating_sub(self.started)
+    }
+
+    /// Returns when the buyer knew the outcome.
+    pub fn known(&self) -> Duration {
+        self.decided.unwrap_or(self.ended)
     }
 
     /// Returns how much later than intended the request was started.

@@ -35,7 +35,7 @@ pub struct ToldOrder {
     pub order_id: i64,
     /// When the request was to start.
     pub intended: Duration,
-    /// When the buyer had the answer.
+    /// When the buyer knew of it: from the answer, or from the ticket.
     pub told: Duration,
 }
 
@@ -48,8 +48,12 @@ pub struct Tally {
     pub latency: Latency,
     /// How late the requests were started.
     pub starts: Starts,
-    /// When each sale was known to its buyer, in no order.
+    /// When each sale was answered, by "sold" or by a ticket, in no order.
     pub sold_at: Vec<Duration>,
+    /// When each buyer was told "sold", in no order. A ticket tells it later than the answer.
+    pub told_at: Vec<Duration>,
+    /// The first answer "sold out" after the last sale.
+    pub sold_out_since: Option<Duration>,
     /// When the first request started.
     pub first_start: Option<Duration>,
     /// From the release to the end of the last request.
@@ -153,22 +157,28 @@ impl Tally {
             // Requests are added in the order of the lock, which may differ from the order of their ends.
             self.silent_since = self.silent_since.max(sample.ended);
         }
-        self.length = self.length.max(sample.ended);
+        self.length = self.length.max(sample.known());
         self.latency.record(&sample);
         self.response_sum += sample.response();
         self.starts.add(&sample);
         self.elapsed.add(sample.service());
         if let Some(told) = self.told.get_mut(sample.goods) {
             *told.answers.get_mut(sample.outcome) += 1;
-            if sample.outcome == Outcome::Sold {
-                self.sold_at.push(sample.ended);
+            match sample.outcome {
+                Outcome::Sold => {
+                    self.sold_at.push(sample.ended);
+                    self.told_at.push(sample.known());
+                    self.sold_out_since = None;
+                }
+                Outcome::SoldOut => self.sold_out_since = self.sold_out_since.or(Some(sample.known())),
+                _ => {}
             }
             match &sample.confirmation {
                 Some(Confirmation::Lab(receipt)) => {
                     told.confirmed.push((sample.buyer, *receipt));
                     if !sample.is_committed {
-                        let Sample { intended, ended, .. } = sample;
-                        told.promised.push(ToldOrder { order_id: receipt.order_id, intended, told: ended });
+                        let (intended, told_at) = (sample.intended, sample.known());
+                        told.promised.push(ToldOrder { order_id: receipt.order_id, intended, told: told_at });
                     }
                 }
                 Some(Confirmation::Shop(order)) => {
@@ -212,6 +222,11 @@ impl Tally {
         }
     }
 
+    /// Returns when the sales were over: at the first "sold out" after the last sale, or else at the end.
+    pub fn sales_over(&self) -> Duration {
+        self.sold_out_since.unwrap_or(self.length)
+    }
+
     /// Returns the number of requests of each outcome.
     pub fn answers(&self) -> ByOutcome<u64> {
         let of_goods: Vec<&ByOutcome<u64>> = self.told.iter().map(|told| &told.answers).collect();
@@ -247,6 +262,7 @@ pub(crate) mod tests {
             started: ms(started_ms),
             first_byte: Some(ms(ended_ms)),
             ended: ms(ended_ms),
+            decided: None,
             is_committed: true,
             status: Some(200),
             received_bytes: 100,
@@ -335,6 +351,22 @@ pub(crate) mod tests {
         };
         assert_eq!((of_goods(0), of_goods(1), told.answers().total()), ((1, 1, 1), (1, 0, 1), 3));
         assert_eq!((told.first_start, told.length, told.sold_at), (Some(Duration::ZERO), ms(7), vec![ms(5), ms(7)]));
+    }
+
+    #[test]
+    fn a_sale_after_sold_out_shows_that_it_was_not() {
+        let since = |samples: &[Sample]| of(samples).sold_out_since;
+        let sold_out = |at| sample(Outcome::SoldOut, 0, at);
+        assert_eq!(since(&[sample(SOLD, 0, 5), sold_out(6), sold_out(7)]), Some(ms(6)));
+        assert_eq!(since(&[sold_out(6), sample(SOLD, 0, 8)]), None);
+        assert_eq!(since(&[sold_out(6), sample(SOLD, 0, 8), sold_out(9), sample(Outcome::Error, 0, 10)]), Some(ms(9)));
+    }
+
+    #[test]
+    fn an_order_is_told_when_its_ticket_tells_it() {
+        let of_ticket = Sample { decided: Some(ms(40)), is_committed: false, ..sample(SOLD, 0, 5) };
+        let tally = of(&[of_ticket]);
+        assert_eq!((tally.told[0].promised[0].told, tally.sold_at, tally.length), (ms(40), vec![ms(5)], ms(40)));
     }
 
     // C19

@@ -129,8 +129,8 @@ impl Audit {
         let wanted = initial.min(i128::from(buyers));
         // "Sold out" is untrue while units are left that nobody has held.
         let enough_decided = facts.sold_out > 0 || i128::from(decided) >= wanted;
-        let returned = i128::from(rows.map_or(0, StockRows::returned));
-        let left = clamped((wanted - sold - returned).max(0));
+        let reserved = rows.map_or(0, |rows| rows.returned().saturating_add(rows.held()));
+        let left = clamped((wanted - sold - i128::from(reserved)).max(0));
 
         let audit = Audit {
             sold: clamped(sold),

@@ -12,7 +12,7 @@ use crate::judge::headline::faults;
 use crate::judge::metrics::{FigureSource, Metric, P50, TrialsOfStrategy};
 use crate::judge::result::{Figures, StrategyResult};
 use crate::lab::strategy::{Mechanism, Strategy};
-use crate::trial::herd::notifications_expected;
+use crate::trial::herd::expected_of_burst;
 use crate::trial::record::{Latency, Trial};
 use crate::trial::schedule::{Schedule, Subject};
 
@@ -65,10 +65,7 @@ fn result_of(
         Some(hazard) => Finding::under(hazard, strategy.promise, &trials.all),
         None => Finding::of(schedule.expects(strategy.promise), &schedule.limits, &trials.all),
     };
-    let expected = schedule
-        .model
-        .is_some_and(|model| model.is_burst())
-        .then(|| notifications_expected(strategy.wakes, u64::from(users), schedule.zk_sessions_total));
+    let expected = expected_of_burst(schedule, strategy.wakes, users);
     let answers: Vec<&ByOutcome<u64>> = trials.measured().map(|trial| &trial.answers).collect();
     let sum = |of: fn(&Trial) -> u64| trials.all.iter().map(|trial| of(trial)).sum::<u64>();
     let oversold: Vec<f64> = trials.all.iter().map(|trial| as_f64(trial.audit.oversold)).collect();
@@ -117,10 +114,10 @@ fn result_of(
         latency: Latency::merged(&trials.measured().map(|trial| &trial.latency).collect::<Vec<_>>()),
         reference: None,
         ratio_to_reference: None,
-        notifications_expected: expected,
+        notifications_expected: expected.map(|(all, _)| all),
         notifications_per_release_expected: expected
             .filter(|_| strategy.mechanism == Mechanism::Zookeeper)
-            .map(|expected| as_f64(expected) / f64::from(users)),
+            .map(|(_, of_each)| of_each),
         figures: figures(&trials, metrics),
         partial: metrics.iter().filter_map(|metric| Some((metric.key.to_owned(), metric.part(&trials)?))).collect(),
     }

@@ -19,34 +19,51 @@ pub(crate) struct ProcessCpu {
     pub(crate) cpu_s: f64,
 }
 
-/// Processor time of the programs of this machine or of the instances, at one moment. Each name has the seconds of its
-/// processes, by process id.
+/// Processor time of the programs of this machine or of the instances, at one moment.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct CpuTimes(Vec<(String, BTreeMap<u32, f64>)>);
+pub(crate) struct CpuTimes(Vec<TreeTimes>);
+
+/// Processor time of a process and of all its children.
+#[derive(Debug, Clone, PartialEq)]
+struct TreeTimes {
+    /// Its name in the report.
+    name: String,
+    /// The process id of the parent. Absent for an instance, which tells its own time.
+    root: Option<i32>,
+    /// Seconds by process id.
+    seconds: BTreeMap<u32, f64>,
+}
 
 impl CpuTimes {
     /// Reads the times of processes of this machine, each with all its children, and joins the times that instances tell. A
     /// process that is gone is left out.
     pub(crate) fn now(instances: Vec<ProcessCpu>, roots: &[(&'static str, i32)]) -> CpuTimes {
-        let mut times: Vec<_> =
-            instances.into_iter().map(|instance| (instance.process, BTreeMap::from([(0, instance.cpu_s)]))).collect();
-        times.extend(of_trees(roots));
-        CpuTimes(times)
+        let of_instance = |instance: ProcessCpu| TreeTimes {
+            name: instance.process,
+            root: None,
+            seconds: BTreeMap::from([(0, instance.cpu_s)]),
+        };
+        CpuTimes(instances.into_iter().map(of_instance).chain(of_trees(roots)).collect())
     }
 
-    /// Returns what each process has used since `before`. A process that was missing before is left out. If a child has
-    /// ended, its earlier time is not subtracted from the others.
+    /// Returns what each process has used since `before`. A process that was missing before, or was restarted, is left out. If a child
+    /// has ended, its earlier time is not subtracted from the others.
     pub(crate) fn since(&self, before: &CpuTimes) -> Vec<ProcessCpu> {
-        let used = |(process, now): &(String, BTreeMap<u32, f64>)| {
-            let (_, was) = before.0.iter().find(|(name, _)| name == process)?;
-            let growth = now.iter().map(|(pid, cpu_s)| (cpu_s - was.get(pid).unwrap_or(&0.0)).max(0.0));
-            Some(ProcessCpu { process: process.clone(), cpu_s: growth.sum() })
+        let used = |now: &TreeTimes| {
+            let was = before.0.iter().find(|was| (&was.name, was.root) == (&now.name, now.root))?;
+            let growth = now.seconds.iter().map(|(pid, cpu_s)| (cpu_s - was.seconds.get(pid).unwrap_or(&0.0)).max(0.0));
+            Some(ProcessCpu { process: now.name.clone(), cpu_s: growth.sum() })
         };
         self.0.iter().filter_map(used).collect()
     }
+
+    /// Forgets the instances, as some were restarted and tell the time of a new process.
+    pub(crate) fn forget_instances(&mut self) {
+        self.0.retain(|tree| tree.root.is_some());
+    }
 }
 
-fn of_trees(roots: &[(&'static str, i32)]) -> Vec<(String, BTreeMap<u32, f64>)> {
+fn of_trees(roots: &[(&'static str, i32)]) -> Vec<TreeTimes> {
     if roots.is_empty() {
         return Vec::new();
     }
@@ -62,15 +79,15 @@ fn of_trees(roots: &[(&'static str, i32)]) -> Vec<(String, BTreeMap<u32, f64>)> 
     }
     let of_root = |(name, pid): &(&'static str, i32)| {
         let mut open = vec![Pid::from_u32(u32::try_from(*pid).ok()?)];
-        let mut times = BTreeMap::new();
+        let mut seconds = BTreeMap::new();
         system.process(open[0])?;
         while let Some(pid) = open.pop() {
             if let Some(process) = system.process(pid) {
-                times.insert(pid.as_u32(), stats::as_f64(process.accumulated_cpu_time()) / 1e3);
+                seconds.insert(pid.as_u32(), stats::as_f64(process.accumulated_cpu_time()) / 1e3);
             }
             open.extend(children.get(&pid).into_iter().flatten());
         }
-        Some(((*name).to_owned(), times))
+        Some(TreeTimes { name: (*name).to_owned(), root: Some(*pid), seconds })
     };
     roots.iter().filter_map(of_root).collect()
 }
@@ -94,7 +111,7 @@ mod tests {
             .unwrap();
         let mut line = String::new();
         std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.as_mut().unwrap()), &mut line).unwrap();
-        let busy = of_trees(&[("child", i32::try_from(child.id()).unwrap())])[0].1[&child.id()];
+        let busy = of_trees(&[("child", i32::try_from(child.id()).unwrap())])[0].seconds[&child.id()];
         let used = time().since(&before)[0].cpu_s;
         assert!(busy > 0.0 && used >= busy, "{used} {busy}");
         drop(child.stdin.take());
@@ -103,12 +120,20 @@ mod tests {
 
     #[test]
     fn used_time_is_the_growth_of_a_process_and_its_children() {
-        let times =
-            |postgres: &[(u32, f64)]| CpuTimes(vec![("postgres".to_owned(), postgres.iter().copied().collect())]);
+        let times = |postgres: &[(u32, f64)]| {
+            let root = postgres.first().map(|(pid, _)| i32::try_from(*pid).unwrap());
+            let seconds = postgres.iter().copied().collect();
+            CpuTimes(vec![TreeTimes { name: "postgres".to_owned(), root, seconds }])
+        };
         let used = |before: &CpuTimes, after: &CpuTimes| after.since(before)[0].cpu_s;
         assert!((used(&times(&[(1, 1.5)]), &times(&[(1, 2.0)])) - 0.5).abs() < 1e-9);
         let one_ended = used(&times(&[(1, 1.0), (2, 9.0)]), &times(&[(1, 1.25), (3, 0.5)]));
         assert!((one_ended - 0.75).abs() < 1e-9, "{one_ended}");
         assert!(times(&[(1, 1.0)]).since(&CpuTimes::default()).is_empty());
+        assert!(times(&[(7, 5.0)]).since(&times(&[(1, 1.0)])).is_empty(), "it was restarted");
+        let mut with_instance = CpuTimes::now(vec![ProcessCpu { process: "http://a".to_owned(), cpu_s: 1.0 }], &[]);
+        assert_eq!(with_instance.since(&with_instance).len(), 1);
+        with_instance.forget_instances();
+        assert_eq!(with_instance, CpuTimes::default());
     }
 }

@@ -18,6 +18,8 @@ const CONNECTIONS_SPARE: u32 = 38;
 
 /// The variable that names a Redis.
 const REDIS_URL: &str = "REDIS_URL";
+/// The name of the process of Redis in a report.
+pub(super) const REDIS_PROCESS: &str = "redis";
 
 /// What the strategies of a run ask of Redis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,7 +132,7 @@ impl OwnServers {
         let postgres = self.postgres.as_ref().map(Postgres::pid);
         let zookeeper = self.zookeeper.as_ref().and_then(ZooKeeper::pid);
         let redis = self.redis.as_ref().and_then(Redis::pid);
-        [("postgres", postgres), ("zookeeper", zookeeper), ("redis", redis)]
+        [("postgres", postgres), ("zookeeper", zookeeper), (REDIS_PROCESS, redis)]
             .into_iter()
             .filter_map(|(name, pid)| Some((name, pid?)))
             .collect()

@@ -1,7 +1,8 @@
 //! The strike of a hazard.
 //!
 //! A hazard strikes when a quarter of the stock is ordered. A moment before, another transaction locks the rows of the SKUs, as a slow
-//! report does. So orders are under way when it strikes, on any machine.
+//! report does. So orders are under way when it strikes, on any machine. Workers that decide tickets pass over locked rows, so for them
+//! it locks the table of orders.
 
 use std::time::{Duration, SystemTime};
 
@@ -12,8 +13,9 @@ use crate::error::Error;
 use crate::lab::deployment::Deployment;
 use crate::lab::hazard::Hazard;
 use crate::lab::postgres::Database;
+use crate::lab::servers::REDIS_PROCESS;
 use crate::lab::service::Goods;
-use crate::lab::strategy::Strategy;
+use crate::lab::strategy::{Answers, Strategy};
 
 /// How long the rows are locked before a hazard strikes.
 const LOCKED_FOR: Duration = Duration::from_millis(250);
@@ -63,7 +65,7 @@ impl Exposed<'_> {
         if !self.until_ordered(opened, STRIKES_AFTER, &is_over).await? {
             return Ok(None);
         }
-        let locked = self.deployment.database.lock_rows(opened).await?;
+        let locked = self.delay_orders(strategy, opened).await?;
         tokio::time::sleep(LOCKED_FOR).await;
         if self.are_ordered(opened, 1).await? {
             // Nobody has anything to lose.
@@ -118,7 +120,9 @@ impl Exposed<'_> {
                 None => return Ok(None),
             },
         }
-        Ok(Some(Strike { at, over_at: SystemTime::now(), withdrawn }))
+        let over_at = SystemTime::now();
+        self.note_redis();
+        Ok(Some(Strike { at, over_at, withdrawn }))
     }
 
     /// Waits until a part of the stock is ordered. Returns false if the load was over before.
@@ -134,10 +138,30 @@ impl Exposed<'_> {
         }
     }
 
+    /// Locks what each order needs, until the transaction ends.
+    async fn delay_orders(
+        &self,
+        strategy: &Strategy,
+        opened: &[Goods],
+    ) -> Result<Transaction<'static, Postgres>, Error> {
+        match strategy.answers {
+            Answers::WithTicket => self.deployment.database.lock_orders().await,
+            Answers::AtCommit | Answers::BeforeOrder => self.deployment.database.lock_rows(opened).await,
+        }
+    }
+
     /// Tells whether a part of the stock is ordered.
     async fn are_ordered(&self, opened: &[Goods], part: u64) -> Result<bool, Error> {
         let stock: u64 = opened.iter().map(|goods| goods.stock_initial.unsigned_abs()).sum();
         Ok(self.deployment.database.order_count(opened).await? * part >= stock)
+    }
+
+    /// Notes the process of a Redis that was started again, so that its processor time is read.
+    fn note_redis(&mut self) {
+        if let Some(pid) = self.redis.as_deref().and_then(Redis::pid) {
+            let processes = &mut self.deployment.server_processes;
+            processes.iter_mut().filter(|(name, _)| *name == REDIS_PROCESS).for_each(|(_, noted)| *noted = pid);
+        }
     }
 
     fn redis(&mut self) -> Result<&mut Redis, Error> {
@@ -170,6 +194,14 @@ impl Database {
             &goods_nos[..]
         );
         rows.fetch_all(&mut *locked).await.map_err(Error::postgres("lock the rows of the SKUs"))?;
+        Ok(locked)
+    }
+
+    /// Locks the table of orders until the transaction ends. Nobody can write an order meanwhile.
+    async fn lock_orders(&self) -> Result<Transaction<'static, Postgres>, Error> {
+        let mut locked = self.0.begin().await.map_err(Error::postgres("begin to lock the orders"))?;
+        let lock = sqlx::query!("lock table orders in share mode").execute(&mut *locked).await;
+        lock.map_err(Error::postgres("lock the orders"))?;
         Ok(locked)
     }
 
@@ -212,4 +244,34 @@ async fn withdraw(mut locked: Transaction<'static, Postgres>, opened: &[Goods]) 
     }
     locked.commit().await.map_err(Error::postgres(action))?;
     Ok(Some(units))
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlx::postgres::PgConnectOptions;
+    use sqlx::{ConnectOptions, Executor};
+    use testbed::TestDatabase;
+
+    use super::*;
+
+    // C55
+    #[tokio::test]
+    async fn an_instance_that_writes_an_order_is_found_while_it_waits() {
+        let server = TestDatabase::create().await.unwrap();
+        let database = Database::connect(server.url()).await.unwrap();
+        sqlx::migrate!("../migrations").run(&database.0).await.unwrap();
+        let instance: PgConnectOptions = server.url().parse().unwrap();
+        let mut instance = instance.application_name("demo-service i7").connect().await.unwrap();
+        let locked = database.lock_orders().await.unwrap();
+        assert_eq!(database.waiting_instance().await.unwrap(), None);
+        let order = instance.execute("insert into orders (strategy, instance) values ('pg-queue', 'i7')");
+        let watch = async {
+            while database.waiting_instance().await.unwrap().as_deref() != Some("i7") {
+                tokio::task::yield_now().await;
+            }
+            unlock(locked).await.unwrap();
+        };
+        let (ordered, ()) = tokio::join!(order, watch);
+        assert_eq!(ordered.unwrap().rows_affected(), 1, "it goes on once the table is free");
+    }
 }

@@ -366,6 +366,7 @@ pub(crate) fn sample(outcome: Outcome, started_ms: u64, ended_ms: u64) -> Sample
         started: Duration::from_millis(started_ms),
         first_byte: Some(Duration::from_millis(ended_ms)),
         ended: Duration::from_millis(ended_ms),
+        decided: None,
         is_committed: true,
         status: Some(200),
         received_bytes: 100,

@@ -6,8 +6,10 @@
 //! A trial with such answers therefore has no number of releases, and no figure per release.
 
 use buyers::sample::ByOutcome;
+use stats::as_f64;
 
 use crate::lab::strategy::{Mechanism, Wakes};
+use crate::trial::schedule::Schedule;
 
 /// Returns the number of releases of these purchases. `None` if one of them had no decision.
 pub(crate) fn releases(mechanism: Mechanism, answers: &ByOutcome<u64>) -> Option<u64> {
@@ -24,7 +26,7 @@ pub(crate) fn releases(mechanism: Mechanism, answers: &ByOutcome<u64>) -> Option
 /// With `Wakes::One` each release but the last wakes its successor: N − 1. With `Wakes::All` each release wakes all that
 /// still wait: N(N − 1)/2. A server notifies a connection only once, even if several contenders share it. So with fewer
 /// `sessions` than waiters, each release wakes the sessions instead.
-pub(crate) fn notifications_expected(wakes: Wakes, contenders: u64, sessions: Option<u64>) -> u64 {
+fn notifications_expected(wakes: Wakes, contenders: u64, sessions: Option<u64>) -> u64 {
     let sessions = sessions.unwrap_or(u64::MAX);
     match wakes {
         Wakes::None => 0,
@@ -33,11 +35,31 @@ pub(crate) fn notifications_expected(wakes: Wakes, contenders: u64, sessions: Op
     }
 }
 
+/// Returns the expected watch events of a burst of `users`: all, and those of each release. `None` for another load.
+pub(crate) fn expected_of_burst(schedule: &Schedule, wakes: Wakes, users: u32) -> Option<(u64, f64)> {
+    let model = schedule.model.filter(|model| model.is_burst())?;
+    let requests = u64::from(users) * model.requests_per_buyer() as u64;
+    let expected = notifications_expected(wakes, requests, schedule.zk_sessions_total);
+    Some((expected, as_f64(expected) / as_f64(requests.max(1))))
+}
+
 #[cfg(test)]
 mod tests {
+    use buyers::model::LoadModel;
+
     use super::*;
     use crate::lab::counters::tests::snapshot;
     use crate::lab::traffic::Traffic;
+
+    #[test]
+    fn every_request_of_a_buyer_waits_for_its_turn() {
+        let of = |model| {
+            let schedule = Schedule { model: Some(model), ..crate::report::fixture::schedule() };
+            expected_of_burst(&schedule, Wakes::One, 100)
+        };
+        assert_eq!(of(LoadModel::Burst { requests_per_buyer: 3 }), Some((299, 299.0 / 300.0)));
+        assert_eq!(of(LoadModel::Ramp { ramp_up_ms: 1, requests_per_buyer: 3 }), None);
+    }
 
     #[test]
     fn releases_are_known_only_when_every_buyer_had_a_decision() {

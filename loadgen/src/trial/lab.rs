@@ -19,9 +19,9 @@ use tracing::{Instrument as _, debug_span, instrument};
 use self::audit::{Audited, audit};
 use self::confirm::confirm;
 use self::observe::{Counted, LeftOut, count, postgres_load, with_lock_waits};
-use self::settle::settle;
+use self::settle::{Rest, settle};
 use crate::audit::history::{HistoryAudit, handovers_ns};
-use crate::audit::unchecked::Gap;
+use crate::audit::unchecked::{Gap, Unchecked};
 use crate::error::Error;
 use crate::lab::deployment::Deployment;
 use crate::lab::history::{HistoryMark, HistorySince};
@@ -72,7 +72,7 @@ pub(crate) async fn trial(
     let strike = strike?;
     let deployment = &*exposed.deployment;
     let promised = bought.tally.told.iter().map(|told| told.promised.len() as u64).sum();
-    let settled = settle(deployment, strategy, &opened, promised).instrument(debug_span!("settle")).await?;
+    let rest = settle(deployment, strategy, &opened, promised).instrument(debug_span!("settle")).await?;
     let after = count(deployment, &mut left_out).instrument(debug_span!("count after")).await;
     let history = history_since(deployment, mark, &mut left_out).instrument(debug_span!("read the history")).await;
     let withdrawn = strike.map_or(0, |strike| strike.withdrawn);
@@ -83,7 +83,7 @@ pub(crate) async fn trial(
     let sales: Vec<i64> = opened.iter().map(|goods| goods.sale).collect();
     let counters = (before.postgres.as_ref(), after.postgres.as_ref());
     let postgres = postgres_load(database, counters, lock_waits, (&conditions.goods_nos, &sales), &mut left_out).await;
-    let parts = LabParts { conditions, strategy, before, after, history, audited, settled };
+    let parts = LabParts { conditions, strategy, before, after, history, audited, rest };
     let mut seen = Seen {
         sales,
         postgres,
@@ -93,10 +93,11 @@ pub(crate) async fn trial(
     };
     if strategy.hazard.is_some() {
         // A process that was killed has lost its history, so the books alone tell.
-        seen.unchecked = [(Gap::Strike, u64::from(strike.is_none()))].into_iter().collect();
+        let unstruck = [(Gap::Strike, u64::from(strike.is_none()))].into_iter().collect();
+        seen.unchecked = Unchecked::sum([&seen.unchecked.of_books(), &unstruck]);
         let stock: i64 = opened.iter().map(|goods| goods.stock_initial - withdrawn).sum();
-        let is_sold_out = seen.audit.sold >= stock;
-        seen.strike = strike.map(|strike| StrikeRecord::of(strike, &bought, is_sold_out, books_agree));
+        let has_left = seen.audit.sold < stock;
+        seen.strike = strike.map(|strike| StrikeRecord::of(strike, &bought, has_left, books_agree));
     }
     Ok(record(conditions, scheduled, bought, seen))
 }
@@ -131,16 +132,17 @@ struct LabParts<'a> {
     after: Counted,
     history: HistorySince,
     audited: Audited,
-    settled: bool,
+    rest: Rest,
 }
 
 impl LabParts<'_> {
     /// Draws what follows from counters and history. Sales, the load of Postgres and what was left out are still empty.
     fn into_seen(self, bought: &LoadResult) -> Seen {
-        let LabParts { conditions, strategy, before, mut after, history, audited, settled } = self;
+        let LabParts { conditions, strategy, before, mut after, history, audited, rest } = self;
         if history.strangers > 0 {
             // An instance was restarted, or is another one, so its counters began anew.
             after.snapshot.instances.clear();
+            after.cpu.forget_instances();
         }
         let HistorySince { mut sections, missing, one_clock, .. } = history;
         let mut sections = sections.remove(&strategy.name).unwrap_or_default();
@@ -153,16 +155,18 @@ impl LabParts<'_> {
         let entered = asked_first.map_or_else(Vec::new, |first| {
             sections.iter().map(|section| Duration::from_nanos(section.entered_ns.saturating_sub(first))).collect()
         });
+        let held = [(Gap::Held, rest.held)].into_iter().collect();
         let releases = releases(strategy.mechanism, &bought.tally.answers());
         Seen {
             audit: audited.audit,
-            unchecked: audited.unchecked,
+            unchecked: Unchecked::sum([&audited.unchecked, &held]),
             history: one_clock.then(|| HistoryAudit::of(&sections, strategy.permits, missing)),
             handovers,
             entered,
             traffic: Traffic::between(&before.snapshot, &after.snapshot, releases),
             cpu: after.cpu.since(&before.cpu),
-            settled,
+            settled: rest.settled,
+            may_lose_orders: strategy.may_lose_orders(),
             ..Seen::default()
         }
     }

@@ -54,7 +54,8 @@ pub(crate) struct StrikeRecord {
     pub(crate) over_after_ms: f64,
     /// Units of each SKU that another channel of sale took then.
     pub(crate) withdrawn: i64,
-    /// Longest time without a sale from the strike on, in milliseconds, until the stock was sold or the last buyer had an answer.
+    /// Longest time from the strike on in which no buyer was told of a sale, in milliseconds. It ends with the stock, or with the first
+    /// buyer who is told "sold out" after the last sale, or with the last answer.
     pub(crate) stall_ms: f64,
     /// From the strike until the database had every order that a buyer had been told of, in milliseconds; "not reached" if it never
     /// had. Zero where buyers are answered at the commit.
@@ -64,24 +65,23 @@ pub(crate) struct StrikeRecord {
 }
 
 impl StrikeRecord {
-    /// Records a strike. The books agreed this many milliseconds after it.
-    pub(crate) fn of(strike: Strike, bought: &LoadResult, is_sold_out: bool, books_agree_ms: f64) -> StrikeRecord {
+    /// Records a strike. The books agreed this many milliseconds after it. `has_left`: whether units were left.
+    pub(crate) fn of(strike: Strike, bought: &LoadResult, has_left: bool, books_agree_ms: f64) -> StrikeRecord {
         let since = |from: SystemTime, to: SystemTime| to.duration_since(from).unwrap_or_default();
         let at = since(bought.released_at, strike.at);
         StrikeRecord {
             at_ms: as_ms(at),
             over_after_ms: as_ms(since(strike.at, strike.over_at)),
             withdrawn: strike.withdrawn,
-            stall_ms: as_ms(stall(at, &bought.tally.sold_at, (!is_sold_out).then_some(bought.tally.length))),
+            stall_ms: as_ms(stall(at, bought.tally.told_at.clone(), has_left.then(|| bought.tally.sales_over()))),
             books_agree_ms,
         }
     }
 }
 
-/// Returns the longest time without a sale from an instant on. The sales are in no order. `over`: the end of the load, if it came
-/// before the end of the stock.
-fn stall(from: Duration, sold_at: &[Duration], over: Option<Duration>) -> Duration {
-    let mut sold_at = sold_at.to_vec();
+/// Returns the longest time without a sale from an instant on. The sales are in no order. `over`: the end of the sales, if units were
+/// left then.
+fn stall(from: Duration, mut sold_at: Vec<Duration>, over: Option<Duration>) -> Duration {
     sold_at.sort_unstable();
     let mut last = from;
     let mut longest = Duration::ZERO;
@@ -309,13 +309,14 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_lasts_until_the_next_sale_or_the_end_of_the_load() {
+    fn a_stall_lasts_until_the_next_sale_or_the_end_of_the_sales() {
         let ms = Duration::from_millis;
-        let sold = [50, 400, 120, 430].map(ms);
-        assert_eq!(stall(ms(100), &sold, None), ms(280));
-        assert_eq!(stall(ms(100), &sold, Some(ms(900))), ms(470), "the stock is not sold");
-        assert_eq!(stall(ms(100), &sold[..1], Some(ms(900))), ms(800));
-        assert_eq!(stall(ms(100), &sold[..1], None), Duration::ZERO);
+        let sold = vec![ms(50), ms(400), ms(120), ms(430)];
+        let first = || sold[..1].to_vec();
+        assert_eq!(stall(ms(100), sold.clone(), None), ms(280));
+        assert_eq!(stall(ms(100), sold.clone(), Some(ms(900))), ms(470), "units are left");
+        assert_eq!(stall(ms(100), first(), Some(ms(900))), ms(800));
+        assert_eq!(stall(ms(100), first(), None), Duration::ZERO);
     }
 
     #[test]

@@ -102,6 +102,8 @@ pub(super) struct Seen {
     /// Processor time of the processes of the shop.
     pub(super) cpu: Vec<ProcessCpu>,
     pub(super) settled: bool,
+    /// Whether a hazard may have lost orders for which the sale waits in vain.
+    pub(super) may_lose_orders: bool,
     /// The strike of the hazard, if there was one.
     pub(super) strike: Option<StrikeRecord>,
     pub(super) left_out: Vec<String>,
@@ -123,9 +125,7 @@ pub(super) fn record(
         confirmed_at.sort_unstable();
         confirmed_at
     });
-    let hazard = scheduled.subject.hazard;
-    // A hazard may lose orders, and the sale waits for them in vain.
-    let unsettled = [(Gap::Rest, u64::from(!seen.settled && hazard.is_none()))].into_iter().collect();
+    let unsettled = [(Gap::Rest, u64::from(!seen.settled && !seen.may_lose_orders))].into_iter().collect();
     let of_generator = |time: Duration| ProcessCpu { process: GENERATOR.to_owned(), cpu_s: time.as_secs_f64() };
     let cpu = bought.cpu_time.map(of_generator).into_iter().chain(seen.cpu).collect();
     let mut left_out = seen.left_out;
@@ -136,7 +136,7 @@ pub(super) fn record(
         strategy: scheduled.subject.strategy.clone(),
         users: scheduled.subject.users,
         build: scheduled.subject.build.clone(),
-        hazard,
+        hazard: scheduled.subject.hazard,
         strike: seen.strike,
         sales: seen.sales,
         answers,

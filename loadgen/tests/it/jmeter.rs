@@ -163,6 +163,20 @@ fn jmeter_asks_for_each_ticket_until_it_is_decided() {
 }
 
 #[test]
+fn jmeter_leaves_a_ticket_that_nobody_decides() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let listener = runtime.block_on(tokio::net::TcpListener::bind(("127.0.0.1", 0))).unwrap();
+    let target = format!("http://{}", listener.local_addr().unwrap());
+    let ticket = r#"{"ticket":7,"goods_no":1,"sale":7,"quantity":1}"#;
+    let shop = Router::new().fallback(async move || (StatusCode::ACCEPTED, ticket));
+    runtime.spawn(async move { axum::serve(listener, shop).await });
+    let load = "--users 2 --ramp-up 1s --strategies pg-queue";
+    let samples = run_at(&TestFolder::new(), &target, load, &["-JaskWithin=700".to_owned()]);
+    let asking = samples.iter().filter(|sample| sample["label"] == "GET /tickets/{ticket}").count();
+    assert!((2..40).contains(&asking), "{samples:#?}");
+}
+
+#[test]
 fn jmeter_runs_the_plans_of_all_other_models_to_their_end() {
     let sale = Sale::open();
     [1, 2].into_iter().for_each(|goods_no| sale.put(goods_no, "pg-conditional"));

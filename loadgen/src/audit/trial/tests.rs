@@ -82,6 +82,26 @@ fn even_few_buyers_are_undersold_if_one_was_told_sold_out() {
     assert_eq!(audit((5, 3), &orders([1, 2]), &[1, 2], 1, 0).undersold, 1);
 }
 
+// C54
+#[test]
+fn units_that_a_reservation_holds_are_not_undersold() {
+    let held = |held| {
+        let rows = Some(&StockRows::Reservations { held, returned: 0, unsold: 0, unreserved: 0 });
+        let (orders, confirmed) = (&orders([1, 2]), &receipts(&orders([1, 2]), &[1, 2]));
+        let facts = LabFacts {
+            stock_initial: 5,
+            stock_final: 3 - held,
+            orders,
+            confirmed,
+            rows,
+            sold_out: 9,
+            ..LabFacts::default()
+        };
+        Audit::of(&facts).0.undersold
+    };
+    assert_eq!([held(3), held(2), held(0)], [0, 1, 3]);
+}
+
 #[test]
 fn units_that_undecided_buyers_left_are_not_undersold() {
     // Two of twenty were granted the lock in time. All others were refused or failed, so they have no decision.

@@ -76,8 +76,8 @@ rows! {
     }
     STALL {
         key: "stall", title: "Stall", unit: "ms, worst", kind: Kind::Time, better: Better::Lower,
-        definition: "Longest time without a sale from the strike of the hazard on, until the stock was sold or the last buyer had an \
-                     answer, in the worst trial.",
+        definition: "Longest time from the strike of the hazard on in which no buyer was told of a sale, in the worst trial. It ends \
+                     with the stock, or with the first buyer who is told \"sold out\" after the last sale, or with the last answer.",
         source: FigureSource::Worst(|trial| trial.strike.map(|strike| strike.stall_ms)),
         column: TableWidth::Narrow, is_shown: Schedule::has_hazards, lab_only: true,
     }

@@ -13,7 +13,7 @@ use crate::report::Report;
 use crate::report::html::cost::{KINDS, cpu_ms, measured};
 use crate::report::html::names::levels;
 use crate::report::html::simulation::SimulationData;
-use crate::trial::herd::notifications_expected;
+use crate::trial::herd::expected_of_burst;
 use crate::trial::record::{Curve, Trial};
 
 /// Points of the expected curves.
@@ -210,11 +210,8 @@ fn expected(report: &Report) -> Vec<Expected> {
     users.sort_unstable();
     users.dedup();
     let curve = |wakes: Wakes| {
-        let of = |users: &u32| {
-            let expected = notifications_expected(wakes, u64::from(*users), report.schedule.zk_sessions_total);
-            (*users, as_f64(expected) / f64::from((*users).max(1)))
-        };
-        Expected { wakes, points: users.iter().map(of).filter(|(_, each)| *each > 0.0).collect() }
+        let of = |users: &u32| Some((*users, expected_of_burst(&report.schedule, wakes, *users)?.1));
+        Expected { wakes, points: users.iter().filter_map(of).filter(|(_, each)| *each > 0.0).collect() }
     };
     let of_kind = |wakes: &Wakes| report.results.iter().any(|result| result.wakes == *wakes);
     [Wakes::One, Wakes::All].into_iter().filter(of_kind).map(curve).collect()

@@ -13,9 +13,9 @@ use crate::lab::strategy::{Answers, Strategy};
 
 /// Upper bound of the time in which a trial comes to rest once no more orders come.
 const SETTLE_WITHIN: Duration = Duration::from_secs(10);
-/// The same under a hazard, which may lose orders for which the trial would wait in vain. It is longer than the time after which another
+/// The same if a hazard may have lost orders for which the trial would wait in vain. It is longer than the time after which another
 /// consumer of a gate takes over what was not acknowledged.
-const SETTLE_WITHIN_UNDER_HAZARD: Duration = Duration::from_secs(5);
+const SETTLE_WITHIN_OF_LOST: Duration = Duration::from_secs(5);
 /// Upper bound of the time in which a trial comes to rest, if orders of answered purchases still come.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(600);
 /// Interval between two looks, which must be alike.
@@ -26,14 +26,16 @@ const SETTLE_POLL: Duration = Duration::from_millis(50);
 struct Activity {
     /// Orders of the sale.
     orders: u64,
-    /// Purchases that were answered and wait for their decision, and units that reservations of the sale still hold.
+    /// Purchases that were answered and wait for their decision.
     waiting: u64,
+    /// Units that reservations of the sale still hold.
+    held: u64,
     /// The counters of the same moment.
     snapshot: Snapshot,
 }
 
 impl Activity {
-    /// Tells whether the trial has settled: no units are held any more, no purchase is in progress at any instance, and no request at any server. An
+    /// Tells whether the trial has settled, held units apart: no purchase is in progress at any instance, and no request at any server. An
     /// instance that does not report them counts as busy, and so does a server that reports other counters. Without the counters of
     /// the servers, only the instances count. Since `previous`, no order, notification or watch event
     /// came, and the numbers of watches and ephemeral nodes did not change. There may be more of both than before the trial:
@@ -64,47 +66,59 @@ pub(super) async fn snapshot_of(deployment: &Deployment) -> Result<(Snapshot, Ve
     Ok((Snapshot { servers, instances: metrics.counters }, metrics.cpu))
 }
 
-/// Waits until the trial has come to rest, and says whether it did in time. `promised` orders were told before they were written.
+/// How a trial came to rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Rest {
+    /// Whether it did, held units apart.
+    pub(super) settled: bool,
+    /// Units that reservations still held, which nobody paid or cancelled in time.
+    pub(super) held: u64,
+}
+
+/// Waits until the trial has come to rest. `promised` orders were told before they were written.
 pub(super) async fn settle(
     deployment: &Deployment,
     strategy: &Strategy,
     opened: &[Goods],
     promised: u64,
-) -> Result<bool, Error> {
+) -> Result<Rest, Error> {
     let look = async || {
         let orders = deployment.database.order_count(opened).await?;
         let held = deployment.database.held_units(opened).await?;
         let waiting = match strategy.answers {
-            Answers::AtCommit => held,
-            Answers::WithTicket => held + deployment.database.tickets_waiting(opened).await?,
-            Answers::BeforeOrder => held + promised.saturating_sub(orders),
+            Answers::AtCommit => 0,
+            Answers::WithTicket => deployment.database.tickets_waiting(opened).await?,
+            Answers::BeforeOrder => promised.saturating_sub(orders),
         };
-        Ok::<_, Error>(Activity { orders, waiting, snapshot: snapshot_of(deployment).await?.0 })
+        Ok::<_, Error>(Activity { orders, waiting, held, snapshot: snapshot_of(deployment).await?.0 })
     };
-    let within = if strategy.hazard.is_some() { SETTLE_WITHIN_UNDER_HAZARD } else { SETTLE_WITHIN };
+    let within = if strategy.may_lose_orders() { SETTLE_WITHIN_OF_LOST } else { SETTLE_WITHIN };
     until_alike(look, within).await
 }
 
-/// Looks again and again until two looks in a row are alike, and says whether they were in time: `within` so long after the last order.
-async fn until_alike(mut look: impl AsyncFnMut() -> Result<Activity, Error>, within: Duration) -> Result<bool, Error> {
+/// Looks again and again until two looks in a row are alike and no unit is held, at most until `within` after the last change.
+async fn until_alike(mut look: impl AsyncFnMut() -> Result<Activity, Error>, within: Duration) -> Result<Rest, Error> {
+    let mut rest = Rest { settled: false, held: 0 };
     let until_settled = async {
         let mut previous = look().await?;
-        let mut last_order = Instant::now();
-        while last_order.elapsed() < within {
+        let mut last_change = Instant::now();
+        while last_change.elapsed() < within {
             // The interval counts from the end of a look: two looks at nearly the same moment are always alike.
             tokio::time::sleep(SETTLE_POLL).await;
             let activity = look().await?;
-            if activity.has_settled(&previous) {
-                return Ok(true);
+            rest = Rest { settled: activity.has_settled(&previous), held: activity.held };
+            if rest == (Rest { settled: true, held: 0 }) {
+                return Ok::<_, Error>(());
             }
-            if activity.orders != previous.orders {
-                last_order = Instant::now();
+            if (activity.orders, activity.held) != (previous.orders, previous.held) {
+                last_change = Instant::now();
             }
             previous = activity;
         }
-        Ok(false)
+        Ok(())
     };
-    tokio::time::timeout(WRITTEN_WITHIN, until_settled).await.unwrap_or(Ok(false))
+    tokio::time::timeout(WRITTEN_WITHIN, until_settled).await.unwrap_or(Ok(()))?;
+    Ok(rest)
 }
 
 #[cfg(test)]
@@ -121,30 +135,44 @@ mod tests {
         let look = async || {
             looks.push(start.elapsed());
             // The last order comes in between the first look and the second one.
-            Ok(Activity { orders: u64::from(looks.len() > 1), waiting: 0, snapshot: Snapshot::default() })
+            Ok(Activity { orders: u64::from(looks.len() > 1), waiting: 0, held: 0, snapshot: Snapshot::default() })
         };
-        assert!(until_alike(look, SETTLE_WITHIN).await.unwrap());
+        assert!(until_alike(look, SETTLE_WITHIN).await.unwrap().settled);
         assert_eq!(looks, [Duration::ZERO, SETTLE_POLL, 2 * SETTLE_POLL]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_wait_for_rest_ends() {
         let start = tokio::time::Instant::now();
-        let still = async || Ok(Activity { orders: 1, waiting: 1, snapshot: Snapshot::default() });
-        assert!(!until_alike(still, SETTLE_WITHIN).await.unwrap());
+        let still = async || Ok(Activity { orders: 1, waiting: 1, held: 0, snapshot: Snapshot::default() });
+        assert!(!until_alike(still, SETTLE_WITHIN).await.unwrap().settled);
         assert!(start.elapsed() < SETTLE_WITHIN + 2 * SETTLE_POLL, "nothing is decided any more");
         let mut orders = 0;
         let look = async || {
             orders += 1;
-            Ok(Activity { orders, waiting: 0, snapshot: Snapshot::default() })
+            Ok(Activity { orders, waiting: 0, held: 0, snapshot: Snapshot::default() })
         };
-        assert!(!until_alike(look, SETTLE_WITHIN).await.unwrap(), "orders come for ever");
+        assert!(!until_alike(look, SETTLE_WITHIN).await.unwrap().settled, "orders come for ever");
+    }
+
+    // C54
+    #[tokio::test(start_paused = true)]
+    async fn units_that_stay_held_are_told_and_end_the_wait() {
+        let start = tokio::time::Instant::now();
+        let mut held = 5_u64;
+        let look = async || {
+            // Two reservations expire, and the others live on.
+            held = held.saturating_sub(1).max(3);
+            Ok(Activity { orders: 1, waiting: 0, held, snapshot: Snapshot::default() })
+        };
+        assert_eq!(until_alike(look, SETTLE_WITHIN).await.unwrap(), Rest { settled: true, held: 3 });
+        assert!(start.elapsed() < SETTLE_WITHIN + 4 * SETTLE_POLL);
     }
 
     #[test]
     fn a_trial_settles_when_nothing_moves_and_nobody_buys() {
         let activity =
-            |changes: &[(&str, u64)], orders| Activity { orders, waiting: 0, snapshot: snapshot(changes, 5) };
+            |changes: &[(&str, u64)], orders| Activity { orders, waiting: 0, held: 0, snapshot: snapshot(changes, 5) };
         let still = activity(&[], 9);
         assert!(still.has_settled(&still));
         assert!(!still.has_settled(&activity(&[], 8)), "an order came");
@@ -165,7 +193,7 @@ mod tests {
     // C2
     #[test]
     fn an_instance_that_tells_nothing_is_not_at_rest() {
-        let mut silent = Activity { orders: 9, waiting: 0, snapshot: snapshot(&[], 5) };
+        let mut silent = Activity { orders: 9, waiting: 0, held: 0, snapshot: snapshot(&[], 5) };
         silent.snapshot.instances.push(Counters::default());
         assert!(!silent.has_settled(&silent));
     }

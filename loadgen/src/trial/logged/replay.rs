@@ -65,6 +65,7 @@ fn samples<'a>(trial: &'a LoggedTrial) -> Vec<Sample> {
             started,
             first_byte: None,
             ended,
+            decided: None,
             is_committed: false,
             status: request.status,
             received_bytes: 0,

@@ -97,7 +97,7 @@ impl RedisStore {
     /// Returns the gates of a family of strategies.
     pub fn gates(&self, family: &str) -> Gates {
         // What stands in braces decides on which node of a cluster a key lies, should there ever be one.
-        Gates::new(self.clone(), format!("{PREFIX}{{{}:{family}}}", self.database))
+        Gates::new(self.clone(), &format!("{PREFIX}{{{}}}", self.database), family)
     }
 
     /// Returns how many commands were sent. A script counts as one.

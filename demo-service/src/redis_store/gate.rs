@@ -32,6 +32,8 @@ pub struct Gates {
     pub(super) store: RedisStore,
     /// The beginning of the family's keys.
     pub(super) prefix: String,
+    /// The key of the last number of an order. Both families number the orders of one table.
+    last_order: String,
 }
 
 /// What is asked of a gate.
@@ -81,8 +83,9 @@ pub struct SettledOrder<'a> {
 }
 
 impl Gates {
-    pub(super) fn new(store: RedisStore, prefix: String) -> Self {
-        Self { store, prefix }
+    /// Returns the gates of a family, whose keys begin like all keys of the shop.
+    pub(super) fn new(store: RedisStore, shop: &str, family: &str) -> Self {
+        Self { store, prefix: format!("{shop}:{family}"), last_order: format!("{shop}:last-order") }
     }
 
     pub(super) fn key(&self, name: impl std::fmt::Display) -> String {
@@ -109,7 +112,7 @@ impl Gates {
         let Purchase { cart, key, buyer } = request.purchase;
         let Line { goods_no, quantity } = cart.lines()[0];
         let mut call = PROMISE.prepare_invoke();
-        call.key(&self.gate(goods_no)[..]).key(self.key("last-order")).key(self.key("orders"));
+        call.key(&self.gate(goods_no)[..]).key(&self.last_order).key(self.key("orders"));
         if let Some(key) = key {
             call.key(self.idempotency(key));
         }

@@ -1,11 +1,12 @@
 //! The stream of promised orders, as a consumer of its group reads it, and the channels for commits of orders.
 
 use std::collections::HashMap;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use futures_util::{Stream, StreamExt};
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, FromRedisValue, Value};
+use redis::{Cmd, FromRedisValue, Script, Value};
 
 use super::RedisTrouble;
 use super::gate::Gates;
@@ -21,6 +22,11 @@ const BLOCK: Duration = Duration::from_secs(1);
 /// Then two consumers write the same order, and the second one finds it written. So the time may be short: until it is over, the
 /// buyers of a dead consumer wait.
 const IDLE: Duration = Duration::from_secs(2);
+
+/// A consumer that has asked for nothing for that long, and has nothing, is forgotten. Each start of an instance makes another one.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(3600);
+
+static FORGET: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("gate/forget.lua")));
 
 /// A promised order, as it stands in the stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,20 +60,19 @@ pub struct Consumer {
 }
 
 impl Gates {
-    /// Returns whether the stream has any message.
+    /// Returns how many orders are in the stream: promised, and not settled.
     ///
     /// # Errors
     /// Why Redis does not tell.
     ///
     /// # Cancel safety
     /// Nothing is lost.
-    pub async fn has_orders(&self) -> Result<bool, RedisTrouble> {
+    pub async fn backlog(&self) -> Result<u32, RedisTrouble> {
         let mut connection = self.store.link.connection()?;
-        let length: i64 = self.ask(redis::cmd("XLEN").arg(self.key("orders")), &mut connection).await?;
-        Ok(length > 0)
+        self.ask(redis::cmd("XLEN").arg(self.key("orders")), &mut connection).await
     }
 
-    /// Makes a consumer of the stream. Consumers of one name are one for Redis.
+    /// Makes a consumer of the stream, and forgets those of instances that are gone. Consumers of one name are one for Redis.
     ///
     /// # Errors
     /// Why Redis does not let it in.
@@ -78,6 +83,10 @@ impl Gates {
         let connection = self.store.link.another().await?;
         let mut consumer = Consumer { connection, gates: self.clone(), name: name.to_owned() };
         consumer.make_group().await?;
+        let mut forget = FORGET.prepare_invoke();
+        forget.key(self.key("orders")).arg(GROUP).arg(millis(FORGOTTEN_AFTER));
+        // A name too many costs some bytes.
+        self.store.link.ask(forget.invoke_async::<i64>(&mut consumer.connection)).await.ok();
         Ok(consumer)
     }
 

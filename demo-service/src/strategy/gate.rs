@@ -258,7 +258,7 @@ impl Strategy for RedisGate {
         Box::pin(async move {
             let Some(gates) = &self.gates else { return };
             self.until_needed(gates).await;
-            tokio::join!(self.write_orders(gates), self.hear_confirmations(gates));
+            tokio::join!(self.write_orders(gates), self.hear_confirmations(gates), self.show_backlog(gates));
         })
     }
 }

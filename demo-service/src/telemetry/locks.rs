@@ -32,6 +32,7 @@ pub struct LockMetrics {
     wait_seconds: Histogram,
     hold_seconds: Histogram,
     queue_depth: Gauge,
+    gate_backlog: Gauge,
     retries: Counter,
     lost: HashMap<LostReason, Counter>,
     lost_in_redis: HashMap<RedisLoss, Counter>,
@@ -51,6 +52,7 @@ impl LockMetrics {
             wait_seconds: histogram!("seckill_lock_wait_seconds", "strategy" => strategy),
             hold_seconds: histogram!("seckill_lock_hold_seconds", "strategy" => strategy),
             queue_depth: gauge!("seckill_queue_depth", "strategy" => strategy),
+            gate_backlog: gauge!("seckill_gate_backlog", "strategy" => strategy),
             retries: counter!("seckill_retries_total", "strategy" => strategy),
             lost: REASONS.iter().map(|(label, reason)| (*reason, lost(*label))).collect(),
             lost_in_redis: REDIS_REASONS.iter().map(|(label, reason)| (*reason, lost(*label))).collect(),
@@ -64,6 +66,11 @@ impl LockMetrics {
     /// As `acquire`. The wait is recorded even if it is dropped.
     pub async fn waiting<F: Future>(&self, acquire: F) -> F::Output {
         in_acquire_span(Some(self.wait()), acquire).await
+    }
+
+    /// Shows how many orders a gate has promised that are not settled.
+    pub fn set_gate_backlog(&self, orders: u32) {
+        self.gate_backlog.set(f64::from(orders));
     }
 
     /// Starts a wait that is counted until it is dropped.

@@ -226,6 +226,10 @@ fn describe() {
     describe_histogram!("seckill_lock_hold_seconds", "time from the grant of a lock to its release");
     describe_counter!("seckill_lock_lost_total", "holds lost before their release, by reason");
     describe_gauge!("seckill_queue_depth", "deductions that wait for a lock or a batch at this instance");
+    describe_gauge!(
+        "seckill_gate_backlog",
+        "orders that the gates of the shop have promised and not settled, the same at all its instances"
+    );
     describe_counter!("seckill_retries_total", "attempts of deductions repeated after a conflict");
     describe_counter!("seckill_requests_shed_total", "requests refused because too many were in progress");
     describe_counter!(

@@ -61,9 +61,14 @@ impl Answer {
 impl Lab {
     /// Returns the name of a key of a family's gates.
     async fn gate_key(&self, family: &str, name: &str) -> String {
+        self.shop_key(&format!("{family}:{name}")).await
+    }
+
+    /// Returns the name of a key of all gates.
+    async fn shop_key(&self, name: &str) -> String {
         let sql = "select database from lock_service";
         let database: String = sqlx::query_scalar(sql).fetch_one(&mut self.connect().await).await.unwrap();
-        format!("seckill:{{{database}:{family}}}:{name}")
+        format!("seckill:{{{database}}}:{name}")
     }
 
     /// Returns the reasons for which promised orders of a SKU were refused.
@@ -162,6 +167,40 @@ async fn the_gate_answers_before_there_is_an_order() {
     instance.put_on_sale(2, 5, GATE).await.assert_ok();
     let both = instance.post(&format!("/orders?strategy={GATE}"), Some("cart"), &cart(&[(1, 1), (2, 1)])).await;
     both.assert_problem(422, "one-at-a-time");
+}
+
+// S118
+#[tokio::test]
+async fn the_backlog_of_a_gate_is_shown() {
+    let redis = shared_redis().await;
+    let (lab, instance) = start(redis, &[]).await;
+    instance.put_on_sale(1, 5, GATE).await.assert_ok();
+    let gate = Gate::close(&lab).await;
+    let presses = lab.sell_uncommitted(redis, &instance, 1, GATE, 3).await;
+    let shows =
+        async |orders: f64| instance.metric(r#"seckill_gate_backlog{strategy="redis-gate"}"#).await == Some(orders);
+    wait_until(async || shows(3.0).await).await;
+    gate.open().await;
+    answers(presses).await;
+    wait_until(async || shows(0.0).await).await;
+}
+
+/// Goal: the two families never give out one number, whatever the clock of Redis says. Method: the last number is one of the future.
+// S122
+#[tokio::test]
+async fn both_families_number_the_orders_of_one_table() {
+    let redis = shared_redis().await;
+    let (lab, instance) = start(redis, &[]).await;
+    let last = lab.shop_key("last-order").await;
+    let future: i64 = 1 << 52;
+    redis.command(&["SET", &last, &future.to_string()]).await.unwrap();
+    for (goods_no, strategy) in (1..).zip(STRATEGIES) {
+        instance.put_on_sale(goods_no, 5, strategy).await.assert_ok();
+        let sold = instance.get(&format!("/goods-stock/{goods_no}")).await;
+        assert_eq!(sold.body["order_id"], json!(future + goods_no), "{sold:?}");
+        wait_until(async || lab.streamed(redis, strategy).await == 0).await;
+    }
+    assert_eq!(lab.orders().await, 2);
 }
 
 /// Goal: a buyer is answered at the commit of any instance. Method: one of two instances has taken the orders of both.

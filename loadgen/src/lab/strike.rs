@@ -176,7 +176,7 @@ impl Exposed<'_> {
     /// Returns a key of the gates of a strategy.
     async fn key(&self, strategy: &Strategy, name: &str) -> Result<String, Error> {
         let database = self.deployment.database.identity().await?;
-        Ok(format!("seckill:{{{database}:{}}}:{name}", strategy.family))
+        Ok(format!("seckill:{{{database}}}:{}:{name}", strategy.family))
     }
 }
 

@@ -28,6 +28,9 @@ const GOODS_AT_ONCE: usize = 2;
 /// How often an instance without buyers looks whether there are orders, of an instance that died.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
+/// The pause between two looks at the backlog.
+const SHOW_EVERY: Duration = Duration::from_secs(1);
+
 /// The pause between two looks for orders of dead consumers.
 const CLAIM_EVERY: Duration = Duration::from_secs(1);
 
@@ -56,11 +59,26 @@ enum NothingWritten {
 impl RedisGate {
     /// Waits until an order is promised here, or the stream has orders.
     pub(super) async fn until_needed(&self, gates: &Gates) {
-        while !gates.has_orders().await.unwrap_or(false) {
+        while self.backlog(gates).await.is_none_or(|orders| orders == 0) {
             if timeout(LOOK_EVERY, self.promised.notified()).await.is_ok() {
                 return;
             }
         }
+    }
+
+    /// Shows the backlog in the metrics for ever. A consumer that waits for the database could not.
+    pub(super) async fn show_backlog(&self, gates: &Gates) {
+        loop {
+            self.backlog(gates).await;
+            sleep(SHOW_EVERY).await;
+        }
+    }
+
+    /// Returns how many promised orders are not settled, and shows it in the metrics. `None` if Redis does not tell.
+    async fn backlog(&self, gates: &Gates) -> Option<u32> {
+        let backlog = gates.backlog().await.ok()?;
+        self.context.metrics.set_gate_backlog(backlog);
+        Some(backlog)
     }
 
     /// Writes promised orders for ever.

@@ -1,4 +1,4 @@
-//! What the gate counts as its orders are settled, by the script of the service alone.
+//! What the gate counts as its orders are settled, and which consumers it forgets, by the scripts of the service alone.
 
 use redis::aio::MultiplexedConnection;
 
@@ -6,6 +6,7 @@ use super::mistakes::connect;
 use crate::redis::shared_redis;
 
 const SCRIPT: &str = include_str!("../../../src/redis_store/gate/settle.lua");
+const FORGET: &str = include_str!("../../../src/redis_store/gate/forget.lua");
 
 /// A gate that was loaded with 10 units, has promised two orders of 3 units, and none is settled.
 struct ByHand {
@@ -76,4 +77,21 @@ async fn withheld_units_come_back_when_all_is_settled() {
     assert_eq!(gate.free().await, 4, "another order is under way, and the row may have its units or not");
     gate.settle(0, 1, 7, false).await;
     assert_eq!(gate.free().await, 7);
+}
+
+/// A consumer that has an order may be dead, and the order is not lost with it.
+// S118
+#[tokio::test]
+async fn only_an_idle_consumer_without_an_order_is_forgotten() {
+    let ByHand { mut redis, prefix, .. } = ByHand::load().await;
+    let stream = format!("{prefix}:orders");
+    let create = ["CREATECONSUMER", &stream, "writers", "gone"];
+    let _: i64 = redis::cmd("XGROUP").arg(&create).query_async(&mut redis).await.unwrap();
+    let mut forget = async |after_ms: i64| -> i64 {
+        let call = &mut redis::cmd("EVAL");
+        call.arg(FORGET).arg(1).arg(&stream).arg("writers").arg(after_ms).query_async(&mut redis).await.unwrap()
+    };
+    assert_eq!(forget(3_600_000).await, 0, "it has just come");
+    assert_eq!(forget(-1).await, 1, "the one that has orders is left");
+    assert_eq!(forget(-1).await, 0);
 }

@@ -19,7 +19,7 @@ use tracing::{Instrument as _, debug_span, instrument};
 use self::audit::{Audited, audit};
 use self::confirm::confirm;
 use self::observe::{Counted, LeftOut, count, postgres_load, with_lock_waits};
-use self::settle::{Rest, settle};
+use self::settle::{Settled, settle};
 use crate::audit::history::{HistoryAudit, handovers_ns};
 use crate::audit::unchecked::{Gap, Unchecked};
 use crate::error::Error;
@@ -132,7 +132,7 @@ struct LabParts<'a> {
     after: Counted,
     history: HistorySince,
     audited: Audited,
-    rest: Rest,
+    rest: Settled,
 }
 
 impl LabParts<'_> {
@@ -165,7 +165,7 @@ impl LabParts<'_> {
             entered,
             traffic: Traffic::between(&before.snapshot, &after.snapshot, releases),
             cpu: after.cpu.since(&before.cpu),
-            settled: rest.settled,
+            settled: rest.at_rest,
             may_lose_orders: strategy.may_lose_orders(),
             ..Seen::default()
         }

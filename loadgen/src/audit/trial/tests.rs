@@ -87,12 +87,12 @@ fn even_few_buyers_are_undersold_if_one_was_told_sold_out() {
 fn units_that_a_reservation_holds_are_not_undersold() {
     let held = |held| {
         let rows = Some(&StockRows::Reservations { held, returned: 0, unsold: 0, unreserved: 0 });
-        let (orders, confirmed) = (&orders([1, 2]), &receipts(&orders([1, 2]), &[1, 2]));
+        let orders = orders([1, 2]);
         let facts = LabFacts {
             stock_initial: 5,
             stock_final: 3 - held,
-            orders,
-            confirmed,
+            orders: &orders,
+            confirmed: &receipts(&orders, &[1, 2]),
             rows,
             sold_out: 9,
             ..LabFacts::default()

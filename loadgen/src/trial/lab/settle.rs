@@ -68,9 +68,9 @@ pub(super) async fn snapshot_of(deployment: &Deployment) -> Result<(Snapshot, Ve
 
 /// How a trial came to rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Rest {
+pub(super) struct Settled {
     /// Whether it did, held units apart.
-    pub(super) settled: bool,
+    pub(super) at_rest: bool,
     /// Units that reservations still held, which nobody paid or cancelled in time.
     pub(super) held: u64,
 }
@@ -81,7 +81,7 @@ pub(super) async fn settle(
     strategy: &Strategy,
     opened: &[Goods],
     promised: u64,
-) -> Result<Rest, Error> {
+) -> Result<Settled, Error> {
     let look = async || {
         let orders = deployment.database.order_count(opened).await?;
         let held = deployment.database.held_units(opened).await?;
@@ -97,8 +97,11 @@ pub(super) async fn settle(
 }
 
 /// Looks again and again until two looks in a row are alike and no unit is held, at most until `within` after the last change.
-async fn until_alike(mut look: impl AsyncFnMut() -> Result<Activity, Error>, within: Duration) -> Result<Rest, Error> {
-    let mut rest = Rest { settled: false, held: 0 };
+async fn until_alike(
+    mut look: impl AsyncFnMut() -> Result<Activity, Error>,
+    within: Duration,
+) -> Result<Settled, Error> {
+    let mut rest = Settled { at_rest: false, held: 0 };
     let until_settled = async {
         let mut previous = look().await?;
         let mut last_change = Instant::now();
@@ -106,8 +109,8 @@ async fn until_alike(mut look: impl AsyncFnMut() -> Result<Activity, Error>, wit
             // The interval counts from the end of a look: two looks at nearly the same moment are always alike.
             tokio::time::sleep(SETTLE_POLL).await;
             let activity = look().await?;
-            rest = Rest { settled: activity.has_settled(&previous), held: activity.held };
-            if rest == (Rest { settled: true, held: 0 }) {
+            rest = Settled { at_rest: activity.has_settled(&previous), held: activity.held };
+            if rest == (Settled { at_rest: true, held: 0 }) {
                 return Ok::<_, Error>(());
             }
             if (activity.orders, activity.held) != (previous.orders, previous.held) {
@@ -137,7 +140,7 @@ mod tests {
             // The last order comes in between the first look and the second one.
             Ok(Activity { orders: u64::from(looks.len() > 1), waiting: 0, held: 0, snapshot: Snapshot::default() })
         };
-        assert!(until_alike(look, SETTLE_WITHIN).await.unwrap().settled);
+        assert!(until_alike(look, SETTLE_WITHIN).await.unwrap().at_rest);
         assert_eq!(looks, [Duration::ZERO, SETTLE_POLL, 2 * SETTLE_POLL]);
     }
 
@@ -145,14 +148,14 @@ mod tests {
     async fn the_wait_for_rest_ends() {
         let start = tokio::time::Instant::now();
         let still = async || Ok(Activity { orders: 1, waiting: 1, held: 0, snapshot: Snapshot::default() });
-        assert!(!until_alike(still, SETTLE_WITHIN).await.unwrap().settled);
+        assert!(!until_alike(still, SETTLE_WITHIN).await.unwrap().at_rest);
         assert!(start.elapsed() < SETTLE_WITHIN + 2 * SETTLE_POLL, "nothing is decided any more");
         let mut orders = 0;
         let look = async || {
             orders += 1;
             Ok(Activity { orders, waiting: 0, held: 0, snapshot: Snapshot::default() })
         };
-        assert!(!until_alike(look, SETTLE_WITHIN).await.unwrap().settled, "orders come for ever");
+        assert!(!until_alike(look, SETTLE_WITHIN).await.unwrap().at_rest, "orders come for ever");
     }
 
     // C54
@@ -165,7 +168,7 @@ mod tests {
             held = held.saturating_sub(1).max(3);
             Ok(Activity { orders: 1, waiting: 0, held, snapshot: Snapshot::default() })
         };
-        assert_eq!(until_alike(look, SETTLE_WITHIN).await.unwrap(), Rest { settled: true, held: 3 });
+        assert_eq!(until_alike(look, SETTLE_WITHIN).await.unwrap(), Settled { at_rest: true, held: 3 });
         assert!(start.elapsed() < SETTLE_WITHIN + 4 * SETTLE_POLL);
     }
 

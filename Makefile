@@ -41,7 +41,7 @@ demo-programs: deps
 	cargo build --release --locked --no-default-features -p demo-service -p loadgen
 
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' locks/recipes/Cargo.toml)
-TEST := TMPDIR="$$(./scripts/test-folder.sh)" cargo test --locked --workspace --no-fail-fast
+TEST := cargo test --locked --workspace --no-fail-fast
 
 # These settings of the user's server would also apply to the throwaway ones.
 ifeq ($(DATABASE_URL),)

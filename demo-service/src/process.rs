@@ -4,7 +4,6 @@ use std::future::pending;
 use std::io;
 use std::process::ExitCode;
 
-use program::Exit;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::warn;
 
@@ -28,7 +27,7 @@ pub async fn main() -> ExitCode {
         Ok(()) => std::process::exit(0),
         Err(error) => {
             program::tell(format_args!("demo-service: {}", error.to_string().replace('\n', " ")));
-            Exit::Setup.into()
+            error.exit().into()
         }
     }
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use program::chain;
+use program::{Exit, chain};
 use zk_recipes::Error::{Connect, CredentialsMissing, CredentialsRefused, InvalidTls, TlsRefused};
 
 use crate::redis_store::RedisTrouble;
@@ -269,6 +269,23 @@ pub enum SetupError {
 }
 
 impl SetupError {
+    /// Returns the exit. A setting that is malformed, or that names a server that refuses the service or does not fit, is a wrong
+    /// environment: starting again does not help.
+    pub fn exit(&self) -> Exit {
+        let is_setting = match self {
+            Self::DatabaseUrl(_) | Self::DatabaseTooOld { .. } | Self::Pooler { .. } | Self::Encoding { .. } => true,
+            Self::NotEmpty { .. }
+            | Self::SchemaNewer { .. }
+            | Self::SchemaEarlier { .. }
+            | Self::SchemaDiffers { .. } => true,
+            Self::OtherEnsemble(_) | Self::TwoEnsembles(_) | Self::RedisUrl(_) | Self::LogFilter(_) => true,
+            Self::Database { source, .. } => is_refused(source),
+            Self::Redis { source, .. } => source.is_lasting(),
+            _ => false,
+        };
+        if is_setting { Exit::Usage } else { Exit::Setup }
+    }
+
     /// Returns the error for this many sessions that could not be opened. `authority` is the file of `--zookeeper-ca`.
     pub fn of_sessions(error: OpenError, count: u16, authority: Option<&Path>) -> Self {
         match (error, authority) {
@@ -285,4 +302,12 @@ impl SetupError {
             (error @ OpenError::TwoEnsembles(_), _) => Self::TwoEnsembles(error),
         }
     }
+}
+
+/// Returns whether the database refused the user, the password or the name of the database.
+fn is_refused(error: &sqlx::Error) -> bool {
+    /// The class of an invalid authorization, and the code of a database that does not exist.
+    const REFUSED: [&str; 2] = ["28", "3D000"];
+    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    code.is_some_and(|code| REFUSED.iter().any(|refused| code.starts_with(refused)))
 }

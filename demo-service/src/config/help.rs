@@ -60,7 +60,7 @@ pub(super) fn epilogue() -> Epilogue {
         .exit_status(&[
             (Exit::Passed, ""),
             (Exit::Setup, ", so the service cannot start"),
-            (Exit::Usage, ""),
+            (Exit::Usage, ", or names a server that refuses the service or does not fit"),
         ])
         .note("A signal gives 0. A second signal gives 128 + N: 130 after SIGINT, 143 after SIGTERM.")
 }

@@ -5,8 +5,10 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use futures_util::{Stream, StreamExt};
+use program::chain;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, FromRedisValue, Script, Value};
+use tracing::warn;
 
 use super::RedisTrouble;
 use super::gate::Gates;
@@ -85,8 +87,12 @@ impl Gates {
         consumer.make_group().await?;
         let mut forget = FORGET.prepare_invoke();
         forget.key(self.key("orders")).arg(GROUP).arg(millis(FORGOTTEN_AFTER));
-        // A name too many costs some bytes.
-        self.store.link.ask(forget.invoke_async::<i64>(&mut consumer.connection)).await.ok();
+        if let Err(error) = self.store.link.ask(forget.invoke_async::<i64>(&mut consumer.connection)).await {
+            warn!(
+                error = chain(&error),
+                "the consumers of instances that are gone stay in the group, which costs some bytes"
+            );
+        }
         Ok(consumer)
     }
 

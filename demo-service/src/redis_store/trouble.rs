@@ -68,6 +68,11 @@ impl RedisTrouble {
         matches!(self, Self::Unfit(_))
     }
 
+    /// Returns whether the server refuses until somebody changes a setting, of the service or of the server.
+    pub fn is_lasting(&self) -> bool {
+        self.is_refusal() && !self.code().is_some_and(|code| BUSY.contains(&code))
+    }
+
     /// Returns whether the server answered, and an operator must do something.
     pub fn is_refusal(&self) -> bool {
         match self {
@@ -96,7 +101,7 @@ fn remedy(error: &RedisError) -> Option<&'static str> {
              for the gates @hash, @stream, @pubsub and TIME, on the channels seckill:* too"
         }
         "MISCONF" => "it cannot write to its disk: see its log",
-        "LOADING" | "BUSY" | "TRYAGAIN" | "MASTERDOWN" => "it is busy, and is asked again",
+        code if BUSY.contains(&code) => "it is busy, and is asked again",
         "MOVED" | "ASK" | "CLUSTERDOWN" | "CROSSSLOT" => {
             "it is a node of a cluster: name a server that is none in --redis-url (REDIS_URL)"
         }
@@ -107,4 +112,6 @@ fn remedy(error: &RedisError) -> Option<&'static str> {
     })
 }
 
+/// The refusals of a server that will answer later.
+const BUSY: [&str; 4] = ["LOADING", "BUSY", "TRYAGAIN", "MASTERDOWN"];
 const PASSWORD: &str = "give its password in --redis-url (REDIS_URL), as redis://:PASSWORD@HOST:PORT/";

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use program::Exit;
 use sqlx::{Connection, Executor, PgConnection};
 use testbed::{Postgres, PostgresConfig, Process, ProcessConfig, Stdout};
 
@@ -16,13 +17,13 @@ fn run(arguments: &[&str]) -> Output {
     Command::new(PROGRAM).args(arguments).env_remove("RUST_LOG").output().unwrap()
 }
 
-/// Runs the service where it cannot start, and returns what it says.
+/// Runs the service where it cannot start, with this exit, and returns what it says.
 #[track_caller]
-pub(crate) fn refusal(database_url: &str, zookeeper: &str, more: &[&str]) -> String {
+pub(crate) fn refusal(exit: Exit, database_url: &str, zookeeper: &str, more: &[&str]) -> String {
     let servers = ["--listen", "127.0.0.1:0", "--database-url", database_url, "--zookeeper", zookeeper];
     let output = run(&[&servers, more].concat());
     let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(3), "{stderr}");
+    assert_eq!(output.status.code(), Some(exit.code().into()), "{stderr}");
     assert_eq!(output.stdout, b"", "it is not ready and must not say so");
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
     stderr.strip_prefix("demo-service: ").expect("it says who complains").to_owned()
@@ -59,21 +60,34 @@ async fn servers_that_are_not_there_are_named() {
     let lab = Lab::new().await;
     // A port that was free a moment ago and that nobody listens on.
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let database = refusal(&format!("postgres://user:secret@{nobody}/lab"), &lab.zookeeper, &[]);
+    let database = refusal(Exit::Setup, &format!("postgres://user:secret@{nobody}/lab"), &lab.zookeeper, &[]);
     assert!(database.contains(&format!("{nobody}/lab")) && database.contains("--database-url"), "{database}");
     assert!(!database.contains("secret"), "{database}");
     for malformed in ["mysql://localhost/lab", "postgres://localhost:port/lab", "localhost"] {
-        let complaint = refusal(malformed, &lab.zookeeper, &[]);
+        let complaint = refusal(Exit::Usage, malformed, &lab.zookeeper, &[]);
         assert!(complaint.contains("postgres://USER@HOST"), "{complaint}");
     }
-    let zookeeper = refusal(&lab.database_url, &nobody.to_string(), &["--zk-session-timeout", "1s"]);
+    let zookeeper = refusal(Exit::Setup, &lab.database_url, &nobody.to_string(), &["--zk-session-timeout", "1s"]);
     assert!(zookeeper.contains(&nobody.to_string()) && zookeeper.contains("--zookeeper"), "{zookeeper}");
+}
+
+/// Goal: a supervisor can tell a server that is away from a setting that somebody must correct.
+// S91
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_that_the_database_refuses_is_a_wrong_setting() {
+    let lab = Lab::new().await;
+    let (server, _) = lab.database_url.rsplit_once('/').unwrap();
+    let (_, address) = server.rsplit_once('@').unwrap();
+    for url in [format!("{server}/nowhere"), format!("postgres://nobody@{address}/postgres")] {
+        let complaint = refusal(Exit::Usage, &url, &lab.zookeeper, &[]);
+        assert!(complaint.contains("check --database-url (DATABASE_URL)"), "{complaint}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chroot_that_does_not_exist_is_named() {
     let lab = Lab::new().await;
-    let complaint = refusal(&lab.database_url, &format!("{}/nowhere", lab.zookeeper), &[]);
+    let complaint = refusal(Exit::Setup, &lab.database_url, &format!("{}/nowhere", lab.zookeeper), &[]);
     for part in ["check --zookeeper", "/nowhere", "create the chroot first"] {
         assert!(complaint.contains(part), "{complaint}");
     }
@@ -98,13 +112,13 @@ async fn a_database_of_a_later_version_is_refused() {
     let later = "insert into _sqlx_migrations (version, description, success, checksum, execution_time)
                  values (9001, 'from the future', true, '', 0)";
     lab.connect().await.execute(later).await.unwrap();
-    let complaint = refusal(&lab.database_url, &lab.zookeeper, &[]);
+    let complaint = refusal(Exit::Usage, &lab.database_url, &lab.zookeeper, &[]);
     assert!(complaint.contains("migration 9001") && complaint.contains("newer demo-service"), "{complaint}");
 
     let other = "delete from _sqlx_migrations where version = 9001";
     lab.connect().await.execute(other).await.unwrap();
     lab.connect().await.execute("update _sqlx_migrations set checksum = ''").await.unwrap();
-    let complaint = refusal(&lab.database_url, &lab.zookeeper, &[]);
+    let complaint = refusal(Exit::Usage, &lab.database_url, &lab.zookeeper, &[]);
     assert!(complaint.contains("migration 10 ") && complaint.contains("other contents"), "{complaint}");
 }
 
@@ -124,7 +138,7 @@ async fn a_database_of_an_earlier_revision_is_refused() {
     connection.execute(earlier).await.unwrap();
     for role in ["postgres", "seckill_service"] {
         let url = owner.replace("//postgres@", &format!("//{role}@"));
-        let complaint = refusal(&url, &lab.zookeeper, &[]);
+        let complaint = refusal(Exit::Usage, &url, &lab.zookeeper, &[]);
         for part in ["migration 1 ", "before the first release", "empty database", "--database-url"] {
             assert!(complaint.contains(part), "{role}: {complaint}");
         }
@@ -136,7 +150,7 @@ async fn a_database_of_an_earlier_revision_is_refused() {
 async fn a_database_of_another_program_is_refused() {
     let lab = Lab::new().await;
     lab.connect().await.execute("create table orders (id int)").await.unwrap();
-    let complaint = refusal(&lab.database_url, &lab.zookeeper, &[]);
+    let complaint = refusal(Exit::Usage, &lab.database_url, &lab.zookeeper, &[]);
     for part in ["orders", "another program", "empty database"] {
         assert!(complaint.contains(part), "{complaint}");
     }
@@ -148,7 +162,7 @@ async fn a_database_that_cannot_keep_every_text_is_refused() {
     let lab = Lab::new().await;
     lab.connect().await.execute("create database latin encoding latin1 locale 'C' template template0").await.unwrap();
     let (server, _) = lab.database_url.rsplit_once('/').unwrap();
-    let complaint = refusal(&format!("{server}/latin"), &lab.zookeeper, &["--instance", "店"]);
+    let complaint = refusal(Exit::Usage, &format!("{server}/latin"), &lab.zookeeper, &["--instance", "店"]);
     for part in ["LATIN1", "encoding 'UTF8'"] {
         assert!(complaint.contains(part), "{complaint}");
     }
@@ -163,7 +177,7 @@ fn several_hosts_in_the_database_url_are_refused() {
         ("postgres:///lab?host=a.example,b.example", "several hosts"),
         ("postgres://u@a.example/lab?target_session_attrs=read-write", "target_session_attrs"),
     ] {
-        let complaint = refusal(url, "localhost", &[]);
+        let complaint = refusal(Exit::Usage, url, "localhost", &[]);
         assert!(complaint.contains(what) && complaint.contains("primary"), "{complaint}");
     }
 }

@@ -1,5 +1,6 @@
 //! A pooler between the service and Postgres.
 
+use program::Exit;
 use testbed::{PgBouncer, StopSignal};
 
 use crate::command::refusal;
@@ -44,7 +45,7 @@ async fn a_transaction_pooler_is_refused_by_name() {
         ["pool_mode = transaction", "pool_mode = statement", "pool_mode = transaction\nserver_round_robin = 1"]
     {
         let (lab, _pooler) = behind_pooler(&format!("{settings}\n{IGNORE}")).await;
-        let complaint = refusal(&lab.service_database_url, &lab.zookeeper, &[]);
+        let complaint = refusal(Exit::Usage, &lab.service_database_url, &lab.zookeeper, &[]);
         for part in ["pooler", "pool_mode = session", "--database-url"] {
             assert!(complaint.contains(part), "{settings}: {complaint}");
         }

@@ -24,6 +24,8 @@ pub struct Told {
     pub reservations: Vec<ReservationTold>,
     /// The receipts of another shop, in the order of the answers.
     pub sold_to: Vec<ShopReceipt>,
+    /// The first answer "sold out" after the last sale.
+    pub sold_out_since: Option<Duration>,
     /// The numbers of the buyers that were told that they have as many units as one buyer may have, in the order of the answers.
     pub over_limit: Vec<usize>,
 }
@@ -58,8 +60,6 @@ pub struct Tally {
     pub sold_at: Vec<Duration>,
     /// When each buyer was told "sold", in no order. A ticket tells it later than the answer.
     pub told_at: Vec<Duration>,
-    /// The first answer "sold out" after the last sale.
-    pub sold_out_since: Option<Duration>,
     /// When the first request started.
     pub first_start: Option<Duration>,
     /// From the release to the end of the last request.
@@ -174,9 +174,9 @@ impl Tally {
                 Outcome::Sold => {
                     self.sold_at.push(sample.ended);
                     self.told_at.push(sample.known());
-                    self.sold_out_since = None;
+                    told.sold_out_since = told.sold_out_since.filter(|since| *since >= sample.known());
                 }
-                Outcome::SoldOut => self.sold_out_since = self.sold_out_since.or(Some(sample.known())),
+                Outcome::SoldOut => told.sold_out_since = told.sold_out_since.or(Some(sample.known())),
                 _ => {}
             }
             match &sample.confirmation {
@@ -227,9 +227,10 @@ impl Tally {
         }
     }
 
-    /// Returns when the sales were over: at the first "sold out" after the last sale, or else at the end.
+    /// Returns when the sales of all SKUs were over: each at its first "sold out" after its last sale, or else at the end.
     pub fn sales_over(&self) -> Duration {
-        self.sold_out_since.unwrap_or(self.length)
+        let over = self.told.iter().map(|told| told.sold_out_since.unwrap_or(self.length));
+        over.max().unwrap_or(self.length)
     }
 
     /// Returns the number of requests of each outcome.

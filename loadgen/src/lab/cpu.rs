@@ -46,20 +46,16 @@ impl CpuTimes {
         CpuTimes(instances.into_iter().map(of_instance).chain(of_trees(roots)).collect())
     }
 
-    /// Returns what each process has used since `before`. A process that was missing before, or was restarted, is left out. If a child
-    /// has ended, its earlier time is not subtracted from the others.
+    /// Returns what each process has used since `before`. Empty if a process came, went or was restarted: the others would pass for the
+    /// whole. If a child has ended, its earlier time is not subtracted from the others.
     pub(crate) fn since(&self, before: &CpuTimes) -> Vec<ProcessCpu> {
         let used = |now: &TreeTimes| {
             let was = before.0.iter().find(|was| (&was.name, was.root) == (&now.name, now.root))?;
             let growth = now.seconds.iter().map(|(pid, cpu_s)| (cpu_s - was.seconds.get(pid).unwrap_or(&0.0)).max(0.0));
             Some(ProcessCpu { process: now.name.clone(), cpu_s: growth.sum() })
         };
-        self.0.iter().filter_map(used).collect()
-    }
-
-    /// Forgets the instances, as some were restarted and tell the time of a new process.
-    pub(crate) fn forget_instances(&mut self) {
-        self.0.retain(|tree| tree.root.is_some());
+        let all: Option<Vec<ProcessCpu>> = self.0.iter().map(used).collect();
+        all.filter(|all| all.len() == before.0.len()).unwrap_or_default()
     }
 }
 
@@ -130,10 +126,14 @@ mod tests {
         let one_ended = used(&times(&[(1, 1.0), (2, 9.0)]), &times(&[(1, 1.25), (3, 0.5)]));
         assert!((one_ended - 0.75).abs() < 1e-9, "{one_ended}");
         assert!(times(&[(1, 1.0)]).since(&CpuTimes::default()).is_empty());
-        assert!(times(&[(7, 5.0)]).since(&times(&[(1, 1.0)])).is_empty(), "it was restarted");
-        let mut with_instance = CpuTimes::now(vec![ProcessCpu { process: "http://a".to_owned(), cpu_s: 1.0 }], &[]);
-        assert_eq!(with_instance.since(&with_instance).len(), 1);
-        with_instance.forget_instances();
-        assert_eq!(with_instance, CpuTimes::default());
+        let instance = || CpuTimes::now(vec![ProcessCpu { process: "http://a".to_owned(), cpu_s: 1.0 }], &[]);
+        let with_instance = |mut times: CpuTimes| {
+            times.0.extend(instance().0);
+            times
+        };
+        let [first, second] = [with_instance(times(&[(1, 1.0)])), with_instance(times(&[(7, 5.0)]))];
+        assert_eq!(first.since(&first).len(), 2);
+        assert!(second.since(&first).is_empty(), "a server was restarted, and the instance is not all");
+        assert!(instance().since(&first).is_empty(), "a server is gone");
     }
 }

@@ -42,11 +42,6 @@ impl Strategy {
         self.mechanism == Mechanism::Redis && self.permits.is_none()
     }
 
-    /// Tells whether its hazard may lose orders that buyers were told of before they were written.
-    pub(crate) fn may_lose_orders(&self) -> bool {
-        self.hazard.is_some() && self.answers == Answers::BeforeOrder
-    }
-
     /// Tells whether a hazard can strike it.
     pub(crate) fn is_exposed_to(&self, hazard: Hazard) -> bool {
         match hazard {

@@ -1,8 +1,8 @@
 //! The strike of a hazard.
 //!
 //! A hazard strikes when a quarter of the stock is ordered. A moment before, another transaction locks the rows of the SKUs, as a slow
-//! report does. So orders are under way when it strikes, on any machine. Workers that decide tickets pass over locked rows, so for them
-//! it locks the table of orders.
+//! report does. So orders are under way when it strikes, on any machine. Before it kills an instance, the table of orders is locked:
+//! workers that decide tickets, and buyers of a row a unit, pass over locked rows.
 
 use std::time::{Duration, SystemTime};
 
@@ -15,7 +15,7 @@ use crate::lab::hazard::Hazard;
 use crate::lab::postgres::Database;
 use crate::lab::servers::REDIS_PROCESS;
 use crate::lab::service::Goods;
-use crate::lab::strategy::{Answers, Strategy};
+use crate::lab::strategy::Strategy;
 
 /// How long the rows are locked before a hazard strikes.
 const LOCKED_FOR: Duration = Duration::from_millis(250);
@@ -65,7 +65,7 @@ impl Exposed<'_> {
         if !self.until_ordered(opened, STRIKES_AFTER, &is_over).await? {
             return Ok(None);
         }
-        let locked = self.delay_orders(strategy, opened).await?;
+        let locked = self.delay_orders(hazard, opened).await?;
         tokio::time::sleep(LOCKED_FOR).await;
         if self.are_ordered(opened, 1).await? {
             // Nobody has anything to lose.
@@ -125,6 +125,14 @@ impl Exposed<'_> {
         Ok(Some(Strike { at, over_at, withdrawn }))
     }
 
+    /// Returns how many orders of a gate are promised, and neither written nor refused.
+    pub(crate) async fn streamed(&self, strategy: &Strategy) -> Result<u64, Error> {
+        let stream = self.key(strategy, "orders").await?;
+        let redis = self.redis.as_deref().ok_or_else(|| missing("a Redis"))?;
+        let length = redis.command(&["XLEN", &stream]).await?;
+        Ok(length.and_then(|length| length.parse().ok()).unwrap_or(0))
+    }
+
     /// Waits until a part of the stock is ordered. Returns false if the load was over before.
     async fn until_ordered(&self, opened: &[Goods], part: u64, is_over: impl Fn() -> bool) -> Result<bool, Error> {
         loop {
@@ -139,14 +147,10 @@ impl Exposed<'_> {
     }
 
     /// Locks what each order needs, until the transaction ends.
-    async fn delay_orders(
-        &self,
-        strategy: &Strategy,
-        opened: &[Goods],
-    ) -> Result<Transaction<'static, Postgres>, Error> {
-        match strategy.answers {
-            Answers::WithTicket => self.deployment.database.lock_orders().await,
-            Answers::AtCommit | Answers::BeforeOrder => self.deployment.database.lock_rows(opened).await,
+    async fn delay_orders(&self, hazard: Hazard, opened: &[Goods]) -> Result<Transaction<'static, Postgres>, Error> {
+        match hazard {
+            Hazard::InstanceKilled => self.deployment.database.lock_orders().await,
+            _ => self.deployment.database.lock_rows(opened).await,
         }
     }
 
@@ -271,7 +275,8 @@ mod tests {
             }
             unlock(locked).await.unwrap();
         };
-        let (ordered, ()) = tokio::join!(order, watch);
+        let both = async { tokio::join!(order, watch) };
+        let (ordered, ()) = tokio::time::timeout(Duration::from_secs(60), both).await.expect("it waits for the table");
         assert_eq!(ordered.unwrap().rows_affected(), 1, "it goes on once the table is free");
     }
 }

@@ -136,6 +136,7 @@ pub(super) fn timed_trial(strategy: &str, block: usize, stock: i64, sold: i64, s
         handovers,
         goodput_per_s: goodput_per_s(tally.first_start, &sold_at, stock),
         confirmed_per_s: goodput_per_s(tally.first_start, &sold_at, stock),
+        backlog: Some(0),
         backlog_ms: Some(0.0),
         sold_out_after_ms: sold_out_after_ms(&sold_at, stock),
         duration_ms: length.as_secs_f64() * 1e3,

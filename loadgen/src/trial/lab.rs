@@ -23,6 +23,7 @@ use self::settle::{Settled, settle};
 use crate::audit::history::{HistoryAudit, handovers_ns};
 use crate::audit::unchecked::{Gap, Unchecked};
 use crate::error::Error;
+use crate::lab::cpu::CpuTimes;
 use crate::lab::deployment::Deployment;
 use crate::lab::history::{HistoryMark, HistorySince};
 use crate::lab::service::Goods;
@@ -70,9 +71,9 @@ pub(crate) async fn trial(
     );
     let mut bought = bought?;
     let strike = strike?;
-    let deployment = &*exposed.deployment;
     let promised = bought.tally.told.iter().map(|told| told.promised.len() as u64).sum();
-    let rest = settle(deployment, strategy, &opened, promised).instrument(debug_span!("settle")).await?;
+    let rest = settle(&exposed, strategy, &opened, promised).instrument(debug_span!("settle")).await?;
+    let deployment = &*exposed.deployment;
     let after = count(deployment, &mut left_out).instrument(debug_span!("count after")).await;
     let history = history_since(deployment, mark, &mut left_out).instrument(debug_span!("read the history")).await;
     let withdrawn = strike.map_or(0, |strike| strike.withdrawn);
@@ -142,7 +143,7 @@ impl LabParts<'_> {
         if history.strangers > 0 {
             // An instance was restarted, or is another one, so its counters began anew.
             after.snapshot.instances.clear();
-            after.cpu.forget_instances();
+            after.cpu = CpuTimes::default();
         }
         let HistorySince { mut sections, missing, one_clock, .. } = history;
         let mut sections = sections.remove(&strategy.name).unwrap_or_default();
@@ -166,7 +167,6 @@ impl LabParts<'_> {
             traffic: Traffic::between(&before.snapshot, &after.snapshot, releases),
             cpu: after.cpu.since(&before.cpu),
             settled: rest.at_rest,
-            may_lose_orders: strategy.may_lose_orders(),
             ..Seen::default()
         }
     }

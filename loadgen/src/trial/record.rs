@@ -57,16 +57,16 @@ pub(crate) struct StrikeRecord {
     /// Longest time from the strike on in which no buyer was told of a sale, in milliseconds. It ends with the stock, or with the first
     /// buyer who is told "sold out" after the last sale, or with the last answer.
     pub(crate) stall_ms: f64,
-    /// From the strike until the database had every order that a buyer had been told of, in milliseconds; "not reached" if it never
-    /// had. Zero where buyers are answered at the commit.
-    #[serde(with = "stats::reached::always")]
-    #[schemars(with = "stats::reached::Reached")]
-    pub(crate) books_agree_ms: f64,
+    /// From the strike until the database had every order that a buyer had been told of, in milliseconds; "not reached" if an order
+    /// that a buyer was told of never came. Absent where buyers are answered at the commit.
+    #[serde(default, with = "stats::reached::maybe")]
+    #[schemars(with = "Option<stats::reached::Reached>")]
+    pub(crate) books_agree_ms: Option<f64>,
 }
 
 impl StrikeRecord {
-    /// Records a strike. The books agreed this many milliseconds after it. `has_left`: whether units were left.
-    pub(crate) fn of(strike: Strike, bought: &LoadResult, has_left: bool, books_agree_ms: f64) -> StrikeRecord {
+    /// Records a strike. The books agreed this many milliseconds after it, if that was measured. `has_left`: whether units were left.
+    pub(crate) fn of(strike: Strike, bought: &LoadResult, has_left: bool, books_agree_ms: Option<f64>) -> StrikeRecord {
         let since = |from: SystemTime, to: SystemTime| to.duration_since(from).unwrap_or_default();
         let at = since(bought.released_at, strike.at);
         StrikeRecord {
@@ -86,7 +86,8 @@ fn stall(from: Duration, mut sold_at: Vec<Duration>, over: Option<Duration>) -> 
     let mut last = from;
     let mut longest = Duration::ZERO;
     for at in sold_at.into_iter().chain(over).filter(|at| *at > from) {
-        longest = longest.max(at - last);
+        // The answers were noted in the order of a lock, so the end of the sales may be a moment before the last of them.
+        longest = longest.max(at.saturating_sub(last));
         last = at;
     }
     longest
@@ -146,6 +147,9 @@ pub struct Trial {
     /// the commits of the shop are not known.
     #[serde(default)]
     pub(crate) confirmed_per_s: Option<f64>,
+    /// Orders that were promised and not committed at the last answer "sold"; absent if the commits of the shop are not known.
+    #[serde(default)]
+    pub(crate) backlog: Option<u64>,
     /// From the last answer "sold" to the last commit, in milliseconds; absent if the commits of the shop are not known.
     #[serde(default)]
     pub(crate) backlog_ms: Option<f64>,
@@ -295,6 +299,9 @@ pub(crate) fn sold_out_after_ms(sold_at: &[Duration], stock: usize) -> Option<f6
 
 #[cfg(test)]
 mod tests {
+    use buyers::health::{Dropped, Processors};
+    use buyers::tally::Tally;
+
     use super::*;
 
     #[test]
@@ -317,6 +324,26 @@ mod tests {
         assert_eq!(stall(ms(100), sold.clone(), Some(ms(900))), ms(470), "units are left");
         assert_eq!(stall(ms(100), first(), Some(ms(900))), ms(800));
         assert_eq!(stall(ms(100), first(), None), Duration::ZERO);
+        assert_eq!(stall(ms(100), sold, Some(ms(429))), ms(280), "two answers crossed");
+    }
+
+    #[test]
+    fn a_stall_counts_what_buyers_were_told_after_the_strike() {
+        let ms = Duration::from_millis;
+        let released_at = SystemTime::UNIX_EPOCH;
+        let strike = Strike { at: released_at + ms(100), over_at: released_at + ms(150), withdrawn: 0 };
+        // Two tickets were answered at once, and told their orders later. The last answer came much later than "sold out".
+        let mut tally = Tally::of(1, 2, false, 0);
+        tally.told[0].sold_out_since = Some(ms(450));
+        tally.sold_at = vec![ms(20), ms(30)];
+        tally.told_at = vec![ms(390), ms(120)];
+        tally.length = ms(2000);
+        let (dropped, processors) = (Dropped::default(), Processors::default());
+        let bought = LoadResult { tally, is_open: true, dropped, released_at, cpu_time: None, processors };
+        let stall = |has_left| StrikeRecord::of(strike, &bought, has_left, None).stall_ms;
+        assert_eq!((stall(false), stall(true)), (270.0, 270.0));
+        let late = Strike { at: released_at + ms(300), ..strike };
+        assert_eq!(StrikeRecord::of(late, &bought, true, None).stall_ms, 90.0);
     }
 
     #[test]

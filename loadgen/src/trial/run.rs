@@ -102,8 +102,6 @@ pub(super) struct Seen {
     /// Processor time of the processes of the shop.
     pub(super) cpu: Vec<ProcessCpu>,
     pub(super) settled: bool,
-    /// Whether a hazard may have lost orders for which the sale waits in vain.
-    pub(super) may_lose_orders: bool,
     /// The strike of the hazard, if there was one.
     pub(super) strike: Option<StrikeRecord>,
     pub(super) left_out: Vec<String>,
@@ -125,7 +123,7 @@ pub(super) fn record(
         confirmed_at.sort_unstable();
         confirmed_at
     });
-    let unsettled = [(Gap::Rest, u64::from(!seen.settled && !seen.may_lose_orders))].into_iter().collect();
+    let unsettled = [(Gap::Rest, u64::from(!seen.settled))].into_iter().collect();
     let of_generator = |time: Duration| ProcessCpu { process: GENERATOR.to_owned(), cpu_s: time.as_secs_f64() };
     let cpu = bought.cpu_time.map(of_generator).into_iter().chain(seen.cpu).collect();
     let mut left_out = seen.left_out;
@@ -151,6 +149,7 @@ pub(super) fn record(
         goodput_per_s: goodput_per_s(tally.first_start, &sold_at, stock),
         sold_out_after_ms: sold_out_after_ms(&sold_at, stock),
         confirmed_per_s: confirmed_at.as_ref().and_then(|at| goodput_per_s(tally.first_start, at, stock)),
+        backlog: confirmed_at.as_ref().and_then(|at| backlog(&sold_at, at)),
         backlog_ms: confirmed_at.as_ref().and_then(|at| Some(as_ms(at.last()?.saturating_sub(*sold_at.last()?)))),
         duration_ms: as_ms(tally.length),
         silence_max_ms: tally.silence_max.map(as_ms),
@@ -166,6 +165,13 @@ pub(super) fn record(
         entered_over_time: Curve::of(seen.entered),
     };
     FinishedTrial { trial, tally: bought.tally, released_at: bought.released_at }
+}
+
+/// Returns how many orders were promised and not committed at the last answer. Both lists are in order.
+fn backlog(sold_at: &[Duration], confirmed_at: &[Duration]) -> Option<u64> {
+    let last = sold_at.last()?;
+    let committed = confirmed_at.partition_point(|at| at <= last);
+    Some(sold_at.len().saturating_sub(committed) as u64)
 }
 
 /// Tells that the log of requests does not have this trial, if it had too many.

@@ -76,9 +76,9 @@ impl RedisGate {
 
     /// Returns how many promised orders are not settled, and shows it in the metrics. `None` if Redis does not tell.
     async fn backlog(&self, gates: &Gates) -> Option<u32> {
-        let backlog = gates.backlog().await.ok()?;
+        let backlog = gates.backlog().await.ok();
         self.context.metrics.set_gate_backlog(backlog);
-        Some(backlog)
+        backlog
     }
 
     /// Writes promised orders for ever.

@@ -44,6 +44,33 @@ async fn a_redis_without_a_log_loses_orders_that_were_told() {
     }
 }
 
+/// Redis is killed after it has promised an order of a key. Neither Redis nor the database knows the key any more.
+// S117
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_of_a_lost_order_buys_another_order() {
+    let mut redis =
+        Redis::start(RedisConfig { durability: RedisDurability::None, ..RedisConfig::default() }).await.unwrap();
+    let (lab, instance) = start(&redis, &HURRIED).await;
+    instance.put_on_sale(1, 5, GATE).await.assert_ok();
+    let gate = Gate::close(&lab).await;
+    // While a consumer writes this one, the next one waits in the stream.
+    let presses = lab.sell_uncommitted(&redis, &instance, 1, GATE, 1).await;
+    let first = instance.order_for(1, "ann", "key").await;
+    first.assert_created();
+    redis.kill().await.unwrap();
+    redis.restart().await.unwrap();
+    gate.open().await;
+    assert_eq!(sold(&answers(presses).await), 1);
+    instance.until_ready().await;
+    let second = instance.order_for(1, "ann", "key").await;
+    second.assert_created();
+    assert_eq!(second.header("idempotent-replayed"), None);
+    assert_ne!(second.body["order_id"], first.body["order_id"]);
+    instance.until_written(&second).await;
+    instance.get(first.header("location").unwrap()).await.assert_problem(404, "unknown-order");
+    assert_eq!(lab.assert_adds_up(1, "a lost key").await, 2);
+}
+
 /// Redis is restored from a backup that is older than three orders. It has an older number of the last order, and the same second.
 // S117
 #[tokio::test(flavor = "multi_thread")]

@@ -58,6 +58,8 @@ async fn without_redis_nothing_is_promised() {
     // A purchase that was sent to it has an unknown outcome.
     wait_until(async || instance.get("/goods-stock/1").await.problem() == Some("lock-service-unavailable")).await;
     assert_refused(&instance, "Redis did not answer").await;
+    let backlog = async || instance.metric(r#"seckill_gate_backlog{strategy="redis-gate"}"#).await;
+    wait_until(async || backlog().await.is_some_and(f64::is_nan)).await;
     redis.restart().await.unwrap();
     assert_sells(&lab, &instance, 6).await;
 }

@@ -5,15 +5,18 @@ use std::process::Command;
 
 use demo_service::http::server::Server;
 use demo_service::setup_error::SetupError;
+use program::Exit;
 use testbed::{Redis, RedisConfig, RedisDurability, StopSignal};
 
+use crate::command;
 use crate::lab::Lab;
 use crate::program::{PROGRAM, Program};
 
-/// Starts the service, which must refuse a Redis, and returns what it says.
-async fn refusal(lab: &Lab, url: &str) -> String {
+/// Starts the service, which must refuse a Redis with this exit, and returns what it says.
+async fn refusal(exit: Exit, lab: &Lab, url: &str) -> String {
     let refused = Server::start(lab.config(&["--redis-url", url])).await.err().unwrap();
     assert!(matches!(refused, SetupError::Redis { .. } | SetupError::RedisUrl(_)), "{refused:?}");
+    assert_eq!(refused.exit(), exit, "{refused:?}");
     let said = refused.to_string();
     assert!(!said.contains("sesame") && !said.contains('\n'), "{said}");
     said
@@ -31,16 +34,16 @@ fn assert_parts(said: &str, parts: &[&str]) {
 async fn a_redis_that_does_not_answer_is_refused_at_the_start() {
     let lab = Lab::new().await;
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let said = refusal(&lab, &format!("redis://:sesame@{nobody}/")).await;
+    let said = refusal(Exit::Setup, &lab, &format!("redis://:sesame@{nobody}/")).await;
     assert_parts(&said, &[&nobody, "refused", "--redis-url (REDIS_URL)"]);
 
     let frozen = Redis::start(RedisConfig::default()).await.unwrap();
     frozen.pause().unwrap();
-    let said = refusal(&lab, &frozen.url()).await;
+    let said = refusal(Exit::Setup, &lab, &frozen.url()).await;
     assert_parts(&said, &["did not answer within 2s", "--redis-url (REDIS_URL)"]);
 
     for wrong in ["http://localhost", "localhost:6379", "redis://sesame:6379:6379"] {
-        assert_parts(&refusal(&lab, wrong).await, &["url is not valid", "redis://:PASSWORD@HOST:PORT/"]);
+        assert_parts(&refusal(Exit::Usage, &lab, wrong).await, &["url is not valid", "redis://:PASSWORD@HOST:PORT/"]);
     }
 }
 
@@ -52,8 +55,11 @@ async fn a_wrong_password_of_redis_is_refused_at_the_start() {
     let redis = Redis::start(RedisConfig { password, ..RedisConfig::default() }).await.unwrap();
     let port = redis.port();
     for url in [format!("redis://127.0.0.1:{port}/"), format!("redis://:sesame@127.0.0.1:{port}/")] {
-        assert_parts(&refusal(&lab, &url).await, &["give its password in --redis-url (REDIS_URL)"]);
+        assert_parts(&refusal(Exit::Usage, &lab, &url).await, &["give its password in --redis-url (REDIS_URL)"]);
     }
+    let wrong = format!("redis://:sesame@127.0.0.1:{port}/");
+    let complaint = command::refusal(Exit::Usage, &lab.database_url, &lab.zookeeper, &["--redis-url", &wrong]);
+    assert_parts(&complaint, &["give its password in --redis-url (REDIS_URL)"]);
     lab.start(&["--redis-url", &redis.url()]).await;
 }
 
@@ -63,17 +69,17 @@ async fn a_redis_that_keeps_no_locks_is_refused_at_the_start() {
     let lab = Lab::new().await;
     let primary = Redis::start(RedisConfig::default()).await.unwrap();
     let replica = primary.start_replica(RedisConfig::default()).await.unwrap();
-    assert_parts(&refusal(&lab, &replica.url()).await, &["it is a replica", "name its primary"]);
+    assert_parts(&refusal(Exit::Usage, &lab, &replica.url()).await, &["it is a replica", "name its primary"]);
 
     let node = Redis::start(RedisConfig { is_cluster: true, ..RedisConfig::default() }).await.unwrap();
-    assert_parts(&refusal(&lab, &node.url()).await, &["node of a cluster", "name a single primary"]);
+    assert_parts(&refusal(Exit::Usage, &lab, &node.url()).await, &["node of a cluster", "name a single primary"]);
 
     let evicts = RedisConfig { memory_max: Some(100 << 20), eviction: "allkeys-lru", ..RedisConfig::default() };
     let evicts = Redis::start(evicts).await.unwrap();
-    assert_parts(&refusal(&lab, &evicts.url()).await, &["allkeys-lru", "set maxmemory-policy noeviction"]);
+    assert_parts(&refusal(Exit::Usage, &lab, &evicts.url()).await, &["allkeys-lru", "set maxmemory-policy noeviction"]);
 
     let full = Redis::start(RedisConfig { memory_max: Some(1), ..RedisConfig::default() }).await.unwrap();
-    assert_parts(&refusal(&lab, &full.url()).await, &["OOM", "raise maxmemory"]);
+    assert_parts(&refusal(Exit::Usage, &lab, &full.url()).await, &["OOM", "raise maxmemory"]);
 }
 
 // S110
@@ -94,7 +100,7 @@ async fn a_user_without_rights_in_redis_is_refused_at_the_start() {
             instance.put_on_sale(1, 5, "redis-lock-fenced").await.assert_ok();
             instance.buy(1, "redis-lock-fenced").await.assert_ok();
         } else {
-            let said = refusal(&lab, &url).await;
+            let said = refusal(Exit::Usage, &lab, &url).await;
             assert_parts(&said, &["allow its user the commands", "seckill:*"]);
         }
     }

@@ -119,11 +119,15 @@ fn what_buyers_were_told_is_known_by_sku() {
 
 #[test]
 fn a_sale_after_sold_out_shows_that_it_was_not() {
-    let since = |samples: &[Sample]| of(samples).sold_out_since;
+    let since = |samples: &[Sample]| of(samples).told[0].sold_out_since;
     let sold_out = |at| sample(Outcome::SoldOut, 0, at);
     assert_eq!(since(&[sample(SOLD, 0, 5), sold_out(6), sold_out(7)]), Some(ms(6)));
     assert_eq!(since(&[sold_out(6), sample(SOLD, 0, 8)]), None);
     assert_eq!(since(&[sold_out(6), sample(SOLD, 0, 8), sold_out(9), sample(Outcome::Error, 0, 10)]), Some(ms(9)));
+    let earlier = Sample { decided: Some(ms(5)), ..sample(SOLD, 0, 8) };
+    assert_eq!(since(&[sold_out(6), earlier]), Some(ms(6)), "the sale was told before, and noted late");
+    let of_two = of(&[sold_out(6), Sample { goods: 1, ..sample(SOLD, 0, 8) }, sold_out(9)]);
+    assert_eq!((of_two.told[0].sold_out_since, of_two.sales_over()), (Some(ms(6)), ms(9)), "one SKU has units");
 }
 
 #[test]

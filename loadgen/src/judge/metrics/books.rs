@@ -61,6 +61,13 @@ rows! {
         source: FigureSource::Worst(|trial| Some(as_f64(trial.audit.confirmations_unfounded))),
         column: TableWidth::Narrow, is_shown: Schedule::has_hazards, lab_only: true,
     }
+    LEFT_OPEN {
+        key: "left_open", title: "Left open", unit: "buyers, worst", kind: Kind::Count, better: Better::Lower,
+        definition: "Buyers whose answer left open whether they had bought: an `outcome-unknown`, an error or none in time. In the \
+                     worst trial.",
+        source: FigureSource::Worst(|trial| Some(as_f64(trial.answers.failed()))),
+        column: TableWidth::Narrow, is_shown: Schedule::has_hazards, lab_only: true,
+    }
     ORDERS_UNTOLD {
         key: "orders_untold", title: "Told nobody", unit: "orders, worst", kind: Kind::Count, better: Better::Lower,
         definition: "Orders in the database that no buyer was told of, in the worst trial.",
@@ -70,8 +77,9 @@ rows! {
     BOOKS_AGREE {
         key: "books_agree", title: "Books agree after", unit: "ms, worst", kind: Kind::Time, better: Better::Lower,
         definition: "From the strike of the hazard until the database had every order that a buyer had been told of, in the worst \
-                     trial. Not reached if it never had. Zero where buyers are answered at the commit.",
-        source: FigureSource::Worst(|trial| trial.strike.map(|strike| strike.books_agree_ms)),
+                     trial. Not reached if an order that a buyer was told of never came. Absent where buyers are answered at the \
+                     commit.",
+        source: FigureSource::Worst(|trial| trial.strike?.books_agree_ms),
         column: TableWidth::Narrow, is_shown: Schedule::has_hazards, lab_only: true,
     }
     STALL {

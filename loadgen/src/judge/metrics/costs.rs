@@ -144,7 +144,8 @@ rows! {
     }
     CPU_PER_REQUEST {
         key: "cpu_per_request", title: "All but the generator", unit: "ms per request", kind: Kind::Time,
-        definition: "Processor time of the service and the servers for each request. Median over the trials.",
+        definition: "Processor time of the service and the servers for each request. Median over the trials. Absent if a hazard \
+                     restarts one of them.",
         source: FigureSource::Median(cpu_per_request),
         table: PageTable::Processors, lab_only: true,
     }

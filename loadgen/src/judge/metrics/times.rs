@@ -80,9 +80,16 @@ rows! {
         table: PageTable::Confirmed, column: TableWidth::Wide, lab_only: true,
     }
     BACKLOG {
-        key: "backlog", title: "Backlog", unit: "ms", kind: Kind::Time,
-        definition: "From the last answer \"sold\" to the commit of the last order: how long it took to write what was promised. Zero \
-            where the answer comes after the commit. Median over the trials.",
+        key: "backlog", title: "Backlog", unit: "orders", kind: Kind::Count,
+        definition: "Orders that were promised and not committed at the last answer \"sold\". Zero where the answer comes after the \
+            commit. Median over the trials.",
+        source: FigureSource::Median(|trial| trial.backlog.map(as_f64)),
+        table: PageTable::Confirmed, lab_only: true,
+    }
+    BACKLOG_TIME {
+        key: "backlog_time", title: "Backlog written", unit: "ms", kind: Kind::Time,
+        definition: "From the last answer \"sold\" to the commit of the last order: how long it took to write the backlog. Zero where \
+            the answer comes after the commit. Median over the trials.",
         source: FigureSource::Median(|trial| trial.backlog_ms),
         table: PageTable::Confirmed, lab_only: true,
     }

@@ -37,12 +37,14 @@ pub(super) fn measured<'a>(report: &'a Report, result: &'a StrategyResult) -> im
 }
 
 /// Kinds of process on the page.
-pub(super) const KINDS: [&str; 4] = ["service", "ZooKeeper", "Postgres", "generator"];
+pub(super) const KINDS: [&str; 5] = ["service", "ZooKeeper", "Postgres", "Redis", "generator"];
 
 /// Returns the processor time for each request in milliseconds by kind of process, as a mean over the trials. Unlike
-/// medians, means can be stacked. A kind without a figure is absent.
-pub(super) fn cpu_ms(report: &Report, result: &StrategyResult) -> [Option<f64>; 4] {
-    let trials: Vec<&Trial> = measured(report, result).filter(|trial| trial.generator.requests > 0).collect();
+/// medians, means can be stacked. A kind without a figure is absent. All are, if only the generator is known.
+pub(super) fn cpu_ms(report: &Report, result: &StrategyResult) -> [Option<f64>; 5] {
+    let is_known =
+        |trial: &&Trial| trial.cpu.iter().any(|cpu| cpu.process != GENERATOR) && trial.generator.requests > 0;
+    let trials: Vec<&Trial> = measured(report, result).filter(is_known).collect();
     KINDS.map(|kind| {
         let of_trial = |trial: &&Trial| {
             let own: Vec<f64> =

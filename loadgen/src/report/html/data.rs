@@ -32,7 +32,7 @@ struct Data<'a> {
     /// Numbers of users with which a trial was run, in order.
     levels: Vec<u32>,
     stock: u64,
-    processes: [&'static str; 4],
+    processes: [&'static str; 5],
     results: Vec<ResultData<'a>>,
     trials: Vec<TrialData>,
     timelines: Vec<Timeline<'a>>,
@@ -57,7 +57,7 @@ struct ResultData<'a> {
     expected_notifications: Option<f64>,
     /// Pairs of 1/(1 − q) and the quantile q in milliseconds.
     quantiles: Vec<(f64, f64)>,
-    cpu_ms: [Option<f64>; 4],
+    cpu_ms: [Option<f64>; 5],
 }
 
 #[derive(Serialize)]

@@ -18,16 +18,17 @@ const WRITTEN: &str = "track_commit_timestamp of Postgres is off, so the times c
                        little earlier";
 
 /// Returns when the orders of the buyers that were told "sold" were committed, from the release on. Adds to the tally how long
-/// each of them waited for that. Returns also how long after a strike the books agreed with the buyers: infinite if they never did.
+/// each of them waited for that. Returns also how many milliseconds after a strike the books agreed with the buyers: infinite if they
+/// never did, and absent without a strike, or where the answer comes after the commit.
 pub(super) async fn confirm(
     deployment: &Deployment,
     strategy: &Strategy,
     (opened, struck_at): (&[Goods], Option<SystemTime>),
     bought: &mut LoadResult,
     left_out: &mut LeftOut,
-) -> Result<(Vec<Duration>, f64), Error> {
+) -> Result<(Vec<Duration>, Option<f64>), Error> {
     if strategy.answers == Answers::AtCommit {
-        return Ok((bought.tally.sold_at.clone(), 0.0));
+        return Ok((bought.tally.sold_at.clone(), None));
     }
     let commits = deployment.database.commits(opened).await?;
     if !commits.are_noted {
@@ -37,7 +38,7 @@ pub(super) async fn confirm(
     let times = &mut bought.tally.latency.confirmed_sold;
     let mut known = Vec::with_capacity(confirmed_at.len());
     let struck_at = struck_at.map(|at| at.duration_since(bought.released_at).unwrap_or_default());
-    let books_agree = struck_at.map_or(0.0, |at| books_agree_after(at, &confirmed_at));
+    let books_agree = struck_at.map(|at| books_agree_after(at, &confirmed_at));
     for (promised, confirmed) in confirmed_at {
         match confirmed {
             Some(confirmed) => {
@@ -62,19 +63,17 @@ fn confirmed_at(commits: &Commits, told: &[Told], released_at: SystemTime) -> Ve
 }
 
 /// Returns the milliseconds from a strike to the first moment at which the database had every order that a buyer had been told of.
-/// Infinite if there was no such moment.
+/// Infinite if it never got one of them, before or after that moment.
 fn books_agree_after(struck_at: Duration, confirmed_at: &[(ToldOrder, Option<Duration>)]) -> f64 {
-    let mut by_answer: Vec<_> = confirmed_at.iter().map(|(promised, confirmed)| (promised.told, *confirmed)).collect();
+    let written = confirmed_at.iter().map(|(promised, confirmed)| Some((promised.told, (*confirmed)?)));
+    let Some(mut by_answer) = written.collect::<Option<Vec<_>>>() else { return f64::INFINITY };
     by_answer.sort_unstable();
     let mut agree_at = struck_at;
     for (told, confirmed) in by_answer {
         if told > agree_at {
             break;
         }
-        match confirmed {
-            Some(confirmed) => agree_at = agree_at.max(confirmed),
-            None => return f64::INFINITY,
-        }
+        agree_at = agree_at.max(confirmed);
     }
     as_ms(agree_at - struck_at)
 }
@@ -107,7 +106,7 @@ mod tests {
         assert_eq!(after(&[]), 0.0);
         assert_eq!(after(&[(20, Some(90)), (120, Some(500))]), 0.0, "nothing is missing when it strikes");
         assert_eq!(after(&[(140, Some(160)), (90, Some(150))]), 60.0, "an order that is told while another is missing");
-        assert_eq!(after(&[(90, Some(150)), (151, None)]), 50.0, "what is told later has nothing to do with it");
-        assert_eq!(after(&[(90, Some(150)), (150, None)]), f64::INFINITY);
+        assert_eq!(after(&[(90, Some(150)), (151, Some(170))]), 50.0, "what is told later is as late as ever");
+        assert_eq!(after(&[(90, Some(150)), (151, None)]), f64::INFINITY, "one order never comes");
     }
 }

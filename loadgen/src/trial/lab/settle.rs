@@ -10,12 +10,11 @@ use crate::lab::cpu::ProcessCpu;
 use crate::lab::deployment::Deployment;
 use crate::lab::service::Goods;
 use crate::lab::strategy::{Answers, Strategy};
+use crate::lab::strike::Exposed;
 
-/// Upper bound of the time in which a trial comes to rest once no more orders come.
-const SETTLE_WITHIN: Duration = Duration::from_secs(10);
-/// The same if a hazard may have lost orders for which the trial would wait in vain. It is longer than the time after which another
+/// Upper bound of the time in which a trial comes to rest once no more orders come. It is longer than the time after which another
 /// consumer of a gate takes over what was not acknowledged.
-const SETTLE_WITHIN_OF_LOST: Duration = Duration::from_secs(5);
+const SETTLE_WITHIN: Duration = Duration::from_secs(10);
 /// Upper bound of the time in which a trial comes to rest, if orders of answered purchases still come.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(600);
 /// Interval between two looks, which must be alike.
@@ -26,7 +25,7 @@ const SETTLE_POLL: Duration = Duration::from_millis(50);
 struct Activity {
     /// Orders of the sale.
     orders: u64,
-    /// Purchases that were answered and wait for their decision.
+    /// Purchases that wait for their decision, or for their order.
     waiting: u64,
     /// Units that reservations of the sale still hold.
     held: u64,
@@ -75,37 +74,36 @@ pub(super) struct Settled {
     pub(super) held: u64,
 }
 
-/// Waits until the trial has come to rest. `promised` orders were told before they were written.
+/// Waits until the trial has come to rest. `promised` orders were told before they were written. A hazard may have lost some of them,
+/// and then the stream tells.
 pub(super) async fn settle(
-    deployment: &Deployment,
+    exposed: &Exposed<'_>,
     strategy: &Strategy,
     opened: &[Goods],
     promised: u64,
 ) -> Result<Settled, Error> {
+    let deployment = &*exposed.deployment;
     let look = async || {
         let orders = deployment.database.order_count(opened).await?;
         let held = deployment.database.held_units(opened).await?;
         let waiting = match strategy.answers {
+            _ if strategy.hazard.is_some() && strategy.is_gate() => exposed.streamed(strategy).await?,
             Answers::AtCommit => 0,
             Answers::WithTicket => deployment.database.tickets_waiting(opened).await?,
             Answers::BeforeOrder => promised.saturating_sub(orders),
         };
         Ok::<_, Error>(Activity { orders, waiting, held, snapshot: snapshot_of(deployment).await?.0 })
     };
-    let within = if strategy.may_lose_orders() { SETTLE_WITHIN_OF_LOST } else { SETTLE_WITHIN };
-    until_alike(look, within).await
+    until_alike(look).await
 }
 
-/// Looks again and again until two looks in a row are alike and no unit is held, at most until `within` after the last change.
-async fn until_alike(
-    mut look: impl AsyncFnMut() -> Result<Activity, Error>,
-    within: Duration,
-) -> Result<Settled, Error> {
+/// Looks again and again until two looks in a row are alike and no unit is held, at most for ten seconds after the last change.
+async fn until_alike(mut look: impl AsyncFnMut() -> Result<Activity, Error>) -> Result<Settled, Error> {
     let mut rest = Settled { at_rest: false, held: 0 };
     let until_settled = async {
         let mut previous = look().await?;
         let mut last_change = Instant::now();
-        while last_change.elapsed() < within {
+        while last_change.elapsed() < SETTLE_WITHIN {
             // The interval counts from the end of a look: two looks at nearly the same moment are always alike.
             tokio::time::sleep(SETTLE_POLL).await;
             let activity = look().await?;
@@ -140,7 +138,7 @@ mod tests {
             // The last order comes in between the first look and the second one.
             Ok(Activity { orders: u64::from(looks.len() > 1), waiting: 0, held: 0, snapshot: Snapshot::default() })
         };
-        assert!(until_alike(look, SETTLE_WITHIN).await.unwrap().at_rest);
+        assert!(until_alike(look).await.unwrap().at_rest);
         assert_eq!(looks, [Duration::ZERO, SETTLE_POLL, 2 * SETTLE_POLL]);
     }
 
@@ -148,14 +146,14 @@ mod tests {
     async fn the_wait_for_rest_ends() {
         let start = tokio::time::Instant::now();
         let still = async || Ok(Activity { orders: 1, waiting: 1, held: 0, snapshot: Snapshot::default() });
-        assert!(!until_alike(still, SETTLE_WITHIN).await.unwrap().at_rest);
+        assert!(!until_alike(still).await.unwrap().at_rest);
         assert!(start.elapsed() < SETTLE_WITHIN + 2 * SETTLE_POLL, "nothing is decided any more");
         let mut orders = 0;
         let look = async || {
             orders += 1;
             Ok(Activity { orders, waiting: 0, held: 0, snapshot: Snapshot::default() })
         };
-        assert!(!until_alike(look, SETTLE_WITHIN).await.unwrap().at_rest, "orders come for ever");
+        assert!(!until_alike(look).await.unwrap().at_rest, "orders come for ever");
     }
 
     // C54
@@ -168,7 +166,7 @@ mod tests {
             held = held.saturating_sub(1).max(3);
             Ok(Activity { orders: 1, waiting: 0, held, snapshot: Snapshot::default() })
         };
-        assert_eq!(until_alike(look, SETTLE_WITHIN).await.unwrap(), Settled { at_rest: true, held: 3 });
+        assert_eq!(until_alike(look).await.unwrap(), Settled { at_rest: true, held: 3 });
         assert!(start.elapsed() < SETTLE_WITHIN + 4 * SETTLE_POLL);
     }
 

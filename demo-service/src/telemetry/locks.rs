@@ -29,10 +29,10 @@ const REDIS_REASONS: [(&str, RedisLoss); 3] =
 /// The metrics of the waits and holds of one strategy.
 #[derive(Clone)]
 pub struct LockMetrics {
-    strategy: &'static str,
     wait_seconds: Histogram,
     hold_seconds: Histogram,
     queue_depth: Gauge,
+    gate_backlog: Gauge,
     retries: Counter,
     lost: HashMap<LostReason, Counter>,
     lost_in_redis: HashMap<RedisLoss, Counter>,
@@ -48,11 +48,13 @@ pub struct Waiting {
 impl LockMetrics {
     pub(super) fn new(strategy: &'static str) -> Self {
         let lost = |label| counter!("seckill_lock_lost_total", "strategy" => strategy, "reason" => label);
+        let gate_backlog = gauge!("seckill_gate_backlog", "strategy" => strategy);
+        gate_backlog.set(f64::NAN);
         Self {
-            strategy,
             wait_seconds: histogram!("seckill_lock_wait_seconds", "strategy" => strategy),
             hold_seconds: histogram!("seckill_lock_hold_seconds", "strategy" => strategy),
             queue_depth: gauge!("seckill_queue_depth", "strategy" => strategy),
+            gate_backlog,
             retries: counter!("seckill_retries_total", "strategy" => strategy),
             lost: REASONS.iter().map(|(label, reason)| (*reason, lost(*label))).collect(),
             lost_in_redis: REDIS_REASONS.iter().map(|(label, reason)| (*reason, lost(*label))).collect(),
@@ -70,8 +72,7 @@ impl LockMetrics {
 
     /// Shows how many orders a gate has promised that are not settled. `None` if Redis does not tell.
     pub fn set_gate_backlog(&self, orders: Option<u32>) {
-        // Strategies without a gate have no such metric.
-        gauge!("seckill_gate_backlog", "strategy" => self.strategy).set(orders.map_or(f64::NAN, f64::from));
+        self.gate_backlog.set(orders.map_or(f64::NAN, f64::from));
     }
 
     /// Starts a wait that is counted until it is dropped.

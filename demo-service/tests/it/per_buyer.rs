@@ -11,7 +11,7 @@ use crate::lab::{Answer, Lab, PATIENT, Shop, cart, wait_until};
 
 /// How often each buyer presses the button at once.
 const PRESSES: usize = 3;
-const BUYERS: usize = 10;
+const BUYERS: usize = 4;
 
 impl Shop {
     /// Starts a sale in which no buyer gets more than `per_buyer` units.

@@ -280,7 +280,7 @@ impl SetupError {
             | Self::SchemaDiffers { .. } => true,
             Self::OtherEnsemble(_) | Self::TwoEnsembles(_) | Self::RedisUrl(_) | Self::LogFilter(_) => true,
             Self::Database { source, .. } => is_refused(source),
-            Self::Redis { source, .. } => source.is_lasting(),
+            Self::Redis { source, .. } => source.is_of_setting(),
             _ => false,
         };
         if is_setting { Exit::Usage } else { Exit::Setup }

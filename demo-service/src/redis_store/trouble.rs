@@ -68,9 +68,9 @@ impl RedisTrouble {
         matches!(self, Self::Unfit(_))
     }
 
-    /// Returns whether the server refuses until somebody changes a setting, of the service or of the server.
-    pub fn is_lasting(&self) -> bool {
-        self.is_refusal() && !self.code().is_some_and(|code| BUSY.contains(&code))
+    /// Returns whether the server refuses until somebody changes a setting, of the service or of the server. A full disk is none.
+    pub fn is_of_setting(&self) -> bool {
+        self.is_refusal() && !self.code().is_some_and(|code| code == "MISCONF" || BUSY.contains(&code))
     }
 
     /// Returns whether the server answered, and an operator must do something.

@@ -130,7 +130,8 @@ impl Exposed<'_> {
         let stream = self.key(strategy, "orders").await?;
         let redis = self.redis.as_deref().ok_or_else(|| missing("a Redis"))?;
         let length = redis.command(&["XLEN", &stream]).await?;
-        Ok(length.and_then(|length| length.parse().ok()).unwrap_or(0))
+        let length = length.and_then(|length| length.parse().ok());
+        length.ok_or_else(|| Error::Generator("Redis does not tell the length of a stream".to_owned()))
     }
 
     /// Waits until a part of the stock is ordered. Returns false if the load was over before.

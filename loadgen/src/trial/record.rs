@@ -338,7 +338,8 @@ mod tests {
         tally.sold_at = vec![ms(20), ms(30)];
         tally.told_at = vec![ms(390), ms(120)];
         tally.length = ms(2000);
-        let (dropped, processors) = (Dropped::default(), Processors::default());
+        let dropped = Dropped::default();
+        let processors = Processors::default();
         let bought = LoadResult { tally, is_open: true, dropped, released_at, cpu_time: None, processors };
         let stall = |has_left| StrikeRecord::of(strike, &bought, has_left, None).stall_ms;
         assert_eq!((stall(false), stall(true)), (270.0, 270.0));

@@ -228,7 +228,8 @@ fn describe() {
     describe_gauge!("seckill_queue_depth", "deductions that wait for a lock or a batch at this instance");
     describe_gauge!(
         "seckill_gate_backlog",
-        "orders that the gates of the shop have promised and not settled, as this instance last saw it"
+        "orders that the gates of the shop have promised and not settled, as this instance last saw it; NaN without a gate, or if \
+         Redis does not tell"
     );
     describe_counter!("seckill_retries_total", "attempts of deductions repeated after a conflict");
     describe_counter!("seckill_requests_shed_total", "requests refused because too many were in progress");

@@ -11,7 +11,7 @@ ARGS ?=
 BASE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test deps-check deps-bench demo demo-programs up test stress reservations reconnects check check-model site msrv package sqlx bench bench-once bench-compare bench-peers bench-service bench-chart coverage false-verdicts verdicts shops sample-report cargo-deny critcmp gungraun-runner sqlx-cli
+.PHONY: help deps deps-test deps-check deps-bench demo demo-programs up test stress reservations contract reconnects check check-model site msrv package sqlx bench bench-once bench-compare bench-peers bench-service bench-chart coverage false-verdicts verdicts shops sample-report cargo-deny critcmp gungraun-runner sqlx-cli
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,6 +73,10 @@ stress: deps ## stress the locks with random faults for ten minutes; STRESS_SECO
 reservations: deps ## let payers, cancellations, sweepers and the time race for a million reservations; RESERVATION_RACES sets the number
 	RESERVATION_RACES=$${RESERVATION_RACES:-1000000} cargo test --release --locked -p demo-service --test it -- --nocapture \
 		reservations::races::each_of_many_reservations_ends_exactly_once $(ARGS)
+
+contract: deps-test ## ask the service whatever its document allows and forbids; CONTRACT_EXAMPLES sets the requests for each operation
+	CONTRACT_EXAMPLES=$${CONTRACT_EXAMPLES:-400} cargo test --locked -p demo-service --test it -- --nocapture \
+		contract::the_service_keeps_to_its_document_whatever_it_is_asked $(ARGS)
 
 reconnects: deps ## measure up to which round trip a hold survives a reconnect: the table of locks/GUARANTEES.md
 	cargo run --locked -p zk-recipes --example reconnects

@@ -10,7 +10,7 @@ use reqwest::StatusCode;
 use crate::lab::{Instance, Lab, PATIENT};
 
 const STOCK: i64 = 20;
-const BUYERS: usize = 90;
+const BUYERS: usize = 60;
 
 /// Sales of a control, of which one must sell too much. How wide its mistake is open depends on the machine's load.
 const CONTROL_SALES: i64 = 50;

@@ -1,5 +1,6 @@
 //! The interface as it is documented: `/openapi.json`, `/docs`, and whether the service keeps to them.
 
+use std::env;
 use std::path::Path;
 use std::process::Output;
 use std::time::Duration;
@@ -13,8 +14,13 @@ use tokio::time::timeout;
 
 use crate::lab::{Answer, Instance, Lab, TOKEN};
 
-/// Much longer than schemathesis takes.
-const RUN_WITHIN: Duration = Duration::from_secs(300);
+/// Much longer than schemathesis takes for one example of each operation.
+const EXAMPLE_WITHIN: Duration = Duration::from_secs(15);
+
+/// Returns how many requests schemathesis makes up for each operation. `CONTRACT_EXAMPLES` in the environment sets it, for a long run.
+fn examples() -> u32 {
+    env::var("CONTRACT_EXAMPLES").map_or(20, |examples| examples.parse().unwrap())
+}
 
 /// Returns every operation of a document, with its path and method.
 fn operations(document: &Value) -> Vec<(String, String, &Value)> {
@@ -227,14 +233,16 @@ async fn the_service_keeps_to_its_document_whatever_it_is_asked() {
     // It would begin every sequence with one of these, by a number that no reservation has, because it takes them for requests that
     // make something.
     let ends = ["--exclude-operation-id", "confirmReservation", "--exclude-operation-id", "cancelReservation"];
-    for (phases, left_out, selected) in [("examples,coverage,fuzzing", &[][..], 16), ("stateful", &ends, 14)] {
+    let single = ("examples,coverage,fuzzing", examples(), &[][..], 16);
+    let sequences = ("stateful", 3 * examples(), &ends[..], 14);
+    for (phases, examples, left_out, selected) in [single, sequences] {
         // The first phases leave sales of any size behind.
         for goods_no in GOODS {
             let strategy = if goods_no == IN_TWO_STEPS { "pg-reserve" } else { "" };
             instance.put_on_sale(goods_no, i64::MAX, strategy).await.assert_ok();
         }
         let orders_before = lab.orders().await;
-        let output = schemathesis(&document, phases, left_out).await;
+        let output = schemathesis(&document, phases, examples, left_out).await;
         let report = String::from_utf8_lossy(&output.stdout);
         println!("{report}");
         assert!(output.status.success(), "{report}{}", String::from_utf8_lossy(&output.stderr));
@@ -263,7 +271,7 @@ const GOODS: [i64; 3] = [1, 2, 3];
 /// The SKU that has reservations as long as nobody starts its next sale.
 const IN_TWO_STEPS: i64 = 3;
 
-async fn schemathesis(document: &str, phases: &str, left_out: &[&str]) -> Output {
+async fn schemathesis(document: &str, phases: &str, examples: u32, left_out: &[&str]) -> Output {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let program = package.with_file_name("target/contract-python/bin/schemathesis");
     assert!(program.is_file(), "{} not found; run: make deps-test", program.display());
@@ -271,7 +279,7 @@ async fn schemathesis(document: &str, phases: &str, left_out: &[&str]) -> Output
     let run = Command::new(program)
         .arg("--config-file")
         .arg(contract.join("schemathesis.toml"))
-        .args(["run", document, "--phases", phases])
+        .args(["run", document, "--phases", phases, "--max-examples", &examples.to_string()])
         .args(left_out)
         // Where it finds checks.py.
         .current_dir(&contract)
@@ -282,5 +290,5 @@ async fn schemathesis(document: &str, phases: &str, left_out: &[&str]) -> Output
         .env("COLUMNS", "120")
         .kill_on_drop(true)
         .output();
-    timeout(RUN_WITHIN, run).await.expect("schemathesis ends").unwrap()
+    timeout(EXAMPLE_WITHIN * examples, run).await.expect("schemathesis ends").unwrap()
 }

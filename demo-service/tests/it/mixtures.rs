@@ -44,7 +44,7 @@ const PAIRS: [(Way, Way); 7] = [
     (Way::Get("pg-serializable"), Way::Get("pg-advisory")),
 ];
 
-const STOCK: i64 = 100;
+const STOCK: i64 = 40;
 
 /// Buyers of each way.
 const BUYERS: usize = 8;
@@ -154,7 +154,7 @@ const MIXED_STOCK: std::ops::Range<i64> = 10..80;
 
 /// Returns how long each family is tried. `MIXTURE_SECONDS` in the environment sets it, for a long run.
 fn mixture_time() -> Duration {
-    let seconds = env::var("MIXTURE_SECONDS").map_or(2, |seconds| seconds.parse().unwrap());
+    let seconds = env::var("MIXTURE_SECONDS").map_or(1, |seconds| seconds.parse().unwrap());
     Duration::from_secs(seconds)
 }
 

@@ -31,7 +31,7 @@ fn a_purchase_in_two_steps_is_compared_with_one_in_one() {
 #[test]
 fn units_that_nobody_pays_sell_again_and_all_is_told_rightly() {
     let folder = TestFolder::new();
-    let plan = "users = 10\nstock = 30\nduration = \"5s\"\n[payers]\nabandon = \"30%\"\npay-late = \"10%\"\n[service]\n\
+    let plan = "users = 10\nstock = 30\nduration = \"3s\"\n[payers]\nabandon = \"30%\"\npay-late = \"10%\"\n[service]\n\
                 args = [\"--reservation-ttl\", \"200ms\"]\ninstances = 2\n";
     fs::write(folder.path("plan.toml"), plan).unwrap();
     let args = "run pg-reserve --plan plan.toml --pay-twice 20% --trials 1 --no-warm-up";

@@ -3,11 +3,11 @@
 use testbed::{Redis, RedisConfig, RedisDurability, StopSignal};
 
 use super::STRATEGIES;
-use crate::lab::{Answer, Instance, Lab, wait_until};
+use crate::lab::{Answer, Instance, Lab, PATIENT, wait_until};
 use crate::program::Program;
 
-/// Long enough to stop the process in it.
-const BUSINESS: [&str; 2] = ["--business-time", "2s"];
+/// Long enough to stop the process in it. Nothing else limits how long it stands still.
+const STOPPED: [&str; 4] = ["--business-time", "4s", "--redis-lock-ttl", "10m"];
 
 /// Starts a purchase and stops its process in the business time. Kills Redis, which has no durable log, and starts it again.
 async fn forget_a_lock(
@@ -16,7 +16,7 @@ async fn forget_a_lock(
     goods_no: i64,
     strategy: &str,
 ) -> (Program, tokio::task::JoinHandle<Answer>) {
-    let slow = Program::start(lab, StopSignal::Terminate, &BUSINESS, &[]).await;
+    let slow = Program::start(lab, StopSignal::Terminate, &[&STOPPED[..], &PATIENT].concat(), &[]).await;
     slow.put_on_sale(goods_no, 5, strategy).await.assert_ok();
     let holder = slow.spawn_buy(goods_no, strategy);
     let is_inside = "select exists (select from pg_stat_activity where datname = current_database()

@@ -11,7 +11,7 @@ ARGS ?=
 BASE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test deps-check deps-bench demo demo-programs up test stress reservations contract reconnects check check-model site msrv package sqlx bench bench-once bench-compare bench-peers bench-service bench-chart coverage false-verdicts verdicts shops sample-report cargo-deny critcmp gungraun-runner sqlx-cli
+.PHONY: help deps deps-test deps-check deps-bench demo demo-programs up test stress reservations contract reconnects check check-model weather planted site msrv package sqlx bench bench-once bench-compare bench-peers bench-service bench-chart coverage false-verdicts verdicts shops sample-report cargo-deny critcmp gungraun-runner sqlx-cli
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,9 +57,9 @@ else
 	$(TEST) --all-targets --no-run
 	cargo build --locked --workspace --example goose_scenario
 	@failed=0; set -x; \
-	$(TEST) --lib --test protocol --test planted >target/unit-tests.log 2>&1 & units=$$!; \
+	$(TEST) --lib --test protocol --test planted --test walks --test weather >target/unit-tests.log 2>&1 & units=$$!; \
 	RUST_TEST_THREADS=$$(($$(getconf _NPROCESSORS_ONLN) + 1)) \
-	$(TEST) --exclude zk-recipes-protocol --exclude planted-mistakes --bins --test '*' --bench locks --bench deductions --examples || failed=1; \
+	$(TEST) --exclude zk-recipes-protocol --exclude planted-mistakes --exclude lock-weather --bins --test '*' --bench locks --bench deductions --examples || failed=1; \
 	$(TEST) --doc || failed=1; \
 	wait $$units || failed=1; cat target/unit-tests.log; \
 	exit $$failed
@@ -82,7 +82,7 @@ reconnects: deps ## measure up to which round trip a hold survives a reconnect: 
 	cargo run --locked -p zk-recipes --example reconnects
 
 check: deps-check cargo-deny site ## formatting, lints, documentation, prose, licences and sources of dependencies, workflows, scripts, manifests
-	target/workflow-python/bin/shellcheck scripts/*.sh .ci/run loadgen/src/shop/reproduction/tests/*.sh
+	target/workflow-python/bin/shellcheck scripts/*.sh .ci/run loadgen/src/shop/reproduction/tests/*.sh tools/tidy/tests/it/*.sh
 	PATH="$(CURDIR)/target/workflow-python/bin:$$PATH" jactionlint --strict-exit
 	target/workflow-python/bin/zizmor --offline --quiet --strict-collection --pedantic .
 	@set -x; said=$$($(KUBERNETES_VALIDATE) docs/kubernetes/*.yaml) && [ -z "$$said" ] || { echo "$$said"; exit 1; }
@@ -93,13 +93,14 @@ check: deps-check cargo-deny site ## formatting, lints, documentation, prose, li
 	cargo test --locked -p tidy --test it -- documents:: guarantees:: names:: prose:: tidy::
 	cargo deny check bans licenses sources
 
-# The documents link to the sample report and to the documentation of the crates, so both are copied.
+# The documents link to the sample report and to the documentation of the crates, so both are copied. A test of tidy leaves JSON there.
 site: deps-check ## write the documents, the sample report and the documentation of the crates to target/site
 	rm -rf target/site
 	target/workflow-python/bin/sphinx-build --fail-on-warning --quiet -c .github/pages -d target/site-read . target/site
 	cp target/site/README.html target/site/index.html
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps
 	cp -R target/doc target/site/api
+	rm -f target/site/api/*.json
 
 sqlx: deps sqlx-cli ## write .sqlx again, after a change of migrations or queries
 	cargo run --quiet -p testbed -- -- sh -ec ' \
@@ -132,8 +133,15 @@ package: ## build the crates as packed for crates.io, with their examples, and u
 	cargo publish --workspace --dry-run --locked
 	./scripts/packed-examples.sh
 
-check-model: ## run the model of the locks with more contenders and faults than make test has time for
-	cargo test --locked -p zk-recipes-protocol --test wide
+check-model: ## search all states of the queue's model with more contenders and faults than make test has time for
+	cargo test --locked -p lock-weather --test wide
+
+weather: ## run the machines of the locks in simulated weather, a minute each; ARGS='--models queue --seed 7 --trace' prints a run
+	cargo run --profile weather --locked -p lock-weather -- \
+		$(if $(strip $(ARGS)),$(ARGS),--runs 1000000000 --seconds 60 --all-sights)
+
+planted: ## search by random walks for each planted mistake, and write the seeds and the numbers of walks to seeds.txt
+	cargo test --profile weather --locked -p planted-mistakes --test search
 
 bench-peers: deps-test ## measure the locks, and those of Curator, kazoo and zookeeper-client
 	cargo run --release --locked -p bench --bin bench-peers -- $(ARGS)

@@ -1,6 +1,5 @@
-//! The decisions of the locks, each by itself and all of them in models.
+//! The decisions of the locks, each by itself.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod decisions;
-mod model;

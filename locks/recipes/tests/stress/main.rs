@@ -38,7 +38,7 @@ const CONTENDERS: usize = 5;
 /// Sessions of foreign contenders.
 const FOREIGN: u64 = 2;
 /// How long the load lasts without `STRESS_SECONDS`.
-const SECONDS: u64 = 60;
+const SECONDS: u64 = 30;
 /// How long anything that must happen after the faults may take on a busy machine. Never waited for unless the test fails.
 const SOON: Duration = Duration::from_secs(120);
 

@@ -20,7 +20,7 @@ const READ_BY_LIBRARIES: [&str; 9] = [
 ];
 
 /// Names in the sources that are no settings of ours: set for other programs, or by Cargo and the system for everybody.
-const NO_SETTINGS: [&str; 24] = [
+const NO_SETTINGS: [&str; 23] = [
     "BUILD_CHANGED",
     "BUILD_PROFILE",
     "BUILD_REVISION",
@@ -40,7 +40,6 @@ const NO_SETTINGS: [&str; 24] = [
     "PATH",
     "PROFILE",
     "RAMP_UP_MS",
-    "RUSTC_BOOTSTRAP",
     "SECKILL_URLS",
     "SHOP_SECRET",
     "SQL_ASCII",

@@ -24,7 +24,14 @@ fn packages() -> Vec<Package> {
 /// Returns the sources of a crate with the tests and models that it includes from elsewhere.
 fn sources_of(package: &Package) -> Vec<(PathBuf, String)> {
     let targets = package.targets.iter().map(|target| target.src_path.parent().unwrap().as_str());
-    targets.collect::<BTreeSet<_>>().into_iter().flat_map(sources).collect()
+    let own = targets.collect::<BTreeSet<_>>().into_iter().flat_map(sources).collect::<Vec<_>>();
+    let taken_in = own.iter().flat_map(|(path, text)| {
+        let folders = text.lines().filter_map(|line| line.strip_prefix("#[path = \"")?.strip_suffix("\"]"));
+        folders.map(|folder| path.parent().unwrap().join(folder)).filter(|folder| folder.is_dir())
+    });
+    let taken_in = taken_in.collect::<BTreeSet<_>>().into_iter().flat_map(|folder| sources(folder.to_str().unwrap()));
+    let taken_in = taken_in.collect::<Vec<_>>();
+    own.into_iter().chain(taken_in).collect()
 }
 
 /// Returns whether the code of a text has the word, without comments.

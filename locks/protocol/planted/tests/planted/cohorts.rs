@@ -1,7 +1,7 @@
 //! Mistakes of the cohort.
 
 use super::expect_to_find;
-use super::model::cohort::{self, CohortModel as Cohort, Faults as Troubles, Program as Member};
+use super::weather::cohort::{self, CohortModel as Cohort, Faults as Troubles, Program as Member};
 
 /// The session loses its holds, and ends.
 const ENDED: Troubles = Troubles { losses: true, ..Troubles::NONE };

@@ -2,32 +2,29 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
-#[path = "../../../tests/protocol/model"]
-mod model {
-    #[allow(dead_code, reason = "other tests use more of it")]
-    pub(crate) mod cohort;
-    #[allow(dead_code, reason = "other tests use more of it")]
-    pub(crate) mod naive;
-    #[allow(dead_code, reason = "other tests use more of it")]
-    pub(crate) mod permits;
-    #[allow(dead_code, reason = "other tests use more of it")]
-    pub(crate) mod world;
+#[path = "../../../../simulation/src"]
+#[allow(dead_code, unreachable_pub, unused_imports, reason = "others use more of it")]
+mod weather {
+    pub mod check;
+    pub mod cohort;
+    pub mod model;
+    pub mod naive;
+    pub mod permits;
+    pub mod queue;
 }
 
 mod cohorts;
 
-use std::collections::BTreeSet;
 use std::fmt::Debug;
-use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 
-use model::naive::users::Program::Lock as Contend;
-use model::naive::users::{self as naive, Faults as Mishaps, NaiveModel as Naive};
-use model::permits::users::Program::Take;
-use model::permits::users::{self as permits, Faults as Ills, PermitsModel as Semaphore};
-use model::world::users::Program::{self, Handoff, Lock, Read, Write};
-use model::world::users::{AWAKE, CAUSED, CLEAN, EXCLUSION, Faults, GRANTED_IN_TURN, QueueModel, SERVED};
-use stateright::{Checker, HasDiscoveries, Model};
+use weather::check::Search;
+use weather::naive::Program::Lock as Contend;
+use weather::naive::{self, Faults as Mishaps, NaiveModel as Naive};
+use weather::permits::Program::Take;
+use weather::permits::{self, Faults as Ills, PermitsModel as Semaphore};
+use weather::queue::Program::{self, Handoff, Lock, Read, Write};
+use weather::queue::{AWAKE, CAUSED, CLEAN, Data, EXCLUSION, Faults, GRANTED_IN_TURN, QueueModel, SERVED};
 
 const NONE: Faults = Faults::NONE;
 const DELETED: Faults = Faults { deletions: 1, ..NONE };
@@ -37,170 +34,163 @@ const OVERWRITTEN: Faults = Faults { cuts: 1, overwrites: 1, ..NONE };
 /// One mistake can be planted at a time.
 static PLANTED: Mutex<()> = Mutex::new(());
 
-/// Expects the property to fail with the mistake, and to hold without it.
-fn expect_to_find<M>(mistake: &str, lab: &M, property: &'static str)
-where
-    M: Model + Clone + Send + Sync + 'static,
-    M::State: Clone + Debug + Eq + Hash + Send + Sync,
-    M::Action: Clone + Debug + PartialEq,
-{
+/// Expects the rule to be broken with the mistake, and to be kept without it.
+fn expect_to_find<M: Search + Debug>(mistake: &str, model: &M, rule: &'static str) {
     let _alone = PLANTED.lock().unwrap_or_else(PoisonError::into_inner);
     zk_recipes_protocol::plant(Some(mistake));
-    let found = HasDiscoveries::AllOf(BTreeSet::from([property]));
-    let mistaken = lab.clone().checker().finish_when(found).spawn_bfs().join();
-    mistaken.assert_any_discovery(property);
+    assert!(model.breaks(rule), "{mistake}: {model:?} keeps that {rule}");
     zk_recipes_protocol::plant(None);
-    lab.clone().checker().threads(2).spawn_bfs().join().assert_no_discovery(property);
+    assert!(!model.breaks(rule), "without a mistake, {model:?} breaks that {rule}");
 }
 
-fn lab(users: &[(Program, usize)], faults: Faults) -> QueueModel {
+fn model(users: &[(Program, usize)], faults: Faults) -> QueueModel {
     QueueModel::new(users, faults)
 }
 
 #[test]
 fn a_waiter_that_watches_the_last_in_the_queue_is_found_asleep() {
-    let three = lab(&[(Lock, 0), (Lock, 1), (Lock, 2)], NONE);
+    let three = model(&[(Lock, 0), (Lock, 1), (Lock, 2)], NONE);
     expect_to_find("a waiter watches the last in the queue", &three, SERVED);
 }
 
 #[test]
 fn a_reader_that_watches_the_reader_ahead_is_found_asleep() {
-    let three = lab(&[(Write, 0), (Read, 1), (Read, 2)], NONE);
+    let three = model(&[(Write, 0), (Read, 1), (Read, 2)], NONE);
     expect_to_find("a reader watches the reader directly ahead", &three, AWAKE);
 }
 
 // L12
 #[test]
 fn a_reader_that_joins_without_a_look_and_holds_is_found() {
-    let three = lab(&[(Write, 1), (Read, 0), (Read, 0)], NONE);
+    let three = model(&[(Write, 1), (Read, 0), (Read, 0)], NONE);
     expect_to_find("a contender that joined without a look holds unless it knows its predecessor", &three, EXCLUSION);
 }
 
 #[test]
 fn a_grant_to_a_contender_whose_node_is_not_listed_is_found() {
-    let two = lab(&[(Lock, 0), (Lock, 1)], DELETED);
+    let two = model(&[(Lock, 0), (Lock, 1)], DELETED);
     expect_to_find("a contender holds although its node is not listed", &two, EXCLUSION);
     expect_to_find("a contender holds although its node is not listed", &two, GRANTED_IN_TURN);
 }
 
 #[test]
 fn a_listing_that_is_a_proof_without_the_own_node_is_found() {
-    let two = lab(&[(Lock, 0), (Lock, 1)], Faults::DELETED);
+    let two = model(&[(Lock, 0), (Lock, 1)], Faults::DELETED);
     expect_to_find("a listing without the own node is a proof", &two, EXCLUSION);
     expect_to_find("a listing without the own node is a proof", &two, GRANTED_IN_TURN);
 }
 
 #[test]
 fn a_create_that_is_repeated_without_a_search_is_found() {
-    let one = lab(&[(Lock, 0)], Faults { cuts: 1, drops: 1, ..NONE });
+    let one = model(&[(Lock, 0)], Faults { cuts: 1, drops: 1, ..NONE });
     expect_to_find("a create is repeated without a search", &one, SERVED);
     expect_to_find("a create is repeated without a search", &one, CLEAN);
 }
 
 #[test]
 fn a_waiter_that_reads_the_note_and_not_its_own_node_is_found() {
-    let three = lab(&[(Handoff, 0), (Handoff, 1), (Handoff, 2)], DELETED);
+    let three = model(&[(Handoff, 0), (Handoff, 1), (Handoff, 2)], DELETED);
     expect_to_find("a waiter reads the note and not its own node", &three, EXCLUSION);
-    let beside_foreign = QueueModel { has_foreign: true, ..lab(&[(Handoff, 0), (Handoff, 1)], DELETED) };
+    let beside_foreign = QueueModel { has_foreign: true, ..model(&[(Handoff, 0), (Handoff, 1)], DELETED) };
     expect_to_find("a waiter reads the note and not its own node", &beside_foreign, GRANTED_IN_TURN);
 }
 
 #[test]
 fn a_contender_that_takes_any_only_child_for_its_own_is_found() {
-    let two = lab(&[(Handoff, 0), (Handoff, 1)], DELETED);
+    let two = model(&[(Handoff, 0), (Handoff, 1)], DELETED);
     expect_to_find("a contender takes any only child for its own", &two, EXCLUSION);
 }
 
 #[test]
 fn a_predecessor_that_gave_up_and_counts_as_released_is_found() {
-    let three = lab(&[(Handoff, 0), (Handoff, 1), (Handoff, 2)], Faults::DROP);
+    let three = model(&[(Handoff, 0), (Handoff, 1), (Handoff, 2)], Faults::DROP);
     expect_to_find("a predecessor that gave up is taken for one that released", &three, EXCLUSION);
 }
 
 #[test]
 fn a_note_of_a_contender_that_never_held_is_found() {
-    let three = lab(&[(Handoff, 0), (Handoff, 1), (Handoff, 2)], Faults::DROP);
+    let three = model(&[(Handoff, 0), (Handoff, 1), (Handoff, 2)], Faults::DROP);
     expect_to_find("a contender that never held leaves a note", &three, EXCLUSION);
 }
 
 #[test]
 fn a_number_that_counts_after_numbers_began_anew_is_found() {
-    let two = lab(&[(Lock, 0), (Lock, 1)], Faults { new_parents: 1, ..NONE });
+    let two = model(&[(Lock, 0), (Lock, 1)], Faults { new_parents: 1, ..NONE });
     let again = QueueModel { holds_before: 3, first_number_anew: 2, ..two };
     expect_to_find("a number counts although the numbers have begun anew", &again, EXCLUSION);
 }
 
 #[test]
 fn a_predecessor_that_counts_as_gone_while_it_holds_is_found() {
-    let again = QueueModel { holds_before: 3, ..lab(&[(Lock, 0), (Lock, 0)], NONE) };
+    let again = QueueModel { holds_before: 3, ..model(&[(Lock, 0), (Lock, 0)], NONE) };
     expect_to_find("a predecessor counts as gone while it holds", &again, EXCLUSION);
 }
 
 #[test]
 fn a_predecessor_that_is_checked_after_the_creation_is_found() {
-    let again = QueueModel { holds_before: 3, ..lab(&[(Lock, 0), (Lock, 0), (Lock, 1)], DELETED) };
+    let again = QueueModel { holds_before: 3, ..model(&[(Lock, 0), (Lock, 0), (Lock, 1)], DELETED) };
     expect_to_find("a contender checks after its creation whether its predecessor has released", &again, EXCLUSION);
 }
 
 #[test]
 fn a_hand_over_to_a_contender_without_a_node_is_found() {
-    let three = lab(&[(Lock, 0), (Lock, 0), (Lock, 1)], DELETED);
+    let three = model(&[(Lock, 0), (Lock, 0), (Lock, 1)], DELETED);
     expect_to_find("a hold is handed over to a contender that may have no node", &three, EXCLUSION);
 }
 
 #[test]
 fn a_search_that_takes_a_node_of_another_recipe_is_found() {
-    let two = lab(&[(Handoff, 0), (Lock, 0)], OVERWRITTEN);
+    let two = model(&[(Handoff, 0), (Lock, 0)], OVERWRITTEN);
     expect_to_find("a search takes the node of another kind of lock", &two, EXCLUSION);
 }
 
 #[test]
 fn a_search_that_takes_the_node_of_another_contender_is_found() {
-    let two = lab(&[(Handoff, 0), (Handoff, 0)], OVERWRITTEN);
+    let two = model(&[(Handoff, 0), (Handoff, 0)], OVERWRITTEN);
     expect_to_find("a search takes the node of another contender", &two, EXCLUSION);
 }
 
 #[test]
 fn contenders_that_accept_the_last_number_are_found() {
-    let three = lab(&[(Handoff, 0), (Lock, 0), (Lock, 1)], Faults::DROP);
+    let three = model(&[(Handoff, 0), (Lock, 0), (Lock, 1)], Faults::DROP);
     let last = QueueModel { first_number: 2_099_999_999, ..three };
     expect_to_find("a contender accepts the last number", &last, EXCLUSION);
 }
 
 #[test]
 fn a_note_of_another_lock_s_node_that_counts_is_found() {
-    let three = lab(&[(Handoff, 0), (Handoff, 0), (Handoff, 1)], Faults::DROP);
-    let copied = QueueModel { note: Some((1, 99)), ..three };
+    let three = model(&[(Handoff, 0), (Handoff, 0), (Handoff, 1)], Faults::DROP);
+    let copied = QueueModel { data: Data::NoteOf(1, 99), ..three };
     expect_to_find("a note of another lock's node counts", &copied, EXCLUSION);
 }
 
 #[test]
 fn a_listing_that_is_older_than_the_node_is_found() {
-    let two = lab(&[(Lock, 0), (Lock, 0)], Faults::CUT);
+    let two = model(&[(Lock, 0), (Lock, 0)], Faults::CUT);
     expect_to_find("a listing counts although it is older than the node", &two, CAUSED);
 }
 
 #[test]
 fn a_search_that_takes_an_overwritten_node_too_early_is_found() {
-    let two = lab(&[(Handoff, 0), (Handoff, 0)], OVERWRITTEN);
+    let two = model(&[(Handoff, 0), (Handoff, 0)], OVERWRITTEN);
     expect_to_find("a search takes an overwritten node before it has read all", &two, SERVED);
 }
 
 #[test]
 fn a_second_create_without_a_search_is_found() {
-    let two = lab(&[(Handoff, 0), (Handoff, 0)], Faults { overwrites: 2, ..OVERWRITTEN });
+    let two = model(&[(Handoff, 0), (Handoff, 0)], Faults { overwrites: 2, ..OVERWRITTEN });
     expect_to_find("a contender whose node was adopted creates another without a search", &two, SERVED);
 }
 
 #[test]
 fn an_adopted_node_that_is_freed_is_found() {
-    let two = lab(&[(Handoff, 0), (Handoff, 0)], Faults { overwrites: 2, ..OVERWRITTEN });
+    let two = model(&[(Handoff, 0), (Handoff, 0)], Faults { overwrites: 2, ..OVERWRITTEN });
     expect_to_find("an adopted node is freed", &two, GRANTED_IN_TURN);
 }
 
 #[test]
 fn a_search_that_does_not_check_an_adopted_node_is_found() {
-    let two = lab(&[(Handoff, 0), (Handoff, 0)], OVERWRITTEN);
+    let two = model(&[(Handoff, 0), (Handoff, 0)], OVERWRITTEN);
     expect_to_find("a search does not check the node that it adopts", &two, CAUSED);
 }
 
@@ -210,7 +200,7 @@ fn a_search_that_does_not_check_an_adopted_node_is_found() {
 // L26
 #[test]
 fn searches_of_a_session_that_overlap_are_found() {
-    let two = lab(&[(Handoff, 0), (Handoff, 0)], Faults { cuts: 2, overwrites: 2, ..NONE });
+    let two = model(&[(Handoff, 0), (Handoff, 0)], Faults { cuts: 2, overwrites: 2, ..NONE });
     expect_to_find("searches of a session overlap", &two, SERVED);
 }
 
@@ -220,21 +210,21 @@ fn searches_of_a_session_that_overlap_are_found() {
 #[test]
 fn a_waiter_that_deletes_another_contender_s_node_is_found() {
     let faults = Faults { drops: 1, ..Faults::DELETED };
-    let two = lab(&[(Handoff, 0), (Handoff, 1)], faults);
+    let two = model(&[(Handoff, 0), (Handoff, 1)], faults);
     expect_to_find("a waiter that gives up deletes a node of its name without a check", &two, GRANTED_IN_TURN);
 }
 
 // L14
 #[test]
 fn a_contender_that_waits_for_a_number_of_its_own_is_found() {
-    let two = QueueModel { first_number: i32::MAX, ..lab(&[(Handoff, 0), (Handoff, 1)], NONE) };
+    let two = QueueModel { first_number: i32::MAX, ..model(&[(Handoff, 0), (Handoff, 1)], NONE) };
     expect_to_find("a contender goes on waiting although the last number was given twice", &two, SERVED);
 }
 
 // L47
 #[test]
 fn a_throttled_request_that_is_not_repeated_is_found() {
-    let two = lab(&[(Lock, 0), (Handoff, 1)], Faults { throttles: 1, ..NONE });
+    let two = model(&[(Lock, 0), (Handoff, 1)], Faults { throttles: 1, ..NONE });
     expect_to_find("a throttled create is not repeated", &two, SERVED);
     expect_to_find("a throttled deletion counts as done", &two, CLEAN);
 }

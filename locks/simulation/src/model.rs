@@ -1,7 +1,7 @@
 //! What every model of this crate has: states, actions, rules and sights.
 //!
-//! A *model* is a machine of the protocol with simulated servers, users and faults. A search ([`check`](super::check)) visits all states
-//! of a small model. A walk ([`walk`](super::walk)) takes one of very many paths through a large one.
+//! A *model* is a machine of the protocol with simulated servers, users and faults. A search (`check.rs`) visits all states of a small
+//! model. A walk (`walk.rs`) takes one of very many paths through a large one.
 
 use std::fmt::Debug;
 use std::hash::{Hash, Hasher};

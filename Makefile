@@ -11,7 +11,7 @@ ARGS ?=
 BASE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test deps-check deps-bench demo demo-programs up test stress reservations contract reconnects check check-model weather planted site msrv package sqlx bench bench-once bench-compare bench-peers bench-service bench-chart coverage false-verdicts verdicts shops sample-report cargo-deny critcmp gungraun-runner sqlx-cli
+.PHONY: help deps deps-test deps-check deps-bench demo demo-programs up test stress reservations contract mixtures reconnects check check-model weather seeds site msrv package sqlx bench bench-once bench-compare bench-peers bench-service bench-chart coverage false-verdicts verdicts shops sample-report cargo-deny critcmp gungraun-runner sqlx-cli
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,6 +78,9 @@ contract: deps-test ## ask the service whatever its document allows and forbids;
 	CONTRACT_EXAMPLES=$${CONTRACT_EXAMPLES:-400} cargo test --locked -p demo-service --test it -- --nocapture \
 		contract::the_service_keeps_to_its_document_whatever_it_is_asked $(ARGS)
 
+mixtures: deps-test ## let the strategies of each family sell together for half a minute; MIXTURE_SECONDS sets the time
+	MIXTURE_SECONDS=$${MIXTURE_SECONDS:-30} cargo test --locked -p demo-service --test it -- --nocapture mixtures:: $(ARGS)
+
 reconnects: deps ## measure up to which round trip a hold survives a reconnect: the table of locks/GUARANTEES.md
 	cargo run --locked -p zk-recipes --example reconnects
 
@@ -89,6 +92,7 @@ check: deps-check cargo-deny site ## formatting, lints, documentation, prose, li
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo clippy --locked --workspace --bench instructions -- -D warnings
+	cargo clippy --locked -p lock-weather -p planted-mistakes --test wide --test search -- -D warnings
 	cargo clippy --locked -p zk-recipes --lib --no-default-features -- -D warnings
 	cargo test --locked -p tidy --test it -- documents:: guarantees:: names:: prose:: tidy::
 	cargo deny check bans licenses sources
@@ -136,11 +140,11 @@ package: ## build the crates as packed for crates.io, with their examples, and u
 check-model: ## search all states of the queue's model with more contenders and faults than make test has time for
 	cargo test --locked -p lock-weather --test wide
 
-weather: ## run the machines of the locks in simulated weather, a minute each; ARGS='--models queue --seed 7 --trace' prints a run
+weather: ## run the machines of the locks in simulated weather, a minute each; ARGS='--machines queue --seed 7 --trace' prints a walk
 	cargo run --profile weather --locked -p lock-weather -- \
-		$(if $(strip $(ARGS)),$(ARGS),--runs 1000000000 --seconds 60 --all-sights)
+		$(if $(strip $(ARGS)),$(ARGS),--time 1m --all-sights)
 
-planted: ## search by random walks for each planted mistake, and write the seeds and the numbers of walks to seeds.txt
+seeds: ## take random walks until each planted mistake is found, and write the seeds and the numbers of walks to seeds.txt
 	cargo test --profile weather --locked -p planted-mistakes --test search
 
 bench-peers: deps-test ## measure the locks, and those of Curator, kazoo and zookeeper-client

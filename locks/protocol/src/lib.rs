@@ -1,5 +1,5 @@
 //! The decisions of the locks in `zk-recipes`, without I/O, clock, `async` or dependencies. Answers, notifications and times
-//! are arguments. The locks, the model checks in `tests/` and the simulation of many waiters run this very code.
+//! are arguments. The locks, their models and the prediction of many waiters run this very code.
 //!
 //! The machines have one convention. `enter` adds a contender. `on` tells an event. Both push to `asks` what the *shell*, which has the
 //! connection and the clock, has to do, in this order. `state` says what a contender may do. A machine stores no ask. A shell that drops

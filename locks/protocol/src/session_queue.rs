@@ -1,8 +1,8 @@
 //! The protocol of the queue locks: the contenders of one session for the lock at one path.
 //!
 //! [`SessionQueue`] is told what happens ([`Event`]) and says what to do ([`Ask`]). It never waits and does no I/O. A *shell* does
-//! what it asks for. There are three: the engine of `zk-recipes` with real servers, the model checks with a modelled server, and
-//! the simulation.
+//! what it asks for. There are three: the engine of `zk-recipes` with real servers, the model with simulated servers, and the
+//! prediction of very many waiters.
 //!
 //! A contender goes through the files of this module in this order:
 //!

@@ -1,4 +1,4 @@
-//! Many walks through a kind of model, on all processors.
+//! Many walks through the models of a machine, on all processors.
 
 use std::fmt::Debug;
 use std::num::NonZero;
@@ -6,11 +6,8 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::Instant;
 
 use clap::ValueEnum;
-use rand::SeedableRng;
-use rand::rngs::ChaCha8Rng;
 
 use super::clocks::Clocks;
 use super::cohort::CohortModel;
@@ -19,11 +16,11 @@ use super::model::Model;
 use super::naive::NaiveModel;
 use super::permits::PermitsModel;
 use super::queue::QueueModel;
-use super::walk::{Walk, walk};
+use super::walk::{Told, Walk, walk_by_seed};
 
-/// A kind of model.
+/// A machine of the locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Kind {
+pub enum Machine {
     /// The queue locks: several sessions, and servers that lag behind
     Queue,
     /// The lock with one node that wakes everybody
@@ -47,36 +44,38 @@ pub struct Broken {
     pub steps: u64,
 }
 
-/// What walks through one kind of model have found.
+/// What walks through the models of a machine have found.
 #[derive(Clone, Debug)]
 pub struct Tally {
     /// The number of walks.
     pub walks: u64,
     /// The number of their steps.
     pub steps: u64,
-    /// The most calm steps a visit, and the seed of that walk.
+    /// The most calm steps per visit of a walk, and its seed.
     pub slowest: (u64, u64),
     /// What the walks are made to reach, and how many of them did.
     pub sights: Vec<(&'static str, u64)>,
     /// The walks that broke a rule, in the order of their seeds.
     pub broken: Vec<Broken>,
+    /// The most calm steps per visit that are allowed.
+    pub patience: u64,
 }
 
-impl Kind {
+impl Machine {
     /// Returns the name that the command line has for it.
     #[must_use]
     pub fn name(self) -> String {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 
-    /// Walks with each seed, until the walks are done, the time is over, or one has broken a rule.
-    pub fn run(self, seeds: Range<u64>, until: Option<Instant>) -> Tally {
+    /// Walks with each seed, until all are done, one has broken a rule, or `is_over` tells so.
+    pub fn run(self, seeds: Range<u64>, is_over: impl Fn() -> bool + Sync) -> Tally {
         match self {
-            Self::Queue => run::<QueueModel>(seeds, until),
-            Self::Naive => run::<NaiveModel>(seeds, until),
-            Self::Permits => run::<PermitsModel>(seeds, until),
-            Self::Cohort => run::<CohortModel>(seeds, until),
-            Self::Clocks => run::<Clocks>(seeds, until),
+            Self::Queue => run::<QueueModel>(seeds, is_over),
+            Self::Naive => run::<NaiveModel>(seeds, is_over),
+            Self::Permits => run::<PermitsModel>(seeds, is_over),
+            Self::Cohort => run::<CohortModel>(seeds, is_over),
+            Self::Clocks => run::<Clocks>(seeds, is_over),
         }
     }
 
@@ -92,18 +91,20 @@ impl Kind {
     }
 }
 
-/// Draws the model of a seed.
-fn drawn<M: Drawn>(seed: u64) -> M {
-    M::draw(&mut ChaCha8Rng::seed_from_u64(seed))
-}
-
 fn trace<M: Model + Drawn + Debug>(seed: u64, mut tell: impl FnMut(String)) -> Walk {
-    let model: M = drawn(seed);
-    tell(format!("{model:?}"));
-    walk(&model, seed, |action, state| tell(format!("{action:?}\n    {state:?}")))
+    let mut is_first = true;
+    walk_by_seed(seed, |model: &M, told| {
+        if std::mem::take(&mut is_first) {
+            tell(format!("{model:?}"));
+        }
+        match told {
+            Told::Action(action) => tell(format!("{action:?}")),
+            Told::State(state) => tell(format!("    {state:?}")),
+        }
+    })
 }
 
-fn run<M: Model + Drawn>(seeds: Range<u64>, until: Option<Instant>) -> Tally {
+pub(super) fn run<M: Model + Drawn>(seeds: Range<u64>, is_over: impl Fn() -> bool + Sync) -> Tally {
     let next = AtomicU64::new(seeds.start);
     let none = Tally {
         walks: 0,
@@ -111,6 +112,7 @@ fn run<M: Model + Drawn>(seeds: Range<u64>, until: Option<Instant>) -> Tally {
         slowest: (0, seeds.start),
         sights: M::SIGHTS.iter().map(|name| (*name, 0)).collect(),
         broken: Vec::new(),
+        patience: M::PATIENCE,
     };
     let total = Mutex::new(none.clone());
     thread::scope(|scope| {
@@ -119,10 +121,10 @@ fn run<M: Model + Drawn>(seeds: Range<u64>, until: Option<Instant>) -> Tally {
                 let mut tally = none.clone();
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds.end || until.is_some_and(|until| Instant::now() >= until) {
+                    if seed >= seeds.end || is_over() {
                         break;
                     }
-                    let walk = walk(&drawn::<M>(seed), seed, |_, _| {});
+                    let walk = walk_by_seed::<M>(seed, |_, _| {});
                     tally.add(seed, &walk);
                     if walk.broken.is_some() {
                         next.store(seeds.end, Ordering::Relaxed);
@@ -166,34 +168,27 @@ impl Tally {
 mod tests {
     use super::*;
 
-    #[test]
-    fn every_machine_keeps_its_rules_in_foul_weather() {
-        for kind in Kind::value_variants() {
-            let tally = kind.run(0..3_000, None);
-            assert_eq!((tally.broken.first(), tally.walks), (None, 3_000), "{kind:?}");
-        }
-    }
-
     /// The rarest sights take hundreds of thousands of walks, which `make weather` has time for.
     #[test]
-    fn walks_reach_most_of_what_they_are_made_for() {
-        for kind in Kind::value_variants() {
-            let tally = kind.run(3_000..6_000, None);
+    fn every_machine_keeps_its_rules_in_all_weather() {
+        for machine in Machine::value_variants() {
+            let tally = machine.run(0..6_000, || false);
+            assert_eq!((tally.broken.first(), tally.walks), (None, 6_000), "{machine:?}");
             let unseen: Vec<&str> = tally.unseen().collect();
-            assert!(unseen.len() * 10 <= tally.sights.len(), "{kind:?} has not reached {unseen:#?}");
+            assert!(unseen.len() * 10 <= tally.sights.len(), "{machine:?} has not reached {unseen:#?}");
         }
     }
 
     #[test]
     fn a_seed_replays_its_walk() {
-        for kind in Kind::value_variants() {
+        for machine in Machine::value_variants() {
             let told = |seed| {
                 let mut told = String::new();
-                let walk = kind.trace(seed, |line| told += &line);
+                let walk = machine.trace(seed, |line| told += &line);
                 (walk, told)
             };
-            assert_eq!(told(7), told(7), "{kind:?}");
-            assert_ne!(told(7).1, told(8).1, "{kind:?}");
+            assert_eq!(told(7), told(7), "{machine:?}");
+            assert_ne!(told(7).1, told(8).1, "{machine:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The search of all states of a small model, by stateright. No other file names that crate.
+//! The search of all states of a small model, by stateright. No other file of this crate names it.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -9,10 +9,9 @@ use super::model::Model;
 
 /// A model that can be searched.
 pub(crate) trait Search: Model + Clone + Debug + Send + Sync {
-    /// Searches all states. If a change of the model changes their number, the check fails. `must_see`: sights that the search has to
-    /// reach, by their positions.
+    /// Searches all states. If a change of the model changes their number, the check fails.
     #[track_caller]
-    fn check(&self, must_see: &[usize], states: usize);
+    fn check(&self, states: usize);
 
     /// Tells whether a state breaks the rule.
     fn breaks(&self, rule: &'static str) -> bool;
@@ -23,30 +22,31 @@ where
     M: Model + Clone + Debug + Send + Sync,
     M::State: Send + Sync,
 {
-    fn check(&self, must_see: &[usize], states: usize) {
-        let checker = builder(self, must_see).threads(2).spawn_bfs().join();
+    fn check(&self, states: usize) {
+        let checker = builder(self, self.searched_sights()).threads(2).spawn_bfs().join();
         checker.assert_properties();
         assert_eq!(checker.unique_state_count(), states, "{self:?}");
     }
 
     fn breaks(&self, rule: &'static str) -> bool {
         let found = HasDiscoveries::AllOf(BTreeSet::from([rule]));
-        builder(self, &[]).threads(2).finish_when(found).spawn_bfs().join().discovery(rule).is_some()
+        builder(self, 0).threads(2).finish_when(found).spawn_bfs().join().discovery(rule).is_some()
     }
 }
 
 #[derive(Clone)]
 struct Searched<M> {
     model: M,
-    must_see: Vec<usize>,
+    /// How many of the first sights have to be reached.
+    sights: usize,
 }
 
-fn builder<M>(model: &M, must_see: &[usize]) -> CheckerBuilder<Searched<M>>
+fn builder<M>(model: &M, sights: usize) -> CheckerBuilder<Searched<M>>
 where
     M: Model + Clone + Send + Sync,
     M::State: Send + Sync,
 {
-    stateright::Model::checker(Searched { model: model.clone(), must_see: must_see.to_vec() })
+    stateright::Model::checker(Searched { model: model.clone(), sights })
 }
 
 impl<M: Model> stateright::Model for Searched<M> {
@@ -70,14 +70,15 @@ impl<M: Model> stateright::Model for Searched<M> {
 
     fn properties(&self) -> Vec<Property<Self>> {
         let rules = M::RULES.iter().zip(rules()).map(|(rule, holds)| Property::always(rule.name, holds));
-        let sights = self.must_see.iter().map(|sight| Property::sometimes(M::SIGHTS[*sight], sights()[*sight]));
+        let sights =
+            M::SIGHTS.iter().zip(sights()).take(self.sights).map(|(sight, seen)| Property::sometimes(sight, seen));
         rules.chain(sights).collect()
     }
 }
 
 type Condition<M> = fn(&Searched<M>, &<M as Model>::State) -> bool;
 
-/// More than any model has. Stateright takes functions without captured values, so there is one for each position.
+/// As many rules and sights as a search can ask for. Stateright takes functions without captured values, so there is one for each position.
 const MOST: usize = 16;
 
 fn rules<M: Model>() -> [Condition<M>; MOST] {

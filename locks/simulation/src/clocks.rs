@@ -33,7 +33,7 @@ rules! {
 }
 
 sights! {
-    Outlives: "a hold outlives a timeout",
+    Outlives: "a session holds longer than a timeout after its start",
     Lost: "a hold is lost while its session lives",
     Expired: "a session expires after its hold was lost",
     StandsStill: "the follower stands still",
@@ -97,7 +97,7 @@ pub enum Action {
     Attached,
 }
 
-/// The library's rules, or wrong ones.
+/// The settings of the clocks: right, or with one mistake.
 #[derive(Clone, Copy, Debug)]
 pub struct Clocks {
     /// The time at which a run ends.
@@ -120,7 +120,7 @@ pub struct Clocks {
     asks: bool,
 }
 
-/// The messages that a rule applies to.
+/// Some of the messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Messages {
     None,
@@ -203,7 +203,7 @@ impl Drawn for Clocks {
 }
 
 impl Clocks {
-    /// Returns the time from which a message counts: when it was sent, unless the rules are wrong.
+    /// Returns the time from which a message counts: when it was sent, unless the settings are wrong.
     fn counted_from(&self, message: Message, kind: Messages, live: &mut Liveness, now: Duration) -> Sent {
         if self.counted_from_answer == kind { live.on_send(now) } else { message.sent }
     }
@@ -214,7 +214,7 @@ impl Model for Clocks {
     type Action = Action;
 
     const SIGHTS: &'static [&'static str] = Sight::NAMES;
-    const PATIENCE: u64 = 20;
+    const PATIENCE: u64 = 60;
     const RULES: &'static [Rule<Self>] = &[Rule::new(LOST, |_, state: &ClockState| {
         !state.is_expired() || state.hold.is_none_or(|granted| state.is_lost(granted))
     })];

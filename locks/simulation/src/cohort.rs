@@ -49,7 +49,7 @@ sights! {
     ChainOfFive: "a hold is handed over five times in a row",
     OtherWaits: "another process waits behind the cohort",
     Bound: "a cohort lets another process in because of its bound",
-    Suspect: "a contender waits because its connection is lost",
+    Suspect: "a contender waits while the connection is lost",
     LostHold: "a hold is lost while a contender waits behind it",
     NodeDeleted: "a contender learns that its node was deleted",
     Ended: "waiting contenders learn that the session has ended",
@@ -149,7 +149,7 @@ impl CohortModel {
         Self { programs: programs.to_vec(), max_handovers: 1, faults, returns: 0, lingers: false, forgets_age: false }
     }
 
-    /// Returns a lab in which holds linger.
+    /// Returns a model in which holds linger.
     pub fn lingering(programs: &[Program], faults: Faults) -> Self {
         Self { lingers: true, ..Self::new(programs, faults) }
     }
@@ -183,12 +183,10 @@ impl Model for CohortModel {
     type Action = Action;
 
     const SIGHTS: &'static [&'static str] = Sight::NAMES;
-    const PATIENCE: u64 = 20;
+    const PATIENCE: u64 = 40;
     const RULES: &'static [Rule<Self>] = &[
         Rule::new(ALONE, holders_have_the_lock_alone),
-        Rule::new(ONE_TURN, |_, state: &Process| {
-            (0..state.members.len()).filter(|i| state.has_lease_lock(*i)).count() <= 1
-        }),
+        Rule::new(ONE_TURN, |_, state: &Process| (0..state.members.len()).filter(|i| state.has_turn(*i)).count() <= 1),
         Rule::new(ORDER, |_, state: &Process| !state.mistakes.overtaken),
         Rule::new(TOKENS, |_, state: &Process| !state.mistakes.token_shrank),
         Rule::new(BOUND, |model: &Self, state: &Process| u32::from(state.passed_over) <= model.max_handovers.max(1)),
@@ -211,6 +209,11 @@ impl Model for CohortModel {
                 || state.nodes.is_empty() && state.cohort.clone().enter_at_once(model.bounds()).is_some()
         }),
     ];
+
+    /// A hold that is handed over, a place that goes to the next contender, and a hold that lingers, if it may.
+    fn searched_sights(&self) -> usize {
+        if self.lingers { 3 } else { 2 }
+    }
 
     fn starts(&self) -> Vec<Process> {
         vec![Process::new(self)]
@@ -319,7 +322,10 @@ impl CohortModel {
             Action::Step(i) => next.step(i),
             Action::Release(i) => next.release(i),
             Action::Drop(i) => next.leave(i),
-            Action::Reap(node) => next.delete(node),
+            Action::Reap(node) => {
+                next.sights.note(true, Sight::Reaped as usize);
+                next.delete(node);
+            }
             Action::OtherComes => {
                 next.create(NodeMaker::Other);
             }

@@ -1,7 +1,13 @@
-//! What a walk finds in a model that is made for that.
+//! Tests of the walks and the searches, by a model that counts to ten.
 
+use rand::rngs::ChaCha8Rng;
+use rand::{RngExt, SeedableRng};
+
+use super::campaign::run;
+use super::draws::Drawn;
+use super::endless::find_endless_run;
 use super::model::{Model, Rule, Sights};
-use super::walk::{ENDS, SOUND, walk};
+use super::walk::{ENDS, SOUND, Told, walk, walk_by_seed};
 
 /// A number that is to reach ten. A fault sets it back.
 struct CountToTen {
@@ -69,14 +75,24 @@ impl Model for CountToTen {
     }
 }
 
+impl Drawn for CountToTen {
+    fn draw(draws: &mut ChaCha8Rng) -> Self {
+        Self { at: 7, then: if draws.random_ratio(1, 100) { Then::TooMuch } else { Then::CountOn } }
+    }
+}
+
 fn broken(then: Then) -> Option<&'static str> {
-    walk(&CountToTen { at: 7, then }, 1, |_, _| {}).broken
+    walk(&CountToTen { at: 7, then }, ChaCha8Rng::seed_from_u64(1), |_, _| {}).broken
 }
 
 #[test]
 fn a_walk_ends_when_all_users_are_served() {
     let mut last = 0;
-    let walk = walk(&CountToTen { at: 0, then: Then::CountOn }, 1, |_, state| last = *state);
+    let walk = walk(&CountToTen { at: 0, then: Then::CountOn }, ChaCha8Rng::seed_from_u64(1), |_, told| {
+        if let Told::State(state) = told {
+            last = *state;
+        }
+    });
     assert_eq!((walk.broken, last, walk.sights.has(0)), (None, 10, true));
 }
 
@@ -98,4 +114,24 @@ fn a_machine_that_panics_breaks_its_walk() {
 #[test]
 fn a_broken_rule_ends_the_walk_and_is_named() {
     assert_eq!(broken(Then::TooMuch), Some("it is ten at most"));
+}
+
+#[test]
+fn a_broken_rule_ends_the_campaign_and_is_told_with_its_seed() {
+    let tally = run::<CountToTen>(0..100_000, || false);
+    let first = tally.broken[0];
+    assert!(tally.walks < 100_000 && first.rule == "it is ten at most", "{tally:?}");
+    assert_eq!(walk_by_seed::<CountToTen>(first.seed, |_, _| {}).steps, first.steps);
+    assert!(tally.broken.is_sorted_by_key(|broken| broken.seed));
+}
+
+#[test]
+fn a_campaign_that_is_over_takes_no_further_walk() {
+    assert_eq!(run::<CountToTen>(0..100_000, || true).walks, 0);
+}
+
+#[test]
+fn a_run_that_never_ends_is_found_by_a_search() {
+    assert_eq!(find_endless_run(&CountToTen { at: 7, then: Then::StayForEver }), Some(7));
+    assert_eq!(find_endless_run(&CountToTen { at: 7, then: Then::CountOn }), None);
 }

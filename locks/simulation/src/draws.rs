@@ -15,8 +15,7 @@ pub trait Drawn {
     fn draw(draws: &mut ChaCha8Rng) -> Self;
 }
 
-/// How many kinds of faults a model has, and how many of each. A fault of which there are few among many others hardly ever meets
-/// another one of its kind.
+/// How many kinds of faults a model has, and how often each may happen. With few kinds, two faults of one kind meet more often.
 struct Amount {
     /// The share of kinds that are there, in tenths.
     kinds: u32,
@@ -34,7 +33,7 @@ impl Amount {
     }
 }
 
-/// Draws a number that is zero in half of the models.
+/// Draws zero in one half of the models, and 0 to `most` in the other.
 fn few(draws: &mut ChaCha8Rng, most: u8) -> u8 {
     if draws.random() { draws.random_range(0..=most) } else { 0 }
 }
@@ -47,8 +46,24 @@ fn one_of<T: Copy>(draws: &mut ChaCha8Rng, from: &[T]) -> T {
     from[draws.random_range(0..from.len())]
 }
 
+/// Draws contenders of one session that find their nodes by the data, which somebody overwrites. Their mistakes need only two of them, and
+/// no other faults in between.
+fn overwritten(draws: &mut ChaCha8Rng) -> QueueModel {
+    let users = vec![(queue::Program::Handoff, 0); draws.random_range(2..=3)];
+    let faults = queue::Faults {
+        cuts: draws.random_range(1..=2),
+        overwrites: draws.random_range(1..=3),
+        drops: few(draws, 1),
+        ..queue::Faults::NONE
+    };
+    QueueModel::new(&users, faults)
+}
+
 impl Drawn for QueueModel {
     fn draw(draws: &mut ChaCha8Rng) -> Self {
+        if one_in(draws, 12) {
+            return overwritten(draws);
+        }
         use queue::Program::{Downgrade, Handoff, Lead, Lock, Place, Read, TryHandoff, TryLock, Write};
         let mixtures: [&[queue::Program]; 6] = [
             &[Lock],
@@ -61,9 +76,14 @@ impl Drawn for QueueModel {
         let mixture = one_of(draws, &mixtures);
         let sessions = one_of(draws, &[1, 1, 2, 3, 5]);
         let most: u32 = one_of(draws, &[2, 3, 6, 14]);
-        let users: Vec<_> = (0..draws.random_range(most.div_ceil(2)..=most))
-            .map(|_| (one_of(draws, mixture), draws.random_range(0..sessions)))
-            .collect();
+        let mut users = Vec::new();
+        for _ in 0..draws.random_range(most.div_ceil(2)..=most) {
+            let program = one_of(draws, mixture);
+            let session = draws.random_range(0..sessions);
+            // It reads while the user before it writes.
+            users.extend((program == Downgrade).then_some((Write, session)));
+            users.push((program, session));
+        }
         let amount = Amount::draw(draws);
         let faults = queue::Faults {
             cuts: amount.of(draws, 4),

@@ -1,128 +1,153 @@
-//! Runs the machines of the locks in simulated weather. Each seed is one run.
+//! Runs the machines of the locks in simulated weather. Each seed is one walk.
 
 use std::fmt::Write as _;
+use std::io;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::{Parser, ValueEnum as _};
-use lock_weather::campaign::{Broken, Kind, Tally};
-use program::{Epilogue, Exit, command_line, print, tell};
+use lock_weather::campaign::{Broken, Machine, Tally};
+use program::{Epilogue, Exit, Interrupt, ProgramError, print, run_program, tell};
+
+/// The walks of each machine, if neither their number nor their time is given.
+const WALKS: u64 = 100_000;
+/// Upper bound of numbers and seeds, so that they can be added.
+const NUMBERS_MAX: u64 = u64::MAX / 4;
 
 /// Runs the machines of the locks in simulated weather.
 ///
-/// Each run draws users, sessions and faults by its seed. It lets them meet in a random order, and checks all rules after each step. Then
+/// Each walk draws users, sessions and faults by its seed. It lets them meet in a random order, and checks all rules after each step. Then
 /// the faults stop, and everybody has to be served.
 #[derive(Debug, Parser)]
 #[command(name = "lock-weather", max_term_width = 80, after_help = epilogue().to_string())]
 struct Args {
-    /// Kinds of models to run [default: all]
-    #[arg(long, value_name = "KIND,…", value_delimiter = ',', value_enum)]
-    models: Vec<Kind>,
-    /// Runs of each kind
-    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
-    runs: u64,
-    /// Time for each kind, in seconds. It ends the runs early [default: none]
-    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=604_800))]
-    seconds: Option<u64>,
-    /// Seed of the first run. Each further run has the next one [default: chosen by the clock, and printed]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..u64::MAX / 2))]
+    /// Machines to run [default: all]
+    #[arg(long, value_name = "MACHINE,…", value_delimiter = ',', value_enum)]
+    machines: Vec<Machine>,
+    /// Walks of each machine [default: 100000, or any number within --time]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=NUMBERS_MAX))]
+    walks: Option<u64>,
+    /// Time for each machine, for example 15m. It ends the walks early [default: none]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    time: Option<Duration>,
+    /// Seed of the first walk. Each further walk has the next one [default: chosen by the clock, and printed]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=NUMBERS_MAX))]
     seed: Option<u64>,
-    /// Fails if the runs of a kind do not reach everything that they are made to reach
+    /// Fails if the walks of a machine do not reach everything that they are made to reach
     #[arg(long)]
     all_sights: bool,
-    /// Prints each action and the state after it. For one run of one kind
-    #[arg(long, requires = "seed", conflicts_with_all = ["runs", "seconds", "all_sights"])]
+    /// Prints each action and the state after it. For one walk of one machine
+    #[arg(long, requires = "seed", conflicts_with_all = ["walks", "time", "all_sights"])]
     trace: bool,
 }
 
 fn epilogue() -> Epilogue {
     Epilogue::default()
         .examples(&[
-            ("runs each kind for ten minutes", "lock-weather --runs 1000000000 --seconds 600 --all-sights"),
-            ("prints one run", "lock-weather --models queue --seed 7 --trace"),
+            ("runs each machine for ten minutes", "lock-weather --time 10m --all-sights"),
+            ("prints one walk", "lock-weather --machines queue --seed 7 --trace"),
         ])
         .exit_status(&[
             (Exit::Passed, ""),
             (Exit::Failed, ": a rule is broken, or a sight was not reached"),
+            (Exit::Setup, ""),
             (Exit::Usage, ""),
+            (Exit::Interrupted, ""),
         ])
 }
 
-fn main() -> ExitCode {
-    match command_line::<Args>() {
-        Ok(args) => run(&args).into(),
-        Err(exit) => exit,
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("--trace prints one walk, so name one machine in --machines")]
+    SeveralMachines,
+    #[error("could not handle signals")]
+    Signals(#[source] io::Error),
+    #[error("could not write to standard output")]
+    Output(#[source] io::Error),
+}
+
+impl ProgramError for Error {
+    fn exit(&self) -> Exit {
+        match self {
+            Self::SeveralMachines => Exit::Usage,
+            Self::Signals(_) | Self::Output(_) => Exit::Setup,
+        }
     }
 }
 
-fn run(args: &Args) -> Exit {
+fn main() -> ExitCode {
+    run_program(|args: Args| run(&args))
+}
+
+fn run(args: &Args) -> Result<Exit, Error> {
     let seed = args.seed.unwrap_or_else(seed_by_the_clock);
-    let kinds = if args.models.is_empty() { Kind::value_variants() } else { &args.models };
+    let machines = if args.machines.is_empty() { Machine::value_variants() } else { &args.machines };
     if args.trace {
-        return trace(kinds, seed);
+        return trace(machines, seed);
     }
+    let is_interrupted = Arc::new(AtomicBool::new(false));
+    let noted = Arc::clone(&is_interrupted);
+    Interrupt::install_with(move || noted.store(true, Ordering::Relaxed)).map_err(Error::Signals)?;
+    let is_interrupted = || is_interrupted.load(Ordering::Relaxed);
+    tell(format_args!("walking from seed {seed} on"));
+    let walks = args.walks.unwrap_or(if args.time.is_some() { NUMBERS_MAX } else { WALKS });
     let mut exit = Exit::Passed;
-    for kind in kinds {
+    for machine in machines {
         let started = Instant::now();
-        let until = args.seconds.map(|seconds| started + Duration::from_secs(seconds));
-        let tally = kind.run(seed..seed.saturating_add(args.runs), until);
-        let told = described(*kind, seed, &tally, started.elapsed());
-        if print(&told).is_err() {
-            return Exit::Setup;
-        }
-        let unseen: Vec<&str> = tally.unseen().filter(|_| args.all_sights).collect();
-        for sight in &unseen {
-            tell(format_args!("error: no run of {} has reached: {sight}", kind.name()));
-        }
+        let is_over = || is_interrupted() || args.time.is_some_and(|time| started.elapsed() >= time);
+        let tally = machine.run(seed..seed + walks, is_over);
+        print(&described(*machine, seed, &tally, started.elapsed())).map_err(Error::Output)?;
+        let name = machine.name();
         for Broken { seed, rule, steps } in &tally.broken {
-            let name = kind.name();
             tell(format_args!("error: {name}: seed {seed} breaks a rule after {steps} steps: {rule}"));
-            tell(format_args!(
-                "replay: cargo run --profile weather -p lock-weather -- --models {name} --seed {seed} --trace"
-            ));
+            tell(format_args!("to see it: make weather ARGS='--machines {name} --seed {seed} --trace'"));
+            exit = Exit::Failed;
         }
-        if !unseen.is_empty() || !tally.broken.is_empty() {
+        if is_interrupted() {
+            return Ok(if exit == Exit::Failed { exit } else { Exit::Interrupted });
+        }
+        for sight in tally.unseen().filter(|_| args.all_sights) {
+            tell(format_args!("error: no walk of {name} has reached: {sight}"));
             exit = Exit::Failed;
         }
     }
-    exit
+    Ok(exit)
 }
 
-fn trace(kinds: &[Kind], seed: u64) -> Exit {
-    let [kind] = kinds else {
-        tell("error: --trace prints one run, so name one kind in --models");
-        return Exit::Usage;
-    };
-    let mut is_read = true;
-    let walk = kind.trace(seed, |line| is_read = is_read && print(&format!("{line}\n")).is_ok());
-    match walk.broken {
-        Some(rule) => {
-            tell(format_args!("error: broken after {} steps: {rule}", walk.steps));
-            Exit::Failed
+fn trace(machines: &[Machine], seed: u64) -> Result<Exit, Error> {
+    let [machine] = machines else { return Err(Error::SeveralMachines) };
+    let mut printed = Ok(());
+    let walk = machine.trace(seed, |line| {
+        if printed.is_ok() {
+            printed = print(&format!("{line}\n"));
         }
-        None => Exit::Passed,
-    }
+    });
+    printed.map_err(Error::Output)?;
+    let Some(rule) = walk.broken else { return Ok(Exit::Passed) };
+    tell(format_args!("error: broken after {} steps: {rule}", walk.steps));
+    Ok(Exit::Failed)
 }
 
-/// Describes what the runs of a kind have found.
-fn described(kind: Kind, seed: u64, tally: &Tally, took: Duration) -> String {
-    let Tally { walks, steps, slowest, sights, .. } = tally;
+/// Describes what the walks of a machine have found.
+fn described(machine: Machine, seed: u64, tally: &Tally, took: Duration) -> String {
+    let Tally { walks, steps, slowest: (slowest, slow_seed), sights, patience, .. } = tally;
     #[allow(clippy::cast_precision_loss, reason = "for people")]
     let speed = *steps as f64 / took.as_secs_f64() / 1e6;
-    let mut told = format!(
-        "{}: {walks} runs from seed {seed} on, {steps} steps, {speed:.2} million a second; the slowest visit in calm weather took {} \
-         steps (seed {})\n",
-        kind.name(),
-        slowest.0,
-        slowest.1
-    );
-    for (name, seen) in sights {
-        let _ = writeln!(told, "  {seen:>9}  {name}");
+    let name = machine.name();
+    let mut told = format!("{name}: {walks} walks from seed {seed} on, {steps} steps, {speed:.2} million a second\n");
+    if *slowest > 0 {
+        let _ =
+            writeln!(told, "  calm steps per visit: {slowest} at most (seed {slow_seed}), and {patience} are allowed");
+    }
+    for (sight, seen) in sights {
+        let _ = writeln!(told, "  {seen:>9}  {sight}");
     }
     told
 }
 
 fn seed_by_the_clock() -> u64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     now.as_secs() * 1_000_000
 }

@@ -22,6 +22,11 @@ pub trait Model: Sized + 'static {
     /// How many steps a visit takes at most in calm weather: five times the most that was seen.
     const PATIENCE: u64;
 
+    /// Returns how many of the first sights a search of all states has to reach.
+    fn searched_sights(&self) -> usize {
+        1
+    }
+
     /// Returns the states in which a run may begin. There is at least one.
     fn starts(&self) -> Vec<Self::State>;
 
@@ -31,7 +36,7 @@ pub trait Model: Sized + 'static {
     /// Lists what may happen besides: faults, and delays.
     fn faults(&self, state: &Self::State, actions: &mut Vec<Self::Action>);
 
-    /// Lists what happens when nothing else is left to happen. Nobody may need it in order to be served.
+    /// Lists what may happen at any time, and happens at the latest when nothing else is left. Nobody may need it in order to be served.
     fn last(&self, _state: &Self::State, _actions: &mut Vec<Self::Action>) {}
 
     /// Lets an action happen. Returns `false` if it cannot happen after all.
@@ -75,7 +80,7 @@ impl<M: Model> Rule<M> {
 pub struct Sights(u64);
 
 impl Sights {
-    /// Notes a sight, if there is one.
+    /// Notes a sight if `is_seen`.
     pub fn note(&mut self, is_seen: bool, sight: usize) {
         self.0 |= u64::from(is_seen) << sight;
     }
@@ -86,7 +91,19 @@ impl Sights {
     }
 }
 
-/// What a state remembers for its rules and sights. It takes no part in what happens next, so states that differ only in it are one.
+/// The mistakes on the way to a state, where the state itself does not show them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Wrongs {
+    /// A holder got a token that is not newer than all before.
+    pub(super) has_token_shrunk: bool,
+    /// A user ended although it neither left nor had another reason to.
+    pub(super) has_ended_without_reason: bool,
+    /// A contender was told of a deleted node that nobody had deleted.
+    pub(super) is_told_without_reason: bool,
+}
+
+/// What a state remembers for its rules and sights. It takes no part in what happens next, so states that differ only in it are one. A
+/// search knows only the memory of the first path to a state. Each walk knows the memory of its own path.
 #[derive(Clone, Debug, Default)]
 pub struct Memory<T>(T);
 

@@ -21,7 +21,7 @@ use zk_recipes_protocol::naive::{Ask, CreateError, Event, Naive, NaiveOutcome, N
 use zk_recipes_protocol::session_queue::Failure;
 
 pub use self::users::{Action, CLEAN, EXCLUSION, Fate, Faults, HELD, NaiveModel, Program, SERVED, Sight, TOKENS};
-use super::model::{Memory, Sights};
+use super::model::{Memory, Sights, Wrongs};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Phase {
@@ -52,7 +52,7 @@ struct User {
 
 /// The node at the lock's path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct NodeAtModel {
+struct MadeNode {
     maker: usize,
     czxid: i64,
     is_overwritten: bool,
@@ -62,12 +62,13 @@ struct NodeAtModel {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct World {
     users: Vec<User>,
-    node: Option<NodeAtModel>,
+    node: Option<MadeNode>,
     has_parent: bool,
     created: i64,
     /// What the contenders of each session share.
     taken: Vec<Taken>,
     left: Faults,
+    wrongs: Wrongs,
     past: Memory<Past>,
 }
 
@@ -76,8 +77,6 @@ pub struct World {
 struct Past {
     sights: Sights,
     newest: i64,
-    has_token_shrunk: bool,
-    has_ended_without_reason: bool,
     /// Whether a request of any contender was refused.
     has_refused: bool,
 }
@@ -155,7 +154,7 @@ impl World {
             return Err(CreateError::NoParent);
         }
         self.created += 1;
-        self.node = Some(NodeAtModel { maker: i, czxid: self.created, is_overwritten: false });
+        self.node = Some(MadeNode { maker: i, czxid: self.created, is_overwritten: false });
         Ok(NodeAtPath { czxid: self.created, is_ours: true, may_be_own: true })
     }
 
@@ -178,7 +177,8 @@ impl World {
         let Some(node) = &mut self.node else { return };
         node.is_overwritten = true;
         let maker = &self.users[node.maker];
-        let is_unknown = maker.phase == Phase::Inside && maker.czxid() != Some(node.czxid);
+        let is_told = matches!(maker.answer, Some(Event::Created(Ok(_))));
+        let is_unknown = maker.phase == Phase::Inside && maker.czxid() != Some(node.czxid) && !is_told;
         self.past.note(is_unknown, Sight::OverwrittenOwn);
         self.changed();
     }
@@ -217,13 +217,13 @@ impl World {
 
     /// Lets users hold, end and come again, as far as their contenders are.
     fn move_users(&mut self) {
-        let Past { newest, has_token_shrunk, .. } = &mut *self.past;
+        let newest = &mut self.past.newest;
         for user in &mut self.users {
             match user.state() {
                 Some(NaiveState::Holding) if user.phase == Phase::Inside => {
                     user.phase = Phase::Holding;
                     let token = user.czxid().unwrap_or_default();
-                    *has_token_shrunk |= token <= *newest;
+                    self.wrongs.has_token_shrunk |= token <= *newest;
                     *newest = token;
                 }
                 Some(NaiveState::Leaving(_)) if user.ask.is_none() => user.phase = Phase::Done,
@@ -238,7 +238,7 @@ impl World {
                     NaiveOutcome::InTheWay => user.program == Program::Try,
                     NaiveOutcome::Refused => self.past.has_refused,
                 };
-                self.past.has_ended_without_reason |= !has_reason;
+                self.wrongs.has_ended_without_reason |= !has_reason;
                 self.past.note(outcome == NaiveOutcome::InTheWay, Sight::InTheWay);
                 self.past.note(outcome == NaiveOutcome::Refused, Sight::Refused);
             }

@@ -24,7 +24,7 @@ use zk_recipes_protocol::permits::{Ask, AttemptOutcome, AttemptState, Event, Fli
 use zk_recipes_protocol::session_queue::Made;
 
 pub use self::users::{Action, CLEAN, COUNTED, Faults, HELD, PermitsModel, Program, SERVED, Sight};
-use super::model::{Memory, Sights};
+use super::model::{Memory, Sights, Wrongs};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Phase {
@@ -70,6 +70,7 @@ pub struct World {
     /// The users that queue for the lease lock, in order.
     lease_lock_queue: Vec<usize>,
     left: Faults,
+    wrongs: Wrongs,
     past: Memory<Past>,
 }
 
@@ -77,7 +78,6 @@ pub struct World {
 #[derive(Clone, Debug, Default)]
 struct Past {
     sights: Sights,
-    has_ended_without_reason: bool,
 }
 
 impl Past {
@@ -133,7 +133,8 @@ impl World {
 
     fn apply(&mut self, i: usize) {
         let Some(ask) = self.users[i].ask.clone() else { unreachable!("BUG: nothing is asked for") };
-        let name = |number: i32| format!("_c_{i}-lease-{number:010}");
+        let visit = self.users[i].returns;
+        let name = |number: i32| format!("_c_{i}.{visit}-lease-{number:010}");
         self.users[i].answer = Some(match ask {
             Ask::Reach(_) => Event::Reached,
             Ask::List => self.listed(i),
@@ -194,8 +195,9 @@ impl World {
     /// Returns the leases of a user that the user does not know.
     fn unnamed(&self, i: usize) -> Vec<Made> {
         let known: Vec<&String> = self.users[i].leases().iter().map(|lease| &lease.name).collect();
-        let of_user = self.leases.iter().filter(|(name, user)| **user == i && !known.contains(name));
-        of_user.map(|(name, _)| Made { name: name.clone(), czxid: 1, is_ours: true }).collect()
+        let prefix = format!("_c_{i}.{}-", self.users[i].returns);
+        let of_user = self.leases.keys().filter(|name| name.starts_with(&prefix) && !known.contains(name));
+        of_user.map(|name| Made { name: name.clone(), czxid: 1, is_ours: true }).collect()
     }
 
     fn delete(&mut self, name: &str) {
@@ -211,7 +213,7 @@ impl World {
     }
 
     /// Lowers the number of permits by one.
-    pub(super) fn lower(&mut self) {
+    fn lower(&mut self) {
         self.permits -= 1;
         self.changed();
         for user in &mut self.users {
@@ -287,7 +289,7 @@ impl World {
                         AttemptOutcome::InTheWay => is_try,
                         AttemptOutcome::NotOwned | AttemptOutcome::NumbersExhausted(_) => false,
                     };
-                    self.past.has_ended_without_reason |= !has_reason;
+                    self.wrongs.has_ended_without_reason |= !has_reason;
                     self.past.note(outcome == AttemptOutcome::InTheWay, Sight::InTheWay);
                 }
                 _ => {}

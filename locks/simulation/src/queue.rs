@@ -1,7 +1,7 @@
 //! A model of the queue as the locks run it: [`SessionQueue`]s of several sessions and their servers. It covers every order of
 //! requests, answers, notifications, faults and users.
 //!
-//! The protocol itself is not part of this model. A session sends what its queue asks for and delivers what comes back, as the
+//! ZooKeeper's wire protocol is not part of this model. A session sends what its queue asks for and delivers what comes back, as the
 //! contract of [`zk_recipes_protocol::session_queue`] says. The server applies the requests of a session in their order, at any
 //! time. Each contender gets its answers at any later time, so answers to different contenders of a session overtake each other.
 //! The proof that the session lives comes at any later time, too.
@@ -15,7 +15,7 @@
 //! * A session expires. Its client knows that before.
 //! * A user gives up, or drops what it has.
 //! * Somebody deletes the node of a waiter, or overwrites the data of a node.
-//! * Somebody deletes the lock's node while it is empty. Perhaps he creates it again, with its old data or with none.
+//! * Somebody deletes the lock's node while it is empty, and perhaps creates it again, with its old data or with none.
 //! * The server of a session lags behind the leader, so its reads are old and its watches fire late.
 //!
 //! A child that is no contender may exist, or a contender of Apache Curator.
@@ -47,7 +47,7 @@ use self::curator::Curator;
 use self::request::{ModelRequest, Progress};
 use self::rules::Past;
 use self::server::{ModelServer, Notifications, SessionNo};
-use super::model::Memory;
+use super::model::{Memory, Wrongs};
 
 pub use self::actions::Action;
 pub use self::rules::{AWAKE, CAUSED, CLEAN, EXCLUSION, GRANTED_IN_TURN, SERVED, Sight, TOKENS};
@@ -120,6 +120,7 @@ pub struct World {
     is_granted_wrongly: bool,
     /// Whether a contender was told that its node was deleted.
     is_told_deleted: bool,
+    wrongs: Wrongs,
     past: Memory<Past>,
 }
 
@@ -173,7 +174,8 @@ impl World {
                 Ask::Lose(id) => {
                     let of_contender = |user: &&mut User| user.session == session && user.phase == Phase::Inside(id);
                     self.users.iter_mut().filter(of_contender).for_each(|user| user.phase = Phase::Lost(id));
-                    self.past.note_loss();
+                    // The reason is that somebody has deleted its node and the node that stood for it.
+                    self.wrongs.is_told_without_reason |= self.past.deleted.is_empty();
                 }
                 Ask::Tell(id) => self.note_grant(session, id),
                 Ask::Warn(warning) => self.past.note_warning(&warning),
@@ -207,7 +209,9 @@ impl World {
     /// Tells the queue that a user dropped what it has. The requests that follow are sent at any later time.
     fn drop_contender(&mut self, session: SessionNo, id: ContenderId) {
         let mut asks = Vec::new();
-        self.sessions[session].queue.on(Event::Leaves { id, hands_over: false, is_node_gone: false }, &mut asks);
+        let event = Event::Leaves { id, hands_over: false, is_node_gone: false };
+        self.sessions[session].queue.on(event.clone(), &mut asks);
+        self.past.note_consequence(&event, &asks);
         self.carry_out(session, asks, true);
     }
 
@@ -231,11 +235,15 @@ impl World {
         self.carry_out(session, asks, false);
     }
 
-    /// Returns the contender of the user before, if that user holds as a writer.
+    /// Returns the contender of the user before, if that user holds as a writer in the same session.
     fn writer(&self, i: usize) -> Option<ContenderId> {
         let before = self.users.get(i.checked_sub(1)?)?;
         match before.phase {
-            Phase::Inside(id) if before.program == Program::Write && before.holds() => Some(id),
+            Phase::Inside(id)
+                if before.program == Program::Write && before.session == self.users[i].session && before.holds() =>
+            {
+                Some(id)
+            }
             _ => None,
         }
     }
@@ -273,7 +281,8 @@ impl World {
     /// Lets the server carry out the next request of a session.
     fn apply(&mut self, session: SessionNo) {
         let Some(mut request) = self.sessions[session].requests.pop_front() else { return };
-        self.past.note(self.server.lags(session), Sight::OldListing);
+        let is_old = self.server.lags(session) && !request.is_current();
+        self.past.note(is_old, Sight::OldListing);
         let (event, told) = self.server.apply(session, &mut request);
         self.notify(told);
         match event {
@@ -296,7 +305,7 @@ impl World {
         let next = of.requests.front().and_then(ModelRequest::next_of_search);
         let sharing = of.requests.iter().take_while(|request| request.next_of_search() == next).count();
         let requests: Vec<ModelRequest> = of.requests.drain(..sharing).collect();
-        self.past.note(true, Sight::WokenTogether);
+        self.past.note(true, Sight::SharedSearch);
         for mut request in requests.into_iter().rev() {
             let (event, told) = self.server.apply(session, &mut request);
             self.notify(told);

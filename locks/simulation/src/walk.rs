@@ -1,30 +1,31 @@
 //! Walks: each takes one of very many paths through a model, by a seed.
 //!
-//! A walk begins in foul weather: progress and faults happen in a random order. Then it is calm: only progress happens, until nothing is
-//! left to happen. By then every user must have been served, within a bound of steps. Each step is checked by all rules of the model.
+//! A walk begins in foul weather: progress and faults happen in a random order. Then it is calm: no fault happens any more, until nothing
+//! is left to happen. By then every user must have been served, within a bound of steps. Each step is checked by all rules of the model.
 //!
-//! Each walk draws how often each kind of action happens, and who is slow. So some walks have very late answers, others very late watches, and others
-//! users that hold for very long. A uniform choice would hardly ever have any of these (Groce et al., "Swarm testing", 2012).
+//! Each walk draws how often each kind of action happens, and who is slow. So some walks have very late answers, others very late
+//! watches, and others users that hold for very long. A uniform choice would hardly ever have any of these (Groce et al., "Swarm
+//! testing", 2012).
 
 use std::panic::{self, AssertUnwindSafe};
 
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 
+use super::draws::Drawn;
 use super::model::{Model, Sights};
 
 /// The rule that every walk ends: a bound of steps in calm weather.
 pub const ENDS: &str = "in calm weather everybody is served soon";
-/// The rule that no machine panics.
-pub const SOUND: &str = "no machine panics";
+/// The rule that nothing panics.
+pub const SOUND: &str = "neither the machine nor its model panics";
 
 /// More than any model has.
 const KINDS: usize = 32;
 /// Subjects beyond that share what is drawn for the first ones.
-const SUBJECTS: usize = 16;
-
-/// How many steps are foul at most.
-const FOUL: u64 = 400;
+const SUBJECTS: usize = 64;
+/// How many steps are foul at most, of which each walk draws one.
+const FOUL: [u64; 6] = [50, 50, 100, 200, 400, 2000];
 
 /// A walk and what it found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,11 +42,27 @@ pub struct Walk {
     pub broken: Option<&'static str>,
 }
 
-/// Walks through a model. `trace` is told each action, with the state after it.
-pub fn walk<M: Model>(model: &M, seed: u64, mut trace: impl FnMut(&M::Action, &M::State)) -> Walk {
-    let mut walker = Walker::new(model, seed);
+/// What a walk tells while it goes on.
+#[derive(Debug)]
+pub enum Told<'a, M: Model> {
+    /// This is about to happen.
+    Action(&'a M::Action),
+    /// Now this is so.
+    State(&'a M::State),
+}
+
+/// Draws the model of a seed, and walks through it. `tell` is told of the model's actions and states.
+pub fn walk_by_seed<M: Model + Drawn>(seed: u64, tell: impl FnMut(&M, Told<'_, M>)) -> Walk {
+    let mut draws = ChaCha8Rng::seed_from_u64(seed);
+    let model = M::draw(&mut draws);
+    walk(&model, draws, tell)
+}
+
+/// Walks through a model.
+pub fn walk<M: Model>(model: &M, draws: ChaCha8Rng, mut tell: impl FnMut(&M, Told<'_, M>)) -> Walk {
+    let mut walker = Walker::new(model, draws);
     let mut walk = Walk { steps: 0, calm: 0, visits: 0, sights: Sights::default(), broken: None };
-    let go = AssertUnwindSafe(|| walker.go(&mut walk, &mut trace));
+    let go = AssertUnwindSafe(|| walker.go(&mut walk, &mut tell));
     if panic::catch_unwind(go).is_err() {
         walk.broken = Some(SOUND);
     }
@@ -64,33 +81,36 @@ struct Walker<'a, M: Model> {
     subjects: [u32; SUBJECTS],
     /// The share of faults, in 256ths.
     faults: u32,
+    /// How many steps are foul at most.
+    foul: u64,
 }
 
 impl<'a, M: Model> Walker<'a, M> {
-    fn new(model: &'a M, seed: u64) -> Self {
-        let mut draws = ChaCha8Rng::seed_from_u64(seed);
+    fn new(model: &'a M, mut draws: ChaCha8Rng) -> Self {
         let mut starts = model.starts();
         let state = starts.swap_remove(draws.random_range(0..starts.len()));
         let weights = std::array::from_fn(|_| [1, 1, 4, 16, 64][draws.random_range(0..5)]);
         let is_even = draws.random();
         let subjects = std::array::from_fn(|_| if is_even { 1 } else { [1, 32, 32, 32][draws.random_range(0..4)] });
         let faults = [2, 8, 24, 64][draws.random_range(0..4)];
-        Self { model, state, actions: Vec::new(), draws, weights, subjects, faults }
+        let foul = FOUL[draws.random_range(0..FOUL.len())];
+        Self { model, state, actions: Vec::new(), draws, weights, subjects, faults, foul }
     }
 
-    fn go(&mut self, walk: &mut Walk, trace: &mut impl FnMut(&M::Action, &M::State)) {
+    fn go(&mut self, walk: &mut Walk, tell: &mut impl FnMut(&M, Told<'_, M>)) {
         loop {
-            let is_foul = walk.steps < FOUL;
-            if walk.steps == FOUL {
+            let is_foul = walk.steps < self.foul;
+            if walk.steps == self.foul {
                 walk.visits = self.model.visits(&self.state);
             }
             let Some(action) = self.next(is_foul) else { break };
+            tell(self.model, Told::Action(&action));
             if !self.model.step(&mut self.state, &action) {
                 continue;
             }
             walk.steps += 1;
             walk.calm += u64::from(!is_foul);
-            trace(&action, &self.state);
+            tell(self.model, Told::State(&self.state));
             walk.broken = self.broken_rule();
             if walk.calm > (walk.visits + 1) * M::PATIENCE {
                 walk.broken = walk.broken.or(Some(ENDS));

@@ -1,11 +1,11 @@
-//! All states of a short run, by the library's rules and by wrong ones.
+//! All states of short runs, with the right settings and with one mistake.
 
 use super::super::check::Search;
 use super::*;
 
 #[track_caller]
 fn expect_loss_in_time(clocks: Clocks, states: usize) {
-    clocks.check(&[Sight::Outlives as usize], states);
+    clocks.check(states);
 }
 
 #[track_caller]

@@ -140,7 +140,7 @@ impl Process {
         }
     }
 
-    pub(super) fn has_lease_lock(&self, i: usize) -> bool {
+    pub(super) fn has_turn(&self, i: usize) -> bool {
         self.state(i).is_some_and(|state| !matches!(state, MemberState::Waits | MemberState::Closed))
     }
 
@@ -381,8 +381,8 @@ impl Process {
     }
 
     fn bring(&mut self, i: usize, id: MemberId) {
-        let has_lease_lock = !matches!(self.cohort.state(id), MemberState::Waits | MemberState::Closed);
-        if has_lease_lock && self.members[i].had == Passed::Nothing {
+        let has_turn = !matches!(self.cohort.state(id), MemberState::Waits | MemberState::Closed);
+        if has_turn && self.members[i].had == Passed::Nothing {
             self.members[i].had = std::mem::replace(&mut self.passed, Passed::Nothing);
         }
     }

@@ -1,9 +1,9 @@
-//! What the users of a run do, what may go wrong meanwhile, and what has to hold.
+//! The model of the naive lock: programs, faults, actions, rules and sights.
 
 use zk_recipes_protocol::naive::{CreateError, Event, Taken};
 use zk_recipes_protocol::session_queue::Failure;
 
-use super::super::model::{Memory, Model, Rule, Sights, rules, sights};
+use super::super::model::{Memory, Model, Rule, Sights, Wrongs, rules, sights};
 use super::{Phase, User, World};
 
 rules! {
@@ -106,7 +106,7 @@ impl Model for NaiveModel {
     type Action = Action;
 
     const SIGHTS: &'static [&'static str] = Sight::NAMES;
-    const PATIENCE: u64 = 30;
+    const PATIENCE: u64 = 45;
     const RULES: &'static [Rule<Self>] = &[
         Rule::new(EXCLUSION, |_, state: &World| state.holders().count() <= 1),
         Rule::new(HELD, |_, state: &World| {
@@ -117,13 +117,13 @@ impl Model for NaiveModel {
             let mut actions = Vec::new();
             state.progress(&mut actions);
             let is_stuck = actions.is_empty() && !model.is_over(state);
-            !is_stuck && !state.past.has_ended_without_reason
+            !is_stuck && !state.wrongs.has_ended_without_reason
         }),
         Rule::new(CLEAN, |_, state: &World| {
             let is_done = state.users.iter().all(|user| user.phase == Phase::Done && !user.is_late);
             !is_done || state.node.is_none()
         }),
-        Rule::new(TOKENS, |_, state: &World| !state.past.has_token_shrunk),
+        Rule::new(TOKENS, |_, state: &World| !state.wrongs.has_token_shrunk),
     ];
 
     fn starts(&self) -> Vec<World> {
@@ -141,8 +141,9 @@ impl Model for NaiveModel {
         let users: Vec<User> = self.users.iter().map(user).collect();
         let sessions = self.users.iter().map(|(_, session)| session + 1).max().unwrap_or_default();
         let taken = vec![Taken::default(); sessions];
+        let wrongs = Wrongs::default();
         let past = Memory::default();
-        vec![World { users, node: None, has_parent: true, created: 0, taken, left: self.faults, past }]
+        vec![World { users, node: None, has_parent: true, created: 0, taken, left: self.faults, wrongs, past }]
     }
 
     fn progress(&self, state: &World, actions: &mut Vec<Action>) {

@@ -1,10 +1,10 @@
-//! What the users of a run do, what may go wrong meanwhile, and what has to hold.
+//! The model of the semaphore: programs, faults, actions, rules and sights.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use zk_recipes_protocol::permits::{Ask, Event};
 
-use super::super::model::{Memory, Model, Rule, Sights, rules, sights};
+use super::super::model::{Memory, Model, Rule, Sights, Wrongs, rules, sights};
 use super::{Phase, User, World};
 
 rules! {
@@ -94,7 +94,7 @@ impl Model for PermitsModel {
     type Action = Action;
 
     const SIGHTS: &'static [&'static str] = Sight::NAMES;
-    const PATIENCE: u64 = 70;
+    const PATIENCE: u64 = 120;
     const RULES: &'static [Rule<Self>] = &[
         Rule::new(COUNTED, |model: &Self, state: &World| {
             state.holding() <= model.permits && state.holders().all(|user| !user.is_beyond)
@@ -110,7 +110,7 @@ impl Model for PermitsModel {
             let mut actions = Vec::new();
             state.progress(&mut actions);
             let is_stuck = actions.is_empty() && !model.is_over(state);
-            !is_stuck && !state.past.has_ended_without_reason
+            !is_stuck && !state.wrongs.has_ended_without_reason
         }),
         Rule::new(CLEAN, |model: &Self, state: &World| {
             !model.is_over(state) || state.leases.is_empty() && state.lease_lock_queue.is_empty()
@@ -139,6 +139,7 @@ impl Model for PermitsModel {
             watches: BTreeSet::new(),
             lease_lock_queue: Vec::new(),
             left: self.faults,
+            wrongs: Wrongs::default(),
             past: Memory::default(),
         }]
     }

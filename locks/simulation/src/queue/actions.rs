@@ -98,7 +98,7 @@ impl Action {
 }
 
 impl World {
-    /// Returns a number for the contender that an action is about.
+    /// Returns a number for the contender, the session or the user that an action is about.
     pub(super) fn subject(&self, action: &Action) -> usize {
         let (session, id) = match *action {
             Action::Deliver(session, i) => (session, self.sessions[session].arriving.recipient(i)),
@@ -106,10 +106,12 @@ impl World {
             Action::Send(session, i) | Action::SendLookFirst(session, i) => {
                 (session, self.sessions[session].delayed[i].ask.contender())
             }
+            Action::Apply(session) | Action::CatchUp(session) | Action::Connect(session) => (session, None),
+            Action::Come(user) | Action::Release(user) => return 40 + user,
             _ => return 0,
         };
-        let number = |id| self.sessions[session].known.iter().position(|known| *known == id);
-        session + 1 + id.and_then(number).unwrap_or_default()
+        let place = |id| self.sessions[session].known.iter().position(|known| *known == id);
+        session * 8 + id.and_then(place).map_or(0, |place| 1 + place % 7)
     }
 
     /// Lists what happens sooner or later.
@@ -287,9 +289,9 @@ impl World {
             Action::Release(i) => {
                 let User { session, phase, .. } = self.users[i];
                 let (Phase::Inside(id) | Phase::Lost(id)) = phase else { return false };
-                let hands_over = matches!(phase, Phase::Inside(_));
+                let is_lost = matches!(phase, Phase::Lost(_));
                 self.past.note_leaving(session, id);
-                self.tell(session, Event::Leaves { id, hands_over, is_node_gone: false });
+                self.tell(session, Event::Leaves { id, hands_over: !is_lost, is_node_gone: is_lost });
             }
             Action::Connect(session) => self.sessions[session].is_away = false,
             Action::Send(session, i) => self.send(session, i, false),
@@ -306,7 +308,7 @@ impl World {
                 self.past.note(!told.is_empty(), Sight::LateWatch);
             }
             Action::Prove(session, id) => {
-                self.server.catch_up_fully(session, told);
+                // An earlier proof may count, so the server need not know everything.
                 self.sessions[session].proving.remove(&id);
                 self.tell(session, Event::Proved(id, Ok(())));
             }

@@ -21,7 +21,7 @@ impl World {
             match arriving {
                 arriving if told.is_some() && arriving.contender() == told => of.arriving.push(arriving),
                 Arriving::Answer(answer) => {
-                    self.past.note_lost_reply(&answer.0.ask, true, false);
+                    self.past.note_lost_reply(&answer.0, Some(&answer.1));
                     unanswered.push(answer.0);
                 }
                 Arriving::Notification(Event::Fired { id, .. }) => events.push(Event::Fired { id, is_gone: false }),
@@ -29,8 +29,7 @@ impl World {
             }
         }
         for request in of.requests.drain(..) {
-            let is_between = matches!(request.progress, Progress::Created(_));
-            self.past.note_lost_reply(&request.ask, is_between, is_between);
+            self.past.note_lost_reply(&request, None);
             unanswered.push(request);
         }
         for request in unanswered {

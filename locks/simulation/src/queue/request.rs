@@ -39,7 +39,7 @@ pub(super) enum SearchStep {
 
 /// How a server declines a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Decline {
+pub(super) enum Decline {
     /// It has too much to do.
     Throttled,
     /// It refuses the request, as for a user without the permission.

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use zk_recipes_protocol::names::Mode;
+use zk_recipes_protocol::names::{Mode, Supply};
 use zk_recipes_protocol::session_queue::{
     Ask, ContenderId, ContenderState, Event, NotCreated, NotDeleted, Outcome, Pause, Seen, SessionQueue, Warning,
     WishKind,
 };
 
-use super::super::model::{Rule, Sights, rules, sights};
+use super::super::model::{Rule, Sights, Wrongs, rules, sights};
 use super::curator::Curator;
+use super::request::{ModelRequest, Progress};
 use super::server::SessionNo;
 use super::tree::Child;
 use super::{ModelSession, Phase, Program, QueueModel, Standing, User, World};
@@ -39,15 +40,15 @@ sights! {
     SecondSearch: "a contender searches a second time",
     Adopts: "a contender is about to adopt an overwritten node",
     NodeTaken: "a contender's node was adopted by another one",
-    WokenTogether: "contenders share one search",
+    SharedSearch: "contenders share one search",
     Overwritten: "the node of a holder is overwritten, as by a revocation request",
     ByNumber: "a number proves that no contender is ahead",
-    ByNote: "a note proves that no contender is ahead",
+    ByParent: "the lock's node alone proves that no contender is ahead",
     HandedOver: "a hold is handed over within a session",
     ChainOfFive: "a hold is handed over five times in a row",
     Kept: "the node of a contender that has released stands for a later hold",
     Unmet: "the condition of a deletion is not met",
-    DeletedTwice: "a deletion is repeated and finds nothing",
+    NothingToDelete: "a deletion finds nothing",
     Doubts: "a watched node is younger than its watcher",
     NodeDeleted: "a waiter learns that its node was deleted",
     ByName: "a contender that leaves asks whose node it is",
@@ -84,9 +85,6 @@ pub(super) struct Past {
     newest: i64,
     /// How many holds were handed over in a row.
     chain: u8,
-    has_token_shrunk: bool,
-    has_ended_without_reason: bool,
-    is_told_without_reason: bool,
 }
 
 impl Past {
@@ -115,10 +113,6 @@ impl Past {
                 self.note(!is_first, Sight::SecondSearch);
             }
             Ask::CheckOwn(_) => self.note(true, Sight::Doubts),
-            Ask::Identify(id, _) => {
-                let has_left = self.left.contains(&(session, *id));
-                self.note(true, if has_left { Sight::ByName } else { Sight::Adopts });
-            }
             _ => {}
         }
     }
@@ -132,7 +126,7 @@ impl Past {
             }
             Event::Created(_, Err(NotCreated::NoParent)) => self.note(true, Sight::NoParent),
             Event::Deleted(_, Err(NotDeleted::Unmet)) => self.note(true, Sight::Unmet),
-            Event::Deleted(_, Err(NotDeleted::NoNode)) => self.note(true, Sight::DeletedTwice),
+            Event::Deleted(_, Err(NotDeleted::NoNode)) => self.note(true, Sight::NothingToDelete),
             Event::Woke(_, Pause::Throttled) => self.note(true, Sight::Throttled),
             Event::Woke(_, Pause::Refused) => self.note(true, Sight::RefusedDeletion),
             _ => {}
@@ -143,19 +137,25 @@ impl Past {
     pub(super) fn note_consequence(&mut self, event: &Event, asks: &[Ask]) {
         match (event, asks) {
             (Event::Created(_, Ok((_, Seen::Nothing))), [Ask::Prove(_), ..]) => self.note(true, Sight::ByNumber),
-            (Event::NoteRead(..), [Ask::Prove(_), ..]) => self.note(true, Sight::ByNote),
+            (Event::NoteRead(..), [Ask::Prove(_), ..]) => self.note(true, Sight::ByParent),
+            (Event::Found(_, Ok(found)), [Ask::Identify(..), ..]) => self.note(found.marked.is_none(), Sight::Adopts),
+            (Event::Leaves { .. }, [Ask::Identify(..), ..]) => self.note(true, Sight::ByName),
             (Event::Created(_, Ok(_)), [Ask::Find(_), ..]) => self.note(true, Sight::NodeTaken),
             _ => {}
         }
     }
 
-    /// Notes a request that was not answered before its connection ended. `is_applied`: the server has carried it out.
-    pub(super) fn note_lost_reply(&mut self, ask: &Ask, is_applied: bool, is_between: bool) {
-        match ask {
-            Ask::Create(..) if is_between => self.note(true, Sight::LookLost),
-            Ask::Create(..) if is_applied => self.note(true, Sight::AppliedCreateLost),
-            Ask::Create(..) => self.note(true, Sight::UnappliedCreateLost),
-            Ask::Delete(..) => self.note(is_applied, Sight::DeletionLost),
+    /// Notes a request whose connection has ended. `answer`: what the server has answered, and nobody will hear.
+    pub(super) fn note_lost_reply(&mut self, request: &ModelRequest, answer: Option<&Event>) {
+        match (&request.ask, answer) {
+            (Ask::Create(..), Some(answer)) => {
+                self.note(matches!(answer, Event::Created(_, Ok(_))), Sight::AppliedCreateLost);
+            }
+            (Ask::Create(..), None) => {
+                let is_between = matches!(request.progress, Progress::Created(_));
+                self.note(true, if is_between { Sight::LookLost } else { Sight::UnappliedCreateLost });
+            }
+            (Ask::Delete(..), Some(Event::Deleted(_, Ok(())))) => self.note(true, Sight::DeletionLost),
             _ => {}
         }
     }
@@ -204,7 +204,7 @@ impl World {
         past.note(is_handed_over, Sight::HandedOver);
         past.note(past.chain >= 5, Sight::ChainOfFive);
         if is_alone {
-            past.has_token_shrunk |= node.czxid <= past.newest;
+            self.wrongs.has_token_shrunk |= node.czxid <= past.newest;
             past.newest = past.newest.max(node.czxid);
         }
     }
@@ -231,7 +231,7 @@ impl World {
                 ContenderState::Placed => Standing::Placed,
                 ContenderState::Holding { .. } => Standing::Holds,
                 state => {
-                    self.past.note_end(user, id, &of.queue, &state);
+                    self.past.note_end(user, id, &of.queue, &state, &mut self.wrongs);
                     user.phase = Phase::Done;
                     Standing::Nowhere
                 }
@@ -299,13 +299,20 @@ impl World {
 
 impl Past {
     /// Notes how a user ended, and whether there was a reason.
-    fn note_end(&mut self, user: &User, id: ContenderId, queue: &SessionQueue, state: &ContenderState) {
+    fn note_end(
+        &mut self,
+        user: &User,
+        id: ContenderId,
+        queue: &SessionQueue,
+        state: &ContenderState,
+        wrongs: &mut Wrongs,
+    ) {
         let of = (user.session, id);
         let is_try = matches!(user.program, Program::TryLock | Program::TryHandoff);
         // A try leaves by itself if its first listing after its creation shows a contender ahead.
         let may_leave = is_try || self.left.contains(&of);
         let (ContenderState::Over(outcome) | ContenderState::Failed { outcome, .. }) = state else {
-            self.has_ended_without_reason |= !may_leave;
+            wrongs.has_ended_without_reason |= !may_leave;
             return;
         };
         let has_reason = match outcome {
@@ -317,24 +324,25 @@ impl Past {
             Outcome::NodeDeleted => {
                 self.note(true, Sight::NodeDeleted);
                 let is_deleted = queue.node(id).is_none_or(|node| self.deleted.contains(&node.czxid));
-                self.is_told_without_reason |= !is_deleted && user.program != Program::Downgrade;
+                let is_writer_gone = match queue.wish(id).kind {
+                    WishKind::Beside(writer) => {
+                        !queue.has(writer) || !matches!(queue.state(writer), ContenderState::Holding { .. })
+                    }
+                    _ => false,
+                };
+                wrongs.is_told_without_reason |= !is_deleted && !is_writer_gone;
                 true
             }
-            Outcome::NumbersExhausted(_) => {
+            Outcome::NumbersExhausted(number) => {
                 self.note(true, Sight::Exhausted);
-                true
+                number.supply() == Supply::Exhausted
             }
             Outcome::Refused => {
                 self.note(true, Sight::Refused);
                 self.refused.contains(&of)
             }
         };
-        self.has_ended_without_reason |= !has_reason;
-    }
-
-    /// Notes that a hold is lost. The reason is that somebody has deleted its node and the node that stood for it.
-    pub(super) fn note_loss(&mut self) {
-        self.is_told_without_reason |= self.deleted.is_empty();
+        wrongs.has_ended_without_reason |= !has_reason;
     }
 }
 
@@ -346,11 +354,11 @@ impl QueueModel {
             let is_possible = state.left.deletions < model.faults.deletions
                 || state.left.new_parents < model.faults.new_parents
                 || !state.is_told_deleted;
-            is_possible && !state.past.is_told_without_reason
+            is_possible && !state.wrongs.is_told_without_reason
         }),
         Rule::new(AWAKE, |_, state: &World| !state.is_somebody_asleep()),
-        Rule::new(SERVED, |_, state: &World| !state.past.has_ended_without_reason && !state.is_stuck()),
+        Rule::new(SERVED, |_, state: &World| !state.wrongs.has_ended_without_reason && !state.is_stuck()),
         Rule::new(CLEAN, |_, state: &World| !state.has_nodes_left()),
-        Rule::new(TOKENS, |_, state: &World| !state.past.has_token_shrunk),
+        Rule::new(TOKENS, |_, state: &World| !state.wrongs.has_token_shrunk),
     ];
 }

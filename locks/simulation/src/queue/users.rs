@@ -1,11 +1,11 @@
-//! What the users of a run do, and what may go wrong meanwhile.
+//! The model of the queue: what users do, how much may go wrong, and how a run begins.
 
 use zk_recipes_protocol::names::{Mode, Names, Naming, Sequence};
 use zk_recipes_protocol::release_note::note;
 use zk_recipes_protocol::session_queue::{Batching, ContenderId, Wish, WishKind};
 use zk_recipes_protocol::stat::ParentCzxid;
 
-use super::super::model::{Memory, Model, Rule, Sights};
+use super::super::model::{Memory, Model, Rule, Sights, Wrongs};
 use super::actions::Action;
 use super::curator::Curator;
 use super::rules::Sight;
@@ -50,7 +50,7 @@ pub struct Faults {
     pub overwrites: u8,
     /// How often somebody deletes the lock's node.
     pub new_parents: u8,
-    /// How often he leaves it at that.
+    /// How often it then stays away until a contender creates it.
     pub parents_gone: u8,
 }
 
@@ -143,7 +143,7 @@ impl Model for QueueModel {
     type Action = Action;
 
     const SIGHTS: &'static [&'static str] = Sight::NAMES;
-    const PATIENCE: u64 = 1100;
+    const PATIENCE: u64 = 350;
     const RULES: &'static [Rule<Self>] = Self::RULES;
 
     fn starts(&self) -> Vec<World> {
@@ -176,6 +176,7 @@ impl Model for QueueModel {
             batching: self.batching,
             is_granted_wrongly: false,
             is_told_deleted: false,
+            wrongs: Wrongs::default(),
             past: Memory::default(),
         };
         for _ in 0..self.holds_before {

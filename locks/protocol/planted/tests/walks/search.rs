@@ -1,10 +1,11 @@
-//! Searches by random walks for each planted mistake, and writes the seeds and the numbers of walks to `seeds.txt`.
+//! Takes random walks until each planted mistake is found, and writes the seeds and the numbers of walks to `seeds.txt`.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a program for developers")]
 
 mod walker;
 
 use std::fmt::Write as _;
+use std::panic;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -15,60 +16,60 @@ use zk_recipes_protocol::plant;
 
 /// How often each mistake is searched for.
 const SEARCHES: u64 = 5;
-/// The seeds of a search begin so far from those of the next.
+/// The distance between the first seeds of two searches.
 const DISTANCE: u64 = 1_000_000_000;
 /// The number of walks after which a search gives up.
 const WALKS_MAX: u64 = 4_000_000;
 
 fn main() {
     // A mistake may have a machine panic. That is a find, and its message would hide the others.
-    std::panic::set_hook(Box::new(|_| {}));
-    let mut rows = "# Seeds that find the planted mistakes. Written by `make planted`.\n# seed\tmedian walks of five searches\tmistake\n".to_owned();
-    let mut missed = Vec::new();
+    panic::set_hook(Box::new(|_| {}));
+    let mut rows = "# Seeds that find the planted mistakes. Written by `make seeds`.\n\
+        # seed\tmedian walks of five searches\tbroken rule\tmistake\n"
+        .to_owned();
+    let mut is_any_missed = false;
     for mistake in mistakes::all() {
         plant(Some(mistake.name));
-        let mut found: Vec<(u64, u64)> = (0..SEARCHES).filter_map(|search| find(mistake, search * DISTANCE)).collect();
-        plant(None);
-        found.sort_unstable();
         // A search that gave up counts as the longest.
-        let median = found.get(usize::try_from(SEARCHES / 2).unwrap());
-        println!(
-            "{:>10} walks, {} of {SEARCHES} found: {}",
-            median.map_or(WALKS_MAX, |found| found.0),
-            found.len(),
-            mistake.name
-        );
-        match (median, found.first()) {
-            (Some((walks, _)), Some((_, seed))) => writeln!(rows, "{seed}\t{walks}\t{}", mistake.name).unwrap(),
-            _ => missed.push(mistake.name),
+        let mut walks: Vec<u64> = (0..SEARCHES).map(|search| find(mistake, search * DISTANCE)).collect();
+        let found =
+            (0..SEARCHES).zip(&walks).filter(|(_, walks)| **walks <= WALKS_MAX).min_by_key(|(_, walks)| **walks);
+        let seed = found.map(|(search, walks)| search * DISTANCE + walks - 1);
+        let rule = seed.and_then(|seed| walk_by(mistake, seed).broken);
+        plant(None);
+        walks.sort_unstable();
+        let median = walks[walks.len() / 2];
+        println!("{median:>10} walks, {}: {}", rule.unwrap_or("not found"), mistake.name);
+        is_any_missed |= rule.is_none();
+        if let (Some(seed), Some(rule)) = (seed, rule) {
+            writeln!(rows, "{seed}\t{median}\t{rule}\t{}", mistake.name).unwrap();
         }
     }
-    std::fs::write(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/walks/seeds.txt"), rows).unwrap();
-    if !missed.is_empty() {
-        println!("not found: {missed:#?}");
+    if is_any_missed {
+        println!("some mistakes were not found, so seeds.txt stays as it is");
         std::process::exit(1);
     }
+    std::fs::write(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/walks/seeds.txt"), rows).unwrap();
 }
 
-/// Walks until the mistake breaks a rule. Returns the number of walks and the seed.
-fn find(mistake: &Mistake, start: u64) -> Option<(u64, u64)> {
-    let next = AtomicU64::new(start);
-    let found = AtomicU64::new(u64::MAX);
+/// Walks until the mistake breaks a rule. Returns the number of walks, or one more than the most.
+fn find(mistake: &Mistake, start: u64) -> u64 {
+    let next = AtomicU64::new(0);
+    let found = AtomicU64::new(WALKS_MAX);
     thread::scope(|scope| {
         for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
                 loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed - start >= WALKS_MAX || seed > found.load(Ordering::Relaxed) {
+                    let walk = next.fetch_add(1, Ordering::Relaxed);
+                    if walk >= found.load(Ordering::Relaxed) {
                         break;
                     }
-                    if walk_by(mistake, seed).broken.is_some() {
-                        found.fetch_min(seed, Ordering::Relaxed);
+                    if walk_by(mistake, start + walk).broken.is_some() {
+                        found.fetch_min(walk, Ordering::Relaxed);
                     }
                 }
             });
         }
     });
-    let seed = found.into_inner();
-    (seed != u64::MAX).then(|| (seed - start + 1, seed))
+    found.into_inner() + 1
 }

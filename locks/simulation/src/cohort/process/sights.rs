@@ -1,4 +1,4 @@
-//! What a run sees, and who comes again.
+//! The sights of a cohort, and the return of its contenders.
 
 use zk_recipes_protocol::cohort::MemberState;
 
@@ -32,6 +32,7 @@ impl Process {
         let is_waiting = (0..self.members.len()).any(|i| self.sleeps(i));
         let is_lost = self.had().any(|had| matches!(had, Passed::Hold { .. }) && self.is_lost(had));
         let other_waits = self.nodes.iter().skip(1).any(|(_, maker)| *maker == NodeMaker::Other);
+        let is_other_first = self.nodes.first().is_some_and(|(_, maker)| *maker == NodeMaker::Other);
         let seen = [
             (handovers > 0, Sight::HandedOver),
             (matches!(self.passed, Passed::Place { .. }), Sight::PlacePassed),
@@ -39,14 +40,10 @@ impl Process {
             (!self.requested.is_empty(), Sight::Requested),
             (handovers >= 5, Sight::ChainOfFive),
             (other_waits, Sight::OtherWaits),
-            (
-                self.passed_over > 0 && self.nodes.first().is_some_and(|(_, maker)| *maker == NodeMaker::Other),
-                Sight::Bound,
-            ),
+            (self.passed_over > 0 && is_other_first && inside > 0, Sight::Bound),
             (self.is_suspect && is_waiting, Sight::Suspect),
             (is_lost && is_waiting, Sight::LostHold),
             (self.failures > 0, Sight::NodeDeleted),
-            (!self.abandoned.is_empty(), Sight::Reaped),
             (inside >= 8, Sight::Crowd),
         ];
         seen.into_iter().for_each(|(is_seen, sight)| self.sights.note(is_seen, sight as usize));

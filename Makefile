@@ -11,7 +11,7 @@ ARGS ?=
 BASE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test deps-check deps-bench demo demo-programs up test stress reservations contract mixtures reconnects check check-model weather seeds site msrv package sqlx bench bench-once bench-compare bench-peers bench-service bench-chart coverage false-verdicts verdicts shops sample-report cargo-deny critcmp gungraun-runner sqlx-cli
+.PHONY: help deps deps-test deps-check deps-bench demo demo-programs up test stress reservations contract mixtures reconnects check check-model weather schedules seeds site msrv package sqlx bench bench-once bench-compare bench-peers bench-service bench-chart coverage false-verdicts verdicts shops sample-report cargo-deny critcmp gungraun-runner sqlx-cli
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,9 +57,9 @@ else
 	$(TEST) --all-targets --no-run
 	cargo build --locked --workspace --example goose_scenario
 	@failed=0; set -x; \
-	$(TEST) --lib --test protocol --test planted --test walks --test weather >target/unit-tests.log 2>&1 & units=$$!; \
+	$(TEST) --lib --test protocol --test planted --test walks --test weather --test schedules --test interleaved >target/unit-tests.log 2>&1 & units=$$!; \
 	RUST_TEST_THREADS=$$(($$(getconf _NPROCESSORS_ONLN) + 1)) \
-	$(TEST) --exclude zk-recipes-protocol --exclude planted-mistakes --exclude lock-weather --bins --test '*' --bench locks --bench deductions --examples || failed=1; \
+	$(TEST) --exclude zk-recipes-protocol --exclude planted-mistakes --exclude lock-weather --exclude interleaved --bins --test '*' --bench locks --bench deductions --examples || failed=1; \
 	$(TEST) --doc || failed=1; \
 	wait $$units || failed=1; cat target/unit-tests.log; \
 	exit $$failed
@@ -92,7 +92,7 @@ check: deps-check cargo-deny site ## formatting, lints, documentation, prose, li
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo clippy --locked --workspace --bench instructions -- -D warnings
-	cargo clippy --locked -p lock-weather -p planted-mistakes --test wide --test search -- -D warnings
+	cargo clippy --locked -p lock-weather -p planted-mistakes -p interleaved --test wide --test search --test find -- -D warnings
 	cargo clippy --locked -p zk-recipes --lib --no-default-features -- -D warnings
 	cargo test --locked -p tidy --test it -- documents:: guarantees:: names:: prose:: tidy::
 	cargo deny check bans licenses sources
@@ -140,12 +140,15 @@ package: ## build the crates as packed for crates.io, with their examples, and u
 check-model: ## search all states of the queue's model with more contenders and faults than make test has time for
 	cargo test --locked -p lock-weather --test wide
 
-weather: ## run the machines of the locks in simulated weather, a minute each; ARGS='--machines queue --seed 7 --trace' prints a walk
+weather: ## run the machines of the locks in simulated weather, a minute each; ARGS='queue --seed 7 --trace' prints a walk
 	cargo run --profile weather --locked -p lock-weather -- \
 		$(if $(strip $(ARGS)),$(ARGS),--time 1m --all-sights)
 
-seeds: ## take random walks until each planted mistake is found, and write the seeds and the numbers of walks to seeds.txt
-	cargo test --profile weather --locked -p planted-mistakes --test search
+schedules: ## let buyers, workers and instances meet in the batch queue in a hundred thousand orders each; ARGS='several --seed 7 --trace' prints one
+	cargo run --profile weather --locked -p interleaved -- $(ARGS)
+
+seeds: ## make random runs until each planted mistake is found, and write the seeds and the numbers of runs to both seeds.txt
+	cargo test --profile weather --locked -p planted-mistakes -p interleaved --test search --test find
 
 bench-peers: deps-test ## measure the locks, and those of Curator, kazoo and zookeeper-client
 	cargo run --release --locked -p bench --bin bench-peers -- $(ARGS)

@@ -10,11 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Bytes;
+use batch_queue::Slots;
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use futures_util::stream::{self, BoxStream};
 use parking_lot::Mutex;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -63,9 +64,9 @@ pub struct App {
     pub offer: Offer,
     strategies: HashMap<&'static str, Box<dyn Strategy>>,
     memory: Memory,
-    slots: Arc<Semaphore>,
-    /// One permit for each purchase that other instances have handed over.
-    handed: Arc<Semaphore>,
+    slots: Slots,
+    /// The slots of purchases that other instances have handed over.
+    handed: Slots,
     probes: Arc<SharedReads<(), Option<String>>>,
     redis_probes: Arc<SharedReads<(), Option<String>>>,
     renderings: Arc<SharedReads<(), Bytes>>,
@@ -77,7 +78,7 @@ pub struct App {
 pub struct Slot {
     /// When the request arrived. The deadlines of the request count from then.
     arrived: Instant,
-    _permit: Arc<OwnedSemaphorePermit>,
+    _slot: batch_queue::Slot,
 }
 
 impl App {
@@ -139,8 +140,8 @@ impl App {
             default: config.strategy,
             has_redis: config.redis.is_some(),
         };
-        let slots = Arc::new(Semaphore::new(config.concurrency_max as usize));
-        let handed = Arc::new(Semaphore::new(config.concurrency_max as usize));
+        let slots = Slots::new(config.concurrency_max);
+        let handed = Slots::new(config.concurrency_max);
         Ok(Self {
             config,
             shared,
@@ -159,8 +160,7 @@ impl App {
 
     /// Returns a slot for a request that arrived at `arrived`, or `None` if no slot is free.
     pub fn try_slot(&self, arrived: Instant) -> Option<Slot> {
-        let permit = Arc::clone(&self.slots).try_acquire_owned().ok()?;
-        Some(Slot { arrived, _permit: Arc::new(permit) })
+        Some(Slot { arrived, _slot: self.slots.try_take()? })
     }
 
     /// Decides a batch that another instance has handed over, as far as `--concurrency-max` allows. Returns the reply for each
@@ -168,16 +168,12 @@ impl App {
     /// [`Strategy::take_over`] says.
     pub fn take_over(&self, mut batch: Batch) -> Option<BoxStream<'static, BatchReply>> {
         let count = batch.purchases.len();
-        batch.purchases.truncate(self.handed.available_permits());
-        let taken = batch.purchases.len();
-        if taken == 0 {
-            return None;
-        }
-        // Another batch may have taken permits since the look. Then the sender of this one tries again.
-        let mut permits = Arc::clone(&self.handed).try_acquire_many_owned(u32::try_from(taken).ok()?).ok()?;
+        let mut slots = self.handed.try_take_up_to(count)?;
+        let taken = slots.count();
+        batch.purchases.truncate(taken);
         let replies = self.strategy(registry::find(owner::NAME)?).take_over(batch)?;
-        // Each reply frees a permit. A dropped stream frees those that are left.
-        let replies = replies.inspect(move |_| drop(permits.split(1)));
+        // Each reply frees a slot. A dropped stream frees those that are left.
+        let replies = replies.inspect(move |_| slots.free_one());
         let too_many = (taken..count).map(|index| BatchReply { index, told: Told::Elsewhere });
         // The refusals come first. Behind the other replies, they would wait for the slowest decision of the batch.
         Some(stream::iter(too_many).chain(replies).boxed())
@@ -261,14 +257,13 @@ impl App {
 
     /// Returns the metrics of this instance as text for Prometheus.
     pub fn render_metrics(&self) -> String {
-        let in_flight = self.config.concurrency_max as usize - self.slots.available_permits();
         let (in_use, idle) = self.shared.store.pool_counts();
         self.metrics.render(&Levels {
             traffic: self.shared.sessions.traffic(),
             redis_commands: self.shared.redis.as_ref().map_or(0, RedisStore::commands_total),
             sessions: self.shared.sessions.counts(),
             pool: PoolMetrics { in_use, idle },
-            in_flight: u32::try_from(in_flight).unwrap_or(u32::MAX),
+            in_flight: self.slots.taken(),
             history_dropped: self.shared.history.dropped_total(),
         })
     }

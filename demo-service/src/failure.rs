@@ -302,6 +302,11 @@ impl Failure {
         self.kind == kind
     }
 
+    /// Returns whether the failure is of one of these kinds.
+    pub fn is_one_of(&self, kinds: &[&Kind]) -> bool {
+        kinds.iter().any(|kind| self.is(kind))
+    }
+
     /// Returns what is wrong and what helps. Clients read it.
     pub fn detail(&self) -> &str {
         &self.detail

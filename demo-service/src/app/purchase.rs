@@ -241,8 +241,8 @@ impl App {
             self.memory.remember_sold_out(&call.purchase.cart);
         }
         // Another purchase under the same key may have taken the last unit, or what the buyer was still allowed.
-        let may_be_twin = [&failure::REPEATED, &failure::SOLD_OUT, &failure::OVER_LIMIT];
-        if call.purchase.key.is_none() || !may_be_twin.into_iter().any(|kind| failure.is(kind)) {
+        let may_be_twin = failure.is_one_of(&[&failure::REPEATED, &failure::SOLD_OUT, &failure::OVER_LIMIT]);
+        if call.purchase.key.is_none() || !may_be_twin {
             return Err(failure);
         }
         match self.recall(call).await {

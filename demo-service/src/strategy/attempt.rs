@@ -318,9 +318,9 @@ impl<'a> Attempt<'a> {
         let Written { order, transaction } = written;
         // Noted before the statement is sent: a deadline or a lost hold may drop this future at the next line, and must
         // find the note.
-        self.call.commit.sent(Sent::Order(transaction));
+        self.call.commit.note(Sent::Order(transaction));
         let committed = self.transaction.commit(Some(order.order_id)).await;
-        self.call.commit.answered(&committed);
+        self.call.answered(&committed);
         committed.map(|()| order)
     }
 

@@ -1,7 +1,7 @@
 //! Batches: one transaction for all buyers of a SKU who arrived during the last transaction.
 //!
-//! Each SKU for which anybody waits has a queue and a worker. The worker waits for the right to write the SKU. It takes
-//! the buyers that wait by then, decides them together, answers each, and starts again. It ends when nobody waits.
+//! Each SKU for which anybody waits has a queue and a worker, of the crate `batch_queue`. The worker waits for the right to write the
+//! SKU. It takes the buyers that wait by then, decides them together, answers each, and starts again. It ends when nobody waits.
 //!
 //! The strategies differ in that right: it is the lock of a row (`pg_merge.rs`), a lock in ZooKeeper with a fence in the row
 //! (`zk_merge.rs`), or a term with that fence (`strategy/owner.rs`).
@@ -10,28 +10,24 @@ pub(super) mod pg_merge;
 pub(super) mod zk_merge;
 
 mod begun;
-mod buyer;
-pub(super) mod queue;
+mod request;
 mod sell;
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-use tokio::time::timeout_at;
+use batch_queue::{Pending, Queues, WaitEnd, Worker};
+use tokio::time::sleep_until;
 
 pub(super) use self::begun::{Begun, level_under_fence};
-use self::buyer::refuse_all;
-pub(super) use self::buyer::{BatchRequest, Buyer, Pending};
-use self::queue::Queues;
-pub(super) use self::queue::Worker;
+pub(super) use self::request::BatchRequest;
 pub(super) use self::sell::{already_sold, sell};
 use super::attempt::do_business_first;
-use super::call::Call;
+use super::call::{Call, stopped};
 use super::context::Context;
 use super::{Boxed, Decided, Decision, Strategy};
 use crate::failure::{self, Failure};
 use crate::sale::GoodsNo;
-use crate::telemetry::{LockMetrics, Waiting};
+use crate::telemetry::clock::Moment;
 
 /// The right to write the next batch of a SKU, and how an instance comes to it.
 pub(super) trait WriteRight: Send + Sync + 'static {
@@ -40,14 +36,18 @@ pub(super) trait WriteRight: Send + Sync + 'static {
     ///
     /// # Errors
     /// The reason why there is no right. Then no buyer was taken: all of them still wait.
-    fn serve(&self, context: &Context, worker: &mut Worker<'_>) -> impl Future<Output = Result<(), Failure>> + Send;
+    fn serve(
+        &self,
+        context: &Context,
+        worker: &mut Worker<BatchRequest>,
+    ) -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
 /// A strategy that sells in batches.
 pub(super) struct Batches<R> {
     context: Context,
     right: R,
-    queues: Arc<Mutex<Queues>>,
+    queues: Arc<Queues<BatchRequest>>,
 }
 
 impl<R: WriteRight> Batches<R> {
@@ -59,33 +59,23 @@ impl<R: WriteRight> Batches<R> {
         &self.context
     }
 
-    /// Puts purchases of one SKU in its queue, and starts its worker if none runs. `wait` starts the wait of each.
-    pub(super) fn join(
-        self: &Arc<Self>,
-        goods_no: GoodsNo,
-        requests: Vec<BatchRequest>,
-        wait: fn(&LockMetrics) -> Waiting,
-    ) -> Vec<Pending> {
-        let (pending, is_first) = queue::join(&self.queues, goods_no, requests, || wait(&self.context.metrics));
-        if is_first {
-            self.context.shared.tasks.spawn(Arc::clone(self).work(goods_no));
+    /// Puts purchases of one SKU in its queue, and starts its worker if none runs.
+    pub(super) fn join(self: &Arc<Self>, goods_no: GoodsNo, requests: Vec<BatchRequest>) -> Vec<Pending<BatchRequest>> {
+        let (pending, worker) = self.queues.join(goods_no, requests);
+        if let Some(worker) = worker {
+            self.context.shared.tasks.spawn(Arc::clone(self).work(worker));
         }
         pending
     }
 
     /// Serves the buyers of a SKU, batch by batch, until nobody waits.
-    async fn work(self: Arc<Self>, goods_no: GoodsNo) {
-        let mut worker = Worker::new(&self.queues, goods_no, &self.context.metrics);
+    async fn work(self: Arc<Self>, mut worker: Worker<BatchRequest>) {
         while worker.next() {
-            match self.right.serve(&self.context, &mut worker).await {
-                Ok(()) => {}
-                Err(failure) if failure.is(&failure::LOCK_TIMEOUT) => {
-                    worker.refuse_late(&failure);
-                    // A lock may give up a moment before its deadline. Other tasks run before the next try, so this loop never keeps
-                    // the thread: late buyers leave, and others come.
-                    tokio::task::yield_now().await;
-                }
-                Err(failure) => refuse_all(worker.take(), &failure),
+            if let Err(failure) = self.right.serve(&self.context, &mut worker).await {
+                worker.refuse(&failure);
+                // A lock may give up a moment before its deadline. Other tasks run before the next try, so this loop never keeps the
+                // thread: late buyers leave, and others come.
+                tokio::task::yield_now().await;
             }
         }
     }
@@ -107,28 +97,20 @@ impl<R: WriteRight> Batches<R> {
             is_handed: false,
             until,
             commit: call.commit.clone(),
+            waiting: self.context.metrics.wait(),
+            asked: Moment::now(),
         };
-        let mut pending = self.join(goods_no, vec![request], LockMetrics::wait).remove(0);
-        let decision = tokio::select! {
-            biased;
-            decision = pending.decided() => decision,
-            reason = self.context.leaving(call, until) => {
-                if pending.leave() {
-                    return Err(reason);
-                }
-                match timeout_at(call.until, pending.decided()).await {
-                    Ok(decision) => decision,
-                    Err(_) => {
-                        pending.give_up();
-                        return Err(call.stopped(Failure::database_unavailable()));
-                    }
-                }
+        let mut pending = self.join(goods_no, vec![request]).remove(0);
+        match pending.wait(self.context.leaving(call, until), sleep_until(call.until)).await {
+            WaitEnd::Decided(decision) => {
+                call.answered(&decision);
+                decision
             }
-        };
-        // Without a decision the worker has panicked.
-        let decision = decision.unwrap_or_else(|| Err(call.stopped(Failure::of(&failure::INTERNAL))));
-        call.commit.answered(&decision);
-        decision
+            WaitEnd::Left(reason) => Err(reason),
+            WaitEnd::GaveUp(sent) => Err(stopped(sent, Failure::database_unavailable())),
+            // The worker has panicked.
+            WaitEnd::Undecided(sent) => Err(stopped(sent, Failure::of(&failure::INTERNAL))),
+        }
     }
 }
 

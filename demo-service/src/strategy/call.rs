@@ -1,9 +1,9 @@
 //! One request, its deadlines, and what is known of its commit.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use batch_queue::Commit;
 use parking_lot::Mutex;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -29,7 +29,7 @@ pub struct Call {
     pub(super) has_decided: AtomicBool,
     /// What is known of the commit. It outlives the future of the strategy. So a deadline or a lost lock that stops the
     /// future can tell whether the outcome is unknown.
-    pub(super) commit: Commit,
+    pub(super) commit: Commit<Sent>,
 }
 
 /// A sale that a purchase was admitted to.
@@ -40,11 +40,8 @@ struct AdmittedTo {
     per_buyer: Option<Quantity>,
 }
 
-/// What is known of the commit of a purchase. Clones share it: a batch notes the commit for its buyers.
-#[derive(Clone, Default)]
-pub(super) struct Commit(Arc<Mutex<Option<Sent>>>);
-
 /// What was sent, and is not answered yet.
+#[derive(Clone)]
 pub(super) enum Sent {
     /// The COMMIT of a transaction that wrote this order.
     Order(WrittenOrder),
@@ -56,60 +53,15 @@ pub(super) enum Sent {
     AtGate(Option<i64>),
 }
 
-impl Commit {
-    /// Notes what is about to be sent.
-    pub(super) fn sent(&self, what: Sent) {
-        *self.0.lock() = Some(what);
-    }
-
-    /// Notes what is about to be sent, if the buyer still waits. Returns whether it does: otherwise nothing may be sent.
-    #[must_use]
-    pub(super) fn sent_if(&self, what: Sent, is_waiting: impl FnOnce() -> bool) -> bool {
-        let mut sent = self.0.lock();
-        *sent = is_waiting().then_some(what);
-        sent.is_some()
-    }
-
-    /// Runs `give_up` while nothing can be noted. So [`sent_if`](Self::sent_if) notes what is sent before that, or finds
-    /// that the buyer has given up.
-    pub(super) fn undisturbed(&self, give_up: impl FnOnce()) {
-        let _sent = self.0.lock();
-        give_up();
-    }
-
-    /// Notes the answer. Unless it leaves the outcome unknown, nothing is under way any more.
-    pub(super) fn answered<T>(&self, answer: &Result<T, Failure>) {
-        if !answer.as_ref().is_err_and(|failure| failure.is(&failure::OUTCOME_UNKNOWN)) {
-            self.forget();
+impl Sent {
+    /// Returns the failure of a purchase of which nothing more is heard.
+    pub(super) fn unknown(&self) -> Failure {
+        match self {
+            Self::Order(order) => Failure::outcome_unknown(Some(order.order_id)),
+            Self::Statement => Failure::outcome_unknown(None),
+            Self::Elsewhere => Failure::outcome_unknown_elsewhere(),
+            Self::AtGate(order_id) => Failure::outcome_unknown_at_gate(*order_id),
         }
-    }
-
-    /// Notes that nothing was committed, and that nothing will be.
-    pub(super) fn forget(&self) {
-        *self.0.lock() = None;
-    }
-
-    /// Returns whether something was sent and not answered.
-    pub(super) fn is_sent(&self) -> bool {
-        self.0.lock().is_some()
-    }
-
-    /// Returns the order whose COMMIT was sent and not answered.
-    pub(super) fn order(&self) -> Option<WrittenOrder> {
-        match &*self.0.lock() {
-            Some(Sent::Order(order)) => Some(order.clone()),
-            Some(Sent::Statement | Sent::Elsewhere | Sent::AtGate(_)) | None => None,
-        }
-    }
-
-    /// Returns the failure of a purchase of which nothing more is heard. `None` if nothing was sent.
-    pub(super) fn unknown(&self) -> Option<Failure> {
-        self.0.lock().as_ref().map(|sent| match sent {
-            Sent::Order(order) => Failure::outcome_unknown(Some(order.order_id)),
-            Sent::Statement => Failure::outcome_unknown(None),
-            Sent::Elsewhere => Failure::outcome_unknown_elsewhere(),
-            Sent::AtGate(order_id) => Failure::outcome_unknown_at_gate(*order_id),
-        })
     }
 }
 
@@ -196,12 +148,32 @@ impl Call {
         self.commit.is_sent()
     }
 
+    /// Notes the answer to what was sent. Unless it leaves the outcome unknown, nothing is under way any more.
+    pub(super) fn answered<T>(&self, answer: &Result<T, Failure>) {
+        if !answer.as_ref().is_err_and(|failure| failure.is(&failure::OUTCOME_UNKNOWN)) {
+            self.commit.forget();
+        }
+    }
+
+    /// Returns the order whose COMMIT was sent and not answered.
+    pub(super) fn unanswered_order(&self) -> Option<WrittenOrder> {
+        match self.commit.sent()? {
+            Sent::Order(order) => Some(order),
+            Sent::Statement | Sent::Elsewhere | Sent::AtGate(_) => None,
+        }
+    }
+
     /// Returns the failure of a call that was stopped for `reason`. If a commit is in flight, the outcome is unknown.
     pub(super) fn stopped(&self, reason: Failure) -> Failure {
-        match self.commit.unknown() {
-            Some(unknown) => unknown.caused_by(reason),
-            None => reason,
-        }
+        stopped(self.commit.sent(), reason)
+    }
+}
+
+/// Returns the failure of a call that was stopped for `reason`, after this was sent.
+pub(super) fn stopped(sent: Option<Sent>, reason: Failure) -> Failure {
+    match sent {
+        Some(sent) => sent.unknown().caused_by(reason),
+        None => reason,
     }
 }
 

@@ -101,7 +101,7 @@ impl RedisGate {
         };
         for _ in 0..ASKED_MAX {
             call.still_wanted()?;
-            call.commit.sent(Sent::AtGate(None));
+            call.commit.note(Sent::AtGate(None));
             let answer = gates.promise(request).await;
             if !answer.as_ref().is_err_and(RedisTrouble::is_unanswered) {
                 call.commit.forget();
@@ -158,7 +158,7 @@ impl RedisGate {
         order: PromisedOrder,
         mut awaited: Option<Awaited<'_>>,
     ) -> Result<Receipt, Failure> {
-        call.commit.sent(Sent::AtGate(Some(order.order_id)));
+        call.commit.note(Sent::AtGate(Some(order.order_id)));
         let is_repeated = awaited.is_none();
         let pause = if is_repeated { ASK_FOR_REPEATED_EVERY } else { ASK_EVERY };
         let refused = loop {

@@ -14,13 +14,14 @@ mod take_over;
 
 use std::sync::Arc;
 
+use batch_queue::Worker;
 use futures_util::stream::BoxStream;
 use tokio::sync::OwnedRwLockReadGuard;
 use tokio::time::{Instant, timeout};
 
 use self::election::{Elections, Owner, Term};
 pub(crate) use self::reachable::until_reachable;
-use super::batch::{Batches, Begun, Worker, WriteRight, level_under_fence, sell};
+use super::batch::{BatchRequest, Batches, Begun, WriteRight, level_under_fence, sell};
 use super::call::Call;
 use super::context::Context;
 use super::{Boxed, Decided, Strategy};
@@ -54,8 +55,8 @@ impl Strategy for ZkOwner {
 }
 
 impl WriteRight for Arc<Elections> {
-    async fn serve(&self, context: &Context, worker: &mut Worker<'_>) -> Result<(), Failure> {
-        let Worker { goods_no, sale, until, .. } = *worker;
+    async fn serve(&self, context: &Context, worker: &mut Worker<BatchRequest>) -> Result<(), Failure> {
+        let Worker { sku: goods_no, sale, until, .. } = *worker;
         match context.until_closing(self.owner(goods_no, until)).await? {
             Owner::Here(term) => {
                 let begin = begin(context, &term, goods_no, sale, until);

@@ -87,7 +87,7 @@ impl Reserve {
         let sent = || {
             is_sent.store(true, Ordering::Relaxed);
             if !arguments.in_one_request {
-                call.commit.sent(Sent::Statement);
+                call.commit.note(Sent::Statement);
             }
         };
         let mut reserved = pin!(self.context.shared.store.reserve(arguments, until, sent));
@@ -101,7 +101,7 @@ impl Reserve {
                 reserved.await
             }
         };
-        call.commit.answered(&reserved);
+        call.answered(&reserved);
         reserved
     }
 
@@ -116,8 +116,8 @@ impl Reserve {
             call.has_decided.store(true, Ordering::Relaxed);
             let Context { shared, .. } = &self.context;
             shared.settings.business_time.pass().await;
-            let confirmed = confirm(shared, reservation_id, call.until, || call.commit.sent(Sent::Statement)).await;
-            call.commit.answered(&confirmed);
+            let confirmed = confirm(shared, reservation_id, call.until, || call.commit.note(Sent::Statement)).await;
+            call.answered(&confirmed);
             match confirmed {
                 // Another request under the key has made the order, so the answer is that order.
                 Ok(Confirmed::Repeated(_)) => return Err(Failure::repeated()),

@@ -28,7 +28,7 @@ const TELL_EVERY: Duration = Duration::from_secs(10);
 /// released. A commit that reached the server and outlasts that silence may collide with the next holder. Every
 /// strategy whose row does not check the write has this gap.
 pub(super) async fn settle(context: &Context, call: &Call) {
-    let Some(order) = call.commit.order() else { return };
+    let Some(order) = call.unanswered_order() else { return };
     let over = async {
         let mut told = Instant::now();
         loop {

@@ -66,8 +66,8 @@ impl Tickets {
         };
         for _ in 0..ASKED_MAX {
             call.still_wanted()?;
-            let taken = self.context.shared.store.take_ticket(new, || call.commit.sent(Sent::Statement)).await;
-            call.commit.answered(&taken);
+            let taken = self.context.shared.store.take_ticket(new, || call.commit.note(Sent::Statement)).await;
+            call.answered(&taken);
             match taken? {
                 TicketTaken::Ticket(ticket) => {
                     self.context.shared.tickets.notify_one();

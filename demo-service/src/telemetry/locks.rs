@@ -38,9 +38,10 @@ pub struct LockMetrics {
     lost_in_redis: HashMap<RedisLoss, Counter>,
 }
 
-/// One wait for a lock. Its drop ends it and records its duration, if it is the whole wait of a purchase.
+/// One wait for a lock. Its first pause or its drop records its duration, if it is the whole wait of a purchase.
 pub struct Waiting {
     queue_depth: Gauge,
+    is_counted: bool,
     wait_seconds: Option<Histogram>,
     since: Instant,
 }
@@ -85,8 +86,10 @@ impl LockMetrics {
     /// Starts a further wait of a purchase that has waited before, here or at another instance. It is counted until it is
     /// dropped. Its duration is not recorded: a purchase records one duration.
     pub fn wait_on(&self) -> Waiting {
-        self.queue_depth.increment(1.0);
-        Waiting { queue_depth: self.queue_depth.clone(), wait_seconds: None, since: Instant::now() }
+        let queue_depth = self.queue_depth.clone();
+        let mut waiting = Waiting { queue_depth, is_counted: false, wait_seconds: None, since: Instant::now() };
+        waiting.go_on();
+        waiting
     }
 
     /// Records how long a lock was held.
@@ -139,12 +142,30 @@ pub async fn in_acquire_span<F: Future>(waiting: Option<Waiting>, acquire: F) ->
     acquire.instrument(info_span!("acquire", session = Empty, token = Empty)).await
 }
 
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        self.queue_depth.decrement(1.0);
-        if let Some(wait_seconds) = &self.wait_seconds {
+impl Waiting {
+    /// Counts the wait no longer.
+    pub fn pause(&mut self) {
+        if self.is_counted {
+            self.is_counted = false;
+            self.queue_depth.decrement(1.0);
+        }
+        if let Some(wait_seconds) = self.wait_seconds.take() {
             wait_seconds.record(self.since.elapsed());
         }
+    }
+
+    /// Counts the wait again. Its duration was recorded at the pause.
+    pub fn go_on(&mut self) {
+        if !self.is_counted {
+            self.is_counted = true;
+            self.queue_depth.increment(1.0);
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.pause();
     }
 }
 

@@ -12,12 +12,13 @@ mod tests;
 
 use std::time::Duration;
 
+use campaign::{Sights, rules, sights};
 use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
 use zk_recipes_protocol::liveness::{Event, Liveness, LossEpoch, Margins, Sent};
 
 use super::draws::Drawn;
-use super::model::{Memory, Model, Rule, Sights, rules, sights};
+use super::model::{Memory, Model, Rule};
 
 /// The session timeout: the shortest one that a server grants.
 const TIMEOUT: u32 = 48;

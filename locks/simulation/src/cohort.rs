@@ -21,10 +21,11 @@ mod process;
 
 use std::time::Duration;
 
+use campaign::{Sights, rules, sights};
 use zk_recipes_protocol::cohort::Bounds;
 
 use self::process::{NodeMaker, Passed, Phase, Process};
-use super::model::{Model, Rule, Sights, rules, sights};
+use super::model::{Model, Rule};
 
 rules! {
     ALONE: "a contender with a hold that is not lost has the lock alone",

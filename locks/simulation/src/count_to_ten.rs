@@ -1,13 +1,12 @@
 //! Tests of the walks and the searches, by a model that counts to ten.
 
+use campaign::Sights;
+use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
-use rand::{RngExt, SeedableRng};
 
-use super::campaign::run;
-use super::draws::Drawn;
 use super::endless::find_endless_run;
-use super::model::{Model, Rule, Sights};
-use super::walk::{ENDS, SOUND, Told, walk, walk_by_seed};
+use super::model::{Model, Rule};
+use super::walk::{ENDS, SOUND, Told, walk};
 
 /// A number that is to reach ten. A fault sets it back.
 struct CountToTen {
@@ -75,12 +74,6 @@ impl Model for CountToTen {
     }
 }
 
-impl Drawn for CountToTen {
-    fn draw(draws: &mut ChaCha8Rng) -> Self {
-        Self { at: 7, then: if draws.random_ratio(1, 100) { Then::TooMuch } else { Then::CountOn } }
-    }
-}
-
 fn broken(then: Then) -> Option<&'static str> {
     walk(&CountToTen { at: 7, then }, ChaCha8Rng::seed_from_u64(1), |_, _| {}).broken
 }
@@ -114,20 +107,6 @@ fn a_machine_that_panics_breaks_its_walk() {
 #[test]
 fn a_broken_rule_ends_the_walk_and_is_named() {
     assert_eq!(broken(Then::TooMuch), Some("it is ten at most"));
-}
-
-#[test]
-fn a_broken_rule_ends_the_campaign_and_is_told_with_its_seed() {
-    let tally = run::<CountToTen>(0..100_000, || false);
-    let first = tally.broken[0];
-    assert!(tally.walks < 100_000 && first.rule == "it is ten at most", "{tally:?}");
-    assert_eq!(walk_by_seed::<CountToTen>(first.seed, |_, _| {}).steps, first.steps);
-    assert!(tally.broken.is_sorted_by_key(|broken| broken.seed));
-}
-
-#[test]
-fn a_campaign_that_is_over_takes_no_further_walk() {
-    assert_eq!(run::<CountToTen>(0..100_000, || true).walks, 0);
 }
 
 #[test]

@@ -8,13 +8,13 @@
 //! * [`cohort`]: the contenders of a process that share one place in the queue.
 //! * [`clocks`]: the proof of life.
 //!
-//! The tests search all states of small models. [`walk`] takes random paths through large ones, which [`draws`] makes up, and [`campaign`]
-//! takes very many of them.
+//! The tests search all states of small models. [`walk`] takes random paths through large ones, which [`draws`] makes up. A
+//! [`campaign`] takes very many of them.
 
-pub mod campaign;
 pub mod clocks;
 pub mod cohort;
 pub mod draws;
+pub mod machine;
 pub mod model;
 pub mod naive;
 pub mod permits;

@@ -7,6 +7,8 @@ use std::fmt::Debug;
 use std::hash::{Hash, Hasher};
 use std::ops::{Deref, DerefMut};
 
+use campaign::Sights;
+
 /// A machine with servers, users and faults.
 pub trait Model: Sized + 'static {
     /// What is true at one moment.
@@ -75,22 +77,6 @@ impl<M: Model> Rule<M> {
     }
 }
 
-/// What a run has seen: a set of positions in [`Model::SIGHTS`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sights(u64);
-
-impl Sights {
-    /// Notes a sight if `is_seen`.
-    pub fn note(&mut self, is_seen: bool, sight: usize) {
-        self.0 |= u64::from(is_seen) << sight;
-    }
-
-    /// Tells whether a sight was noted.
-    pub fn has(self, sight: usize) -> bool {
-        self.0 & (1 << sight) != 0
-    }
-}
-
 /// The mistakes on the way to a state, where the state itself does not show them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Wrongs {
@@ -132,29 +118,3 @@ impl<T> DerefMut for Memory<T> {
         &mut self.0
     }
 }
-
-/// Declares the sights of a model: an enum of their positions, and their names.
-macro_rules! sights {
-    ($($sight:ident: $name:literal,)*) => {
-        /// What a run is made to reach.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Sight {
-            $(#[doc = $name] $sight,)*
-        }
-
-        impl Sight {
-            pub(super) const NAMES: &'static [&'static str] = &[$($name,)*];
-        }
-    };
-}
-
-pub(super) use sights;
-
-/// Declares the names of the rules of a model.
-macro_rules! rules {
-    ($($rule:ident: $name:literal,)*) => {
-        $(#[doc = concat!("The rule: ", $name, ".")] pub const $rule: &str = $name;)*
-    };
-}
-
-pub(super) use rules;

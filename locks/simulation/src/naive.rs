@@ -17,11 +17,12 @@
 
 mod users;
 
+use campaign::Sights;
 use zk_recipes_protocol::naive::{Ask, CreateError, Event, Naive, NaiveOutcome, NaiveState, NodeAtPath, Taken};
 use zk_recipes_protocol::session_queue::Failure;
 
 pub use self::users::{Action, CLEAN, EXCLUSION, Fate, Faults, HELD, NaiveModel, Program, SERVED, Sight, TOKENS};
-use super::model::{Memory, Sights, Wrongs};
+use super::model::{Memory, Wrongs};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Phase {

@@ -20,11 +20,12 @@ mod users;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use campaign::Sights;
 use zk_recipes_protocol::permits::{Ask, AttemptOutcome, AttemptState, Event, Flight, Permits};
 use zk_recipes_protocol::session_queue::Made;
 
 pub use self::users::{Action, CLEAN, COUNTED, Faults, HELD, PermitsModel, Program, SERVED, Sight};
-use super::model::{Memory, Sights, Wrongs};
+use super::model::{Memory, Wrongs};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Phase {

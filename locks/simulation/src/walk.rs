@@ -9,11 +9,12 @@
 
 use std::panic::{self, AssertUnwindSafe};
 
+use campaign::Sights;
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 
 use super::draws::Drawn;
-use super::model::{Model, Sights};
+use super::model::Model;
 
 /// The rule that every walk ends: a bound of steps in calm weather.
 pub const ENDS: &str = "in calm weather everybody is served soon";

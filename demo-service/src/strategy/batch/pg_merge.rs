@@ -7,7 +7,9 @@
 
 use std::future::pending;
 
-use super::{Begun, Worker, WriteRight, sell};
+use batch_queue::Worker;
+
+use super::{BatchRequest, Begun, WriteRight, sell};
 use crate::failure::Failure;
 use crate::store::{Isolation, LockWait};
 use crate::strategy::attempt::within_grace;
@@ -17,7 +19,7 @@ use crate::strategy::context::Context;
 pub(in crate::strategy) struct PgMerge;
 
 impl WriteRight for PgMerge {
-    async fn serve(&self, context: &Context, worker: &mut Worker<'_>) -> Result<(), Failure> {
+    async fn serve(&self, context: &Context, worker: &mut Worker<BatchRequest>) -> Result<(), Failure> {
         let lock = within_grace(context, worker.until, lock_row(context, worker));
         let begun = context.until_closing(lock).await?;
         sell(context, worker, begun, pending()).await;
@@ -26,8 +28,8 @@ impl WriteRight for PgMerge {
 }
 
 /// Begins a transaction, and locks the row.
-async fn lock_row(context: &Context, worker: &Worker<'_>) -> Result<Begun, Failure> {
-    let Worker { goods_no, until, .. } = *worker;
+async fn lock_row(context: &Context, worker: &Worker<BatchRequest>) -> Result<Begun, Failure> {
+    let Worker { sku: goods_no, until, .. } = *worker;
     let wait = LockWait { goods: vec![goods_no], until, shares_sales: false };
     let mut transaction = context.shared.store.begin(Isolation::ReadCommitted, Some(wait)).await?;
     let level = transaction.read_for_update(goods_no).await;

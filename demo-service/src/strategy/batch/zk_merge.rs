@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use super::{Batches, Begun, Worker, WriteRight, level_under_fence, sell};
+use batch_queue::Worker;
+
+use super::{BatchRequest, Batches, Begun, WriteRight, level_under_fence, sell};
 use crate::failure::Failure;
 use crate::store::Isolation;
 use crate::strategy::context::Context;
@@ -25,8 +27,12 @@ impl ZkMerge {
     }
 
     /// Acquires the lock, and begins a transaction under it.
-    async fn acquire(&self, context: &Context, worker: &Worker<'_>) -> Result<(Held<'_, ZkHold>, Begun), Failure> {
-        let Worker { goods_no, sale, until, .. } = *worker;
+    async fn acquire(
+        &self,
+        context: &Context,
+        worker: &Worker<BatchRequest>,
+    ) -> Result<(Held<'_, ZkHold>, Begun), Failure> {
+        let Worker { sku: goods_no, sale, until, .. } = *worker;
         // The lock is acquired for all waiting buyers, so the wait goes on if one of them hangs up.
         let held = self.locks.acquire(&[goods_no], until, &context.shared.closing).await?;
         let fence = held.fences().of(goods_no).expect("BUG: a lock without a token");
@@ -45,7 +51,7 @@ impl ZkMerge {
 }
 
 impl WriteRight for ZkMerge {
-    async fn serve(&self, context: &Context, worker: &mut Worker<'_>) -> Result<(), Failure> {
+    async fn serve(&self, context: &Context, worker: &mut Worker<BatchRequest>) -> Result<(), Failure> {
         let (held, begun) = context.until_closing(self.acquire(context, worker)).await?;
         sell(context, worker, begun, held.loss()).await;
         held.release().await;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use batch_queue::{HandedOver, Worker};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::debug;
@@ -10,7 +11,8 @@ use super::election::Elections;
 use crate::failure::Failure;
 use crate::instances::{Address, Batch, NoReply, Told, Wanted};
 use crate::sale::GoodsNo;
-use crate::strategy::batch::{BatchRequest, Buyer, Worker};
+use crate::strategy::batch::BatchRequest;
+use crate::strategy::call::Sent;
 
 /// The time for the last answers of an owner whose term is over. An owner that stops finishes its batch first.
 const LAST_ANSWERS_WITHIN: Duration = Duration::from_secs(2);
@@ -21,21 +23,16 @@ const UNDECIDED_PAUSE: Duration = Duration::from_millis(50);
 impl Elections {
     /// Takes the next batch and hands it over to the owner of its SKU. Answers each buyer as soon as the owner has decided.
     /// Undecided buyers wait again.
-    pub(super) async fn hand_over(&self, worker: &mut Worker<'_>, owner: &Address, permit: OwnedSemaphorePermit) {
-        let goods_no = worker.goods_no;
-        let mut batch = worker.take();
-        // A purchase makes one hop. The sender of the others asks for their owner again.
-        batch.retain(|buyer| !buyer.request.is_handed && buyer.note_handed());
-        if batch.is_empty() {
-            return;
-        }
-        let purchases = batch.iter().map(wanted).collect();
-        let mut unanswered: Vec<_> = batch.into_iter().map(Some).collect();
-        let mut undecided = Vec::new();
-        let tell = |index: usize, told: Told| match (unanswered[index].take(), told.decision()) {
-            (Some(buyer), Some(decision)) => buyer.answer(decision),
-            (buyer, _) => undecided.extend(buyer),
-        };
+    pub(super) async fn hand_over(
+        &self,
+        worker: &mut Worker<BatchRequest>,
+        owner: &Address,
+        permit: OwnedSemaphorePermit,
+    ) {
+        let goods_no = worker.sku;
+        let Some(mut batch) = HandedOver::take(worker, &Sent::Elsewhere) else { return };
+        let purchases = batch.requests().map(wanted).collect();
+        let tell = |index, told: Told| batch.tell(index, told.decision());
         let unknown = tokio::select! {
             // The answers that have come are read first, so they count.
             biased;
@@ -45,14 +42,7 @@ impl Elections {
         };
         // A permit is for a batch on its way. The pause below must not keep it from the other batches of the range.
         drop(permit);
-        for buyer in unanswered.into_iter().flatten() {
-            match &unknown {
-                Some(unknown) => buyer.answer(Err(unknown.clone())),
-                None => undecided.push(buyer),
-            }
-        }
-        if !undecided.is_empty() {
-            worker.put_back(undecided, &self.context().lock_timeout());
+        if batch.end(worker, unknown, &self.context().lock_timeout()) {
             sleep(UNDECIDED_PAUSE).await;
         }
     }
@@ -100,13 +90,13 @@ impl Elections {
 }
 
 /// Returns what another instance must know to decide a purchase.
-fn wanted(buyer: &Buyer) -> Wanted {
-    let BatchRequest { purchase, sale, has_decided, until, .. } = &buyer.request;
+fn wanted(request: &BatchRequest) -> Wanted {
+    let BatchRequest { purchase, sale, has_decided, until, .. } = request;
     let within = until.saturating_duration_since(Instant::now());
     Wanted {
         sale: *sale,
         has_decided: *has_decided,
-        quantity: buyer.line().quantity.get(),
+        quantity: request.line().quantity.get(),
         key: purchase.key.as_ref().map(ToString::to_string),
         buyer: purchase.buyer.as_ref().map(|buyer| buyer.as_str().to_owned()),
         within_ms: u64::try_from(within.as_millis()).unwrap_or(u64::MAX),

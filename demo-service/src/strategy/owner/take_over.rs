@@ -1,8 +1,10 @@
 //! Purchases that another instance has handed over to this one.
 
+use std::future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use batch_queue::{Commit, Pending, WaitEnd};
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream, FuturesUnordered};
 use tokio::time::{Instant, sleep_until};
@@ -12,10 +14,9 @@ use crate::failure::{self, Failure};
 use crate::instances::{Batch, BatchReply, Told, Wanted};
 use crate::sale::{Cart, GoodsNo, Purchase, Quantity};
 use crate::strategy::Decision;
-use crate::strategy::batch::{BatchRequest, Batches, Pending};
-use crate::strategy::call::Commit;
+use crate::strategy::batch::{BatchRequest, Batches};
 use crate::strategy::context::Context;
-use crate::telemetry::LockMetrics;
+use crate::telemetry::clock::Moment;
 
 /// Takes in a batch, as [`Strategy::take_over`](crate::strategy::Strategy::take_over) says.
 pub(super) fn take_over(
@@ -36,7 +37,7 @@ pub(super) fn take_over(
             None => refused.push(BatchReply { index, told: Told::of(Err(unreadable())) }),
         }
     }
-    let pending = batches.join(goods_no, requests, LockMetrics::wait_on);
+    let pending = batches.join(goods_no, requests);
     let late = Arc::new(context.lock_timeout());
     let replies = indexes.into_iter().zip(pending).map(|(index, pending)| {
         let late = Arc::clone(&late);
@@ -47,22 +48,14 @@ pub(super) fn take_over(
 
 /// Waits for the decision. Returns `None` if nothing was decided, and nothing was written. If the batch was not taken by the
 /// buyer's deadline, the buyer gives up, and the decision is `late`.
-async fn decided(mut pending: Pending, late: &Failure) -> Option<Decision> {
-    let until = pending.until;
-    let decision = tokio::select! {
-        // A decision that has come counts, also at the deadline.
-        biased;
-        decision = pending.decided() => decision,
-        () = sleep_until(until) => {
-            if pending.leave() {
-                return Some(Err(late.clone()));
-            }
-            // The worker has taken the buyer, so its purchase may be written. Only the decision tells.
-            pending.decided().await
-        }
-    };
-    // The worker has panicked or sent the buyer away. A commit that was sent then has an unknown outcome.
-    decision.or_else(|| pending.commit.unknown().map(Err))
+async fn decided(mut pending: Pending<BatchRequest>, late: &Failure) -> Option<Decision> {
+    // Once the worker has taken the buyer, its purchase may be written. Only the decision tells.
+    match pending.wait(sleep_until(pending.until), future::pending()).await {
+        WaitEnd::Decided(decision) => Some(decision),
+        WaitEnd::Left(()) => Some(Err(late.clone())),
+        // The worker has panicked or sent the buyer away. A commit that was sent then has an unknown outcome.
+        WaitEnd::Undecided(sent) | WaitEnd::GaveUp(sent) => Some(Err(sent?.unknown())),
+    }
 }
 
 /// Reads a purchase that was handed over. Returns `None` if another version of the service has sent it.
@@ -73,7 +66,10 @@ fn request(context: &Context, goods_no: GoodsNo, wanted: Wanted) -> Option<Batch
     let purchase = Purchase { cart: Cart::of_one(goods_no, Quantity::new(quantity)?), key, buyer };
     // The sender tells the time that is left, and no instant: the clocks of two processes have no common zero.
     let until = Instant::now() + Duration::from_millis(within_ms).min(context.shared.settings.db_timeout);
-    Some(BatchRequest { purchase, sale, has_decided, is_handed: true, until, commit: Commit::default() })
+    let waiting = context.metrics.wait_on();
+    let asked = Moment::now();
+    let commit = Commit::default();
+    Some(BatchRequest { purchase, sale, has_decided, is_handed: true, until, commit, waiting, asked })
 }
 
 /// Returns the failure of a purchase that another version of the service has sent.
@@ -85,10 +81,11 @@ fn unreadable() -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use batch_queue::BATCH_MAX;
+
     use super::*;
     use crate::instances::BYTES_MAX;
     use crate::sale::{BuyerId, IdempotencyKey, Order, OrderLine, Token};
-    use crate::strategy::batch::queue::BATCH_MAX;
 
     const MAX: i64 = i64::MAX;
 

@@ -31,7 +31,7 @@ pub(in crate::strategy) fn sell<'a>(context: &'a Context, call: &'a Call) -> Box
         let arguments = SellArguments { guard: family, strategy, instance, key, cart, buyer, lines: &lines, limits };
         // A buyer may leave until the statement is sent. After that nobody could say what became of the purchase.
         call.still_wanted()?;
-        let sent = || call.commit.sent(Sent::Statement);
+        let sent = || call.commit.note(Sent::Statement);
         let mut sold = pin!(shared.store.sell(arguments, until, sent));
         let sold = tokio::select! {
             biased;
@@ -43,7 +43,7 @@ pub(in crate::strategy) fn sell<'a>(context: &'a Context, call: &'a Call) -> Box
                 sold.await
             }
         };
-        call.commit.answered(&sold);
+        call.answered(&sold);
         match sold? {
             SaleOutcome::Sold { order_id, remaining } => {
                 let lines = lines.iter().zip(remaining).map(|((line, sale), remaining)| OrderLine {

@@ -4,25 +4,20 @@
 
 pub mod mistakes;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use planting::Switch;
 
-include!(concat!(env!("OUT_DIR"), "/protocol.rs"));
+include!(concat!(env!("OUT_DIR"), "/root.rs"));
 
-/// The active mistake: its position in the list, from 1 on. 0: none.
-static PLANTED: AtomicUsize = AtomicUsize::new(0);
+static PLANTED: Switch = Switch::off();
 
 /// Switches this mistake on, or none.
 ///
 /// # Panics
 /// If there is no mistake of this name.
 pub fn plant(mistake: Option<&str>) {
-    let number = |name| {
-        let place = mistakes::all().position(|mistake| mistake.name == name);
-        place.unwrap_or_else(|| panic!("there is no mistake {name:?}")) + 1
-    };
-    PLANTED.store(mistake.map_or(0, number), Ordering::SeqCst);
+    PLANTED.turn(mistakes::all(), mistake);
 }
 
 fn is_planted(number: usize) -> bool {
-    PLANTED.load(Ordering::Relaxed) == number
+    PLANTED.is_on(number)
 }

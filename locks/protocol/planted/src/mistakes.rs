@@ -4,29 +4,7 @@
 #[path = "mistakes/cohort.rs"]
 mod cohort;
 
-/// One mistake.
-#[derive(Clone, Copy)]
-pub struct Mistake {
-    /// What goes wrong.
-    pub name: &'static str,
-    /// The changes to the right code.
-    pub changes: &'static [Change],
-}
-
-/// One change to a file.
-#[derive(Clone, Copy)]
-pub struct Change {
-    /// The file, relative to the sources of the protocol.
-    pub file: &'static str,
-    /// The right expression or statements. They occur exactly once in the file.
-    pub right: &'static str,
-    /// The replacement. `$right` stands for the right code.
-    pub wrong: &'static str,
-}
-
-const fn change(file: &'static str, right: &'static str, wrong: &'static str) -> Change {
-    Change { file, right, wrong }
-}
+use planting::{Mistake, change};
 
 const NEAREST: &str = "nearest.filter(|nearest| own.is_barred_by(nearest))";
 

@@ -6,10 +6,11 @@ mod sights;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use campaign::Sights;
 use zk_recipes_protocol::cohort::{Ask, Bounds, Cohort, Event, MemberId, MemberState, Others, Reliance};
 
 use self::lingering::ModelWatch;
-use super::super::model::{Memory, Sights};
+use super::super::model::Memory;
 use super::{CohortModel, Faults, Program, Sight};
 
 /// What comes with a turn.

@@ -1,9 +1,10 @@
 //! The model of the naive lock: programs, faults, actions, rules and sights.
 
+use campaign::{Sights, rules, sights};
 use zk_recipes_protocol::naive::{CreateError, Event, Taken};
 use zk_recipes_protocol::session_queue::Failure;
 
-use super::super::model::{Memory, Model, Rule, Sights, Wrongs, rules, sights};
+use super::super::model::{Memory, Model, Rule, Wrongs};
 use super::{Phase, User, World};
 
 rules! {

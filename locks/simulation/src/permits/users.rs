@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use campaign::{Sights, rules, sights};
 use zk_recipes_protocol::permits::{Ask, Event};
 
-use super::super::model::{Memory, Model, Rule, Sights, Wrongs, rules, sights};
+use super::super::model::{Memory, Model, Rule, Wrongs};
 use super::{Phase, User, World};
 
 rules! {

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use campaign::{Sights, rules, sights};
 use zk_recipes_protocol::names::{Mode, Supply};
 use zk_recipes_protocol::session_queue::{
     Ask, ContenderId, ContenderState, Event, NotCreated, NotDeleted, Outcome, Pause, Seen, SessionQueue, Warning,
     WishKind,
 };
 
-use super::super::model::{Rule, Sights, Wrongs, rules, sights};
+use super::super::model::{Rule, Wrongs};
 use super::curator::Curator;
 use super::request::{ModelRequest, Progress};
 use super::server::SessionNo;

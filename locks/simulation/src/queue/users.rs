@@ -1,11 +1,12 @@
 //! The model of the queue: what users do, how much may go wrong, and how a run begins.
 
+use campaign::Sights;
 use zk_recipes_protocol::names::{Mode, Names, Naming, Sequence};
 use zk_recipes_protocol::release_note::note;
 use zk_recipes_protocol::session_queue::{Batching, ContenderId, Wish, WishKind};
 use zk_recipes_protocol::stat::ParentCzxid;
 
-use super::super::model::{Memory, Model, Rule, Sights, Wrongs};
+use super::super::model::{Memory, Model, Rule, Wrongs};
 use super::actions::Action;
 use super::curator::Curator;
 use super::rules::Sight;

@@ -21,13 +21,14 @@ fn packages() -> Vec<Package> {
     command.exec().unwrap().packages
 }
 
-/// Returns the sources of a crate with the tests and models that it includes from elsewhere.
+/// Returns the sources of a crate with those that it includes from elsewhere: tests, models, and what its build script copies.
 fn sources_of(package: &Package) -> Vec<(PathBuf, String)> {
     let targets = package.targets.iter().map(|target| target.src_path.parent().unwrap().as_str());
     let own = targets.collect::<BTreeSet<_>>().into_iter().flat_map(sources).collect::<Vec<_>>();
     let taken_in = own.iter().flat_map(|(path, text)| {
-        let folders = text.lines().filter_map(|line| line.strip_prefix("#[path = \"")?.strip_suffix("\"]"));
-        folders.map(|folder| path.parent().unwrap().join(folder)).filter(|folder| folder.is_dir())
+        let included = text.lines().filter_map(|line| line.strip_prefix("#[path = \"")?.strip_suffix("\"]"));
+        let copied = text.split("folder: \"").skip(1).filter_map(|rest| Some(rest.split_once('"')?.0));
+        included.chain(copied).map(|folder| path.parent().unwrap().join(folder)).filter(|folder| folder.is_dir())
     });
     let taken_in = taken_in.collect::<BTreeSet<_>>().into_iter().flat_map(|folder| sources(folder.to_str().unwrap()));
     let taken_in = taken_in.collect::<Vec<_>>();

@@ -12,12 +12,12 @@ pub mod weather {
     pub mod walk;
 }
 
+use planting::Mistake;
 use weather::cohort::CohortModel;
 use weather::naive::NaiveModel;
 use weather::permits::PermitsModel;
 use weather::queue::QueueModel;
 use weather::walk::{Walk, walk_by_seed};
-use zk_recipes_protocol::mistakes::Mistake;
 
 /// Walks through the model of the machine that has the mistake.
 pub(crate) fn walk_by(mistake: &Mistake, seed: u64) -> Walk {

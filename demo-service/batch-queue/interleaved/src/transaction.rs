@@ -1,0 +1,177 @@
+//! The transaction of a batch, as the database of the scene has it.
+
+use std::sync::Arc;
+
+use shuttle::future::yield_now;
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::batch_queue::{BATCH_MAX, BatchTransaction, Buyer, DecisionOf, Worker, earliest};
+use crate::clock::NEVER;
+use crate::instance::Instance;
+use crate::notes::{COUNTED, HOP, ORDER, SALE, Sight};
+use crate::purchase::{OnTheWay, Purchase, Reason};
+use crate::world::World;
+use std::sync::atomic::Ordering;
+
+/// A transaction with the right to write a SKU.
+pub(crate) struct HeldRow<'a> {
+    instance: &'a Instance,
+    world: &'a Arc<World>,
+    sku: u64,
+    /// The latest sale that the worker knows.
+    known: i64,
+    /// The sale that the row has.
+    sale: i64,
+    /// The right, until the transaction is over.
+    row: Option<OwnedSemaphorePermit>,
+    shares: Vec<DecisionOf<Purchase>>,
+    sold: Vec<usize>,
+    /// The buyers among them that no other instance has handed over.
+    own: Vec<usize>,
+    /// Whether the database has refused to commit.
+    is_refused: bool,
+}
+
+impl<'a> HeldRow<'a> {
+    pub(crate) fn begin(instance: &'a Instance, worker: &Worker<Purchase>, row: OwnedSemaphorePermit) -> Self {
+        let Worker { sku, sale: known, .. } = *worker;
+        Self {
+            instance,
+            world: &instance.world,
+            sku,
+            known,
+            sale: 0,
+            row: Some(row),
+            shares: Vec::new(),
+            sold: Vec::new(),
+            own: Vec::new(),
+            is_refused: false,
+        }
+    }
+
+    /// Notes that nothing is under way for the buyers of this instance.
+    fn note_back(&self) {
+        self.own.iter().for_each(|buyer| self.world.note_back(*buyer));
+    }
+
+    fn check(&self, batch: &[Buyer<Purchase>]) {
+        let notes = &self.world.notes;
+        let requests = || batch.iter().map(|buyer| &buyer.request);
+        notes.tell(|| format!("a batch: buyers {:?}", requests().map(|purchase| purchase.buyer).collect::<Vec<_>>()));
+        notes.see(batch.len() > 1, Sight::Together);
+        notes.see(batch.len() == BATCH_MAX, Sight::Full);
+        notes.check(requests().is_sorted_by_key(|purchase| purchase.place), ORDER);
+        notes.check(requests().all(|purchase| purchase.sale <= self.known), SALE);
+        notes.check(requests().all(|purchase| !purchase.is_counted.load(Ordering::Relaxed)), COUNTED);
+    }
+}
+
+impl BatchTransaction<Purchase> for HeldRow<'_> {
+    async fn write(&mut self, batch: &[Buyer<Purchase>]) -> Result<Vec<Option<OnTheWay>>, Reason> {
+        let world = self.world;
+        self.check(batch);
+        let places: Vec<_> = batch.iter().map(|buyer| buyer.request.place).collect();
+        self.instance.check_part(self.sku, &places);
+        yield_now().await;
+        if earliest(batch) != NEVER && world.goes_wrong(world.plan.odds.row_locked) {
+            world.clock.until(earliest(batch)).await;
+            return Err(Reason::LockTimeout);
+        }
+        if world.goes_wrong(world.plan.odds.write_refused) {
+            return Err([Reason::DatabaseUnavailable, Reason::RightLost][world.draw(2) as usize]);
+        }
+        if batch.iter().any(|buyer| world.plan.buyers[buyer.request.buyer].is_stopper) {
+            if batch.len() > 1 {
+                world.notes.see(true, Sight::Divided);
+                self.instance.note_divided(self.sku, &places);
+            }
+            return Err(Reason::Stopper);
+        }
+        let (sale, mut units) = world.stock(self.sku);
+        self.sale = sale;
+        let mut share = |purchase: &Purchase| {
+            if purchase.sale != sale {
+                return Err(Reason::Restarted);
+            }
+            if units == 0 {
+                return Err(Reason::SoldOut);
+            }
+            units -= 1;
+            Ok(())
+        };
+        self.shares = batch.iter().map(|buyer| share(&buyer.request)).collect();
+        let sold =
+            || batch.iter().zip(&self.shares).filter(|(_, share)| share.is_ok()).map(|(buyer, _)| &buyer.request);
+        self.sold = sold().map(|purchase| purchase.buyer).collect();
+        self.own = sold().filter(|purchase| !purchase.is_handed).map(|purchase| purchase.buyer).collect();
+        // The queue may note a commit that it does not send after all: another buyer of the batch may have given up.
+        self.sold.iter().for_each(|buyer| world.note_sent(*buyer));
+        yield_now().await;
+        Ok(self.shares.iter().map(|share| share.is_ok().then_some(OnTheWay::Commit)).collect())
+    }
+
+    async fn commit(&mut self) -> Result<(), Reason> {
+        let world = self.world;
+        world.notes.tell(|| format!("the commit of buyers {:?} is sent", self.sold));
+        let row = self.row.take();
+        yield_now().await;
+        if world.goes_wrong(world.plan.odds.commit_refused) {
+            self.is_refused = true;
+            let refusals = [Reason::DatabaseUnavailable, Reason::RightLost, Reason::CommitFailed];
+            return Err(refusals[world.draw(3) as usize]);
+        }
+        let is_unknown = world.goes_wrong(world.plan.odds.commit_unknown);
+        if is_unknown && world.draw(2) == 0 {
+            return Err(Reason::Unknown);
+        }
+        let Self { sku, sale, ref sold, .. } = *self;
+        let sold = sold.clone();
+        if is_unknown && world.draw(2) == 0 {
+            // The database commits it after all, and keeps the row until then.
+            let database = Arc::clone(world);
+            let pause = world.draw(20);
+            world.spawn(async move {
+                for _ in 0..pause {
+                    yield_now().await;
+                }
+                database.commit(sku, sale, &sold);
+                drop(row);
+            });
+            return Err(Reason::Unknown);
+        }
+        world.commit(sku, sale, &sold);
+        drop(row);
+        yield_now().await;
+        if is_unknown { Err(Reason::Unknown) } else { Ok(()) }
+    }
+
+    async fn roll_back(&mut self) {
+        self.world.notes.see(!self.sold.is_empty(), Sight::Stopped);
+        self.note_back();
+        yield_now().await;
+        self.row = None;
+    }
+
+    fn decisions(&mut self, batch: &[Buyer<Purchase>], committed: Result<(), Reason>) -> Vec<DecisionOf<Purchase>> {
+        self.world.notes.check(batch.len() == self.shares.len(), HOP);
+        self.row = None;
+        let places: Vec<_> = batch.iter().map(|buyer| buyer.request.place).collect();
+        self.instance.note_served(self.sku, &places);
+        let decide = |share: &DecisionOf<Purchase>| match (share, committed) {
+            (Ok(()), committed) => committed,
+            (Err(Reason::Restarted), _) | (Err(_), Ok(())) => *share,
+            (Err(_), Err(_)) => Err(Reason::Undecidable),
+        };
+        self.shares.iter().map(decide).collect()
+    }
+}
+
+impl Drop for HeldRow<'_> {
+    fn drop(&mut self) {
+        self.world.notes.see(self.row.is_some(), Sight::CrashedSelling);
+        // The queue has noted by now that nothing was committed.
+        if self.is_refused {
+            self.note_back();
+        }
+    }
+}

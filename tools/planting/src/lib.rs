@@ -1,0 +1,152 @@
+//! Plants mistakes in a copy of a crate's sources, beside the right code. One of them at a time can be switched on.
+//!
+//! A build script calls [`Sources::copy`]. The crate includes the copy, and has a function `is_planted(number: usize) -> bool` at its root that
+//! asks a [`Switch`].
+
+pub mod seeds;
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{env, fs, io};
+
+/// One mistake.
+#[derive(Clone, Copy)]
+pub struct Mistake {
+    /// What goes wrong.
+    pub name: &'static str,
+    /// The changes to the right code.
+    pub changes: &'static [SourceChange],
+}
+
+/// One change to a file.
+#[derive(Clone, Copy)]
+pub struct SourceChange {
+    /// The file, relative to the sources.
+    pub file: &'static str,
+    /// The right expression or statements. They occur exactly once in the file.
+    pub right: &'static str,
+    /// The replacement. `$right` stands for the right code.
+    pub wrong: &'static str,
+}
+
+/// Makes a change.
+pub const fn change(file: &'static str, right: &'static str, wrong: &'static str) -> SourceChange {
+    SourceChange { file, right, wrong }
+}
+
+/// The mistake that is switched on: its position in the list, from 1 on. 0: none.
+pub struct Switch(AtomicUsize);
+
+impl Switch {
+    /// Makes a switch with which no mistake is on.
+    pub const fn off() -> Self {
+        Self(AtomicUsize::new(0))
+    }
+
+    /// Switches the mistake of this name on, or none.
+    ///
+    /// # Panics
+    /// If there is no mistake of this name.
+    pub fn turn(&self, mut all: impl Iterator<Item = &'static Mistake>, name: Option<&str>) {
+        let mut number = |name| {
+            let place = all.position(|mistake| mistake.name == name);
+            place.unwrap_or_else(|| panic!("there is no mistake {name:?}")) + 1
+        };
+        self.0.store(name.map_or(0, &mut number), Ordering::SeqCst);
+    }
+
+    /// Returns whether the mistake at this position is switched on.
+    pub fn is_on(&self, number: usize) -> bool {
+        self.0.load(Ordering::Relaxed) == number
+    }
+}
+
+/// The placeholder for the right code in a mistake.
+const RIGHT: &str = "$right";
+
+/// The sources of a crate, and how they are copied.
+pub struct Sources<'a> {
+    /// Their folder.
+    pub folder: &'a str,
+    /// The path of the module that includes the copy, with `::` at its end. Empty at the root of the crate.
+    pub module: &'a str,
+    /// Changes that are always made.
+    pub settings: &'a [SourceChange],
+}
+
+impl Sources<'_> {
+    /// Copies the sources to the folder of the build script, with all mistakes. `lib.rs` becomes `root.rs`, for `include!`.
+    ///
+    /// # Errors
+    /// If a file cannot be read or written.
+    ///
+    /// # Panics
+    /// If a change does not fit the sources.
+    #[allow(clippy::print_stdout, reason = "a build script speaks to Cargo")]
+    pub fn copy(&self, all: &[&'static Mistake]) -> io::Result<()> {
+        let out = PathBuf::from(env::var_os("OUT_DIR").ok_or_else(|| io::Error::other("OUT_DIR is not set"))?);
+        let sources = Path::new(self.folder);
+        println!("cargo::rerun-if-changed={}", self.folder);
+        for SourceChange { file, .. } in all.iter().flat_map(|mistake| mistake.changes).chain(self.settings) {
+            assert!(sources.join(file).is_file(), "{file} is to be changed, which is not there");
+        }
+        let mut folders = vec![PathBuf::new()];
+        while let Some(folder) = folders.pop() {
+            fs::create_dir_all(out.join(&folder))?;
+            for entry in fs::read_dir(sources.join(&folder))? {
+                let entry = entry?;
+                let file = folder.join(entry.file_name());
+                if entry.file_type()?.is_dir() {
+                    folders.push(file);
+                    continue;
+                }
+                let text = plant(all, &file, self.set(&file, fs::read_to_string(entry.path())?));
+                if file != Path::new("lib.rs") {
+                    fs::write(out.join(&file), text)?;
+                    continue;
+                }
+                // This file is included into another one, where `//!` comments are not allowed.
+                let parts = text.lines().filter(|line| !line.starts_with("//!"));
+                fs::write(out.join("root.rs"), parts.collect::<Vec<_>>().join("\n"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the changes to a file that are always made.
+    fn set(&self, file: &Path, text: String) -> String {
+        let text = text.replace("crate::", &format!("crate::{}", self.module));
+        self.settings.iter().filter(|change| Path::new(change.file) == file).fold(
+            text,
+            |text, SourceChange { right, wrong, .. }| {
+                assert_eq!(text.matches(right).count(), 1, "not once in {}: {right}", file.display());
+                text.replace(right, wrong)
+            },
+        )
+    }
+}
+
+/// Adds all mistakes of a file beside the right code.
+fn plant(all: &[&'static Mistake], file: &Path, mut text: String) -> String {
+    let here = |change: &&SourceChange| Path::new(change.file) == file;
+    let changes = all.iter().flat_map(|mistake| mistake.changes);
+    let rights: BTreeSet<&str> = changes.filter(here).map(|change| change.right).collect();
+    for right in rights {
+        let found = text.matches(right).count();
+        assert!(found == 1, "a mistake replaces what stands {found} times in {}: {right}", file.display());
+        let mut choice = String::new();
+        for (i, Mistake { changes, .. }) in all.iter().enumerate() {
+            let wrong = changes.iter().find(|change| change.right == right && here(change));
+            if let Some(SourceChange { wrong, .. }) = wrong {
+                let wrong = wrong.replace(RIGHT, right);
+                let _ = write!(choice, "if crate::is_planted({}) {{ {wrong} }} else ", i + 1);
+            }
+        }
+        choice += &format!("{{ {right} }}");
+        let is_statement = right.ends_with([';', '}']);
+        text = text.replace(right, &if is_statement { choice } else { format!("({choice})") });
+    }
+    text
+}

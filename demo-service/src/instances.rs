@@ -153,7 +153,7 @@ pub enum Told {
         /// The order that may have been committed.
         order_id: Option<i64>,
     },
-    /// The receiver does not decide purchases of this SKU, or has no permit for this one. Nothing was written.
+    /// The receiver does not decide purchases of this SKU, at least not now, or has no slot for this one. Nothing was written.
     Elsewhere,
 }
 

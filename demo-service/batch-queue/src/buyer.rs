@@ -36,29 +36,29 @@ pub enum WaitEnd<C: Candidate, L> {
     /// The buyer waits no longer, although the worker has taken it. This was sent by then. If it is `None`, nothing will be sent.
     GaveUp(Option<C::Sent>),
     /// Nobody decides the purchase: it goes back to the instance that has handed it over, or the worker has panicked. This was sent by
-    /// then.
+    /// then. If it is `None`, nothing was sent, and nothing will be.
     Undecided(Option<C::Sent>),
 }
 
 impl<C: Candidate> Buyer<C> {
     /// Returns whether the buyer still waits for the answer.
-    pub fn is_waiting(&self) -> bool {
+    pub(crate) fn is_waiting(&self) -> bool {
         !self.answer.is_closed()
     }
 
     /// Notes what is about to be sent. Returns `false` if the buyer has given up: then it must not be sent.
     #[must_use]
-    pub fn note_sent(&self, what: C::Sent) -> bool {
+    pub(crate) fn note_sent(&self, what: C::Sent) -> bool {
         self.request.commit().note_if(what, || self.is_waiting())
     }
 
     /// Notes that nothing was committed, and that nothing will be.
-    pub fn note_rollback(&self) {
+    pub(crate) fn note_rollback(&self) {
         self.request.commit().forget();
     }
 
     /// Answers the buyer, who may have hung up.
-    pub fn answer(self, decision: DecisionOf<C>) {
+    pub(crate) fn answer(self, decision: DecisionOf<C>) {
         self.answer.send(decision).ok();
     }
 }
@@ -66,8 +66,11 @@ impl<C: Candidate> Buyer<C> {
 impl<C: Candidate> Pending<C> {
     /// Waits for the decision. The buyer leaves the queue when `leaving` ends, unless the worker has taken it by then. After that,
     /// the buyer gives up when `deadline` ends.
+    ///
+    /// # Cancel safety
+    /// Dropped, the buyer leaves the queue, if its batch was not taken.
     pub async fn wait<L>(
-        &mut self,
+        mut self,
         leaving: impl Future<Output = L>,
         deadline: impl Future<Output = ()>,
     ) -> WaitEnd<C, L> {
@@ -84,7 +87,7 @@ impl<C: Candidate> Pending<C> {
         tokio::select! {
             biased;
             decision = &mut self.decided => self.end(decision),
-            () = deadline => WaitEnd::GaveUp(self.give_up()),
+            () = deadline => self.give_up(),
         }
     }
 
@@ -97,11 +100,14 @@ impl<C: Candidate> Pending<C> {
         self.queues.leave(self.sku, self.number)
     }
 
-    /// Waits no longer. Returns what was sent by then. The order counts: a worker that notes what it sends finds that nobody
-    /// waits, or has noted it before this look.
-    fn give_up(&mut self) -> Option<C::Sent> {
+    /// Waits no longer. A decision that has come by then counts. The order counts, too: a worker that notes what it sends finds that
+    /// nobody waits, or has noted it before the look at the commit.
+    fn give_up<L>(&mut self) -> WaitEnd<C, L> {
         self.decided.close();
-        self.commit.sent()
+        match self.decided.try_recv() {
+            Ok(decision) => WaitEnd::Decided(decision),
+            Err(_) => WaitEnd::GaveUp(self.commit.sent()),
+        }
     }
 }
 
@@ -111,9 +117,9 @@ impl<C: Candidate> Drop for Pending<C> {
     }
 }
 
-/// Refuses a batch. If the reason lies with this instance, purchases that were handed over go back undecided: another instance may
-/// own their SKU next.
-pub(crate) fn refuse_all<C: Candidate>(batch: Vec<Buyer<C>>, refusal: &C::Refusal) {
+/// Refuses buyers. If the reason lies with this instance, purchases that were handed over go back undecided: another instance may own
+/// their SKU next.
+pub(crate) fn refuse<C: Candidate>(batch: Vec<Buyer<C>>, refusal: &C::Refusal) {
     let goes_back = |buyer: &Buyer<C>| buyer.request.is_handed() && refusal.lies_here();
     for buyer in batch.into_iter().filter(|buyer| !goes_back(buyer)) {
         buyer.answer(Err(refusal.clone()));

@@ -4,7 +4,7 @@ use std::hash::Hash;
 
 use crate::Commit;
 
-/// A purchase that asks to be decided in a batch.
+/// A purchase that asks to be decided in a batch. The queues call its methods under their lock, so these neither panic nor use a queue.
 pub trait Candidate: Sized + Send + 'static {
     /// What is bought. Each has a queue of its own.
     type Sku: Copy + Eq + Hash + Send + Sync;
@@ -32,7 +32,7 @@ pub trait Candidate: Sized + Send + 'static {
     /// Returns what is known of the commit of the order.
     fn commit(&self) -> &Commit<Self::Sent>;
 
-    /// Told when the purchase is in the queue, under the lock of the queues: in the order of arrival.
+    /// Told when the purchase is put in the queue: in the order of arrival.
     fn joined(&mut self);
 
     /// Told when the worker has taken the purchase.
@@ -56,7 +56,8 @@ pub trait Refusal: Clone + Send {
     /// Returns whether nobody knows what was committed.
     fn leaves_unknown(&self) -> bool;
 
-    /// Returns whether the reason lies with this instance, so that another one may sell.
+    /// Returns whether the reason lies with this instance, so that another one may sell. Then purchases that were handed over go back
+    /// undecided.
     fn lies_here(&self) -> bool;
 
     /// Returns whether the reason concerns all purchases of a batch, and not one of them.

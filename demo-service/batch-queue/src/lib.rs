@@ -1,10 +1,10 @@
 //! The queue of a SKU that is sold in batches, and the slots that bound the purchases of an instance.
 //!
-//! A buyer [joins](Queues::join) the queue of a SKU, and [waits](Pending::wait). The [`Worker`] of the SKU takes all buyers that wait,
-//! and [sells](sell) to them in one transaction, or [hands them over](HandedOver) to another instance.
+//! A buyer [joins](Queues::join) the queue of a SKU, and [waits](Pending::wait). The [`Worker`] of the SKU takes the buyers that wait, at
+//! most [`BATCH_MAX`] of them, and [sells](sell) to them in one transaction, or [hands them over](HandedOver) to another instance.
 //!
-//! Nothing here knows a database, a clock or a network, and every wait is one of `tokio::sync`. So `interleaved/` runs these very
-//! sources under a scheduler that chooses, at each lock and each await, who goes on.
+//! Nothing here knows a database, a clock or a network: deadlines and transactions are futures of the caller, and the rest is
+//! `tokio::sync`. So `interleaved/` runs these very sources under a scheduler that chooses, at each lock and each await, who goes on.
 
 mod buyer;
 mod candidate;
@@ -24,4 +24,4 @@ pub use handed_over::HandedOver;
 pub use queue::{BATCH_MAX, Queues};
 pub use sell::{BatchTransaction, earliest, sell};
 pub use slots::{Slot, Slots, SlotsOfBatch};
-pub use worker::Worker;
+pub use worker::{Away, Worker};

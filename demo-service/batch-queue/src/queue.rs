@@ -8,8 +8,11 @@ use tokio::sync::oneshot;
 
 use crate::{Buyer, Candidate, Pending, Worker};
 
-/// Upper bound of the purchases of a batch. A key has at most 255 bytes and a line has few, so a batch has less than a megabyte.
+/// Upper bound of the purchases of a batch.
 pub const BATCH_MAX: usize = 1000;
+
+/// Of a worker that has ended.
+const NO_QUEUE: &str = "BUG: a worker without a queue";
 
 /// The waiting buyers of a strategy.
 pub struct Queues<C: Candidate>(Mutex<AllQueues<C>>);
@@ -24,27 +27,38 @@ struct AllQueues<C: Candidate> {
 struct Queue<C: Candidate> {
     /// The waiting buyers by arrival.
     buyers: BTreeMap<u64, Buyer<C>>,
-    /// Whether the worker waits for another instance, to which it has handed a batch over. It decides nothing meanwhile. So a purchase
-    /// that is handed over to this instance goes back undecided at once. Otherwise two instances that take each other for the owner
-    /// would wait for each other.
-    is_elsewhere: bool,
+    /// Whether the worker is away: it waits for another instance, to which it hands a batch over, and decides nothing meanwhile.
+    is_away: bool,
 }
 
 impl<C: Candidate> Queues<C> {
     /// Puts purchases of one SKU in its queue. Returns the wait of each, and a worker if no other serves the SKU yet: then the caller
     /// runs it.
-    pub fn join(self: &Arc<Self>, sku: C::Sku, requests: Vec<C>) -> (Vec<Pending<C>>, Option<Worker<C>>) {
+    ///
+    /// While the worker is [away](Worker::go_away), purchases that were handed over stay undecided at once, unless this instance is
+    /// the owner by now. Otherwise two instances that take each other for the owner would wait for each other. `is_owner` is asked
+    /// under the lock: an instance that is no owner any more may have gone away since any earlier answer.
+    pub fn join(
+        self: &Arc<Self>,
+        sku: C::Sku,
+        requests: Vec<C>,
+        is_owner: impl FnOnce() -> bool,
+    ) -> (Vec<Pending<C>>, Option<Worker<C>>) {
         let prepared: Vec<_> = requests.into_iter().map(|request| (request, oneshot::channel())).collect();
         let mut waiting = self.0.lock();
         let AllQueues { by_sku, arrived } = &mut *waiting;
         let is_first = !by_sku.contains_key(&sku);
-        let Queue { buyers, is_elsewhere } = by_sku.entry(sku).or_default();
+        let Queue { buyers, is_away } = by_sku.entry(sku).or_default();
+        let sends_back = *is_away && !is_owner();
+        let mut sent_back = Vec::new();
         let join = |(mut request, (answer, decided)): (C, _)| {
             *arrived += 1;
             let number = *arrived;
             let until = request.until();
             let commit = request.commit().clone();
-            if !(*is_elsewhere && request.is_handed()) {
+            if sends_back && request.is_handed() {
+                sent_back.push(answer);
+            } else {
                 request.joined();
                 buyers.insert(number, Buyer { number, request, answer });
             }
@@ -52,6 +66,7 @@ impl<C: Candidate> Queues<C> {
         };
         let pending = prepared.into_iter().map(join).collect();
         drop(waiting);
+        drop(sent_back);
         (pending, is_first.then(|| Worker::new(Arc::clone(self), sku)))
     }
 
@@ -81,25 +96,26 @@ impl<C: Candidate> Queues<C> {
     /// Puts buyers back into the queue, each in its old position.
     pub(crate) fn put_back(&self, sku: C::Sku, batch: Vec<Buyer<C>>) {
         let mut waiting = self.0.lock();
-        let queue = waiting.by_sku.entry(sku).or_default();
+        let queue = waiting.by_sku.get_mut(&sku).expect(NO_QUEUE);
         for mut buyer in batch {
-            buyer.note_rollback();
             buyer.request.waits_again();
             queue.buyers.insert(buyer.number, buyer);
         }
     }
 
-    /// Notes that the worker of a SKU is going to wait for another instance. Purchases that were handed over go back undecided.
-    pub(crate) fn go_elsewhere(&self, sku: C::Sku) {
+    /// Notes that the worker of a SKU goes away. Returns the buyers that were handed over to this instance: they go back undecided.
+    pub(crate) fn go_away(&self, sku: C::Sku) -> Vec<Buyer<C>> {
         let mut waiting = self.0.lock();
-        let queue = waiting.by_sku.entry(sku).or_default();
-        queue.is_elsewhere = true;
-        queue.buyers.retain(|_, buyer| !buyer.request.is_handed());
+        let queue = waiting.by_sku.get_mut(&sku).expect(NO_QUEUE);
+        queue.is_away = true;
+        taken(queue.buyers.extract_if(.., |_, buyer| buyer.request.is_handed()))
     }
 
     /// Notes that the worker of a SKU is back.
     pub(crate) fn come_back(&self, sku: C::Sku) {
-        self.0.lock().by_sku.entry(sku).or_default().is_elsewhere = false;
+        if let Some(queue) = self.0.lock().by_sku.get_mut(&sku) {
+            queue.is_away = false;
+        }
     }
 
     /// Takes the buyers of a SKU whose deadline has passed.
@@ -130,7 +146,7 @@ impl<C: Candidate> Default for Queues<C> {
 
 impl<C: Candidate> Default for Queue<C> {
     fn default() -> Self {
-        Self { buyers: BTreeMap::new(), is_elsewhere: false }
+        Self { buyers: BTreeMap::new(), is_away: false }
     }
 }
 

@@ -1,6 +1,6 @@
 //! One batch: decided, written and committed, or not at all.
 
-use crate::buyer::refuse_all;
+use crate::buyer::refuse;
 use crate::{Buyer, Candidate, DecisionOf, Refusal, Worker};
 
 /// The transaction that sells a batch. Either nobody else can write the stock of the SKU, or the write is refused if somebody else
@@ -27,8 +27,11 @@ pub trait BatchTransaction<C: Candidate>: Send {
     fn decisions(&mut self, batch: &[Buyer<C>], committed: Result<(), C::Refusal>) -> Vec<DecisionOf<C>>;
 }
 
-/// Takes the next batch and sells it. Answers the batch, puts it back into the queue or divides it. Buyers whose deadline for the
-/// right to write passes meanwhile are refused as `late`.
+/// Takes the next batch and sells it. Answers the batch, puts it back or divides it. If the row was locked until the first of them gave
+/// up, buyers whose deadline has passed are refused as `late`.
+///
+/// # Cancel safety
+/// Dropped, the buyers of the batch stay undecided. If their commit was noted, it may have been sent.
 pub async fn sell<C: Candidate>(worker: &mut Worker<C>, transaction: &mut impl BatchTransaction<C>, late: &C::Refusal) {
     let mut batch = worker.take();
     batch.retain(Buyer::is_waiting);
@@ -39,8 +42,10 @@ pub async fn sell<C: Candidate>(worker: &mut Worker<C>, transaction: &mut impl B
     match transact(&batch, transaction).await {
         Ok(decisions) => batch.into_iter().zip(decisions).for_each(|(buyer, decision)| buyer.answer(decision)),
         // The row was locked until the first of them gave up. The others wait for it again.
-        Err(refusal) if refusal.is_lock_timeout() && earliest(&batch) <= C::now() => worker.put_back(batch, late),
-        Err(refusal) if batch.len() == 1 || refusal.concerns_all() => refuse_all(batch, &refusal),
+        Err(refusal) if refusal.is_lock_timeout() && earliest(&batch) <= C::now() => {
+            worker.put_back(batch, late);
+        }
+        Err(refusal) if batch.len() == 1 || refusal.concerns_all() => refuse(batch, &refusal),
         // One purchase has stopped the batch: its key is in use elsewhere, for example, or its buyer gave up before the commit.
         Err(_) => worker.divide(batch),
     }
@@ -58,6 +63,7 @@ async fn transact<C: Candidate>(
             return Err(refusal);
         }
     };
+    assert_eq!(sent.len(), batch.len(), "BUG: a transaction has not decided for each buyer");
     let sold = || batch.iter().zip(&sent).filter_map(|(buyer, sent)| Some((buyer, sent.as_ref()?)));
     if sold().next().is_none() {
         transaction.roll_back().await;

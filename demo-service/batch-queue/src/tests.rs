@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tokio::sync::oneshot::error::TryRecvError;
+
 use crate::{BATCH_MAX, Buyer, Candidate, Commit, DecisionOf, HandedOver, Pending, Queues, Refusal, Slots, Worker};
 
 /// A purchase that may have any deadline. The time is always 10.
@@ -80,7 +82,7 @@ fn join(
     queues: &Arc<Queues<TestCandidate>>,
     count: usize,
 ) -> (Vec<Pending<TestCandidate>>, Option<Worker<TestCandidate>>) {
-    queues.join(SKU, (0..count).map(|_| wish(u64::MAX)).collect())
+    queues.join(SKU, (0..count).map(|_| wish(u64::MAX)).collect(), || false)
 }
 
 /// Takes the next batch, if there is one.
@@ -160,27 +162,28 @@ fn a_wait_that_is_dropped_leaves_the_queue() {
 #[test]
 fn late_buyers_are_refused_and_the_others_keep_their_places() {
     let queues = Arc::<Queues<TestCandidate>>::default();
-    let (mut pending, worker) = queues.join(SKU, vec![wish(11), wish(10), wish(12)]);
+    let (mut pending, worker) = queues.join(SKU, vec![wish(11), wish(10), wish(12)], || false);
     let mut worker = worker.unwrap();
     let batch = take(&mut worker);
     let (_later, _) = join(&queues, 1);
     worker.put_back(batch, &Declined);
     assert_eq!(told(&mut pending[1]), Some(Err(Declined)));
-    let (mut late, _) = queues.join(SKU, vec![wish(9)]);
+    let (mut late, _) = queues.join(SKU, vec![wish(9)], || false);
     worker.refuse(&Declined);
     assert_eq!(told(&mut late[0]), Some(Err(Declined)));
     assert_eq!(numbers(&take(&mut worker)), [1, 3, 4]);
 }
 
-// S48
+// S55
 #[test]
 fn a_purchase_makes_one_hop_and_may_come_back() {
     let queues = Arc::<Queues<TestCandidate>>::default();
     let handed = TestCandidate { is_handed: true, ..wish(u64::MAX) };
-    let (mut pending, worker) = queues.join(SKU, vec![handed, wish(u64::MAX), wish(u64::MAX)]);
+    let (mut pending, worker) = queues.join(SKU, vec![handed, wish(u64::MAX), wish(u64::MAX)], || false);
     let mut worker = worker.unwrap();
     assert!(worker.next());
-    let mut batch = HandedOver::take(&mut worker, &()).unwrap();
+    let away = worker.go_away();
+    let mut batch = HandedOver::take(&mut worker, away, &()).unwrap();
     assert!(pending[0].decided.try_recv().is_err() && !pending[0].commit.is_sent(), "it goes back");
     assert_eq!(batch.requests().count(), 2);
     batch.tell(1, Some(Ok(())));
@@ -192,36 +195,48 @@ fn a_purchase_makes_one_hop_and_may_come_back() {
     assert_eq!(numbers(&take(&mut worker)), [2]);
 }
 
-// S123
-#[test]
-fn a_worker_that_hands_over_keeps_no_purchases_of_others() {
-    let queues = Arc::<Queues<TestCandidate>>::default();
-    let handed = || TestCandidate { is_handed: true, ..wish(u64::MAX) };
-    let (own, worker) = join(&queues, BATCH_MAX);
-    let (mut earlier, _) = queues.join(SKU, vec![handed()]);
-    let mut worker = worker.unwrap();
-    assert!(worker.next());
-    let batch = HandedOver::take(&mut worker, &()).unwrap();
-    assert!(earlier[0].decided.try_recv().is_err(), "one that the batch has no room for goes back");
-    let (mut meanwhile, _) = queues.join(SKU, vec![handed()]);
-    assert!(meanwhile[0].decided.try_recv().is_err());
-    batch.end(&mut worker, None, &Declined);
-    let (_later, _) = queues.join(SKU, vec![handed()]);
-    drop(own);
-    assert_eq!(take(&mut worker).len(), 1, "the worker is back");
+/// Lets a purchase come that another instance has handed over.
+fn join_handed(queues: &Arc<Queues<TestCandidate>>, is_owner: bool) -> Pending<TestCandidate> {
+    let handed = TestCandidate { is_handed: true, ..wish(u64::MAX) };
+    queues.join(SKU, vec![handed], || is_owner).0.remove(0)
 }
 
-// S38
+fn is_sent_back(pending: &mut Pending<TestCandidate>) -> bool {
+    pending.decided.try_recv() == Err(TryRecvError::Closed)
+}
+
+// S123
 #[test]
-fn parts_go_back_to_the_queue_with_the_buyers_before_them() {
+fn a_worker_that_goes_away_keeps_no_purchases_of_others() {
+    let queues = Arc::<Queues<TestCandidate>>::default();
+    let (_own, worker) = join(&queues, 3);
+    let mut worker = worker.unwrap();
+    let mut in_part = join_handed(&queues, true);
+    let batch = take(&mut worker);
+    worker.divide(batch);
+    let mut in_queue = join_handed(&queues, true);
+    let away = worker.go_away();
+    assert!(is_sent_back(&mut in_part) && is_sent_back(&mut in_queue));
+    let mut meanwhile = join_handed(&queues, false);
+    assert!(is_sent_back(&mut meanwhile));
+    let mut at_the_next_owner = join_handed(&queues, true);
+    drop(away);
+    let mut later = join_handed(&queues, false);
+    assert!(!is_sent_back(&mut at_the_next_owner) && !is_sent_back(&mut later));
+    assert_eq!([(); 3].map(|()| numbers(&take(&mut worker))), [vec![1, 2], vec![3], vec![7, 8]]);
+}
+
+// S124
+#[test]
+fn buyers_that_come_back_are_served_before_later_parts() {
     let queues = Arc::<Queues<TestCandidate>>::default();
     let (_pending, worker) = join(&queues, 4);
     let mut worker = worker.unwrap();
     let batch = take(&mut worker);
     worker.divide(batch);
     let first = take(&mut worker);
-    worker.put_back(first, &Declined);
-    assert_eq!(numbers(&take(&mut worker)), [1, 2, 3, 4]);
+    assert!(worker.put_back(first, &Declined));
+    assert_eq!([(); 2].map(|()| numbers(&take(&mut worker))), [[1, 2], [3, 4]]);
 }
 
 #[test]

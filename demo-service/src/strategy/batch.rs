@@ -59,9 +59,19 @@ impl<R: WriteRight> Batches<R> {
         &self.context
     }
 
-    /// Puts purchases of one SKU in its queue, and starts its worker if none runs.
-    pub(super) fn join(self: &Arc<Self>, goods_no: GoodsNo, requests: Vec<BatchRequest>) -> Vec<Pending<BatchRequest>> {
-        let (pending, worker) = self.queues.join(goods_no, requests);
+    pub(super) fn right(&self) -> &R {
+        &self.right
+    }
+
+    /// Puts purchases of one SKU in its queue, and starts its worker if none runs. `is_owner` tells whether this instance may decide
+    /// purchases that others hand over. It is asked under the lock of the queues.
+    pub(super) fn join(
+        self: &Arc<Self>,
+        goods_no: GoodsNo,
+        requests: Vec<BatchRequest>,
+        is_owner: impl FnOnce() -> bool,
+    ) -> Vec<Pending<BatchRequest>> {
+        let (pending, worker) = self.queues.join(goods_no, requests, is_owner);
         if let Some(worker) = worker {
             self.context.shared.tasks.spawn(Arc::clone(self).work(worker));
         }
@@ -100,7 +110,7 @@ impl<R: WriteRight> Batches<R> {
             waiting: self.context.metrics.wait(),
             asked: Moment::now(),
         };
-        let mut pending = self.join(goods_no, vec![request]).remove(0);
+        let pending = self.join(goods_no, vec![request], || false).remove(0);
         match pending.wait(self.context.leaving(call, until), sleep_until(call.until)).await {
             WaitEnd::Decided(decision) => {
                 call.answered(&decision);

@@ -56,7 +56,9 @@ impl Strategy for ZkOwner {
 
 impl WriteRight for Arc<Elections> {
     async fn serve(&self, context: &Context, worker: &mut Worker<BatchRequest>) -> Result<(), Failure> {
-        let Worker { sku: goods_no, sale, until, .. } = *worker;
+        let goods_no = worker.sku();
+        let sale = worker.sale();
+        let until = worker.until();
         match context.until_closing(self.owner(goods_no, until)).await? {
             Owner::Here(term) => {
                 let begin = begin(context, &term, goods_no, sale, until);
@@ -68,8 +70,13 @@ impl WriteRight for Arc<Elections> {
                 drop(in_progress);
             }
             Owner::At(owner) => {
+                // From here on this instance waits for the other one.
+                let away = worker.go_away();
                 let permit = context.until_closing(self.permit(goods_no, until)).await?;
-                self.hand_over(worker, &owner, permit).await;
+                // The owner may have changed meanwhile. Then the worker asks again.
+                if self.is_at(goods_no, &owner) {
+                    self.hand_over(worker, away, &owner, permit).await;
+                }
             }
         }
         Ok(())

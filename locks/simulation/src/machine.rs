@@ -63,8 +63,8 @@ impl Subject for Machine {
         with_model!(self, M => M::SIGHTS)
     }
 
-    fn patience(&self) -> u64 {
-        with_model!(self, M => M::PATIENCE)
+    fn patience(&self) -> (&'static str, u64) {
+        ("calm steps per visit", with_model!(self, M => M::PATIENCE))
     }
 
     fn run(&self, seed: u64, tell: Option<&mut dyn FnMut(String)>) -> Run {

@@ -32,7 +32,7 @@ pub struct CampaignArgs<S: Subject> {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=NUMBERS_MAX))]
     runs: Option<u64>,
     /// Time for each subject, for example 15m. It ends the runs early [default: none]
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
     time: Option<Duration>,
     /// Seed of the first run. Each further run has the next one [default: chosen by the clock, and printed]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=NUMBERS_MAX))]
@@ -40,9 +40,14 @@ pub struct CampaignArgs<S: Subject> {
     /// Fails if the runs of a subject do not reach everything that they are made to reach
     #[arg(long)]
     all_sights: bool,
-    /// Prints each choice and what follows from it. For one run of one subject
+    /// Prints what happens. For one run of one subject
     #[arg(long, requires = "seed", conflicts_with_all = ["runs", "time", "all_sights"])]
     trace: bool,
+}
+
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if time.is_zero() { Err("it must be more than 0".to_owned()) } else { Ok(time) }
 }
 
 /// The runs of each subject, if neither their number nor their time is given.
@@ -77,9 +82,10 @@ impl ProgramError for CampaignError {
 /// A [`CampaignError`].
 pub fn command<S: Subject>(args: &CampaignArgs<S>, goal: &str) -> Result<Exit, CampaignError> {
     let seed = args.seed.unwrap_or_else(seed_by_the_clock);
-    let subjects = if args.subjects.is_empty() { S::value_variants() } else { &args.subjects };
+    let is_named = |subject: &&S| args.subjects.is_empty() || args.subjects.contains(subject);
+    let subjects: Vec<_> = S::value_variants().iter().filter(is_named).collect();
     if args.trace {
-        return trace(subjects, seed);
+        return trace(&subjects, seed);
     }
     let is_interrupted = Arc::new(AtomicBool::new(false));
     let noted = Arc::clone(&is_interrupted);
@@ -95,14 +101,15 @@ pub fn command<S: Subject>(args: &CampaignArgs<S>, goal: &str) -> Result<Exit, C
         print(&described(subject, seed, &tally, started.elapsed())).map_err(CampaignError::Output)?;
         let name = name_of(subject);
         for Broken { seed, rule, steps } in &tally.broken {
-            tell(format_args!("error: {name}: seed {seed} breaks a rule after {steps} steps: {rule}"));
+            tell(format_args!("error: {name}: seed {seed} breaks a rule, in {steps} steps: {rule}"));
             tell(format_args!("to see it: make {goal} ARGS='{name} --seed {seed} --trace'"));
             exit = Exit::Failed;
         }
         if is_interrupted() {
             return Ok(if exit == Exit::Failed { exit } else { Exit::Interrupted });
         }
-        for sight in tally.unseen().filter(|_| args.all_sights) {
+        // A broken rule has ended the runs early.
+        for sight in tally.unseen().filter(|_| args.all_sights && tally.broken.is_empty()) {
             tell(format_args!("error: no run of {name} has reached: {sight}"));
             exit = Exit::Failed;
         }
@@ -110,9 +117,9 @@ pub fn command<S: Subject>(args: &CampaignArgs<S>, goal: &str) -> Result<Exit, C
     Ok(exit)
 }
 
-fn trace<S: Subject>(subjects: &[S], seed: u64) -> Result<Exit, CampaignError> {
+fn trace<S: Subject>(subjects: &[&S], seed: u64) -> Result<Exit, CampaignError> {
     let [subject] = subjects else {
-        let names: Vec<_> = subjects.iter().map(name_of).collect();
+        let names: Vec<_> = subjects.iter().copied().map(name_of).collect();
         return Err(CampaignError::SeveralSubjects(names.join(", ")));
     };
     let mut printed = Ok(());
@@ -126,7 +133,7 @@ fn trace<S: Subject>(subjects: &[S], seed: u64) -> Result<Exit, CampaignError> {
     );
     printed.map_err(CampaignError::Output)?;
     let Some(rule) = run.broken else { return Ok(Exit::Passed) };
-    tell(format_args!("error: broken after {} steps: {rule}", run.steps));
+    tell(format_args!("error: a rule is broken, in {} steps: {rule}", run.steps));
     Ok(Exit::Failed)
 }
 
@@ -139,8 +146,8 @@ fn described<S: Subject>(subject: &S, seed: u64, tally: &RunTally, took: Duratio
     let speed = format!("{:.0} runs and {:.2} million steps a second", per_second(*runs), per_second(*steps) / 1e6);
     let mut told = format!("{name}: {runs} runs from seed {seed} on, {steps} steps, {speed}\n");
     if *slowest > 0 {
-        let patience = subject.patience();
-        let _ = writeln!(told, "  slowest: {slowest} steps (seed {slow_seed}), and {patience} are allowed");
+        let (what, patience) = subject.patience();
+        let _ = writeln!(told, "  {what}: {slowest} at most (seed {slow_seed}), and {patience} are allowed");
     }
     for (sight, seen) in sights {
         let _ = writeln!(told, "  {seen:>9}  {sight}");

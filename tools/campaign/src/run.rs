@@ -3,14 +3,14 @@
 use clap::ValueEnum;
 
 /// What is run.
-pub trait Subject: ValueEnum + Send + Sync + 'static {
+pub trait Subject: ValueEnum + PartialEq + Send + Sync + 'static {
     /// Returns what a run is made to reach, by the positions that [`Sights`] count.
     fn sights(&self) -> &'static [&'static str];
 
-    /// Returns how many steps a run takes at most for whatever [`Run::slowness`] is told for.
-    fn patience(&self) -> u64;
+    /// Returns what [`Run::slowness`] counts, and how much of it is allowed.
+    fn patience(&self) -> (&'static str, u64);
 
-    /// Makes the run of a seed. `tell` is told of its choices and its states, one line each, if `is_told`.
+    /// Makes the run of a seed. Tells what happens in it, in lines, if it is to be told.
     fn run(&self, seed: u64, tell: Option<&mut dyn FnMut(String)>) -> Run;
 }
 
@@ -19,7 +19,7 @@ pub trait Subject: ValueEnum + Send + Sync + 'static {
 pub struct Run {
     /// The number of steps.
     pub steps: u64,
-    /// How many steps it took at most for something that must not take long.
+    /// How long something took that must not take long.
     pub slowness: u64,
     /// What it has seen.
     pub sights: Sights,

@@ -89,6 +89,7 @@ impl Sources<'_> {
         let out = PathBuf::from(env::var_os("OUT_DIR").ok_or_else(|| io::Error::other("OUT_DIR is not set"))?);
         let sources = Path::new(self.folder);
         println!("cargo::rerun-if-changed={}", self.folder);
+        assert_sound(all);
         for SourceChange { file, .. } in all.iter().flat_map(|mistake| mistake.changes).chain(self.settings) {
             assert!(sources.join(file).is_file(), "{file} is to be changed, which is not there");
         }
@@ -125,6 +126,20 @@ impl Sources<'_> {
                 text.replace(right, wrong)
             },
         )
+    }
+}
+
+/// Makes sure that each mistake has a name of its own and changes something, once in each place.
+fn assert_sound(all: &[&'static Mistake]) {
+    let names: BTreeSet<&str> = all.iter().map(|mistake| mistake.name).collect();
+    assert_eq!(names.len(), all.len(), "two mistakes have one name");
+    for Mistake { name, changes } in all {
+        let places: BTreeSet<_> = changes.iter().map(|change| (change.file, change.right)).collect();
+        let changes_anything = !changes.is_empty() && changes.iter().all(|change| change.right != change.wrong);
+        assert!(
+            changes_anything && places.len() == changes.len(),
+            "a change of {name:?} is no change, or stands twice"
+        );
     }
 }
 

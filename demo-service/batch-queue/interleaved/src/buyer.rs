@@ -28,6 +28,7 @@ pub(crate) async fn buy(instance: Arc<Instance>, number: usize) {
             let (sale, _) = world.stock(sku);
             let purchase = Purchase {
                 buyer: number,
+                instance: instance.number,
                 sku,
                 sale,
                 until,

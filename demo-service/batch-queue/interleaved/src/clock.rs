@@ -7,6 +7,8 @@ use std::sync::Mutex;
 use shuttle::future::yield_now;
 use tokio::sync::oneshot;
 
+use crate::plan::LAST_TICK;
+
 /// A time that never comes.
 pub(crate) const NEVER: u64 = u64::MAX;
 
@@ -42,6 +44,15 @@ impl Clock {
         let (fire, fired) = oneshot::channel();
         self.timers().push((time, fire));
         fired.await.ok();
+    }
+
+    /// Waits for the next tick, if there is one.
+    pub(crate) async fn pause(&self) {
+        if now() < LAST_TICK {
+            self.until(now() + 1).await;
+        } else {
+            yield_now().await;
+        }
     }
 
     /// Lets the time pass until `end`, with `pause(time)` chances for others before each tick.

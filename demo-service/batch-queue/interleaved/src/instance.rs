@@ -1,15 +1,16 @@
 //! An instance: its queues, its workers, and how a purchase waits in it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use shuttle::future::yield_now;
+use tokio::sync::Semaphore;
 
 use crate::batch_queue::{DecisionOf, HandedOver, Pending, Queues, Slots, WaitEnd, Worker, sell};
 use crate::clock::now;
 use crate::link::hand_over;
-use crate::notes::{ALONE, EMPTY, LATE, ORDER, OVER, SLOTS, Sight, TAKEN};
+use crate::notes::{ALONE, EMPTY, LATE, OVER, SLOTS, Sight, TAKEN};
 use crate::plan::Plan;
 use crate::purchase::{OnTheWay, Purchase, Reason};
 use crate::transaction::HeldRow;
@@ -28,16 +29,14 @@ pub(crate) struct Instance {
     /// The workers that serve, and the workers that there were, by SKU.
     workers: Mutex<BTreeMap<u64, Workers>>,
     pub(crate) others: Mutex<Vec<Weak<Instance>>>,
+    /// Limits the batches on their way.
+    permits: Semaphore,
 }
 
 #[derive(Default)]
 struct Workers {
     serving: u32,
     ever: u32,
-    /// The places of the buyers of a batch that is divided.
-    divided: BTreeSet<u64>,
-    /// The last place of its parts that was served.
-    served: u64,
 }
 
 /// A worker that serves. Dropped, it does not.
@@ -45,6 +44,7 @@ struct Serving<'a>(&'a Instance, u64);
 
 impl Instance {
     pub(crate) fn new(number: usize, world: Arc<World>) -> Self {
+        let permits = world.plan.permits;
         Self {
             number,
             slots: Slots::new(world.plan.slots),
@@ -55,12 +55,14 @@ impl Instance {
             queues: Arc::default(),
             workers: Mutex::default(),
             others: Mutex::default(),
+            permits: Semaphore::new(permits),
         }
     }
 
     /// Puts purchases of one SKU in its queue, and starts its worker if none runs.
     pub(crate) fn join(self: &Arc<Self>, sku: u64, requests: Vec<Purchase>) -> Vec<Pending<Purchase>> {
-        let (pending, worker) = self.queues.join(sku, requests);
+        let is_owner = || self.world.owner_seen_by(self.number) == self.number;
+        let (pending, worker) = self.queues.join(sku, requests, is_owner);
         if let Some(worker) = worker {
             let ever = self.with_workers(sku, |workers| {
                 workers.ever += 1;
@@ -79,18 +81,18 @@ impl Instance {
             return self.work(worker).await;
         }
         let steps = self.world.draw(40);
+        let sku = worker.sku();
         let crash = async {
             for _ in 0..steps {
                 yield_now().await;
             }
             // Before the worker is dropped.
-            self.world.note_crash();
+            self.world.note_crash(self.number, sku);
         };
         tokio::select! {
             biased;
             () = crash => {
                 self.world.notes.tell(|| format!("a worker of instance {} dies", self.number));
-                self.world.notes.see(self.queues.count() > 0, Sight::CrashedWaiting);
             }
             () = self.work(worker) => {}
         }
@@ -110,17 +112,29 @@ impl Instance {
     /// Waits for the right to write, takes the next batch and serves it.
     async fn serve(&self, worker: &mut Worker<Purchase>) -> Result<(), Reason> {
         let world = &self.world;
-        let sku = worker.sku;
+        let sku = worker.sku();
         let _serving = Serving::begin(self, sku);
         if world.goes_wrong(world.plan.odds.right_lost) {
             return Err(Reason::RightLost);
         }
-        let owner = world.owner();
+        let owner = world.owner_seen_by(self.number);
         if owner != self.number {
-            let Some(mut batch) = HandedOver::take(worker, &OnTheWay::Elsewhere) else { return Ok(()) };
+            let away = worker.go_away();
+            let permit = tokio::select! {
+                biased;
+                permit = self.permits.acquire() => permit.map_err(|_| Reason::RightLost)?,
+                () = world.clock.until(worker.until()) => return Err(Reason::LockTimeout),
+            };
+            if world.owner_seen_by(self.number) != owner {
+                return Ok(());
+            }
+            let known = worker.sale();
+            let Some(mut batch) = HandedOver::take(worker, away, &OnTheWay::Elsewhere) else { return Ok(()) };
+            world.check_order(batch.requests(), known);
             let unknown = hand_over(self, sku, owner, &mut batch).await;
+            drop(permit);
             if batch.end(worker, unknown, &Reason::LockTimeout) {
-                yield_now().await;
+                world.clock.pause().await;
             }
             return Ok(());
         }
@@ -128,7 +142,7 @@ impl Instance {
         let row = tokio::select! {
             biased;
             row = row.acquire_owned() => row.map_err(|_| Reason::RightLost)?,
-            () = world.clock.until(worker.until) => return Err(Reason::LockTimeout),
+            () = world.clock.until(worker.until()) => return Err(Reason::LockTimeout),
         };
         yield_now().await;
         let mut transaction = HeldRow::begin(self, worker, row);
@@ -144,9 +158,9 @@ impl Instance {
         database_until: u64,
     ) -> DecisionOf<Purchase> {
         let world = &*self.world;
-        let Purchase { buyer, sku, until, ref commit, .. } = purchase;
-        let commit = commit.clone();
-        let mut pending = self.join(sku, vec![purchase]).remove(0);
+        let Purchase { buyer, sku, until, .. } = purchase;
+        let commit = purchase.commit.clone();
+        let pending = self.join(sku, vec![purchase]).remove(0);
         let mut wants_to_leave = false;
         let leaving = async {
             let reason = tokio::select! {
@@ -155,6 +169,7 @@ impl Instance {
                 () = world.clock.until(until) => Reason::LockTimeout,
             };
             wants_to_leave = true;
+            world.note_leaving(buyer);
             reason
         };
         let deadline = async {
@@ -162,7 +177,7 @@ impl Instance {
             world.note_giving_up(buyer);
         };
         let end = pending.wait(leaving, deadline).await;
-        world.notes.see(wants_to_leave && !matches!(end, WaitEnd::Left(_)), Sight::TakenFirst);
+        world.notes.see(wants_to_leave && matches!(end, WaitEnd::Decided(_)), Sight::TakenFirst);
         match end {
             WaitEnd::Decided(decision) => {
                 if decision == Err(Reason::LockTimeout) {
@@ -187,31 +202,6 @@ impl Instance {
             }
             WaitEnd::Undecided(sent) => Err(if sent.is_some() { Reason::Unknown } else { Reason::Panicked }),
         }
-    }
-
-    /// Checks that a batch is the next part, if the batch before was divided.
-    pub(crate) fn check_part(&self, sku: u64, places: &[u64]) {
-        let is_next = self.with_workers(sku, |workers| {
-            if !places.iter().all(|place| workers.divided.contains(place)) {
-                *workers = Workers { divided: BTreeSet::new(), served: 0, ..*workers };
-            }
-            places.iter().all(|place| *place > workers.served)
-        });
-        self.world.notes.check(is_next, ORDER);
-    }
-
-    /// Notes that a batch will be divided.
-    pub(crate) fn note_divided(&self, sku: u64, places: &[u64]) {
-        self.with_workers(sku, |workers| workers.divided.extend(places));
-    }
-
-    /// Notes that a batch is served.
-    pub(crate) fn note_served(&self, sku: u64, places: &[u64]) {
-        self.with_workers(sku, |workers| {
-            if places.iter().all(|place| workers.divided.contains(place)) {
-                workers.served = places.iter().copied().max().unwrap_or_default();
-            }
-        });
     }
 
     /// Checks that nothing is left.

@@ -4,8 +4,9 @@
 //! [`mistakes`]. A [`scene`] lets buyers, workers, a database and a link between instances meet in it, and checks their
 //! [rules](notes). One seed is one scene under one schedule.
 //!
-//! What is simulated is what is around the queue: the database decides and commits as `demo-service/src/strategy/batch/sell.rs` has
-//! it, and buyers wait as `demo-service/src/strategy/batch.rs` lets them.
+//! What is around the queue is written anew: the database decides and commits as `demo-service/src/strategy/batch/sell.rs` lets it, buyers
+//! and workers wait as in `strategy/batch.rs`, and batches go to their owner as in `strategy/owner/`. A change there has to be made here,
+//! too. Left out are the election, which is a list of times, and the pauses and time limits of a hand-over.
 
 #[allow(warnings, clippy::all, clippy::pedantic, reason = "the code is checked where it is written")]
 pub mod batch_queue {

@@ -1,5 +1,7 @@
 //! The link between two instances, over which a batch goes to the owner of its SKU and its answers come back.
 
+use std::future::pending;
+use std::pin::pin;
 use std::sync::{Arc, PoisonError, Weak};
 
 use futures_util::StreamExt;
@@ -45,13 +47,31 @@ pub(crate) async fn hand_over(
         world.notes.see(true, Sight::Busy);
         return None;
     }
-    while let Some((index, decision)) = told.recv().await {
-        world.notes.see(world.owner() == from.number, Sight::Moved);
-        if world.goes_wrong(world.plan.odds.link_breaks) {
-            world.notes.tell(|| "the link breaks".to_owned());
-            world.notes.see(true, Sight::LinkBroken);
-            return Some(Reason::Unknown);
+    let breaks = world.goes_wrong(world.plan.odds.link_breaks).then(|| world.draw(40));
+    let breaking = async {
+        match breaks {
+            Some(steps) => {
+                for _ in 0..steps {
+                    yield_now().await;
+                }
+            }
+            None => pending().await,
         }
+    };
+    let mut breaking = pin!(breaking);
+    for _ in 0..buyers.len() {
+        let reply = tokio::select! {
+            // A reply that has come counts.
+            biased;
+            reply = told.recv() => reply,
+            () = &mut breaking => {
+                world.notes.tell(|| "the link breaks".to_owned());
+                world.notes.see(true, Sight::LinkBroken);
+                return Some(Reason::Unknown);
+            }
+        };
+        let Some((index, decision)) = reply else { return Some(Reason::Unknown) };
+        world.notes.see(world.owner_seen_by(from.number) == from.number, Sight::Moved);
         world.notes.see(decision.is_some(), Sight::ToldElsewhere);
         world.notes.see(decision.is_none(), Sight::Undecided);
         world.notes.tell(|| format!("instance {} is told of purchase {index}: {decision:?}", from.number));
@@ -86,6 +106,7 @@ async fn take_over(
     };
     accept.send(true).ok();
     let taken = slots.count();
+    owner.world.notes.see(taken < count, Sight::InPart);
     owner.world.notes.tell(|| format!("instance {} takes over {taken} purchases of {count}", owner.number));
     wanted.truncate(taken);
     for index in taken..count {
@@ -93,6 +114,7 @@ async fn take_over(
     }
     let requests = wanted.iter().map(|Parcel { buyer, sale, until }| Purchase {
         buyer: *buyer,
+        instance: owner.number,
         sku,
         sale: *sale,
         until: *until,
@@ -126,16 +148,17 @@ async fn take_over(
 }
 
 /// Waits for the decision. Returns `None` if nothing was decided, and nothing was written.
-async fn decided(owner: &Instance, mut pending: Pending<Purchase>) -> Option<DecisionOf<Purchase>> {
+async fn decided(owner: &Instance, waits: Pending<Purchase>) -> Option<DecisionOf<Purchase>> {
     let world = &owner.world;
-    match pending.wait(world.clock.until(pending.until), std::future::pending()).await {
+    let until = waits.until;
+    match waits.wait(world.clock.until(until), pending()).await {
         WaitEnd::Decided(decision) => {
             world.notes.check(!decision.is_err_and(|refused| refused.lies_here()), HANDED);
             Some(decision)
         }
         WaitEnd::Left(()) => Some(Err(Reason::LockTimeout)),
         WaitEnd::Undecided(sent) | WaitEnd::GaveUp(sent) => {
-            world.notes.see(world.owner() != owner.number, Sight::Hop);
+            world.notes.see(world.owner_seen_by(owner.number) != owner.number, Sight::Hop);
             sent.map(|_| Err(Reason::Unknown))
         }
     }

@@ -1,4 +1,4 @@
-//! Mistakes of order in the batch queue.
+//! Mistakes in the batch queue. Most of them do harm only in some orders of its steps.
 
 use planting::{Mistake, change};
 
@@ -17,8 +17,16 @@ const MISTAKES: &[Mistake] = &[
         changes: &[change(
             "buyer.rs",
             "self.decided.close();
-        self.commit.sent()",
-            "{ let sent = self.commit.sent(); self.decided.close(); sent }",
+        match self.decided.try_recv() {
+            Ok(decision) => WaitEnd::Decided(decision),
+            Err(_) => WaitEnd::GaveUp(self.commit.sent()),
+        }",
+            "let sent = self.commit.sent();
+        self.decided.close();
+        match self.decided.try_recv() {
+            Ok(decision) => WaitEnd::Decided(decision),
+            Err(_) => WaitEnd::GaveUp(sent),
+        }",
         )],
     },
     Mistake {
@@ -28,11 +36,13 @@ const MISTAKES: &[Mistake] = &[
             "!sold().all(|(buyer, sent)| buyer.note_sent(sent.clone()))",
             "{
                 let committed = transaction.commit().await;
-                sold().for_each(|(buyer, sent)| { let _ = buyer.note_sent(sent.clone()); });
-                if committed.is_ok() {
-                    return Ok(transaction.decisions(batch, committed));
-                }
-                $right
+                sold().for_each(|(buyer, sent)| {
+                    let _ = buyer.note_sent(sent.clone());
+                });
+                return match committed {
+                    Err(refusal) if !refusal.leaves_unknown() => Err(refusal),
+                    committed => Ok(transaction.decisions(batch, committed)),
+                };
             }",
         )],
     },
@@ -61,7 +71,7 @@ const MISTAKES: &[Mistake] = &[
         changes: &[change("sell.rs", "!refusal.leaves_unknown()", "true")],
     },
     Mistake {
-        name: "a batch is committed for the buyers that have not given up",
+        name: "a batch is committed if one of its buyers still waits",
         changes: &[change(
             "sell.rs",
             "!sold().all(|(buyer, sent)| buyer.note_sent(sent.clone()))",
@@ -73,7 +83,7 @@ const MISTAKES: &[Mistake] = &[
         changes: &[change("sell.rs", "batch.len() == 1 || refusal.concerns_all()", "true")],
     },
     Mistake {
-        name: "a refusal of the database is put back for ever",
+        name: "all that stops a batch puts it back",
         changes: &[change(
             "sell.rs",
             "refusal.is_lock_timeout() && earliest(&batch) <= C::now()",
@@ -128,7 +138,7 @@ const MISTAKES: &[Mistake] = &[
         changes: &[change("queue.rs", "queue.buyers.remove(&number).is_some()", "$right || true")],
     },
     Mistake {
-        name: "a buyer that hangs up stays in the queue",
+        name: "a buyer that wants to leave stays in the queue",
         changes: &[change(
             "buyer.rs",
             "if self.leave() {
@@ -139,14 +149,30 @@ const MISTAKES: &[Mistake] = &[
     },
     Mistake {
         name: "a batch takes buyers of a later sale",
-        changes: &[change("queue.rs", "buyer.request.sale() <= sale", "true")],
+        changes: &[change(
+            "queue.rs",
+            "taken(queue.buyers.extract_if(.., |_, buyer| buyer.request.sale() <= sale).take(BATCH_MAX))",
+            "taken(queue.buyers.extract_if(.., |_, _| true).take(BATCH_MAX))",
+        )],
     },
     Mistake {
-        name: "a batch takes the latest buyers first",
+        name: "a batch is in the reverse order of arrival",
         changes: &[change(
             "queue.rs",
             "buyers.map(tell).collect()",
             "{ let mut batch: Vec<_> = $right; batch.reverse(); batch }",
+        )],
+    },
+    Mistake {
+        name: "a full batch takes the latest buyers",
+        changes: &[change(
+            "queue.rs",
+            "taken(queue.buyers.extract_if(.., |_, buyer| buyer.request.sale() <= sale).take(BATCH_MAX))",
+            "{
+                let skipped = queue.buyers.len().saturating_sub(BATCH_MAX);
+                let from = queue.buyers.keys().nth(skipped).copied().unwrap_or_default();
+                taken(queue.buyers.extract_if(from.., |_, buyer| buyer.request.sale() <= sale).take(BATCH_MAX))
+            }",
         )],
     },
     Mistake {
@@ -159,7 +185,7 @@ const MISTAKES: &[Mistake] = &[
     },
     Mistake {
         name: "a buyer comes back with its commit noted",
-        changes: &[change("queue.rs", "buyer.note_rollback();", "")],
+        changes: &[change("worker.rs", "back.iter().for_each(Buyer::note_rollback);", "")],
     },
     Mistake {
         name: "all that wait are refused with the late",
@@ -167,7 +193,19 @@ const MISTAKES: &[Mistake] = &[
     },
     Mistake {
         name: "parts are served before the buyers that come back",
-        changes: &[change("worker.rs", "self.parts.drain(..)", "self.parts.drain(..0)")],
+        changes: &[change("worker.rs", "is_any_back && !self.parts.is_empty()", "false")],
+    },
+    Mistake {
+        name: "the parts are served after the queue",
+        changes: &[change(
+            "worker.rs",
+            "self.parts.pop().unwrap_or_else(|| self.queues.take(self.sku, self.sale))",
+            "Some(self.queues.take(self.sku, self.sale)).filter(|batch| !batch.is_empty()).or_else(|| self.parts.pop()).unwrap_or_default()",
+        )],
+    },
+    Mistake {
+        name: "purchases of another instance stay in the parts while the worker is away",
+        changes: &[change("worker.rs", "gone.extend(part.extract_if(.., |buyer| buyer.request.is_handed()));", "")],
     },
     Mistake {
         name: "the later half of a divided batch is lost",
@@ -237,29 +275,26 @@ const MISTAKES: &[Mistake] = &[
     },
     Mistake {
         name: "two instances wait for each other",
-        changes: &[change("queue.rs", "*is_elsewhere && request.is_handed()", "false")],
+        changes: &[change("queue.rs", "sends_back && request.is_handed()", "false")],
     },
     Mistake {
-        name: "purchases of another instance wait while the worker is elsewhere",
-        changes: &[change("queue.rs", "queue.buyers.retain(|_, buyer| !buyer.request.is_handed());", "")],
+        name: "purchases of another instance stay in the queue while the worker is away",
+        changes: &[change(
+            "queue.rs",
+            "taken(queue.buyers.extract_if(.., |_, buyer| buyer.request.is_handed()))",
+            "Vec::new()",
+        )],
     },
     Mistake {
         name: "a batch frees all its slots with the first reply",
         changes: &[change("slots.rs", "self.0.split(1)", "self.0.split(self.0.num_permits())")],
     },
     Mistake {
-        name: "a batch takes more purchases than there are slots",
-        changes: &[
-            change(
-                "slots.rs",
-                "count.min(self.permits.available_permits())",
-                "{ if self.permits.available_permits() == 0 { return None } 1 }",
-            ),
-            change("slots.rs", "self.0.num_permits()", "{ $right + 1 }"),
-        ],
+        name: "a batch takes one purchase more than there are slots",
+        changes: &[change("slots.rs", "self.0.num_permits()", "{ $right + 1 }")],
     },
     Mistake {
-        name: "a slot of a purchase is free when its request goes",
+        name: "a slot is free as soon as it is taken",
         changes: &[change(
             "slots.rs",
             "Some(Slot { _permit: Arc::new(permit) })",

@@ -10,11 +10,11 @@ rules! {
     TOLD_SOLD: "a buyer that is told of an order has one",
     TOLD_NOTHING: "a buyer that is refused gets no order, neither before nor after",
     UNKNOWN: "an outcome is unknown only if something was sent or about to be",
-    OVER: "after its answer nothing of a purchase is under way",
+    OVER: "nothing is under way for a buyer that leaves the queue",
     SERVED: "everybody is served",
     SLOTS: "an instance works on no more purchases than it has slots",
     ALONE: "one worker at a time serves a SKU in an instance",
-    ORDER: "batches and parts of batches are in the order of arrival",
+    ORDER: "each batch is in the order of arrival, and leaves nobody behind that it may serve",
     SALE: "a batch serves the sales that its worker knows, and no later one",
     HOP: "a purchase makes one hop",
     OWN: "a purchase that stops a batch costs no other buyer anything",
@@ -29,12 +29,12 @@ rules! {
 
 sights! {
     Together: "a batch serves several buyers",
-    Full: "a batch is full, and others stay in the queue",
+    Full: "a batch is full",
     Divided: "one purchase stops a batch, which is divided",
     PutBack: "a buyer comes back to the queue",
-    RefusedLate: "a worker refuses a late buyer",
+    RefusedLate: "a buyer that has not left hears that it is late",
     Left: "a buyer leaves the queue",
-    TakenFirst: "a worker takes a buyer that wants to leave",
+    TakenFirst: "a buyer that wants to leave hears a decision",
     GaveUpBefore: "a taken buyer gives up before its commit is sent",
     GaveUpAfter: "a taken buyer gives up after its commit was sent",
     Stopped: "a batch is rolled back, because a buyer has given up",
@@ -50,9 +50,10 @@ sights! {
     ToldElsewhere: "another instance decides a purchase",
     Undecided: "another instance sends a purchase back",
     Hop: "an instance gets a purchase that it cannot decide",
-    Busy: "another instance has too few slots for a batch",
+    Busy: "another instance has no slot for a batch",
+    InPart: "another instance has slots for a part of a batch",
     LinkBroken: "the link breaks while another instance works",
-    Moved: "the owner moves while a batch is on its way",
+    Moved: "the sender of a batch becomes the owner meanwhile",
 }
 
 /// What is noted. The lock is never held across a choice of the scheduler.

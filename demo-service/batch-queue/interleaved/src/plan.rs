@@ -29,8 +29,12 @@ pub(crate) struct Plan {
     pub(crate) rival: (u64, u64),
     /// When the next sale of the first SKU starts.
     pub(crate) restart: u64,
-    /// When the other instance becomes the owner of all SKUs.
-    pub(crate) move_owner: u64,
+    /// When which instance becomes the owner of all SKUs. At first it is the first one.
+    pub(crate) moves: Vec<(u64, usize)>,
+    /// How much later each instance learns of it.
+    pub(crate) lags: Vec<u64>,
+    /// How many batches of an instance may be on their way at once.
+    pub(crate) permits: usize,
     /// From then on nothing goes wrong.
     pub(crate) calm: u64,
     /// How often something goes wrong where it can.
@@ -115,11 +119,23 @@ impl Plan {
             pace: [2, 6, 12, 40][draws.random_range(0..4)],
             rival: (tick(draws, 12), draws.random_range(1..=LAST_TICK)),
             restart: tick(draws, 8),
-            move_owner: tick(draws, 12),
+            moves: (0..draws.random_range(0..=2))
+                .map(|_| (draws.random_range(1..=LAST_TICK), draws.random_range(0..instances)))
+                .collect(),
+            lags: (0..instances).map(|_| [0, 0, 1, 4][draws.random_range(0..4)]).collect(),
+            permits: draws.random_range(1..=2),
             calm,
             odds,
             buyers,
         }
+    }
+}
+
+impl Plan {
+    /// Returns the owner of which an instance with this lag knows at a time. In the end all know the last one.
+    pub(crate) fn owner_at(&self, time: u64, lag: u64) -> usize {
+        let known = self.moves.iter().filter(|(moved, _)| (moved + lag).min(LAST_TICK) <= time);
+        known.max_by_key(|(moved, _)| *moved).map_or(0, |(_, owner)| *owner)
     }
 }
 

@@ -12,6 +12,8 @@ use crate::world::World;
 pub(crate) struct Purchase {
     /// Its buyer.
     pub(crate) buyer: usize,
+    /// The instance in whose queue it is.
+    pub(crate) instance: usize,
     pub(crate) sku: u64,
     pub(crate) sale: i64,
     pub(crate) until: u64,
@@ -43,7 +45,7 @@ pub(crate) enum Reason {
     RightLost,
     /// The database has refused to commit this batch.
     CommitFailed,
-    /// Whether it was right to refuse depends on a commit whose outcome nobody knows.
+    /// Whether it was right to refuse depends on a commit whose outcome nobody knows. The service says that the database is unavailable.
     Undecidable,
     ClientGone,
     Panicked,
@@ -55,6 +57,12 @@ impl Purchase {
     fn count(&self, is_counted: bool) {
         let was_counted = self.is_counted.swap(is_counted, Ordering::Relaxed);
         self.world.notes.check(was_counted != is_counted, COUNTED);
+    }
+}
+
+impl Drop for Purchase {
+    fn drop(&mut self) {
+        self.world.forget_place(self);
     }
 }
 
@@ -87,19 +95,23 @@ impl Candidate for Purchase {
 
     fn joined(&mut self) {
         self.place = self.world.next_place();
+        self.world.note_place(self, true);
         self.count(true);
     }
 
     fn taken(&mut self) {
         self.count(false);
+        self.world.note_place(self, false);
         if !self.is_handed {
             self.world.note_taken(self.buyer);
         }
     }
 
     fn waits_again(&mut self) {
+        self.world.note_place(self, true);
         if !self.is_handed {
             self.world.note_back(self.buyer);
+            self.world.note_waiting_again(self.buyer);
         }
         self.world.notes.see(true, Sight::PutBack);
         self.world.notes.tell(|| format!("buyer {} comes back to the queue", self.buyer));

@@ -41,8 +41,8 @@ impl Subject for Scene {
         }
     }
 
-    fn patience(&self) -> u64 {
-        STEPS_MAX as u64
+    fn patience(&self) -> (&'static str, u64) {
+        ("steps of a run", STEPS_MAX as u64)
     }
 
     fn run(&self, seed: u64, mut tell: Option<&mut dyn FnMut(String)>) -> Run {
@@ -66,6 +66,7 @@ impl Subject for Scene {
         let ended = panic::catch_unwind(AssertUnwindSafe(|| runner.run(scene)));
         if let Err(panicked) = ended {
             let said = panicked.downcast_ref::<String>().map_or("", String::as_str);
+            notes.tell(|| format!("panicked: {said}"));
             let is_stuck = said.starts_with("deadlock") || said.starts_with("exceeded max_steps");
             notes.check(false, if is_stuck { SERVED } else { SOUND });
         }

@@ -1,6 +1,7 @@
 //! The transaction of a batch, as the database of the scene has it.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use shuttle::future::yield_now;
 use tokio::sync::OwnedSemaphorePermit;
@@ -8,10 +9,9 @@ use tokio::sync::OwnedSemaphorePermit;
 use crate::batch_queue::{BATCH_MAX, BatchTransaction, Buyer, DecisionOf, Worker, earliest};
 use crate::clock::NEVER;
 use crate::instance::Instance;
-use crate::notes::{COUNTED, HOP, ORDER, SALE, Sight};
+use crate::notes::{COUNTED, SALE, Sight};
 use crate::purchase::{OnTheWay, Purchase, Reason};
 use crate::world::World;
-use std::sync::atomic::Ordering;
 
 /// A transaction with the right to write a SKU.
 pub(crate) struct HeldRow<'a> {
@@ -20,6 +20,8 @@ pub(crate) struct HeldRow<'a> {
     sku: u64,
     /// The latest sale that the worker knows.
     known: i64,
+    /// Whether it has a batch to sell.
+    has_batch: bool,
     /// The sale that the row has.
     sale: i64,
     /// The right, until the transaction is over.
@@ -34,12 +36,12 @@ pub(crate) struct HeldRow<'a> {
 
 impl<'a> HeldRow<'a> {
     pub(crate) fn begin(instance: &'a Instance, worker: &Worker<Purchase>, row: OwnedSemaphorePermit) -> Self {
-        let Worker { sku, sale: known, .. } = *worker;
         Self {
             instance,
             world: &instance.world,
-            sku,
-            known,
+            sku: worker.sku(),
+            known: worker.sale(),
+            has_batch: false,
             sale: 0,
             row: Some(row),
             shares: Vec::new(),
@@ -60,7 +62,7 @@ impl<'a> HeldRow<'a> {
         notes.tell(|| format!("a batch: buyers {:?}", requests().map(|purchase| purchase.buyer).collect::<Vec<_>>()));
         notes.see(batch.len() > 1, Sight::Together);
         notes.see(batch.len() == BATCH_MAX, Sight::Full);
-        notes.check(requests().is_sorted_by_key(|purchase| purchase.place), ORDER);
+        self.world.check_order(requests(), self.known);
         notes.check(requests().all(|purchase| purchase.sale <= self.known), SALE);
         notes.check(requests().all(|purchase| !purchase.is_counted.load(Ordering::Relaxed)), COUNTED);
     }
@@ -70,9 +72,12 @@ impl BatchTransaction<Purchase> for HeldRow<'_> {
     async fn write(&mut self, batch: &[Buyer<Purchase>]) -> Result<Vec<Option<OnTheWay>>, Reason> {
         let world = self.world;
         self.check(batch);
-        let places: Vec<_> = batch.iter().map(|buyer| buyer.request.place).collect();
-        self.instance.check_part(self.sku, &places);
+        self.has_batch = true;
         yield_now().await;
+        if world.owner() != self.instance.number {
+            // The row has the fence of a later owner.
+            return Err(Reason::RightLost);
+        }
         if earliest(batch) != NEVER && world.goes_wrong(world.plan.odds.row_locked) {
             world.clock.until(earliest(batch)).await;
             return Err(Reason::LockTimeout);
@@ -81,10 +86,7 @@ impl BatchTransaction<Purchase> for HeldRow<'_> {
             return Err([Reason::DatabaseUnavailable, Reason::RightLost][world.draw(2) as usize]);
         }
         if batch.iter().any(|buyer| world.plan.buyers[buyer.request.buyer].is_stopper) {
-            if batch.len() > 1 {
-                world.notes.see(true, Sight::Divided);
-                self.instance.note_divided(self.sku, &places);
-            }
+            world.notes.see(batch.len() > 1, Sight::Divided);
             return Err(Reason::Stopper);
         }
         let (sale, mut units) = world.stock(self.sku);
@@ -152,11 +154,8 @@ impl BatchTransaction<Purchase> for HeldRow<'_> {
         self.row = None;
     }
 
-    fn decisions(&mut self, batch: &[Buyer<Purchase>], committed: Result<(), Reason>) -> Vec<DecisionOf<Purchase>> {
-        self.world.notes.check(batch.len() == self.shares.len(), HOP);
+    fn decisions(&mut self, _: &[Buyer<Purchase>], committed: Result<(), Reason>) -> Vec<DecisionOf<Purchase>> {
         self.row = None;
-        let places: Vec<_> = batch.iter().map(|buyer| buyer.request.place).collect();
-        self.instance.note_served(self.sku, &places);
         let decide = |share: &DecisionOf<Purchase>| match (share, committed) {
             (Ok(()), committed) => committed,
             (Err(Reason::Restarted), _) | (Err(_), Ok(())) => *share,
@@ -168,7 +167,7 @@ impl BatchTransaction<Purchase> for HeldRow<'_> {
 
 impl Drop for HeldRow<'_> {
     fn drop(&mut self) {
-        self.world.notes.see(self.row.is_some(), Sight::CrashedSelling);
+        self.world.notes.see(self.has_batch && self.row.is_some(), Sight::CrashedSelling);
         // The queue has noted by now that nothing was committed.
         if self.is_refused {
             self.note_back();

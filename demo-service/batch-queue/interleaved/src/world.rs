@@ -11,8 +11,8 @@ use tokio::sync::Semaphore;
 
 use crate::batch_queue::DecisionOf;
 use crate::clock::{Clock, now};
-use crate::notes::{DIED, Notes, OVERSOLD, OWN, Sight, TOLD_NOTHING, TOLD_SOLD, TWICE, UNKNOWN};
-use crate::plan::{Plan, SKUS};
+use crate::notes::{DIED, Notes, ORDER, OVERSOLD, OWN, Sight, TOLD_NOTHING, TOLD_SOLD, TWICE, UNKNOWN};
+use crate::plan::{Plan, PlannedBuyer, SKUS};
 use crate::purchase::{Purchase, Reason};
 
 /// What is shared.
@@ -40,8 +40,12 @@ struct Books {
     sent: BTreeSet<usize>,
     /// The buyers that a worker has taken.
     taken: BTreeSet<usize>,
-    /// Whether a worker has died.
-    has_crashed: bool,
+    /// The buyers that have wanted to leave.
+    leaving: BTreeSet<usize>,
+    /// The instances and SKUs whose worker has died.
+    crashed: BTreeSet<(usize, u64)>,
+    /// The purchases that wait or are taken, by instance, SKU and place: whether each waits, and its sale.
+    places: BTreeMap<(usize, u64, u64), (bool, i64)>,
     /// The buyers whose deadlines for the database have passed.
     giving_up: BTreeSet<usize>,
     /// The buyers that heard of no outcome before anything was sent. It is about to be.
@@ -75,7 +79,12 @@ impl World {
 
     /// Returns the instance that owns all SKUs.
     pub(crate) fn owner(&self) -> usize {
-        usize::from(self.plan.instances > 1 && now() >= self.plan.move_owner)
+        self.plan.owner_at(now(), 0)
+    }
+
+    /// Returns the instance that this one takes for the owner.
+    pub(crate) fn owner_seen_by(&self, instance: usize) -> usize {
+        self.plan.owner_at(now(), self.plan.lags[instance])
     }
 
     /// Returns the sale of a SKU and its units.
@@ -115,9 +124,50 @@ impl World {
         self.books().taken.contains(&buyer)
     }
 
-    /// Notes that a worker dies.
-    pub(crate) fn note_crash(&self) {
-        self.books().has_crashed = true;
+    /// Notes that a buyer waits in the queue again. If it has wanted to leave before, it may have found that it was taken.
+    pub(crate) fn note_waiting_again(&self, buyer: usize) {
+        let mut books = self.books();
+        if !books.leaving.contains(&buyer) {
+            books.taken.remove(&buyer);
+        }
+    }
+
+    /// Notes that a buyer wants to leave.
+    pub(crate) fn note_leaving(&self, buyer: usize) {
+        self.books().leaving.insert(buyer);
+    }
+
+    /// Notes that the worker of a SKU dies.
+    pub(crate) fn note_crash(&self, instance: usize, sku: u64) {
+        let mut books = self.books();
+        let mut places = books.places.range((instance, sku, 0)..=(instance, sku, u64::MAX));
+        self.notes.see(places.any(|(_, (is_waiting, _))| *is_waiting), Sight::CrashedWaiting);
+        books.crashed.insert((instance, sku));
+    }
+
+    /// Notes that a purchase waits, or that it is taken.
+    pub(crate) fn note_place(&self, purchase: &Purchase, is_waiting: bool) {
+        let Purchase { instance, sku, place, sale, .. } = *purchase;
+        self.books().places.insert((instance, sku, place), (is_waiting, sale));
+    }
+
+    /// Notes that a purchase neither waits nor is taken.
+    pub(crate) fn forget_place(&self, purchase: &Purchase) {
+        let Purchase { instance, sku, place, .. } = *purchase;
+        self.books().places.remove(&(instance, sku, place));
+    }
+
+    /// Checks that no purchase was left behind that has come before the last one of a batch, if the batch may serve its sale.
+    pub(crate) fn check_order<'a>(&self, batch: impl Iterator<Item = &'a Purchase>, known: i64) {
+        let batch: Vec<_> = batch.collect();
+        let Some(last) = batch.last() else { return };
+        let books = self.books();
+        let before = books.places.range((last.instance, last.sku, 0)..(last.instance, last.sku, last.place));
+        let mut left_behind = before.filter(|((_, _, place), (_, sale))| {
+            *sale <= known && !batch.iter().any(|purchase| purchase.place == *place)
+        });
+        let is_in_order = batch.is_sorted_by_key(|purchase| purchase.place);
+        self.notes.check(is_in_order && left_behind.next().is_none(), ORDER);
     }
 
     /// Notes that the deadline of a buyer for the database has passed.
@@ -132,8 +182,9 @@ impl World {
         let Some((current, units)) = stock.get_mut(&sku).filter(|(current, _)| *current == sale) else { return };
         for buyer in buyers {
             *units -= 1;
-            let is_new = orders.insert((sku, *current, *buyer));
-            self.notes.check(is_new, TWICE);
+            let has_one = orders.iter().any(|(_, _, owner)| owner == buyer);
+            self.notes.check(!has_one, TWICE);
+            orders.insert((sku, *current, *buyer));
             let is_refused = matches!(told.get(buyer), Some(Err(refused)) if *refused != Reason::Unknown);
             self.notes.check(!is_refused, TOLD_NOTHING);
         }
@@ -154,9 +205,12 @@ impl World {
             }
             Err(refused) => {
                 self.notes.check(refused != Reason::Stopper || self.plan.buyers[buyer].is_stopper, OWN);
-                self.notes.check(refused != Reason::Panicked || books.has_crashed, DIED);
+                let PlannedBuyer { instance, sku, hangs_up, .. } = self.plan.buyers[buyer];
+                let has_died = books.crashed.contains(&(instance, sku));
+                self.notes.check(refused != Reason::Panicked || has_died, DIED);
+                self.notes.check(refused != Reason::ClientGone || now() >= hangs_up, OWN);
                 self.notes.check(!has_order, TOLD_NOTHING);
-                self.notes.see(refused == Reason::SoldOut, Sight::SoldOut);
+                self.notes.see(refused == Reason::SoldOut && self.plan.stock > 0, Sight::SoldOut);
                 self.notes.see(refused == Reason::Restarted, Sight::Restarted);
                 self.notes.see(refused == Reason::Shed, Sight::Shed);
             }
@@ -167,8 +221,7 @@ impl World {
     /// Looks once more at what buyers were told, when all is over.
     pub(crate) fn close(&self) {
         let books = self.books();
-        // A worker may die before it sends what it has noted.
-        self.notes.check(books.has_crashed || books.about_to_be.is_empty(), UNKNOWN);
+        self.notes.check(books.about_to_be.is_empty(), UNKNOWN);
         for (buyer, decision) in &books.told {
             let has_order = books.orders.iter().any(|(_, _, owner)| owner == buyer);
             let is_unknown = *decision == Err(Reason::Unknown);

@@ -20,7 +20,7 @@ pub(in crate::strategy) struct PgMerge;
 
 impl WriteRight for PgMerge {
     async fn serve(&self, context: &Context, worker: &mut Worker<BatchRequest>) -> Result<(), Failure> {
-        let lock = within_grace(context, worker.until, lock_row(context, worker));
+        let lock = within_grace(context, worker.until(), lock_row(context, worker));
         let begun = context.until_closing(lock).await?;
         sell(context, worker, begun, pending()).await;
         Ok(())
@@ -29,7 +29,8 @@ impl WriteRight for PgMerge {
 
 /// Begins a transaction, and locks the row.
 async fn lock_row(context: &Context, worker: &Worker<BatchRequest>) -> Result<Begun, Failure> {
-    let Worker { sku: goods_no, until, .. } = *worker;
+    let goods_no = worker.sku();
+    let until = worker.until();
     let wait = LockWait { goods: vec![goods_no], until, shares_sales: false };
     let mut transaction = context.shared.store.begin(Isolation::ReadCommitted, Some(wait)).await?;
     let level = transaction.read_for_update(goods_no).await;

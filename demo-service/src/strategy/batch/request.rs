@@ -147,13 +147,14 @@ mod tests {
             }
         };
         let queues = Arc::<Queues<BatchRequest>>::default();
-        let (mut pending, worker) = queues.join(goods_no, [3600, 0, 3600].map(request).into());
+        let (mut pending, worker) = queues.join(goods_no, [3600, 0, 3600].map(request).into(), || false);
         let mut worker = worker.unwrap();
         assert_waiting(3);
         drop(pending.pop());
         assert_waiting(2);
         assert!(worker.next());
-        let batch = HandedOver::take(&mut worker, &Sent::Elsewhere).unwrap();
+        let away = worker.go_away();
+        let batch = HandedOver::take(&mut worker, away, &Sent::Elsewhere).unwrap();
         assert_waiting(0);
         // The buyer whose deadline has passed is refused, and the other one waits again.
         batch.end(&mut worker, None, &Failure::of(&failure::LOCK_TIMEOUT));

@@ -32,7 +32,9 @@ impl ZkMerge {
         context: &Context,
         worker: &Worker<BatchRequest>,
     ) -> Result<(Held<'_, ZkHold>, Begun), Failure> {
-        let Worker { sku: goods_no, sale, until, .. } = *worker;
+        let goods_no = worker.sku();
+        let sale = worker.sale();
+        let until = worker.until();
         // The lock is acquired for all waiting buyers, so the wait goes on if one of them hangs up.
         let held = self.locks.acquire(&[goods_no], until, &context.shared.closing).await?;
         let fence = held.fences().of(goods_no).expect("BUG: a lock without a token");

@@ -38,7 +38,7 @@ const HANDED_MAX: usize = CONNECTIONS_MAX / RANGES as usize;
 /// whether a session is connected.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// How long nothing is handed over to an instance that took no batch, although the election still names it.
+/// How long nothing is handed over to an instance that decided nothing of a batch, although the election still names it.
 const AVOID: Duration = Duration::from_millis(250);
 
 /// The pause before an instance takes part again after its term or its session has ended.
@@ -139,6 +139,11 @@ impl Elections {
         timeout_at(until, self.owner_of(range)).await.unwrap_or_else(|_| Err(self.context.lock_timeout()))
     }
 
+    /// Returns whether this instance owns a SKU.
+    pub(super) fn owns(&self, goods_no: GoodsNo) -> bool {
+        self.range(goods_no).term.borrow().is_some()
+    }
+
     /// Waits until `until` for the right to hand a batch of a SKU over. The owner of the SKU may change meanwhile.
     pub(super) async fn permit(&self, goods_no: GoodsNo, until: Instant) -> Result<OwnedSemaphorePermit, Failure> {
         let permit = Arc::clone(&self.range(goods_no).permits).acquire_owned();
@@ -229,6 +234,12 @@ impl Elections {
     /// Notes that an instance took no batch of a SKU. The election may name it for a moment longer.
     pub(super) fn avoid(&self, goods_no: GoodsNo, leader: &Address) {
         *self.range(goods_no).avoided.lock() = Some((leader.clone(), Instant::now() + AVOID));
+    }
+
+    /// Returns whether `leader` leads, as far as this instance knows.
+    pub(super) fn is_at(&self, goods_no: GoodsNo, leader: &Address) -> bool {
+        let range = self.range(goods_no);
+        range.term.borrow().is_none() && matches!(&*range.leader.borrow(), Leader::At(now) if now == leader)
     }
 
     /// Waits until another instance than `leader` leads.

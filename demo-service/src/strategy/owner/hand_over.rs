@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use batch_queue::{HandedOver, Worker};
+use batch_queue::{Away, HandedOver, Worker};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::debug;
@@ -26,11 +26,12 @@ impl Elections {
     pub(super) async fn hand_over(
         &self,
         worker: &mut Worker<BatchRequest>,
+        away: Away<BatchRequest>,
         owner: &Address,
         permit: OwnedSemaphorePermit,
     ) {
-        let goods_no = worker.sku;
-        let Some(mut batch) = HandedOver::take(worker, &Sent::Elsewhere) else { return };
+        let goods_no = worker.sku();
+        let Some(mut batch) = HandedOver::take(worker, away, &Sent::Elsewhere) else { return };
         let purchases = batch.requests().map(wanted).collect();
         let tell = |index, told: Told| batch.tell(index, told.decision());
         let unknown = tokio::select! {

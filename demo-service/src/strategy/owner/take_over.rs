@@ -37,7 +37,7 @@ pub(super) fn take_over(
             None => refused.push(BatchReply { index, told: Told::of(Err(unreadable())) }),
         }
     }
-    let pending = batches.join(goods_no, requests);
+    let pending = batches.join(goods_no, requests, || batches.right().owns(goods_no));
     let late = Arc::new(context.lock_timeout());
     let replies = indexes.into_iter().zip(pending).map(|(index, pending)| {
         let late = Arc::clone(&late);
@@ -48,9 +48,10 @@ pub(super) fn take_over(
 
 /// Waits for the decision. Returns `None` if nothing was decided, and nothing was written. If the batch was not taken by the
 /// buyer's deadline, the buyer gives up, and the decision is `late`.
-async fn decided(mut pending: Pending<BatchRequest>, late: &Failure) -> Option<Decision> {
+async fn decided(pending: Pending<BatchRequest>, late: &Failure) -> Option<Decision> {
     // Once the worker has taken the buyer, its purchase may be written. Only the decision tells.
-    match pending.wait(sleep_until(pending.until), future::pending()).await {
+    let until = pending.until;
+    match pending.wait(sleep_until(until), future::pending()).await {
         WaitEnd::Decided(decision) => Some(decision),
         WaitEnd::Left(()) => Some(Err(late.clone())),
         // The worker has panicked or sent the buyer away. A commit that was sent then has an unknown outcome.

@@ -65,6 +65,7 @@ fn wrong_arguments_are_refused_with_the_remedy() {
         (&["--runs", "0"], "0 is not in 1.."),
         (&["--runs", "18446744073709551615"], "is not in 1.."),
         (&["--time", "soon"], "--time"),
+        (&["--time", "0s"], "it must be more than 0"),
     ] {
         let output = lock_weather(args);
         assert_eq!(output.status.code(), Some(64), "{args:?}");

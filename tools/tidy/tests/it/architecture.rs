@@ -63,8 +63,14 @@ fn the_arrows_between_the_crates_are_those_of_the_drawing() {
             "zk-recipes-protocol",
             "zk-recipes",
             "zk-lock",
+            "lock-weather",
+            "planted-mistakes",
+            "batch-queue",
+            "interleaved",
             "demo-service",
             "program",
+            "campaign",
+            "planting",
             "stats",
             "simulation",
             "buyers",
@@ -81,7 +87,13 @@ fn the_arrows_between_the_crates_are_those_of_the_drawing() {
     assert_eq!(of_the_workspace("program"), Vec::<String>::new());
     assert_eq!(of_the_workspace("testbed"), ["program"]);
     assert_eq!(of_the_workspace("zk-lock"), ["zk-recipes"]);
-    assert_eq!(of_the_workspace("demo-service"), ["program", "zk-recipes"]);
+    assert_eq!(of_the_workspace("batch-queue"), Vec::<String>::new());
+    assert_eq!(of_the_workspace("demo-service"), ["batch-queue", "program", "zk-recipes"]);
+    assert_eq!(of_the_workspace("campaign"), ["program"]);
+    assert_eq!(of_the_workspace("planting"), Vec::<String>::new());
+    assert_eq!(of_the_workspace("lock-weather"), ["campaign", "program", "zk-recipes-protocol"]);
+    assert_eq!(of_the_workspace("planted-mistakes"), ["planting", "planting"]);
+    assert_eq!(of_the_workspace("interleaved"), ["campaign", "planting", "program", "planting"]);
     assert_eq!(of_the_workspace("buyers"), ["program", "stats"]);
     assert_eq!(of_the_workspace("loadgen"), ["buyers", "program", "simulation", "stats", "testbed", "zk-recipes"]);
     assert_eq!(of_the_workspace("stats"), Vec::<String>::new());
@@ -94,7 +106,7 @@ fn the_arrows_between_the_crates_are_those_of_the_drawing() {
     for package in ["zk-recipes", "zk-lock", "demo-service"] {
         assert_eq!(for_tests(package), ["testbed"], "{package}");
     }
-    for package in ["zk-recipes-protocol", "program", "stats", "simulation", "buyers", "loadgen"] {
+    for package in ["zk-recipes-protocol", "batch-queue", "program", "stats", "simulation", "buyers", "loadgen"] {
         assert_eq!(for_tests(package), Vec::<String>::new(), "{package}");
     }
     assert_eq!(for_tests("bench"), ["demo-service", "zk-recipes-protocol"]);

@@ -6,6 +6,6 @@ mod command;
 mod run;
 mod tally;
 
-pub use command::{CampaignArgs, EXIT_STATUS, command};
+pub use command::{CampaignArgs, CampaignError, EXIT_STATUS, command};
 pub use run::{Run, Sights, Subject};
 pub use tally::{Broken, RunTally, run_all};

@@ -11,7 +11,7 @@ ARGS ?=
 BASE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test deps-check deps-bench demo demo-programs up test stress reservations contract mixtures reconnects check check-model weather schedules seeds site msrv package sqlx bench bench-once bench-compare bench-peers bench-service bench-chart coverage false-verdicts verdicts shops sample-report cargo-deny critcmp gungraun-runner sqlx-cli
+.PHONY: help deps deps-test deps-check deps-bench demo demo-programs up test stress reservations contract mixtures fuzz reconnects check check-model weather schedules seeds site msrv package sqlx bench bench-once bench-compare bench-peers bench-service bench-chart coverage false-verdicts verdicts shops sample-report cargo-deny critcmp gungraun-runner sqlx-cli
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,6 +80,10 @@ contract: deps-test ## ask the service whatever its document allows and forbids;
 
 mixtures: deps-test ## let the strategies of each family sell together for half a minute; MIXTURE_SECONDS sets the time
 	MIXTURE_SECONDS=$${MIXTURE_SECONDS:-30} cargo test --locked -p demo-service --test it -- --nocapture mixtures:: $(ARGS)
+
+# Make exports FUZZ_SECONDS.
+fuzz: deps ## look for inputs that break a property of a parser; FUZZ_SECONDS sets the time for each target, ARGS=permits chooses one
+	FUZZ_SECONDS=$${FUZZ_SECONDS:-60} scripts/fuzz.sh $(ARGS)
 
 reconnects: deps ## measure up to which round trip a hold survives a reconnect: the table of locks/GUARANTEES.md
 	cargo run --locked -p zk-recipes --example reconnects

@@ -20,7 +20,7 @@ const READ_BY_LIBRARIES: [&str; 9] = [
 ];
 
 /// Names in the sources that are no settings of ours: set for other programs, or by Cargo and the system for everybody.
-const NO_SETTINGS: [&str; 23] = [
+const NO_SETTINGS: [&str; 24] = [
     "BUILD_CHANGED",
     "BUILD_PROFILE",
     "BUILD_REVISION",
@@ -28,6 +28,7 @@ const NO_SETTINGS: [&str; 23] = [
     "CARGO_MANIFEST_DIR",
     "CARGO_PKG_VERSION",
     "CARGO_TARGET_TMPDIR",
+    "FUZZ_LIST",
     "HYPOTHESIS_STORAGE_DIRECTORY",
     "JAVA_TOOL_OPTIONS",
     "K6_CSV_TIME_FORMAT",

@@ -182,10 +182,23 @@ impl Sequence {
         // A negative number may be one character longer than the padding.
         [SEQUENCE_WIDTH, SEQUENCE_WIDTH + 1].into_iter().find_map(|width| {
             let (head, digits) = name.split_at_checked(name.len().checked_sub(width)?)?;
-            let unsigned = digits.strip_prefix('-').unwrap_or(digits);
-            let is_number = unsigned.bytes().all(|b| b.is_ascii_digit()) && unsigned.len() <= SEQUENCE_WIDTH;
-            if is_number && head.ends_with(marker) { digits.parse().ok().map(Self) } else { None }
+            if head.ends_with(marker) { Self::written(digits) } else { None }
         })
+    }
+
+    /// Reads a number as the server writes it, by Java's `%010d`. Returns `None` for every other text: a name that only resembles
+    /// one of a contender is foreign.
+    pub fn written(digits: &str) -> Option<Self> {
+        let unsigned = digits.strip_prefix('-');
+        let are_digits = unsigned.unwrap_or(digits).bytes().all(|b| b.is_ascii_digit());
+        let number = digits.parse().ok().filter(|_| are_digits)?;
+        // The width counts the sign. Zero has none.
+        let is_padded = match unsigned {
+            Some(unsigned) if digits.len() > SEQUENCE_WIDTH => !unsigned.starts_with('0'),
+            Some(_) => digits.len() == SEQUENCE_WIDTH && number != 0,
+            None => digits.len() == SEQUENCE_WIDTH,
+        };
+        is_padded.then_some(Self(number))
     }
 }
 
@@ -195,3 +208,6 @@ impl fmt::Display for Sequence {
         write!(f, "{:0width$}", self.0, width = SEQUENCE_WIDTH)
     }
 }
+
+#[cfg(test)]
+mod fuzzed;

@@ -130,3 +130,6 @@ impl<S: AsRef<str>> Queue<S> {
         order
     }
 }
+
+#[cfg(test)]
+mod fuzzed;

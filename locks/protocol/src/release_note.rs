@@ -17,8 +17,10 @@ use crate::stat::{ParentCzxid, Stat};
 
 /// The beginning of a note. The number follows as the server writes it.
 const RELEASED: &str = "released-";
-/// The text between the number and the `czxid` of the lock's node. The `czxid` is written with 16 hexadecimal digits.
+/// The text between the number and the `czxid` of the lock's node.
 const OF_NODE: &str = "-of-0x";
+/// The number of hexadecimal digits of the `czxid`.
+const CZXID_WIDTH: usize = 16;
 
 /// The data of the lock's node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -58,16 +60,16 @@ pub struct Note {
 
 impl NoteState {
     fn parse(data: &[u8]) -> Self {
-        let Ok(text) = std::str::from_utf8(data) else { return Self::Foreign };
-        let note = text.rsplit_once(OF_NODE).and_then(|(head, czxid)| {
-            let number = head.starts_with(RELEASED).then(|| Sequence::parse(head, RELEASED))??;
-            Some(Self::Released { number, of_node: ParentCzxid(i64::from_str_radix(czxid, 16).ok()?) })
-        });
-        match note {
-            Some(note) => note,
-            None if text.is_empty() => Self::NoNote,
-            None => Self::Foreign,
-        }
+        if data.is_empty() { Self::NoNote } else { Self::written(data).unwrap_or(Self::Foreign) }
+    }
+
+    /// Reads a note as [`note`] writes it. Returns `None` for all other data: a client of another kind may have written it, and a note
+    /// would overwrite it.
+    fn written(data: &[u8]) -> Option<Self> {
+        let (number, czxid) = str::from_utf8(data).ok()?.strip_prefix(RELEASED)?.split_once(OF_NODE)?;
+        let are_digits = czxid.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
+        let czxid = u64::from_str_radix(czxid, 16).ok().filter(|_| are_digits && czxid.len() == CZXID_WIDTH)?;
+        Some(Self::Released { number: Sequence::written(number)?, of_node: ParentCzxid(czxid.cast_signed()) })
     }
 }
 
@@ -80,7 +82,7 @@ impl Note {
 
 /// Returns the note of the contender with the number `own`, in this lock's node.
 pub fn note(own: Sequence, parent: ParentCzxid) -> Vec<u8> {
-    format!("{RELEASED}{own}{OF_NODE}{:016x}", parent.0).into_bytes()
+    format!("{RELEASED}{own}{OF_NODE}{:0CZXID_WIDTH$x}", parent.0).into_bytes()
 }
 
 impl ParentState {
@@ -121,3 +123,6 @@ impl ParentState {
         is_of_this_node && number.queue_cmp(predecessor).is_ge() && number.queue_cmp(own).is_lt()
     }
 }
+
+#[cfg(test)]
+mod fuzzed;

@@ -49,10 +49,12 @@ pub(crate) fn name_len(marker: &str, has_uuid: bool) -> usize {
 /// Returns the data of a node without the mark of its creator. Only nodes whose names have no protected prefix may have a mark, at
 /// the beginning of their data.
 pub(crate) fn without_mark(name: &str, mut data: Vec<u8>) -> Vec<u8> {
-    let length = PROTECTION.len() + uuid::fmt::Hyphenated::LENGTH + 1;
-    let is_mark = data.starts_with(PROTECTION.as_bytes()) && data.get(length - 1) == Some(&b'-');
+    let uuid = PROTECTION.len()..PROTECTION.len() + uuid::fmt::Hyphenated::LENGTH;
+    let is_mark = data.starts_with(PROTECTION.as_bytes())
+        && data.get(uuid.end) == Some(&b'-')
+        && data.get(uuid.clone()).is_some_and(|uuid| Uuid::try_parse_ascii(uuid).is_ok());
     if is_mark && !name.starts_with(PROTECTION) {
-        data.drain(..length);
+        data.drain(..=uuid.end);
     }
     data
 }
@@ -145,6 +147,9 @@ pub fn validate_path(path: &str) -> Result<(), Error> {
 fn is_refused(character: char) -> bool {
     matches!(character, '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..)
 }
+
+#[cfg(test)]
+mod fuzzed;
 
 #[cfg(test)]
 mod tests {

@@ -147,6 +147,9 @@ fn json(rows: &[ListRow]) -> String {
 }
 
 #[cfg(test)]
+mod fuzzed;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

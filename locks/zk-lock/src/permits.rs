@@ -4,6 +4,7 @@
 //! `zk-lock` did not start tell none.
 
 use std::cell::Cell;
+use std::num::NonZeroU32;
 use std::process;
 use std::time::Duration;
 
@@ -71,11 +72,15 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// Reads the data of a lease: who made it, and the number.
+/// Reads the data of a lease as [`node_data`] writes it: who made it, and the number. Other data may end in a similar way.
 fn parse(data: &[u8]) -> Option<(&str, u32)> {
-    let (who, permits) = str::from_utf8(data).ok()?.rsplit_once(MARK)?;
-    Some((who, permits.parse().ok()?))
+    let (who, written) = str::from_utf8(data).ok()?.rsplit_once(MARK)?;
+    let permits = written.parse().ok().filter(|permits: &NonZeroU32| permits.to_string() == written)?;
+    Some((who, permits.get()))
 }
+
+#[cfg(test)]
+mod fuzzed;
 
 #[cfg(test)]
 mod tests {
@@ -87,7 +92,15 @@ mod tests {
             let data = node_data(recipe.parse().unwrap());
             assert_eq!(parse(data.as_bytes()).map(|(_, permits)| permits), expected, "{data}");
         }
-        for foreign in [&b""[..], b"__REVOKE__", b"10.0.0.7", b"a:1 permits=", b"a:1 permits=-1", b"\xff permits=1"] {
+        for foreign in [
+            &b""[..],
+            b"__REVOKE__",
+            b"10.0.0.7",
+            b"a:1 permits=",
+            b"a:1 permits=0",
+            b"a:1 permits=+1",
+            b"\xff permits=1",
+        ] {
             assert_eq!(parse(foreign), None);
         }
     }

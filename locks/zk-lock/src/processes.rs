@@ -117,10 +117,12 @@ fn parse(stat: &str) -> Option<ChildProcess> {
     let (pid, rest) = stat.split_once(" (")?;
     let (_, rest) = rest.rsplit_once(") ")?;
     let mut fields = rest.split(' ').skip(1);
+    // A signal to a negative number goes to many processes.
+    let id = |text: &str| text.parse().ok().filter(|id| *id >= 0);
     Some(ChildProcess {
-        pid: pid.parse().ok()?,
-        parent: fields.next()?.parse().ok()?,
-        group: fields.next()?.parse().ok()?,
+        pid: id(pid).filter(|pid| *pid > 0)?,
+        parent: id(fields.next()?)?,
+        group: id(fields.next()?)?,
         // The 22nd field, as `proc(5)` counts; the group is the fifth.
         started: fields.nth(16)?.parse().ok()?,
     })
@@ -140,6 +142,9 @@ fn descendants_of(ancestor: i32, all: &[ChildProcess]) -> Vec<ChildProcess> {
     }
     found
 }
+
+#[cfg(test)]
+mod fuzzed;
 
 #[cfg(test)]
 mod tests {

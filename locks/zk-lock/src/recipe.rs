@@ -93,6 +93,9 @@ impl Recipe {
 }
 
 #[cfg(test)]
+mod fuzzed;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

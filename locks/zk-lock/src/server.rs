@@ -82,6 +82,9 @@ fn has_control_characters(text: &OsStr) -> bool {
 }
 
 #[cfg(test)]
+mod fuzzed;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -25,6 +25,9 @@ fn children_that_are_no_contenders_are_not_parsed() {
     for name in ["0", "zzz", "lock-", "lock-42", "lock-000000004x", "lock-+000000042", "lock-99999999999", "lock--"] {
         assert_eq!(parse(name), None, "{name}");
     }
+    for name in ["lock--000000000", "lock--0000000005", "lock--1", "lock-0000000000042", "lock-- 00000001"] {
+        assert_eq!(parse(name), None, "no server writes {name}");
+    }
     assert_eq!(Sequence::parse("_c_x-__READ__0000000001", "lock-"), None);
 }
 

@@ -23,8 +23,12 @@ fn lets_in(released: i32, predecessor: i32, own: i32) -> bool {
 #[test]
 fn a_note_names_the_holder_s_number_and_the_lock_s_node() {
     assert_eq!(note(Sequence::new(42), ParentCzxid(0x1a)), b"released-0000000042-of-0x000000000000001a");
-    assert!(noted(b"released-0000000041-of-0x5", 12, 2).proves_nobody_ahead(Sequence::new(41), Sequence::new(42), OWN));
-    assert!(noted(b"released--000000001-of-0x5", 12, 2).proves_nobody_ahead(Sequence::new(-1), Sequence::new(0), OWN));
+    let proves = |data: &[u8], released| {
+        let [number, next] = [released, released + 1].map(Sequence::new);
+        noted(data, 12, 2).proves_nobody_ahead(number, next, OWN)
+    };
+    assert!(proves(b"released-0000000041-of-0x0000000000000005", 41));
+    assert!(proves(b"released--000000001-of-0x0000000000000005", -1));
 }
 
 #[test]
@@ -44,7 +48,12 @@ fn data_that_are_no_notes_are_not_replaced() {
         b"not released-0000000042",
         b"released-0000000042-of-0x",
         b"released-42-of-0x1a",
-        b"released-0000000042-of-0x1a ",
+        b"released-0000000042-of-0x1a",
+        b"released-0000000042-of-0x000000000000001a ",
+        b"released-0000000042-of-0x000000000000001A",
+        b"released-0000000042-of-0x+00000000000001a",
+        b"released-x-released-0000000042-of-0x000000000000001a",
+        b"released--000000000-of-0x000000000000001a",
         b"\xff",
     ] {
         assert_eq!(noted(foreign, 12, 2).version_to_replace(), None, "{foreign:?}");

@@ -92,6 +92,9 @@ pub(crate) async fn addresses(server: &str) -> Vec<String> {
 }
 
 #[cfg(test)]
+mod fuzzed;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -292,6 +292,9 @@ fn is_unsent(error: &hyper_util::client::legacy::Error) -> bool {
 }
 
 #[cfg(test)]
+mod fuzzed;
+
+#[cfg(test)]
 mod tests {
     use std::future::pending;
     use std::sync::Arc;

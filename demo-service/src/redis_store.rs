@@ -105,3 +105,6 @@ impl RedisStore {
         self.link.commands_total()
     }
 }
+
+#[cfg(test)]
+mod fuzzed;

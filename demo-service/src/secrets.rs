@@ -92,6 +92,9 @@ impl ZooKeeperUser {
 }
 
 #[cfg(test)]
+mod fuzzed;
+
+#[cfg(test)]
 mod tests {
     use std::os::unix::ffi::OsStringExt;
 

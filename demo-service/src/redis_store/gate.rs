@@ -231,17 +231,18 @@ impl Gates {
 }
 
 /// Reads what is kept under an idempotency key. The buyer is the one who asks now.
-fn known_order(text: &str, purchase: &Purchase) -> Option<PromisedOrder> {
+pub(super) fn known_order(text: &str, purchase: &Purchase) -> Option<PromisedOrder> {
     let words: Vec<&str> = text.splitn(6, ' ').collect();
     let [order_id, goods_no, sale, quantity, remaining, instance] = words[..] else { return None };
     let cart = Cart::of_one(goods_no.parse().ok()?, Quantity::new(quantity.parse().ok()?)?);
-    Some(PromisedOrder {
+    let order = PromisedOrder {
         order_id: order_id.parse().ok()?,
         sale: sale.parse().ok()?,
         purchase: Purchase { cart, ..purchase.clone() },
         remaining: remaining.parse().ok()?,
         instance: instance.to_owned(),
-    })
+    };
+    Some(order).filter(PromisedOrder::is_possible)
 }
 
 fn number(text: &str) -> Result<i64, RedisTrouble> {

@@ -246,14 +246,15 @@ fn read_order(id: &str, fields: Vec<Value>) -> Option<Message> {
     let key = optional("key")?.map(str::parse).transpose().ok()?;
     let buyer = optional("buyer")?.map(str::parse).transpose().ok()?;
     let order = PromisedOrder {
-        order_id: number("order").filter(|order_id| *order_id > 0)?,
+        order_id: number("order")?,
         sale: number("sale")?,
         purchase: Purchase { cart, key, buyer },
-        remaining: number("remaining").filter(|remaining| *remaining >= 0)?,
+        remaining: number("remaining")?,
         instance: filled("instance")?.to_owned(),
     };
     let waiter = optional("waiter")?.map(str::to_owned);
-    Some(Message { id: id.to_owned(), order, waiter, load: filled("load")?.to_owned() })
+    let message = Message { id: id.to_owned(), order, waiter, load: filled("load")?.to_owned() };
+    Some(message).filter(|message| message.order.is_possible())
 }
 
 /// Returns the items of a list, or none.
@@ -273,3 +274,6 @@ fn text(value: Value) -> Option<String> {
 fn millis(time: Duration) -> String {
     time.as_millis().to_string()
 }
+
+#[cfg(test)]
+mod fuzzed;

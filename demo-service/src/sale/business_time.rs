@@ -75,6 +75,9 @@ pub enum InvalidBusinessTime {
 }
 
 #[cfg(test)]
+mod fuzzed;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

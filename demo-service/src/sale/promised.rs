@@ -20,6 +20,11 @@ pub struct PromisedOrder {
 }
 
 impl PromisedOrder {
+    /// Returns whether a gate can have promised the order. Another program may have written what Redis has.
+    pub fn is_possible(&self) -> bool {
+        self.order_id > 0 && self.remaining >= 0 && !self.instance.is_empty()
+    }
+
     /// Returns how many units were promised.
     pub fn quantity(&self) -> Quantity {
         self.purchase.cart.lines()[0].quantity

@@ -186,6 +186,9 @@ impl Purchase {
 }
 
 #[cfg(test)]
+mod fuzzed;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

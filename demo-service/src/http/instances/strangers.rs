@@ -146,6 +146,9 @@ fn shows(head: &[u8], secret: &str) -> Option<bool> {
 }
 
 #[cfg(test)]
+mod fuzzed;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

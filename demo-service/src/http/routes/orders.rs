@@ -273,3 +273,6 @@ pub fn replayed_if(is_replay: bool, answer: impl IntoResponse) -> Response {
     }
     response
 }
+
+#[cfg(test)]
+mod fuzzed;

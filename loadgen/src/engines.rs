@@ -106,4 +106,6 @@ fn ensure_times(log: &EngineLog) -> Result<(), Error> {
 }
 
 #[cfg(test)]
+mod fuzzed;
+#[cfg(test)]
 mod tests;

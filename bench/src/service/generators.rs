@@ -75,8 +75,8 @@ fn cpu_of_children() -> Duration {
 }
 
 fn counted_by_wrk(said: &str) -> Option<Counted> {
-    let total = said.lines().find_map(|line| line.split_once(" requests in "))?.0.trim().parse().ok()?;
-    let per_s = said.lines().find_map(|line| line.strip_prefix("Requests/sec:"))?.trim().parse().ok()?;
+    let total = said.lines().find_map(|line| line.split_once(" requests in "))?.0.trim().parse::<u32>().ok()?.into();
+    let per_s = figure(said.lines().find_map(|line| line.strip_prefix("Requests/sec:"))?.trim())?;
     let quantile = |share: &str| milliseconds(said.lines().find_map(|line| line.trim().strip_prefix(share))?.trim());
     Some(Counted { per_s, total, quantiles_ms: ["50%", "99%"].map(quantile), cpu_ms: None })
 }
@@ -91,7 +91,12 @@ fn milliseconds(text: &str) -> Option<f64> {
         "m" => 60e3,
         _ => return None,
     };
-    Some(number.parse::<f64>().ok()? * factor)
+    Some(figure(number)? * factor)
+}
+
+/// Reads a figure, which is finite and not negative.
+fn figure(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|figure: &f64| figure.is_finite() && *figure >= 0.0)
 }
 
 /// The shop that our load generator buys from.
@@ -180,6 +185,9 @@ async fn output_of_command(
 pub(crate) fn failed(program: &str, what: &str, said: &str) -> Error {
     Error::Failed(format!("{program} {what}:\n{said}"))
 }
+
+#[cfg(test)]
+mod fuzzed;
 
 #[cfg(test)]
 mod tests {

@@ -273,6 +273,9 @@ fn plan(trials: &[LoggedTrial], logs: Vec<JudgedLog>, warm_ups: usize, limits: L
 }
 
 #[cfg(test)]
+mod fuzzed;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

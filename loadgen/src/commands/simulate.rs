@@ -240,6 +240,9 @@ fn parse_range(text: &str) -> Result<(u32, u32), String> {
 }
 
 #[cfg(test)]
+mod fuzzed;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -128,3 +128,6 @@ fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Users>,
     };
     numbers.into_iter().map(|users| Users::new(Some(users))).collect::<Result<_, _>>().map_err(D::Error::custom)
 }
+
+#[cfg(test)]
+mod fuzzed;

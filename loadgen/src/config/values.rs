@@ -189,14 +189,17 @@ pub(crate) fn parse_report(text: &str) -> Result<PathBuf, String> {
     Ok(if path.is_dir() { path.join(crate::report::files::JSON) } else { path })
 }
 
-/// Checks a base URL, and removes the slash at its end.
+/// Checks a base URL, and removes the slash at its end. Paths are put behind it.
 pub(crate) fn parse_url(text: &str) -> Result<String, String> {
     let url = reqwest::Url::parse(text).map_err(|error| format!("{error}; write http://HOST:PORT"))?;
-    if url.scheme() != "http" || url.host().is_none() || url.query().is_some() {
+    if url.scheme() != "http" || url.host().is_none() || url.query().is_some() || url.fragment().is_some() {
         return Err("not a base URL; write http://HOST:PORT".to_owned());
     }
-    Ok(text.trim_end_matches('/').to_owned())
+    Ok(url.as_str().trim_end_matches('/').to_owned())
 }
+
+#[cfg(test)]
+mod fuzzed;
 
 #[cfg(test)]
 mod tests {

@@ -25,7 +25,7 @@ pub(super) fn since_1970(time: Duration) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(time)
 }
 
-/// Reads an instant as RFC 3339 writes it, with any offset from UTC.
+/// Reads an instant since 1970 as RFC 3339 writes it, with any offset from UTC.
 pub(super) fn rfc3339(text: &str) -> Option<SystemTime> {
     if text.ends_with('Z') {
         return humantime::parse_rfc3339(text).ok();
@@ -33,12 +33,14 @@ pub(super) fn rfc3339(text: &str) -> Option<SystemTime> {
     let (local, offset) = text.split_at_checked(text.len().checked_sub("+00:00".len())?)?;
     let local = humantime::parse_rfc3339(&format!("{local}Z")).ok()?;
     let (hours, minutes) = offset.get(1..)?.split_once(':')?;
-    let ahead = Duration::from_secs(digits(hours)? * 3600 + digits(minutes)? * 60);
-    match offset.as_bytes().first()? {
+    let below = |text: &str, end: u64| digits(text).filter(|number| text.len() == 2 && *number < end);
+    let ahead = Duration::from_secs(below(hours, 24)? * 3600 + below(minutes, 60)? * 60);
+    let at = match offset.as_bytes().first()? {
         b'+' => local.checked_sub(ahead),
         b'-' => local.checked_add(ahead),
         _ => None,
-    }
+    };
+    at.filter(|at| *at >= UNIX_EPOCH)
 }
 
 #[cfg(test)]
@@ -65,7 +67,15 @@ mod tests {
         ] {
             assert_eq!(rfc3339(text), Some(noon), "{text}");
         }
-        for wrong in ["", "2026-11-27T12:00:00", "2026-11-27", "now", "2026-11-27T12:00:00é0:00"] {
+        for wrong in [
+            "",
+            "2026-11-27T12:00:00",
+            "2026-11-27",
+            "now",
+            "2026-11-27T12:00:00é0:00",
+            "2026-11-27T12:00:00+24:00",
+            "1970-01-01T00:00:00+00:01",
+        ] {
             assert_eq!(rfc3339(wrong), None, "{wrong}");
         }
     }

@@ -26,6 +26,8 @@ const TRIALS: u32 = 3;
 const FIRST_PART: u32 = 4;
 /// A generator whose heartbeat is later than this part of the time of a rule cannot tell late answers from late looks.
 const BLIND_PART: f64 = 0.1;
+/// The longest time of a rule.
+const LIMIT_MAX: Duration = Duration::from_hours(24);
 /// The figures that a rate can be searched by.
 const FIGURES: [(&str, f64); 5] = [("p50", 0.5), ("p90", 0.1), ("p95", 0.05), ("p99", 0.01), ("p999", 0.001)];
 
@@ -38,6 +40,12 @@ pub(crate) struct HeldRule {
     pub(crate) loss_ratio: f64,
     /// The time after which an answer counts as lost.
     within: Option<Duration>,
+}
+
+/// Checks the time of a rule, in milliseconds. No trial lasts longer than a day.
+fn limit(ms: f64) -> Result<Duration, String> {
+    let limit = Duration::try_from_secs_f64(ms / 1e3).ok().filter(|limit| *limit <= LIMIT_MAX);
+    limit.ok_or_else(|| "the time of a rule that a rate must hold is at most 1440m; write a shorter one".to_owned())
 }
 
 impl HeldRule {
@@ -56,7 +64,7 @@ impl HeldRule {
         }
         let quantile = FIGURES.iter().find(|(name, _)| *name == metric.key);
         let (loss_ratio, within) = match (quantile, metric.key) {
-            (Some((_, share)), _) => (*share, Some(Duration::from_secs_f64(value / 1e3))),
+            (Some((_, share)), _) => (*share, Some(limit(value)?)),
             (None, "errors") => (value, None),
             (None, _) => return Err(known()),
         };

@@ -176,6 +176,9 @@ impl Threshold {
 }
 
 #[cfg(test)]
+mod fuzzed;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::report::{Report, fixture};

@@ -64,6 +64,9 @@ impl fmt::Display for Build {
 }
 
 #[cfg(test)]
+mod fuzzed;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -153,3 +153,6 @@ impl Service {
         json("GET", &url, self.client.get(&url).bearer_auth(&self.admin_token)).await
     }
 }
+
+#[cfg(test)]
+mod fuzzed;

@@ -172,6 +172,9 @@ pub(crate) fn schema(metrics: &[&Metric]) -> String {
 }
 
 #[cfg(test)]
+mod fuzzed;
+
+#[cfg(test)]
 mod tests {
     use serde_json::Value;
 

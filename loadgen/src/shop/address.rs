@@ -93,6 +93,9 @@ pub(super) fn base_urls(texts: &[Noted<String>]) -> Result<Vec<Url>, String> {
 }
 
 #[cfg(test)]
+mod fuzzed;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

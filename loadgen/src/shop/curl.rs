@@ -276,4 +276,6 @@ fn supported() -> String {
 }
 
 #[cfg(test)]
+mod fuzzed;
+#[cfg(test)]
 mod tests;

@@ -299,4 +299,6 @@ fn whole_number(text: &str) -> Option<i64> {
 }
 
 #[cfg(test)]
+mod fuzzed;
+#[cfg(test)]
 mod tests;

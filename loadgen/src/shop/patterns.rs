@@ -146,6 +146,9 @@ fn parts(text: &str) -> Vec<&str> {
 }
 
 #[cfg(test)]
+mod fuzzed;
+
+#[cfg(test)]
 mod tests {
     use serde_json::json;
 

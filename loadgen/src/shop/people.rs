@@ -127,6 +127,9 @@ fn wrong(file: &str, error: &csv::Error) -> String {
 }
 
 #[cfg(test)]
+mod fuzzed;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -328,4 +328,6 @@ impl ShopReader<'_> {
 }
 
 #[cfg(test)]
+mod fuzzed;
+#[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! URLs of Postgres. The driver knows one server; libpq knows several in a URL.
 
-/// Refuses a URL that names several servers, or says how to choose among them. The error says why and what helps.
+/// Refuses a URL that names several servers, or says how to choose among them. It also refuses an encoded name of a parameter, which
+/// the driver would decode. The error says why and what helps.
 ///
 /// # Errors
 /// The URL is such a one.
@@ -10,6 +11,9 @@ pub fn one_postgres(url: &str) -> Result<(), String> {
     let authority = place.split('/').next().unwrap_or_default();
     let hosts = authority.rsplit('@').next().unwrap_or_default();
     let parameters = || parameters.split('&').filter_map(|parameter| parameter.split_once('='));
+    if let Some((name, _)) = parameters().find(|(name, _)| name.contains('%')) {
+        return Err(format!("the name of its parameter {name} is encoded; write it as it is"));
+    }
     let is_list = |value: &str| value.contains(',') || value.to_ascii_lowercase().contains("%2c");
     if is_list(hosts)
         || parameters().any(|(name, value)| ["host", "hostaddr", "port"].contains(&name) && is_list(value))
@@ -25,6 +29,9 @@ pub fn one_postgres(url: &str) -> Result<(), String> {
 }
 
 #[cfg(test)]
+mod fuzzed;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -35,6 +42,7 @@ mod tests {
             "postgres://u:p@a:5432,b:5432/lab",
             "postgres:///lab?host=a,b",
             "postgres:///lab?sslmode=require&host=a%2Cb",
+            "postgres:///lab?h%6Fst=a,b",
             "postgres://a/lab?target_session_attrs=primary",
         ] {
             assert!(one_postgres(url).is_err(), "{url}");

@@ -20,6 +20,9 @@ use super::reached::Reached;
 /// Longest time of a histogram, in microseconds. Longer times are recorded as this.
 const TIME_MAX_US: u64 = 3_600_000_000;
 
+/// Upper bound of the values that are read: eleven days at a million a second. So the counts of all trials together fit into 64 bits.
+const VALUES_MAX: u64 = 1_000_000_000_000;
+
 /// A quantile is printed only when at least this many values are expected above it.
 const VALUES_ABOVE_MIN: u64 = 10;
 
@@ -236,6 +239,11 @@ impl TryFrom<Distribution> for Times {
     type Error = String;
 
     fn try_from(distribution: Distribution) -> Result<Times, String> {
+        for (name, number) in [("n", distribution.n), ("unserved", distribution.unserved)] {
+            if number > VALUES_MAX {
+                return Err(format!("{name} is {number}, and no trial has more than {VALUES_MAX}"));
+            }
+        }
         let mut times = Times { unserved: distribution.unserved, ..Times::new() };
         if let Some(hdr) = distribution.hdr {
             let bytes = BASE64_STANDARD.decode(hdr).map_err(|error| format!("hdr is not base64: {error}"))?;
@@ -255,6 +263,9 @@ impl TryFrom<Distribution> for Times {
         }
     }
 }
+
+#[cfg(test)]
+mod fuzzed;
 
 #[cfg(test)]
 mod tests {

@@ -35,7 +35,7 @@ impl Counters {
             let Some((series, value)) = line.rsplit_once(' ') else { continue };
             let name = series.split('{').next().unwrap_or(series).trim();
             if let Some(value) = whole(value) {
-                *counters.entry(name.to_owned()).or_insert(0) += value;
+                add(counters.entry(name.to_owned()).or_insert(0), value);
             }
         }
         Self(counters)
@@ -46,7 +46,7 @@ impl Counters {
     pub fn sum(all: impl IntoIterator<Item = Self>) -> Self {
         let mut total = BTreeMap::new();
         for (name, value) in all.into_iter().flat_map(|counters| counters.0) {
-            *total.entry(name).or_insert(0) += value;
+            add(total.entry(name).or_insert(0), value);
         }
         Self(total)
     }
@@ -74,8 +74,17 @@ impl Counters {
     /// does not count them.
     #[must_use]
     pub fn watches_fired_total(&self) -> Option<u64> {
-        WATCH_KINDS.into_iter().map(|kind| self.get(&watch_counter(kind))).sum()
+        let mut total = 0;
+        for kind in WATCH_KINDS {
+            add(&mut total, self.get(&watch_counter(kind))?);
+        }
+        Some(total)
     }
+}
+
+/// Adds to a count. A server may print any number.
+fn add(total: &mut u64, value: u64) {
+    *total = total.saturating_add(value);
 }
 
 fn watch_counter(kind: &str) -> String {
@@ -84,9 +93,15 @@ fn watch_counter(kind: &str) -> String {
 
 /// Reads a count as a server prints it: `12` or `12.0`. Returns `None` for a fraction, a sign or a text.
 fn whole(value: &str) -> Option<u64> {
-    let (digits, fraction) = value.trim().split_once('.').unwrap_or((value.trim(), ""));
-    fraction.bytes().all(|digit| digit == b'0').then(|| digits.parse().ok())?
+    let (digits, fraction) = value.trim().split_once('.').unwrap_or((value.trim(), "0"));
+    let are_zeros = !fraction.is_empty() && fraction.bytes().all(|digit| digit == b'0');
+    // `parse` would accept a sign.
+    let are_digits = digits.bytes().all(|digit| digit.is_ascii_digit());
+    (are_digits && are_zeros).then(|| digits.parse().ok())?
 }
+
+#[cfg(test)]
+mod fuzzed;
 
 #[cfg(test)]
 mod tests {

@@ -112,6 +112,9 @@ fn first_line(error: &str) -> String {
 }
 
 #[cfg(test)]
+mod fuzzed;
+
+#[cfg(test)]
 mod tests {
     use serde_json::json;
 

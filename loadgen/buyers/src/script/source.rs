@@ -100,6 +100,9 @@ impl fmt::Display for Source {
 }
 
 #[cfg(test)]
+mod fuzzed;
+
+#[cfg(test)]
 mod tests {
     use reqwest::StatusCode;
     use reqwest::header::{HeaderMap, HeaderValue};

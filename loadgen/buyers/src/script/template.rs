@@ -160,6 +160,9 @@ fn has_path(beginning: &str) -> bool {
 }
 
 #[cfg(test)]
+mod fuzzed;
+
+#[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 

@@ -104,3 +104,6 @@ pub(super) fn condition(pattern: &Pattern) -> String {
 fn search(text: &str) -> String {
     format!("LC_ALL=C grep -qF -e {}", literal(text))
 }
+
+#[cfg(test)]
+mod fuzzed;

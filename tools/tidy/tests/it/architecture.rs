@@ -71,6 +71,7 @@ fn the_arrows_between_the_crates_are_those_of_the_drawing() {
             "program",
             "campaign",
             "planting",
+            "fuzz",
             "stats",
             "simulation",
             "buyers",
@@ -91,6 +92,7 @@ fn the_arrows_between_the_crates_are_those_of_the_drawing() {
     assert_eq!(of_the_workspace("demo-service"), ["batch-queue", "program", "zk-recipes"]);
     assert_eq!(of_the_workspace("campaign"), ["program"]);
     assert_eq!(of_the_workspace("planting"), Vec::<String>::new());
+    assert_eq!(of_the_workspace("fuzz"), Vec::<String>::new());
     assert_eq!(of_the_workspace("lock-weather"), ["campaign", "program", "zk-recipes-protocol"]);
     assert_eq!(of_the_workspace("planted-mistakes"), ["planting", "planting"]);
     assert_eq!(of_the_workspace("interleaved"), ["campaign", "planting", "program", "planting"]);
@@ -104,12 +106,15 @@ fn the_arrows_between_the_crates_are_those_of_the_drawing() {
         dependencies_that(package, |kind| kind == DependencyKind::Development).into_iter().filter(is_member).collect()
     };
     for package in ["zk-recipes", "zk-lock", "demo-service"] {
-        assert_eq!(for_tests(package), ["testbed"], "{package}");
+        assert_eq!(for_tests(package), ["fuzz", "testbed"], "{package}");
     }
-    for package in ["zk-recipes-protocol", "batch-queue", "program", "stats", "simulation", "buyers", "loadgen"] {
+    for package in ["zk-recipes-protocol", "program", "testbed", "stats", "buyers", "loadgen"] {
+        assert_eq!(for_tests(package), ["fuzz"], "{package}");
+    }
+    for package in ["fuzz", "batch-queue", "simulation"] {
         assert_eq!(for_tests(package), Vec::<String>::new(), "{package}");
     }
-    assert_eq!(for_tests("bench"), ["demo-service", "zk-recipes-protocol"]);
+    assert_eq!(for_tests("bench"), ["demo-service", "fuzz", "zk-recipes-protocol"]);
 }
 
 #[test]

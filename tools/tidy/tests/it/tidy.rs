@@ -125,6 +125,28 @@ fn files_are_short() {
     assert_eq!(long, Vec::<PathBuf>::new());
 }
 
+/// Returns the fuzz targets that a source makes.
+fn fuzz_targets(source: &str) -> Vec<String> {
+    let calls = source.split("fuzz::any_").skip(1).filter_map(|rest| rest.split_once("(\"")?.1.split_once('"'));
+    calls.map(|(target, _)| target.to_owned()).collect()
+}
+
+#[test]
+fn each_fuzz_target_has_inputs_and_stands_beside_its_parser() {
+    let mut targets = Vec::new();
+    for path in files(&["rs"]).into_iter().filter(|path| path != &root().join(file!())) {
+        let found = fuzz_targets(&fs::read_to_string(&path).unwrap());
+        assert!(found.is_empty() || path.ends_with("fuzzed.rs"), "{}: a target stands in fuzzed.rs", path.display());
+        targets.extend(found);
+    }
+    targets.sort();
+    assert!(targets.len() > 40, "{targets:?}");
+    let folders = fs::read_dir(root().join("tools/fuzz/__fuzz__")).unwrap();
+    let mut kept: Vec<_> = folders.map(|folder| folder.unwrap().file_name().into_string().unwrap()).collect();
+    kept.sort();
+    assert_eq!(kept, targets, "a folder for each target, and a name");
+}
+
 /// How many statements a source joins by a tuple: `let (a, b) = (x, y);` is two of them in one.
 #[derive(Default)]
 struct JoinedStatements(usize);

@@ -153,7 +153,7 @@ pub enum Told {
         /// The order that may have been committed.
         order_id: Option<i64>,
     },
-    /// The receiver does not decide purchases of this SKU, at least not now, or has no slot for this one. Nothing was written.
+    /// The receiver does not decide purchases of this SKU any more, or has no slot for this one. Nothing was written.
     Elsewhere,
 }
 
@@ -191,8 +191,8 @@ pub enum NoReply {
     /// The batch did not reach the instance. Nothing was written.
     #[error("another instance of the service was not reached")]
     NotReached(#[source] Cause),
-    /// The instance has no permit for any purchase of the batch at this moment. Nothing was written.
-    #[error("another instance of the service has no room for a batch")]
+    /// The instance has no slot for any purchase of the batch, or waits for another instance itself. Nothing was written.
+    #[error("another instance of the service takes no batch at this moment")]
     Busy,
     /// The batch was sent, and the answer did not come to its end. Any purchase without a reply may have been written.
     #[error("another instance of the service did not answer")]

@@ -13,10 +13,10 @@ pub struct HandedOver<C: Candidate> {
 
 impl<C: Candidate> HandedOver<C> {
     /// Takes the next batch of a worker that is away, and notes that it is about to be sent. Returns `None` if nobody is to be handed
-    /// over. A purchase makes one hop: those that have come while this instance was the owner go back undecided.
+    /// over. A purchase makes one hop: those of other instances went back when the worker went away.
     pub fn take(worker: &mut Worker<C>, away: Away<C>, sent: &C::Sent) -> Option<Self> {
         let mut batch = worker.take();
-        batch.retain(|buyer| !buyer.request.is_handed() && buyer.note_sent(sent.clone()));
+        batch.retain(|buyer| buyer.note_sent(sent.clone()));
         let unanswered: Vec<_> = batch.into_iter().map(Some).collect();
         (!unanswered.is_empty()).then_some(Self { _away: away, unanswered, undecided: Vec::new() })
     }

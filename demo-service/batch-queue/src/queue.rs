@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::{Buyer, Candidate, Pending, Worker};
+use crate::{Buyer, Candidate, DecisionOf, Pending, Worker};
 
 /// Upper bound of the purchases of a batch.
 pub const BATCH_MAX: usize = 1000;
@@ -16,6 +16,12 @@ const NO_QUEUE: &str = "BUG: a worker without a queue";
 
 /// The waiting buyers of a strategy.
 pub struct Queues<C: Candidate>(Mutex<AllQueues<C>>);
+
+/// The wait of each purchase that has joined a queue, and the worker that the caller runs, if there is a new one.
+type Joined<C> = (Vec<Pending<C>>, Option<Worker<C>>);
+
+/// A request, and the two ends of the way of its answer.
+type Prepared<C> = (C, (oneshot::Sender<DecisionOf<C>>, oneshot::Receiver<DecisionOf<C>>));
 
 struct AllQueues<C: Candidate> {
     /// The queue of each SKU. A SKU is in the map as long as its worker runs.
@@ -34,40 +40,19 @@ struct Queue<C: Candidate> {
 impl<C: Candidate> Queues<C> {
     /// Puts purchases of one SKU in its queue. Returns the wait of each, and a worker if no other serves the SKU yet: then the caller
     /// runs it.
-    ///
-    /// While the worker is [away](Worker::go_away), purchases that were handed over stay undecided at once, unless this instance is
-    /// the owner by now. Otherwise two instances that take each other for the owner would wait for each other. `is_owner` is asked
-    /// under the lock: an instance that is no owner any more may have gone away since any earlier answer.
-    pub fn join(
-        self: &Arc<Self>,
-        sku: C::Sku,
-        requests: Vec<C>,
-        is_owner: impl FnOnce() -> bool,
-    ) -> (Vec<Pending<C>>, Option<Worker<C>>) {
-        let prepared: Vec<_> = requests.into_iter().map(|request| (request, oneshot::channel())).collect();
+    pub fn join(self: &Arc<Self>, sku: C::Sku, requests: Vec<C>) -> Joined<C> {
+        let prepared = prepared(requests);
+        self.0.lock().join(self, sku, prepared)
+    }
+
+    /// Puts purchases that another instance has handed over in the queue of their SKU, as [`join`](Self::join) does. Returns `None`
+    /// while the worker is [away](Worker::go_away). Otherwise two instances that take each other for the owner would wait for each
+    /// other. This holds even if this instance owns the SKU by now: it may lose it again before the worker is back.
+    pub fn take_over(self: &Arc<Self>, sku: C::Sku, requests: Vec<C>) -> Option<Joined<C>> {
+        let prepared = prepared(requests);
         let mut waiting = self.0.lock();
-        let AllQueues { by_sku, arrived } = &mut *waiting;
-        let is_first = !by_sku.contains_key(&sku);
-        let Queue { buyers, is_away } = by_sku.entry(sku).or_default();
-        let sends_back = *is_away && !is_owner();
-        let mut sent_back = Vec::new();
-        let join = |(mut request, (answer, decided)): (C, _)| {
-            *arrived += 1;
-            let number = *arrived;
-            let until = request.until();
-            let commit = request.commit().clone();
-            if sends_back && request.is_handed() {
-                sent_back.push(answer);
-            } else {
-                request.joined();
-                buyers.insert(number, Buyer { number, request, answer });
-            }
-            Pending { queues: Arc::clone(self), sku, number, until, commit, decided }
-        };
-        let pending = prepared.into_iter().map(join).collect();
-        drop(waiting);
-        drop(sent_back);
-        (pending, is_first.then(|| Worker::new(Arc::clone(self), sku)))
+        let is_away = waiting.by_sku.get(&sku).is_some_and(|queue| queue.is_away);
+        (!is_away).then(|| waiting.join(self, sku, prepared))
     }
 
     /// Takes a buyer out of its queue. Returns `false` if it is not there.
@@ -138,6 +123,24 @@ impl<C: Candidate> Queues<C> {
     }
 }
 
+impl<C: Candidate> AllQueues<C> {
+    fn join(&mut self, queues: &Arc<Queues<C>>, sku: C::Sku, prepared: Vec<Prepared<C>>) -> Joined<C> {
+        let is_first = !self.by_sku.contains_key(&sku);
+        let Queue { buyers, .. } = self.by_sku.entry(sku).or_default();
+        let join = |(mut request, (answer, decided)): Prepared<C>| {
+            self.arrived += 1;
+            let number = self.arrived;
+            let until = request.until();
+            let commit = request.commit().clone();
+            request.joined();
+            buyers.insert(number, Buyer { number, request, answer });
+            Pending { queues: Arc::clone(queues), sku, number, until, commit, decided }
+        };
+        let pending = prepared.into_iter().map(join).collect();
+        (pending, is_first.then(|| Worker::new(Arc::clone(queues), sku)))
+    }
+}
+
 impl<C: Candidate> Default for Queues<C> {
     fn default() -> Self {
         Self(Mutex::new(AllQueues { by_sku: HashMap::new(), arrived: 0 }))
@@ -148,6 +151,11 @@ impl<C: Candidate> Default for Queue<C> {
     fn default() -> Self {
         Self { buyers: BTreeMap::new(), is_away: false }
     }
+}
+
+/// Makes the way of each answer, outside the lock.
+fn prepared<C: Candidate>(requests: Vec<C>) -> Vec<Prepared<C>> {
+    requests.into_iter().map(|request| (request, oneshot::channel())).collect()
 }
 
 /// Tells buyers that they are taken.

@@ -82,7 +82,7 @@ fn join(
     queues: &Arc<Queues<TestCandidate>>,
     count: usize,
 ) -> (Vec<Pending<TestCandidate>>, Option<Worker<TestCandidate>>) {
-    queues.join(SKU, (0..count).map(|_| wish(u64::MAX)).collect(), || false)
+    queues.join(SKU, (0..count).map(|_| wish(u64::MAX)).collect())
 }
 
 /// Takes the next batch, if there is one.
@@ -162,13 +162,13 @@ fn a_wait_that_is_dropped_leaves_the_queue() {
 #[test]
 fn late_buyers_are_refused_and_the_others_keep_their_places() {
     let queues = Arc::<Queues<TestCandidate>>::default();
-    let (mut pending, worker) = queues.join(SKU, vec![wish(11), wish(10), wish(12)], || false);
+    let (mut pending, worker) = queues.join(SKU, vec![wish(11), wish(10), wish(12)]);
     let mut worker = worker.unwrap();
     let batch = take(&mut worker);
     let (_later, _) = join(&queues, 1);
     worker.put_back(batch, &Declined);
     assert_eq!(told(&mut pending[1]), Some(Err(Declined)));
-    let (mut late, _) = queues.join(SKU, vec![wish(9)], || false);
+    let (mut late, _) = queues.join(SKU, vec![wish(9)]);
     worker.refuse(&Declined);
     assert_eq!(told(&mut late[0]), Some(Err(Declined)));
     assert_eq!(numbers(&take(&mut worker)), [1, 3, 4]);
@@ -179,7 +179,7 @@ fn late_buyers_are_refused_and_the_others_keep_their_places() {
 fn a_purchase_makes_one_hop_and_may_come_back() {
     let queues = Arc::<Queues<TestCandidate>>::default();
     let handed = TestCandidate { is_handed: true, ..wish(u64::MAX) };
-    let (mut pending, worker) = queues.join(SKU, vec![handed, wish(u64::MAX), wish(u64::MAX)], || false);
+    let (mut pending, worker) = queues.join(SKU, vec![handed, wish(u64::MAX), wish(u64::MAX)]);
     let mut worker = worker.unwrap();
     assert!(worker.next());
     let away = worker.go_away();
@@ -195,10 +195,10 @@ fn a_purchase_makes_one_hop_and_may_come_back() {
     assert_eq!(numbers(&take(&mut worker)), [2]);
 }
 
-/// Lets a purchase come that another instance has handed over.
-fn join_handed(queues: &Arc<Queues<TestCandidate>>, is_owner: bool) -> Pending<TestCandidate> {
+/// Lets a purchase come that another instance has handed over. Returns `None` if it goes back.
+fn take_over(queues: &Arc<Queues<TestCandidate>>) -> Option<Pending<TestCandidate>> {
     let handed = TestCandidate { is_handed: true, ..wish(u64::MAX) };
-    queues.join(SKU, vec![handed], || is_owner).0.remove(0)
+    queues.take_over(SKU, vec![handed]).map(|(mut pending, _)| pending.remove(0))
 }
 
 fn is_sent_back(pending: &mut Pending<TestCandidate>) -> bool {
@@ -211,19 +211,18 @@ fn a_worker_that_goes_away_keeps_no_purchases_of_others() {
     let queues = Arc::<Queues<TestCandidate>>::default();
     let (_own, worker) = join(&queues, 3);
     let mut worker = worker.unwrap();
-    let mut in_part = join_handed(&queues, true);
+    let mut in_part = take_over(&queues).unwrap();
     let batch = take(&mut worker);
     worker.divide(batch);
-    let mut in_queue = join_handed(&queues, true);
+    let mut in_queue = take_over(&queues).unwrap();
     let away = worker.go_away();
     assert!(is_sent_back(&mut in_part) && is_sent_back(&mut in_queue));
-    let mut meanwhile = join_handed(&queues, false);
-    assert!(is_sent_back(&mut meanwhile));
-    let mut at_the_next_owner = join_handed(&queues, true);
+    assert!(take_over(&queues).is_none(), "the worker is away");
+    let (_own, _) = join(&queues, 1);
     drop(away);
-    let mut later = join_handed(&queues, false);
-    assert!(!is_sent_back(&mut at_the_next_owner) && !is_sent_back(&mut later));
-    assert_eq!([(); 3].map(|()| numbers(&take(&mut worker))), [vec![1, 2], vec![3], vec![7, 8]]);
+    let mut later = take_over(&queues).unwrap();
+    assert!(!is_sent_back(&mut later));
+    assert_eq!([(); 3].map(|()| numbers(&take(&mut worker))), [vec![1, 2], vec![3], vec![6, 7]]);
 }
 
 // S124

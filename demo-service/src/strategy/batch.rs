@@ -59,23 +59,22 @@ impl<R: WriteRight> Batches<R> {
         &self.context
     }
 
-    pub(super) fn right(&self) -> &R {
-        &self.right
-    }
-
-    /// Puts purchases of one SKU in its queue, and starts its worker if none runs. `is_owner` tells whether this instance may decide
-    /// purchases that others hand over. It is asked under the lock of the queues.
-    pub(super) fn join(
+    /// Puts purchases of another instance in the queue of their SKU. Returns `None` while its worker waits for another instance.
+    pub(super) fn take_over(
         self: &Arc<Self>,
         goods_no: GoodsNo,
         requests: Vec<BatchRequest>,
-        is_owner: impl FnOnce() -> bool,
-    ) -> Vec<Pending<BatchRequest>> {
-        let (pending, worker) = self.queues.join(goods_no, requests, is_owner);
+    ) -> Option<Vec<Pending<BatchRequest>>> {
+        let (pending, worker) = self.queues.take_over(goods_no, requests)?;
+        self.start(worker);
+        Some(pending)
+    }
+
+    /// Lets a worker serve, if there is a new one.
+    fn start(self: &Arc<Self>, worker: Option<Worker<BatchRequest>>) {
         if let Some(worker) = worker {
             self.context.shared.tasks.spawn(Arc::clone(self).work(worker));
         }
-        pending
     }
 
     /// Serves the buyers of a SKU, batch by batch, until nobody waits.
@@ -110,8 +109,9 @@ impl<R: WriteRight> Batches<R> {
             waiting: self.context.metrics.wait(),
             asked: Moment::now(),
         };
-        let pending = self.join(goods_no, vec![request], || false).remove(0);
-        match pending.wait(self.context.leaving(call, until), sleep_until(call.until)).await {
+        let (mut pending, worker) = self.queues.join(goods_no, vec![request]);
+        self.start(worker);
+        match pending.remove(0).wait(self.context.leaving(call, until), sleep_until(call.until)).await {
             WaitEnd::Decided(decision) => {
                 call.answered(&decision);
                 decision

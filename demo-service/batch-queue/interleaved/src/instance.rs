@@ -59,21 +59,25 @@ impl Instance {
         }
     }
 
-    /// Puts purchases of one SKU in its queue, and starts its worker if none runs.
-    pub(crate) fn join(self: &Arc<Self>, sku: u64, requests: Vec<Purchase>) -> Vec<Pending<Purchase>> {
-        let is_owner = || self.world.owner_seen_by(self.number) == self.number;
-        let (pending, worker) = self.queues.join(sku, requests, is_owner);
-        if let Some(worker) = worker {
-            let ever = self.with_workers(sku, |workers| {
-                workers.ever += 1;
-                workers.ever
-            });
-            self.world.notes.see(ever > 1, Sight::Again);
-            self.world.notes.tell(|| format!("instance {} starts a worker of SKU {sku}", self.number));
-            let instance = Arc::clone(self);
-            self.world.spawn(async move { instance.work_until_crash(worker).await });
-        }
-        pending
+    /// Puts purchases of another instance in the queue of their SKU. Returns `None` while its worker waits for another instance.
+    pub(crate) fn take_over(self: &Arc<Self>, sku: u64, requests: Vec<Purchase>) -> Option<Vec<Pending<Purchase>>> {
+        let (pending, worker) = self.queues.take_over(sku, requests)?;
+        self.start(worker);
+        Some(pending)
+    }
+
+    /// Lets a worker serve, if there is a new one.
+    fn start(self: &Arc<Self>, worker: Option<Worker<Purchase>>) {
+        let Some(worker) = worker else { return };
+        let sku = worker.sku();
+        let ever = self.with_workers(sku, |workers| {
+            workers.ever += 1;
+            workers.ever
+        });
+        self.world.notes.see(ever > 1, Sight::Again);
+        self.world.notes.tell(|| format!("instance {} starts a worker of SKU {sku}", self.number));
+        let instance = Arc::clone(self);
+        self.world.spawn(async move { instance.work_until_crash(worker).await });
     }
 
     async fn work_until_crash(&self, worker: Worker<Purchase>) {
@@ -115,7 +119,7 @@ impl Instance {
         let sku = worker.sku();
         let _serving = Serving::begin(self, sku);
         if world.goes_wrong(world.plan.odds.right_lost) {
-            return Err(Reason::RightLost);
+            return Err([Reason::RightLost, Reason::LocksUnavailable][world.draw(2) as usize]);
         }
         let owner = world.owner_seen_by(self.number);
         if owner != self.number {
@@ -160,7 +164,8 @@ impl Instance {
         let world = &*self.world;
         let Purchase { buyer, sku, until, .. } = purchase;
         let commit = purchase.commit.clone();
-        let pending = self.join(sku, vec![purchase]).remove(0);
+        let (mut pending, worker) = self.queues.join(sku, vec![purchase]);
+        self.start(worker);
         let mut wants_to_leave = false;
         let leaving = async {
             let reason = tokio::select! {
@@ -176,7 +181,7 @@ impl Instance {
             world.clock.until(database_until).await;
             world.note_giving_up(buyer);
         };
-        let end = pending.wait(leaving, deadline).await;
+        let end = pending.remove(0).wait(leaving, deadline).await;
         world.notes.see(wants_to_leave && matches!(end, WaitEnd::Decided(_)), Sight::TakenFirst);
         match end {
             WaitEnd::Decided(decision) => {

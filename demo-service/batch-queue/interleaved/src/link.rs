@@ -44,7 +44,6 @@ pub(crate) async fn hand_over(
     let (_alive, gone) = oneshot::channel();
     world.spawn(async move { take_over(&owner, sku, wanted, accept, tell, gone).await });
     if !accepted.await.unwrap_or(false) {
-        world.notes.see(true, Sight::Busy);
         return None;
     }
     let breaks = world.goes_wrong(world.plan.odds.link_breaks).then(|| world.draw(40));
@@ -101,17 +100,12 @@ async fn take_over(
 ) {
     let count = wanted.len();
     let Some(mut slots) = owner.handed.try_take_up_to(count) else {
+        owner.world.notes.see(true, Sight::Busy);
         accept.send(false).ok();
         return;
     };
-    accept.send(true).ok();
     let taken = slots.count();
-    owner.world.notes.see(taken < count, Sight::InPart);
-    owner.world.notes.tell(|| format!("instance {} takes over {taken} purchases of {count}", owner.number));
     wanted.truncate(taken);
-    for index in taken..count {
-        tell.send((index, None)).ok();
-    }
     let requests = wanted.iter().map(|Parcel { buyer, sale, until }| Purchase {
         buyer: *buyer,
         instance: owner.number,
@@ -124,7 +118,17 @@ async fn take_over(
         is_counted: false.into(),
         world: Arc::clone(&owner.world),
     });
-    let pending = owner.join(sku, requests.collect());
+    let Some(pending) = owner.take_over(sku, requests.collect()) else {
+        owner.world.notes.see(true, Sight::NotNow);
+        accept.send(false).ok();
+        return;
+    };
+    accept.send(true).ok();
+    owner.world.notes.see(taken < count, Sight::InPart);
+    owner.world.notes.tell(|| format!("instance {} takes over {taken} purchases of {count}", owner.number));
+    for index in taken..count {
+        tell.send((index, None)).ok();
+    }
     let decide = |(index, pending): (usize, Pending<Purchase>)| {
         let in_progress = InProgress::begin(owner, true);
         async move {

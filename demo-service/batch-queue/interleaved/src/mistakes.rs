@@ -94,8 +94,8 @@ const MISTAKES: &[Mistake] = &[
         name: "a buyer that finds an empty queue starts a worker",
         changes: &[change(
             "queue.rs",
-            "!by_sku.contains_key(&sku)",
-            "by_sku.get(&sku).is_none_or(|queue| queue.buyers.is_empty())",
+            "!self.by_sku.contains_key(&sku)",
+            "self.by_sku.get(&sku).is_none_or(|queue| queue.buyers.is_empty())",
         )],
     },
     Mistake {
@@ -131,7 +131,7 @@ const MISTAKES: &[Mistake] = &[
     },
     Mistake {
         name: "a number is used again",
-        changes: &[change("queue.rs", "*arrived += 1;", "*arrived = buyers.len() as u64 + 1;")],
+        changes: &[change("queue.rs", "self.arrived += 1;", "self.arrived = buyers.len() as u64 + 1;")],
     },
     Mistake {
         name: "a buyer leaves although the worker has taken it",
@@ -224,28 +224,16 @@ const MISTAKES: &[Mistake] = &[
         changes: &[change("buyer.rs", "buyer.request.is_handed() && refusal.lies_here()", "false")],
     },
     Mistake {
-        name: "a purchase makes a second hop",
-        changes: &[change(
-            "handed_over.rs",
-            "!buyer.request.is_handed() && buyer.note_sent(sent.clone())",
-            "buyer.note_sent(sent.clone())",
-        )],
-    },
-    Mistake {
         name: "a purchase is handed over although its buyer has given up",
         changes: &[change(
             "handed_over.rs",
-            "!buyer.request.is_handed() && buyer.note_sent(sent.clone())",
-            "!buyer.request.is_handed() && { let _ = buyer.note_sent(sent.clone()); true }",
+            "buyer.note_sent(sent.clone())",
+            "{ let _ = buyer.note_sent(sent.clone()); true }",
         )],
     },
     Mistake {
         name: "a purchase is handed over without a note",
-        changes: &[change(
-            "handed_over.rs",
-            "!buyer.request.is_handed() && buyer.note_sent(sent.clone())",
-            "!buyer.request.is_handed() && buyer.is_waiting()",
-        )],
+        changes: &[change("handed_over.rs", "buyer.note_sent(sent.clone())", "buyer.is_waiting()")],
     },
     Mistake {
         name: "a purchase that was sent back is forgotten",
@@ -275,7 +263,7 @@ const MISTAKES: &[Mistake] = &[
     },
     Mistake {
         name: "two instances wait for each other",
-        changes: &[change("queue.rs", "sends_back && request.is_handed()", "false")],
+        changes: &[change("queue.rs", "waiting.by_sku.get(&sku).is_some_and(|queue| queue.is_away)", "false")],
     },
     Mistake {
         name: "purchases of another instance stay in the queue while the worker is away",

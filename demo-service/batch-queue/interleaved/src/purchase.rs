@@ -43,6 +43,10 @@ pub(crate) enum Reason {
     Stopper,
     DatabaseUnavailable,
     RightLost,
+    /// The row has the fence of a later owner.
+    Fenced,
+    /// The lock service does not answer.
+    LocksUnavailable,
     /// The database has refused to commit this batch.
     CommitFailed,
     /// Whether it was right to refuse depends on a commit whose outcome nobody knows. The service says that the database is unavailable.
@@ -133,10 +137,10 @@ impl Refusal for Reason {
     }
 
     fn lies_here(&self) -> bool {
-        matches!(self, Self::DatabaseUnavailable | Self::RightLost | Self::ClientGone)
+        matches!(self, Self::DatabaseUnavailable | Self::RightLost | Self::LocksUnavailable | Self::ClientGone)
     }
 
     fn concerns_all(&self) -> bool {
-        matches!(self, Self::DatabaseUnavailable | Self::RightLost)
+        matches!(self, Self::DatabaseUnavailable | Self::Fenced | Self::RightLost)
     }
 }

@@ -75,8 +75,8 @@ impl BatchTransaction<Purchase> for HeldRow<'_> {
         self.has_batch = true;
         yield_now().await;
         if world.owner() != self.instance.number {
-            // The row has the fence of a later owner.
-            return Err(Reason::RightLost);
+            // The row has the fence of a later owner. An owner that has heard of it says so instead.
+            return Err([Reason::RightLost, Reason::Fenced][world.draw(2) as usize]);
         }
         if earliest(batch) != NEVER && world.goes_wrong(world.plan.odds.row_locked) {
             world.clock.until(earliest(batch)).await;
@@ -115,34 +115,22 @@ impl BatchTransaction<Purchase> for HeldRow<'_> {
     async fn commit(&mut self) -> Result<(), Reason> {
         let world = self.world;
         world.notes.tell(|| format!("the commit of buyers {:?} is sent", self.sold));
-        let row = self.row.take();
+        let Self { sku, sale, ref sold, .. } = *self;
+        let mut sent = SentCommit { world, sku, sale, sold: sold.clone(), row: self.row.take() };
         yield_now().await;
         if world.goes_wrong(world.plan.odds.commit_refused) {
             self.is_refused = true;
+            sent.row = None;
             let refusals = [Reason::DatabaseUnavailable, Reason::RightLost, Reason::CommitFailed];
             return Err(refusals[world.draw(3) as usize]);
         }
         let is_unknown = world.goes_wrong(world.plan.odds.commit_unknown);
         if is_unknown && world.draw(2) == 0 {
+            // Dropped, it may be committed later.
             return Err(Reason::Unknown);
         }
-        let Self { sku, sale, ref sold, .. } = *self;
-        let sold = sold.clone();
-        if is_unknown && world.draw(2) == 0 {
-            // The database commits it after all, and keeps the row until then.
-            let database = Arc::clone(world);
-            let pause = world.draw(20);
-            world.spawn(async move {
-                for _ in 0..pause {
-                    yield_now().await;
-                }
-                database.commit(sku, sale, &sold);
-                drop(row);
-            });
-            return Err(Reason::Unknown);
-        }
-        world.commit(sku, sale, &sold);
-        drop(row);
+        sent.row = None;
+        world.commit(sku, sale, &sent.sold);
         yield_now().await;
         if is_unknown { Err(Reason::Unknown) } else { Ok(()) }
     }
@@ -162,6 +150,37 @@ impl BatchTransaction<Purchase> for HeldRow<'_> {
             (Err(_), Err(_)) => Err(Reason::Undecidable),
         };
         self.shares.iter().map(decide).collect()
+    }
+}
+
+/// A commit on its way. Dropped before its end, as when a worker dies, the database may commit it all the same. It keeps the row until
+/// then.
+struct SentCommit<'a> {
+    world: &'a Arc<World>,
+    sku: u64,
+    sale: i64,
+    sold: Vec<usize>,
+    row: Option<OwnedSemaphorePermit>,
+}
+
+impl Drop for SentCommit<'_> {
+    fn drop(&mut self) {
+        let Some(row) = self.row.take() else { return };
+        if self.world.draw(2) == 0 {
+            return;
+        }
+        let database = Arc::clone(self.world);
+        let pause = database.draw(20);
+        let Self { sku, sale, ref mut sold, .. } = *self;
+        let sold = std::mem::take(sold);
+        self.world.spawn(async move {
+            for _ in 0..pause {
+                yield_now().await;
+            }
+            database.notes.see(true, Sight::CommittedLater);
+            database.commit(sku, sale, &sold);
+            drop(row);
+        });
     }
 }
 

@@ -147,7 +147,7 @@ mod tests {
             }
         };
         let queues = Arc::<Queues<BatchRequest>>::default();
-        let (mut pending, worker) = queues.join(goods_no, [3600, 0, 3600].map(request).into(), || false);
+        let (mut pending, worker) = queues.join(goods_no, [3600, 0, 3600].map(request).into());
         let mut worker = worker.unwrap();
         assert_waiting(3);
         drop(pending.pop());

@@ -139,11 +139,6 @@ impl Elections {
         timeout_at(until, self.owner_of(range)).await.unwrap_or_else(|_| Err(self.context.lock_timeout()))
     }
 
-    /// Returns whether this instance owns a SKU.
-    pub(super) fn owns(&self, goods_no: GoodsNo) -> bool {
-        self.range(goods_no).term.borrow().is_some()
-    }
-
     /// Waits until `until` for the right to hand a batch of a SKU over. The owner of the SKU may change meanwhile.
     pub(super) async fn permit(&self, goods_no: GoodsNo, until: Instant) -> Result<OwnedSemaphorePermit, Failure> {
         let permit = Arc::clone(&self.range(goods_no).permits).acquire_owned();

@@ -37,7 +37,7 @@ pub(super) fn take_over(
             None => refused.push(BatchReply { index, told: Told::of(Err(unreadable())) }),
         }
     }
-    let pending = batches.join(goods_no, requests, || batches.right().owns(goods_no));
+    let pending = batches.take_over(goods_no, requests)?;
     let late = Arc::new(context.lock_timeout());
     let replies = indexes.into_iter().zip(pending).map(|(index, pending)| {
         let late = Arc::clone(&late);

@@ -97,9 +97,7 @@ impl Ensemble {
             for server in &mut ensemble.servers {
                 server.launch().await?;
             }
-            for server in &mut ensemble.servers {
-                server.until_serving().await?;
-            }
+            ensemble.until_serving().await?;
             Ok(ensemble)
         })
         .await
@@ -168,6 +166,71 @@ impl Ensemble {
     /// The server stops all the same; this or [`start_server`](Self::start_server) then waits for it.
     pub async fn stop_server(&mut self, index: usize) -> Result<(), Error> {
         self.server_mut(index)?.stop().await
+    }
+
+    /// Kills a server (`SIGKILL`) and keeps its data and its ports, as [`stop_server`](Self::stop_server) does.
+    ///
+    /// # Errors
+    ///
+    /// As for [`stop_server`](Self::stop_server).
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`stop_server`](Self::stop_server).
+    pub async fn kill_server(&mut self, index: usize) -> Result<(), Error> {
+        self.server_mut(index)?.kill().await
+    }
+
+    /// Launches a server again on the same ports with the same data, without waiting until it serves; one that still runs is stopped
+    /// first.
+    ///
+    /// # Errors
+    ///
+    /// As for [`start_server`](Self::start_server), but for the wait.
+    ///
+    /// # Cancel safety
+    ///
+    /// The server may run or not.
+    pub async fn launch_server(&mut self, index: usize) -> Result<(), Error> {
+        self.server_mut(index)?.launch().await
+    }
+
+    /// Lets frozen servers go on, heals all links, and launches the servers that are down, without waiting until they serve.
+    ///
+    /// # Errors
+    ///
+    /// As for [`launch_server`](Self::launch_server).
+    ///
+    /// # Cancel safety
+    ///
+    /// Servers may be down or frozen still.
+    pub async fn revive(&mut self) -> Result<(), Error> {
+        for server in &mut self.servers {
+            if server.pid().is_some() { server.resume()? } else { server.launch().await? }
+        }
+        (0..self.servers.len()).filter(|_| self.links.is_some()).try_for_each(|index| self.heal(index))
+    }
+
+    /// Returns how many servers it has.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.servers.len()
+    }
+
+    /// Waits until each server serves. All of them run, and none is frozen.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ended`] and [`Error::NotReady`] when a server does not serve.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost.
+    pub async fn until_serving(&mut self) -> Result<(), Error> {
+        for server in &mut self.servers {
+            server.until_serving().await?;
+        }
+        Ok(())
     }
 
     /// Starts a server again on the same ports with the same data; one that still runs is stopped first.

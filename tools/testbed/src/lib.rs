@@ -98,7 +98,7 @@ pub use pgbouncer::PgBouncer;
 pub use port::Port;
 pub use postgres::{Postgres, PostgresConfig};
 pub use process::{Process, ProcessConfig, Stdout, StopSignal};
-pub use proxy::{Proxy, ProxyTraffic};
+pub use proxy::{Direction, Proxy, ProxyTraffic};
 pub use redis::{Redis, RedisConfig, RedisDump, RedisDurability};
 pub use signals::with_default_signals;
 pub use variables::forget_postgres_variables;

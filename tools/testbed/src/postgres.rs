@@ -1,9 +1,15 @@
 //! A throwaway Postgres.
 
 use std::ffi::OsString;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use program::FromSystem as _;
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use sqlx::{ConnectOptions, Connection};
 
@@ -114,6 +120,58 @@ impl Postgres {
         format!("postgres://{USER}@127.0.0.1:{}/{database}{plain}", self.port.number())
     }
 
+    /// Kills one of its processes, so that the server crashes: it ends all connections, recovers from its log, and serves again at the
+    /// same address.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`] when the server does not run, or on a system without `/proc`.
+    pub fn crash(&self) -> Result<(), Error> {
+        let processes = self.processes()?;
+        let child = processes.into_iter().find(|process| *process != self.guard.pid());
+        let killed = child.ok_or(Errno::ESRCH).and_then(|child| kill(child, Signal::SIGKILL));
+        killed.map_err(|errno| Error::system("kill a process of postgres")(errno.into()))
+    }
+
+    /// Freezes all of its processes until [`resume`](Self::resume).
+    ///
+    /// # Errors
+    ///
+    /// As for [`crash`](Self::crash).
+    pub fn pause(&self) -> Result<(), Error> {
+        // The first process goes first, so that it starts no other one meanwhile.
+        self.signal_all(Signal::SIGSTOP)
+    }
+
+    /// Lets a frozen server go on.
+    ///
+    /// # Errors
+    ///
+    /// As for [`crash`](Self::crash).
+    pub fn resume(&self) -> Result<(), Error> {
+        self.signal_all(Signal::SIGCONT)
+    }
+
+    fn signal_all(&self, signal: Signal) -> Result<(), Error> {
+        let failed = |errno: Errno| Error::system(format!("send {signal} to postgres"))(errno.into());
+        kill(self.guard.pid(), signal).map_err(failed)?;
+        for process in self.processes()? {
+            match kill(process, signal) {
+                // It has ended.
+                Ok(()) | Err(Errno::ESRCH) => {}
+                Err(errno) => return Err(failed(errno)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the first process of the server and its children.
+    fn processes(&self) -> Result<Vec<Pid>, Error> {
+        let first = self.guard.pid();
+        let children = children_of(first).map_err(Error::system("list the processes of postgres"))?;
+        Ok([first].into_iter().chain(children).collect())
+    }
+
     /// Returns the process id of the server, whose children serve its connections.
     #[must_use]
     pub fn pid(&self) -> i32 {
@@ -148,6 +206,21 @@ fn arguments(port: u16, dir: &Path, config: &PostgresConfig, bin: &Path) -> Vec<
 }
 
 /// Returns the data folder of the server that listens at the port. It proves that this is the server that was started.
+/// Returns the children of a process.
+fn children_of(parent: Pid) -> io::Result<Vec<Pid>> {
+    let mut children = Vec::new();
+    for process in fs::read_dir("/proc")? {
+        let Some(process) = process?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        // The parent is the second word after the name, which is in brackets and may contain brackets.
+        let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        let found = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse().ok());
+        if found == Some(parent.as_raw()) {
+            children.push(Pid::from_raw(process));
+        }
+    }
+    Ok(children)
+}
+
 async fn data_directory(port: u16) -> Result<PathBuf, sqlx::Error> {
     let options = PgConnectOptions::new_without_pgpass().host("127.0.0.1").port(port).username(USER).database(USER);
     // A variable of the user's must not decide this.

@@ -16,7 +16,7 @@ use crate::Error;
 use crate::find::find_program;
 use crate::folder::Folder;
 use crate::guard::{Guard, Launch, Output};
-use crate::pause::signal;
+use crate::pause::{pause, resume, signal};
 
 /// Lines of output that are kept for [`Process::line`]; beyond them the program waits, as with any full pipe.
 const LINES_MAX: usize = 1024;
@@ -264,6 +264,24 @@ impl Process {
     pub async fn stop(mut self) -> Result<ExitStatus, Error> {
         self.request_stop();
         self.wait().await
+    }
+
+    /// Freezes the program (`SIGSTOP`) until [`resume`](Self::resume). It stands still when this returns.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`] when the program does not run.
+    pub fn pause(&self) -> Result<(), Error> {
+        pause(&self.name, Some(&self.guard))
+    }
+
+    /// Lets a frozen program go on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`] when the program does not run.
+    pub fn resume(&self) -> Result<(), Error> {
+        resume(&self.name, Some(&self.guard))
     }
 
     /// Kills the program (`SIGKILL`), and waits until it has ended.

@@ -6,6 +6,7 @@ pub(crate) mod relay;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use program::FromSystem as _;
@@ -13,6 +14,7 @@ use tokio::sync::watch;
 
 use self::hub::Hub;
 use self::lane::{Lane, LaneCommand};
+pub use self::relay::Direction;
 use crate::Error;
 use crate::worker::Worker;
 
@@ -35,12 +37,16 @@ pub struct ProxyTraffic {
 /// | [`refuse`](Self::refuse) | served | closed at once | [`accept`](Self::accept) |
 /// | [`swallow_replies`](Self::swallow_replies) | requests pass, replies are lost | served | [`deliver`](Self::deliver), or the connection |
 /// | [`blackhole`](Self::blackhole) | nothing passes | nothing passes | [`deliver`](Self::deliver) |
+/// | [`silence`](Self::silence) | nothing passes in one direction | nothing passes in one direction | [`deliver`](Self::deliver) |
 /// | [`delay`](Self::delay) | each byte arrives late | each byte arrives late | `delay(Duration::ZERO)` |
-/// | [`replace_sessions`](Self::replace_sessions) | | a session of ZooKeeper is replaced by a new one | |
-/// | [`refuse_sessions`](Self::refuse_sessions) | | closed if a session of ZooKeeper connects again | |
+/// | [`jitter`](Self::jitter) | bytes arrive late, some more than others | likewise | `jitter(Duration::ZERO)` |
+/// | [`limit`](Self::limit) | few bytes arrive in a second | few bytes arrive in a second | `limit(None)` |
+/// | [`replace_sessions`](Self::replace_sessions) | | a session of ZooKeeper is replaced by a new one | [`heal`](Self::heal) |
+/// | [`refuse_sessions`](Self::refuse_sessions) | | closed if a session of ZooKeeper connects again | [`heal`](Self::heal) |
 ///
-/// The faults combine: `refuse` and then `cut` make an unreachable server, `swallow_replies` and then `cut` a lost reply. Each
-/// is in force when its call returns. Calls block, for well below a millisecond.
+/// [`heal`](Self::heal) ends all of them. The faults combine: `refuse` and then `cut` make an unreachable server,
+/// `swallow_replies` and then `cut` a lost reply. Each is in force when its call returns. Calls block, for well below a
+/// millisecond.
 ///
 /// The server need not run: a connection is closed when the server cannot be reached, and the next one tries again.
 ///
@@ -106,6 +112,17 @@ impl Proxy {
         format!("127.0.0.1:{}", self.port)
     }
 
+    /// Returns the port of the proxy on 127.0.0.1.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Ends all faults of the network. What was held back arrives late; connections that lost bytes are closed.
+    pub fn heal(&self) {
+        self.worker.order(LaneCommand::Heal);
+    }
+
     /// Closes every open connection on both sides. Clients may connect again at once.
     ///
     /// A connection that a client has made counts as open, whether it has reached the server or not. What has been passed on
@@ -140,7 +157,15 @@ impl Proxy {
         self.worker.order(LaneCommand::Blackhole);
     }
 
-    /// Ends [`blackhole`](Self::blackhole), so that what was held back arrives late, and [`swallow_replies`](Self::swallow_replies).
+    /// Lets nothing pass in one direction, on open and on new connections, until [`deliver`](Self::deliver).
+    ///
+    /// Nothing is lost: bytes are held back, and also the end of that direction.
+    pub fn silence(&self, direction: Direction) {
+        self.worker.order(LaneCommand::Silence(direction));
+    }
+
+    /// Ends [`blackhole`](Self::blackhole) and [`silence`](Self::silence), so that what was held back arrives late, and
+    /// [`swallow_replies`](Self::swallow_replies).
     pub fn deliver(&self) {
         self.worker.order(LaneCommand::Deliver);
     }
@@ -149,6 +174,16 @@ impl Proxy {
     /// also takes a round trip. Bytes that were read before keep their time. Accurate to about a millisecond.
     pub fn delay(&self, latency: Duration) {
         self.worker.order(LaneCommand::Delay(latency));
+    }
+
+    /// Holds bytes longer than [`delay`](Self::delay) does, by a random time of at most `jitter` in each direction. Their order stays.
+    pub fn jitter(&self, jitter: Duration) {
+        self.worker.order(LaneCommand::Jitter(jitter));
+    }
+
+    /// Passes on at most this many bytes a second on each connection in each direction. `None` ends the limit.
+    pub fn limit(&self, bytes_per_s: Option<NonZeroU32>) {
+        self.worker.order(LaneCommand::Limit(bytes_per_s));
     }
 
     /// Replaces each ZooKeeper session that a client connects again from now on. The server is asked for a new session instead, as

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::ProxyTraffic;
-use super::relay::{Connection, End, Shared};
+use super::relay::{Connection, Direction, End, Rules, Shared, Silent};
 use crate::guard::POLL;
 
 /// An order for a lane.
@@ -21,9 +22,17 @@ pub(crate) enum LaneCommand {
     Accept,
     Swallow,
     Blackhole,
+    /// Lets nothing pass in one direction.
+    Silence(Direction),
     Deliver,
+    /// Ends all of these faults.
+    Heal,
     /// Holds each byte for this long.
     Delay(Duration),
+    /// Holds each byte for up to this long beyond that.
+    Jitter(Duration),
+    /// Passes on at most this many bytes a second on each connection in each direction.
+    Limit(Option<NonZeroU32>),
     /// Asks for a new session when a client connects one again.
     ReplaceSessions,
     RefuseSessions,
@@ -75,21 +84,36 @@ impl Lane {
             LaneCommand::Refuse => self.is_refusing = true,
             LaneCommand::Accept => self.is_refusing = false,
             LaneCommand::Swallow => rules.send_modify(|rules| rules.swallowed_below = made),
-            LaneCommand::Blackhole => rules.send_modify(|rules| rules.is_blackhole = true),
+            LaneCommand::Blackhole => rules.send_modify(|rules| rules.silent = Silent::BOTH),
+            LaneCommand::Silence(direction) => rules.send_modify(|rules| rules.silent.add(direction)),
             LaneCommand::Deliver => {
                 rules.send_modify(|rules| {
-                    rules.is_blackhole = false;
+                    rules.silent = Silent::default();
                     rules.swallowed_below = 0;
                 });
                 self.stranded.clear();
             }
+            LaneCommand::Heal => self.heal().await,
             LaneCommand::Delay(latency) => rules.send_modify(|rules| rules.latency = latency),
+            LaneCommand::Jitter(jitter) => rules.send_modify(|rules| rules.jitter = jitter),
+            LaneCommand::Limit(bytes_per_s) => rules.send_modify(|rules| rules.bytes_per_s = bytes_per_s),
             LaneCommand::ReplaceSessions => rules.send_modify(|rules| rules.replaces_sessions = true),
             LaneCommand::RefuseSessions => rules.send_modify(|rules| rules.refuses_sessions = true),
             LaneCommand::LeadTo(server) => rules.send_modify(|rules| rules.successor = Some(server)),
             LaneCommand::Strand(end) => self.strand(end).await,
         }
         self.count();
+    }
+
+    async fn heal(&mut self) {
+        if self.shared.rules.borrow().swallowed_below > 0 {
+            // What was swallowed does not come back, so these connections are of no use.
+            self.connections.shutdown().await;
+        }
+        // Where new connections lead to is no fault.
+        self.shared.rules.send_modify(|rules| *rules = Rules { successor: rules.successor, ..Rules::default() });
+        self.is_refusing = false;
+        self.stranded.clear();
     }
 
     async fn strand(&mut self, end: End) {

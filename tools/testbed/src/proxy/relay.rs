@@ -3,6 +3,7 @@
 use std::io;
 use std::mem;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +18,9 @@ use super::ProxyTraffic;
 
 const BUFFER_BYTES: usize = 16 * 1024;
 
+/// The most bytes that a narrow connection passes on at once.
+const STEP_BYTES: usize = 1024;
+
 /// Upper bound of what one direction of a connection holds at once. Beyond it nothing more is read.
 const CHUNKS_MAX: usize = 1024;
 
@@ -30,9 +34,14 @@ pub(crate) enum End {
 /// The rules of all connections. Connections are numbered in the order in which they were made.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Rules {
-    pub(super) is_blackhole: bool,
+    /// The directions in which nothing passes.
+    pub(super) silent: Silent,
     /// Time for which each byte is held, and the end of a direction.
     pub(super) latency: Duration,
+    /// Upper bound of the random time for which bytes are held beyond that.
+    pub(super) jitter: Duration,
+    /// The most bytes that a connection passes on in a second in each direction, if there is a limit.
+    pub(super) bytes_per_s: Option<NonZeroU32>,
     /// Whether the handshakes of existing ZooKeeper sessions ask for new ones.
     pub(super) replaces_sessions: bool,
     /// Whether these handshakes end their connections.
@@ -53,10 +62,39 @@ pub(super) struct Shared {
     pub(super) traffic: watch::Sender<ProxyTraffic>,
 }
 
+/// A direction of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Direction {
+pub enum Direction {
+    /// From the client to the server.
     ToServer,
+    /// From the server to the client.
     FromServer,
+}
+
+/// The directions in which nothing passes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Silent {
+    to_server: bool,
+    from_server: bool,
+}
+
+impl Silent {
+    pub(super) const BOTH: Self = Self { to_server: true, from_server: true };
+
+    /// Lets nothing pass in this direction either.
+    pub(super) fn add(&mut self, direction: Direction) {
+        match direction {
+            Direction::ToServer => self.to_server = true,
+            Direction::FromServer => self.from_server = true,
+        }
+    }
+
+    fn is_in(self, direction: Direction) -> bool {
+        match direction {
+            Direction::ToServer => self.to_server,
+            Direction::FromServer => self.from_server,
+        }
+    }
 }
 
 /// Bytes that were read, and when they are due. Without bytes it is the end of the direction.
@@ -89,7 +127,7 @@ impl Connection {
 
     /// Relays until both sides have closed their ends, or one side fails. Sets `server` when it is reached.
     async fn pass(&self, client: &mut TcpStream, server: &mut Option<TcpStream>) -> io::Result<()> {
-        self.until_open().await;
+        self.until_open(Direction::ToServer).await;
         let latency = self.shared.rules.borrow().latency;
         // The client's system made this connection at once. Over a slow link that takes a round trip.
         sleep(2 * latency).await;
@@ -120,7 +158,7 @@ impl Connection {
         let mut buffer = vec![0; BUFFER_BYTES];
         let mut is_handshake = direction == Direction::ToServer;
         loop {
-            let bytes = self.read(&from, &mut buffer).await?;
+            let bytes = self.read(&from, &mut buffer, direction).await?;
             if mem::take(&mut is_handshake) {
                 let Rules { replaces_sessions, refuses_sessions, .. } = *self.shared.rules.borrow();
                 if refuses_sessions && has_a_session(bytes) {
@@ -137,7 +175,9 @@ impl Connection {
                 }
             }
             let is_end = bytes.is_empty();
-            let chunk = Chunk { due: Instant::now() + self.shared.rules.borrow().latency, bytes: bytes.to_vec() };
+            let Rules { latency, jitter, .. } = *self.shared.rules.borrow();
+            let due = Instant::now() + latency + jitter.mul_f64(rand::random());
+            let chunk = Chunk { due, bytes: bytes.to_vec() };
             // A failed send means that the other half has failed, which also ends this one.
             if chunks.send(chunk).await.is_err() || is_end {
                 return Ok(());
@@ -155,12 +195,18 @@ impl Connection {
         while let Some(Chunk { due, bytes }) = read.recv().await {
             sleep_until(due).await;
             if bytes.is_empty() {
-                self.until_open().await;
+                self.until_open(direction).await;
                 return to.shutdown().await;
             }
             let mut left = bytes.as_slice();
             while !left.is_empty() {
-                let written = self.write(&to, left).await?;
+                let bytes_per_s = self.shared.rules.borrow().bytes_per_s.map(NonZeroU32::get);
+                let next = bytes_per_s.map_or(left, |most| &left[..left.len().min(STEP_BYTES.min(most as usize))]);
+                let written = self.write(&to, next, direction).await?;
+                if let Some(bytes_per_s) = bytes_per_s {
+                    let written = u32::try_from(written).expect("BUG: a step beyond u32");
+                    sleep(Duration::from_secs(1) * written / bytes_per_s).await;
+                }
                 if direction == Direction::ToServer {
                     self.shared.traffic.send_modify(|traffic| traffic.bytes_to_server += length(&left[..written]));
                 }
@@ -171,11 +217,16 @@ impl Connection {
     }
 
     /// Returns the next bytes, and none at the end. Nothing is read in a black hole, not even the end.
-    async fn read<'a>(&self, from: &ReadHalf<'_>, buffer: &'a mut [u8]) -> io::Result<&'a mut [u8]> {
+    async fn read<'a>(
+        &self,
+        from: &ReadHalf<'_>,
+        buffer: &'a mut [u8],
+        direction: Direction,
+    ) -> io::Result<&'a mut [u8]> {
         loop {
             from.readable().await?;
             // Looked at after the wait for bytes, because a black hole may begin during that wait.
-            self.until_open().await;
+            self.until_open(direction).await;
             match from.try_read(buffer) {
                 Ok(read) => return Ok(&mut buffer[..read]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -185,10 +236,10 @@ impl Connection {
     }
 
     /// Passes on some of the bytes. A black hole that began after they were read still holds them back.
-    async fn write(&self, to: &WriteHalf<'_>, bytes: &[u8]) -> io::Result<usize> {
+    async fn write(&self, to: &WriteHalf<'_>, bytes: &[u8], direction: Direction) -> io::Result<usize> {
         loop {
             to.writable().await?;
-            self.until_open().await;
+            self.until_open(direction).await;
             match to.try_write(bytes) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 written => return written,
@@ -203,10 +254,10 @@ impl Connection {
         stranded.ok().and_then(|rules| rules.stranded).expect("BUG: the rules are shared by all who wait for them")
     }
 
-    /// Waits while there is a black hole.
-    async fn until_open(&self) {
+    /// Waits while nothing passes in a direction.
+    async fn until_open(&self, direction: Direction) {
         let mut rules = self.shared.rules.subscribe();
-        let open = rules.wait_for(|rules| !rules.is_blackhole).await;
+        let open = rules.wait_for(|rules| !rules.silent.is_in(direction)).await;
         open.expect("BUG: the rules are shared by all who wait for them");
     }
 }

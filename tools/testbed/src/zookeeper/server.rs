@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use program::FromSystem as _;
 
 use super::child_number;
@@ -12,7 +13,7 @@ use super::configuration::{self, Configuration, Installation, Membership, Server
 use crate::folder::Folder;
 use crate::guard::{Guard, Launch, Output};
 use crate::kept::KeptFolder;
-use crate::pause::{pause, resume};
+use crate::pause::{pause, resume, signal};
 use crate::port::Port;
 use crate::ready::until_ready;
 use crate::{Counters, Error, StopSignal, four_letter_word, variables};
@@ -168,6 +169,13 @@ impl Server {
         }
         self.running = None;
         self.ports.each().try_for_each(Port::take_back)
+    }
+
+    /// Kills the process (`SIGKILL`); its data and its ports stay.
+    pub(crate) async fn kill(&mut self) -> Result<(), Error> {
+        // This fails only if the process does not run any more.
+        let _ = signal(&self.name, self.running.as_ref(), Signal::SIGKILL);
+        self.stop().await
     }
 
     pub(crate) fn pause(&self) -> Result<(), Error> {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use testbed::{Ensemble, EnsembleConfig, Error};
+use testbed::{Ensemble, EnsembleConfig, Error, LinkFault};
 
 use crate::support::{PERSISTENT, client_of, four_letter_word, is_listening, leader_other_than, until_followed, write};
 
@@ -83,6 +83,20 @@ async fn a_stopped_ensemble_has_its_nodes_after_a_restart() {
     ensemble.start_server(2).await.unwrap();
     assert_eq!(ensemble.leader().await, None, "one of three is no quorum");
     ensemble.start_server(0).await.unwrap();
+    let client = client_of(&ensemble.connect_strings()[0]).await;
+    assert!(client.check_stat("/a").await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn an_ensemble_is_revived_after_whatever_was_done_to_it() {
+    let mut ensemble = Ensemble::start(EnsembleConfig { links: true, ..quick() }).await.unwrap();
+    assert_eq!(ensemble.size(), 3);
+    client_of(&ensemble.connect_string()).await.create("/a", &[], &PERSISTENT).await.unwrap();
+    ensemble.kill_server(0).await.unwrap();
+    ensemble.pause(1).unwrap();
+    ensemble.isolate(2, LinkFault::Blackhole).unwrap();
+    ensemble.revive().await.unwrap();
+    ensemble.until_serving().await.unwrap();
     let client = client_of(&ensemble.connect_strings()[0]).await;
     assert!(client.check_stat("/a").await.unwrap().is_some());
 }

@@ -38,6 +38,17 @@ async fn a_process_gets_arguments_environment_and_an_empty_input() {
 }
 
 #[tokio::test]
+async fn a_frozen_process_goes_on_when_it_is_resumed() {
+    let config = shell("while read -r line; do echo \"$line\"; done");
+    let mut process = Process::spawn(ProcessConfig { stdout: Stdout::Dialogue, ..config }).unwrap();
+    process.pause().unwrap();
+    process.say("word").unwrap();
+    assert!(process.line(Duration::from_millis(100)).await.is_err());
+    process.resume().unwrap();
+    assert_eq!(line(&mut process).await, "word");
+}
+
+#[tokio::test]
 async fn a_dialogue_is_the_programs_input_and_output() {
     let config = shell("while read -r line; do echo \"not $line\"; done; echo bye");
     let mut process = Process::spawn(ProcessConfig { stdout: Stdout::Dialogue, ..config }).unwrap();

@@ -1,10 +1,11 @@
 //! The proxy: in front of a real ZooKeeper where the client matters, in front of an echo where only bytes do.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use testbed::{Error, Proxy, ProxyTraffic, ZooKeeper, ZooKeeperConfig};
+use testbed::{Direction, Error, Proxy, ProxyTraffic, ZooKeeper, ZooKeeperConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -323,6 +324,52 @@ async fn delayed_bytes_arrive_whole_in_order_and_late() {
     let connecting = Instant::now();
     assert!(is_echoed(&mut connect(&proxy).await, b"anew").await);
     assert!(connecting.elapsed() >= 4 * ONE_WAY, "a connection takes a round trip, too");
+}
+
+#[tokio::test]
+async fn a_silent_direction_holds_back_what_goes_that_way() {
+    let (_echo, proxy) = Echo::behind_proxy().await;
+    for (direction, reaches_server) in [(Direction::ToServer, false), (Direction::FromServer, true)] {
+        let mut stream = connect(&proxy).await;
+        assert!(is_echoed(&mut stream, b"word").await);
+        let before = proxy.bytes_to_server();
+        proxy.silence(direction);
+        stream.write_all(b"late").await.unwrap();
+        assert!(is_silent(&mut stream).await);
+        assert_eq!(proxy.bytes_to_server() > before, reaches_server, "{direction:?}");
+        proxy.heal();
+        let mut answer = [0; 4];
+        soon("the late echo", stream.read_exact(&mut answer)).await.unwrap();
+        assert_eq!(&answer, b"late");
+    }
+}
+
+#[tokio::test]
+async fn a_narrow_or_jittery_link_passes_everything_in_order() {
+    let (_echo, proxy) = Echo::behind_proxy().await;
+    let mut stream = connect(&proxy).await;
+    proxy.jitter(Duration::from_millis(20));
+    assert!(is_echoed(&mut stream, b"first").await && is_echoed(&mut stream, b"second").await);
+    proxy.heal();
+    proxy.limit(NonZeroU32::new(10_000));
+    let word: Vec<u8> = (0..5000_u32).map(|number| (number % 251) as u8).collect();
+    let sent = Instant::now();
+    assert!(is_echoed(&mut stream, &word).await);
+    // Each step of 1024 bytes but the last one delays the next.
+    assert!(sent.elapsed() >= Duration::from_millis(400), "{:?} for 5000 bytes", sent.elapsed());
+}
+
+#[tokio::test]
+async fn a_healed_proxy_serves_as_if_nothing_had_been() {
+    let (_echo, proxy) = Echo::behind_proxy().await;
+    let mut lossy = connect(&proxy).await;
+    assert!(is_echoed(&mut lossy, b"word").await);
+    proxy.swallow_replies();
+    proxy.refuse();
+    proxy.delay(Duration::from_secs(60));
+    proxy.heal();
+    assert!(is_closed(&mut lossy).await, "it may have lost bytes");
+    assert!(is_echoed(&mut connect(&proxy).await, b"word").await);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,9 +1,11 @@
 //! The two servers, started by hand.
 
+use std::pin::pin;
 use std::time::Duration;
 
-use sqlx::{Connection, PgConnection};
+use sqlx::{Connection, Executor, PgConnection};
 use testbed::{Error, MariaDb, Postgres, PostgresConfig, ZooKeeper, ZooKeeperConfig};
+use tokio::time::{sleep, timeout};
 use zookeeper_client::{Acls, Client, CreateMode, EventType};
 
 use crate::support::{DEADLINE, address_of, four_letter_word, is_gone, is_listening};
@@ -33,6 +35,39 @@ async fn a_postgres_is_durable_and_gone_after_its_drop() {
     drop(postgres);
     assert!(!std::fs::exists(&data).unwrap());
     assert!(!is_listening(address_of(&url)));
+}
+
+#[tokio::test]
+async fn a_crashed_postgres_recovers_with_what_was_committed() {
+    let postgres = Postgres::start(PostgresConfig::default()).await.unwrap();
+    let url = postgres.url("postgres");
+    let mut connection = PgConnection::connect(&url).await.unwrap();
+    connection.execute("create table kept as select 7 as number").await.unwrap();
+    postgres.crash().unwrap();
+    let ended = async { while connection.execute("select 1").await.is_ok() {} };
+    timeout(DEADLINE, ended).await.expect("the crash ends every connection");
+    let again = async {
+        loop {
+            match PgConnection::connect(&url).await {
+                Ok(again) => return again,
+                Err(_) => sleep(Duration::from_millis(20)).await,
+            }
+        }
+    };
+    let mut again = timeout(DEADLINE, again).await.expect("it serves again");
+    let number: i32 = sqlx::query_scalar("select number from kept").fetch_one(&mut again).await.unwrap();
+    assert_eq!(number, 7);
+}
+
+#[tokio::test]
+async fn a_frozen_postgres_answers_when_it_is_resumed() {
+    let postgres = Postgres::start(PostgresConfig::default()).await.unwrap();
+    let mut connection = PgConnection::connect(&postgres.url("postgres")).await.unwrap();
+    postgres.pause().unwrap();
+    let mut answer = pin!(connection.execute("select 1"));
+    assert!(timeout(Duration::from_millis(100), &mut answer).await.is_err());
+    postgres.resume().unwrap();
+    timeout(DEADLINE, answer).await.expect("it goes on").unwrap();
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ ARGS ?=
 BASE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test deps-check deps-bench demo demo-programs up test stress reservations contract mixtures fuzz reconnects check check-model weather schedules seeds site msrv package sqlx bench bench-once bench-compare bench-peers bench-service bench-chart coverage false-verdicts verdicts shops sample-report cargo-deny critcmp gungraun-runner sqlx-cli
+.PHONY: help deps deps-test deps-check deps-bench demo demo-programs up test stress reservations contract mixtures fuzz reconnects check check-model weather schedules torture planted seeds site msrv package sqlx bench bench-once bench-compare bench-peers bench-service bench-chart coverage false-verdicts verdicts shops sample-report cargo-deny critcmp gungraun-runner sqlx-cli
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -150,6 +150,12 @@ weather: ## run the machines of the locks in simulated weather, a minute each; A
 
 schedules: ## let buyers, workers and instances meet in the batch queue in a hundred thousand orders each; ARGS='several --seed 7 --trace' prints one
 	cargo run --profile weather --locked -p interleaved -- $(ARGS)
+
+planted: deps-test demo-programs ## build the service with mistakes that can be switched on, let faults find each, and write what was found; ARGS='fence' takes those whose names have it
+	cargo run --locked -p planted-service -- $(ARGS)
+
+torture: deps-test demo-programs ## let faults strike the service and its servers, a round of each strategy; ARGS='--for 1h' or ARGS='--faults postgres*'
+	./target/release/loadgen torture $(ARGS)
 
 seeds: ## make random runs until each planted mistake is found, and write the seeds and the numbers of runs to both seeds.txt
 	cargo test --profile weather --locked -p planted-mistakes -p interleaved --test search --test find

@@ -15,6 +15,7 @@ mod run;
 mod shops;
 pub(crate) mod simulate;
 mod strategies;
+mod torture;
 mod trials;
 mod up;
 
@@ -60,6 +61,13 @@ pub(crate) enum Command {
     /// report is like one of `loadgen check`.
     #[command(after_help = judge::epilogue().to_string())]
     Judge(judge::JudgeArgs),
+    /// Lets faults strike the service and its servers while buyers buy, and audits what was sold
+    ///
+    /// It starts three ZooKeeper servers, Postgres, Redis if a strategy needs it, and instances with a proxy on each of their links. In
+    /// each round one strategy sells while links fail and processes stop, freeze or die, as a seed draws them. Then all faults end, and
+    /// the sale is audited.
+    #[command(after_help = torture::epilogue().to_string())]
+    Torture(torture::TortureArgs),
     /// Searches for the highest rate that a strategy or a shop holds
     #[command(after_help = capacity::epilogue().to_string())]
     Capacity(capacity::CapacityArgs),
@@ -103,7 +111,7 @@ impl Command {
             Command::Compare(args) => args.comparison.target.target.is_none(),
             Command::Run(args) => args.comparison.target.target.is_none(),
             Command::Capacity(args) => args.lab.target.target.is_none(),
-            Command::Up(_) => true,
+            Command::Torture(_) | Command::Up(_) => true,
             _ => false,
         }
     }
@@ -151,6 +159,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Error> {
         Command::Run(args) => run_comparison(&args.resolve()?, &interrupt, &mut output),
         Command::Check(args) => runtime()?.block_on(check::check(args, &interrupt, &mut output)),
         Command::Judge(args) => runtime()?.block_on(judge::judge(args, &interrupt, &mut output)),
+        Command::Torture(args) => runtime()?.block_on(torture::torture(args, &interrupt, &mut output)),
         Command::Capacity(args) => runtime()?.block_on(capacity::capacity(args, &interrupt, &mut output)),
         Command::Report(args) => report::report(&args, &mut output),
         Command::Diff(args) => diff::diff(&args, &mut output),

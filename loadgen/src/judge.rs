@@ -7,6 +7,7 @@ pub(crate) mod headline;
 pub(crate) mod metrics;
 pub(crate) mod nouns;
 pub(crate) mod result;
+pub(crate) mod round;
 pub(crate) mod summary;
 pub(crate) mod thresholds;
 pub(crate) mod verdict;

@@ -12,6 +12,7 @@ pub mod json;
 pub(crate) mod markdown;
 mod table;
 pub(crate) mod terminal;
+pub(crate) mod torture;
 
 #[cfg(test)]
 pub(crate) mod fixture;

@@ -8,5 +8,6 @@ pub(crate) mod lab;
 pub(crate) mod logged;
 pub(crate) mod record;
 pub(crate) mod reproduce;
+pub(crate) mod round;
 pub(crate) mod run;
 pub(crate) mod schedule;

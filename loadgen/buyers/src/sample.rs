@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What the service of the lab tells a buyer of the order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {
     /// The number of the order.
     pub order_id: i64,
@@ -29,7 +29,7 @@ pub struct ShopReceipt {
 }
 
 /// What a buyer was told of its reservation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReservationTold {
     /// The number of the reservation.
     pub reservation: i64,
@@ -40,7 +40,7 @@ pub struct ReservationTold {
 }
 
 /// How a reservation ended, as its buyer was told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToldEnd {
     /// Sold, by this order.
     Sold(Receipt),

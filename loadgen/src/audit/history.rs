@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 pub type Token = (i64, i64);
 
 /// One visit of a critical section.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Section {
     /// The SKU whose section it was.
     pub goods_no: i64,

@@ -1,10 +1,11 @@
 //! Sales whose stock lies in several rows, a row a unit or a row a bucket: whether the rows agree with the orders and with the
 //! ledger. Orders of these sales do not say how many units they left, so this takes the place of their sequence.
 
+use serde::{Deserialize, Serialize};
 use stats::figures::{count, signed, things};
 
 /// The rows of a sale, added up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StockRows {
     /// A row for each unit (`pg-units`).
     Units {

@@ -7,10 +7,12 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::audit::history::Token;
 
 /// An order of a sale.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OrderRow {
     /// Its number.
     pub order_id: i64,

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 
 use buyers::sample::{ReservationTold, ToldEnd};
+use serde::{Deserialize, Serialize};
 
 /// A reservation in the books.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReservationRow {
     /// Its state, as the service spells it.
     pub state: String,
@@ -14,19 +15,19 @@ pub struct ReservationRow {
 }
 
 /// What was told of the reservations of a sale, and what the books have of them.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct ReservationFacts<'a> {
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct ReservationFacts {
     /// What buyers were told.
-    pub told: &'a [ReservationTold],
+    pub told: Vec<ReservationTold>,
     /// The books, by the number of the reservation. Absent if the strategy has none.
-    pub rows: Option<&'a HashMap<i64, ReservationRow>>,
+    pub rows: Option<HashMap<i64, ReservationRow>>,
 }
 
-impl ReservationFacts<'_> {
+impl ReservationFacts {
     /// Counts the buyers that were told another end of their reservation than it has, or two ends.
     pub(crate) fn untrue(&self) -> u64 {
         let is_untrue = |told: &&ReservationTold| {
-            let Some(row) = self.rows.and_then(|rows| rows.get(&told.reservation)) else { return true };
+            let Some(row) = self.rows.as_ref().and_then(|rows| rows.get(&told.reservation)) else { return true };
             let is_refuted = match told.end {
                 ToldEnd::Sold(receipt) => row.order != Some(receipt.order_id) || row.state != "confirmed",
                 // A buyer that was told "too late" must have nothing.
@@ -63,7 +64,7 @@ mod tests {
             ("held", None, vec![ToldEnd::Abandoned], vec![ToldEnd::Expired, sold(5)]),
         ] {
             let rows = HashMap::from([(7, ReservationRow { state: state.to_owned(), order })]);
-            let count = |told| ReservationFacts { told: &[told], rows: Some(&rows) }.untrue();
+            let count = |told| ReservationFacts { told: vec![told], rows: Some(rows.clone()) }.untrue();
             let told = |end: &ToldEnd, reservation| ReservationTold { reservation, end: *end, is_contradicted: false };
             let untrue = |end: &ToldEnd, reservation| count(told(end, reservation));
             assert!(right.iter().all(|end| untrue(end, 7) == 0), "{state}");

@@ -15,8 +15,8 @@ use crate::audit::reservations::ReservationFacts;
 use crate::audit::unchecked::Unchecked;
 
 /// Everything that the audit of one trial of the service of the lab looks at.
-#[derive(Debug, Clone, Default)]
-pub struct LabFacts<'a> {
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct LabFacts {
     /// Units on hand when the sale began.
     pub stock_initial: i64,
     /// Units on hand after the sale.
@@ -26,15 +26,15 @@ pub struct LabFacts<'a> {
     /// Most units that one buyer may have, if there is such a limit.
     pub per_buyer: Option<i64>,
     /// All orders of the sale.
-    pub orders: &'a [OrderRow],
+    pub orders: Vec<OrderRow>,
     /// The rows of the stock, if it does not lie in the row of the SKU.
-    pub rows: Option<&'a StockRows>,
+    pub rows: Option<StockRows>,
     /// The 200 answers with the numbers of their buyers, one for each request that was told "sold".
-    pub confirmed: &'a [(usize, Receipt)],
+    pub confirmed: Vec<(usize, Receipt)>,
     /// The numbers of the buyers that were told that they have as many units as one buyer may have.
-    pub over_limit: &'a [usize],
+    pub over_limit: Vec<usize>,
     /// What was told of reservations, and what the books have of them.
-    pub reservations: ReservationFacts<'a>,
+    pub reservations: ReservationFacts,
     /// Buyers who were told "sold out".
     pub sold_out: u64,
     /// Buyers who were refused with the promise that nothing was written.
@@ -43,11 +43,11 @@ pub struct LabFacts<'a> {
     pub unanswered: u64,
 }
 
-impl LabFacts<'_> {
+impl LabFacts {
     /// Counts the buyers that were told that they have as many units as one buyer may have, and have fewer.
     fn denied(&self) -> u64 {
         let Some(per_buyer) = self.per_buyer else { return self.over_limit.len() as u64 };
-        let units = UnitsOfBuyers::of(self.orders);
+        let units = UnitsOfBuyers::of(&self.orders);
         let told: BTreeSet<usize> = self.over_limit.iter().copied().collect();
         told.into_iter().filter(|buyer| units.has_room(&buyer_name(*buyer), per_buyer)).count() as u64
     }
@@ -101,12 +101,13 @@ pub struct Audit {
 
 impl Audit {
     /// Balances the books of one trial. Returns what could not be checked as well.
-    pub fn of(facts: &LabFacts<'_>) -> (Audit, Unchecked) {
+    pub fn of(facts: &LabFacts) -> (Audit, Unchecked) {
         let first = Some(facts.stock_initial);
         let last = Some(facts.stock_final);
-        let LabFacts { per_buyer, rows, .. } = *facts;
+        let LabFacts { per_buyer, ref rows, .. } = *facts;
+        let rows = rows.as_ref();
         let holders = Holders::of(facts.permits);
-        let balance = Balance::of(&SaleBooks { initial: first, left: last, per_buyer, holders, rows }, facts.orders);
+        let balance = Balance::of(&SaleBooks { initial: first, left: last, per_buyer, holders, rows }, &facts.orders);
         let sold = balance.sold;
         let initial = i128::from(facts.stock_initial);
         let recorded: BTreeMap<i64, &OrderRow> = facts.orders.iter().map(|order| (order.order_id, order)).collect();

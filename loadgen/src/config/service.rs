@@ -9,6 +9,7 @@ use program::renamed;
 
 use super::values::{Instances, Sessions, business_time, parse_business_time};
 use crate::error::Error;
+use crate::lab::service_program::SESSION_TIMEOUT;
 use crate::lab::source::{Program, ServiceSettings};
 
 /// An instance works on at least this many purchases at once: the limit of one that is started by hand.
@@ -59,6 +60,7 @@ impl ServicePlan {
             zk_sessions: self.zk_sessions.map_or_else(|| users.div_ceil(u32::from(instances)), Sessions::get),
             business_time: self.business_time,
             lock_wait,
+            session_timeout: SESSION_TIMEOUT,
             buyers_max: users.max(BUYERS_MAX_MIN),
             args: self.args,
             programs: vec![Program::default()],

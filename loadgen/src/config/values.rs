@@ -99,7 +99,7 @@ fn checked_rate(rate: Option<f64>) -> Result<f64, String> {
     rate.ok_or_else(|| "write requests per second: above 0 and at most 1000000".to_owned())
 }
 
-pub(super) fn parse_rate(text: &str) -> Result<f64, String> {
+pub(crate) fn parse_rate(text: &str) -> Result<f64, String> {
     checked_rate(text.parse().ok())
 }
 

@@ -4,6 +4,7 @@ use uuid::Uuid;
 
 use crate::error::Error;
 use crate::lab::instances::{InstanceSettings, RunningInstances};
+use crate::lab::links::{LinkedServers, ServerAddresses};
 use crate::lab::postgres::Database;
 use crate::lab::servers::{OwnServers, Room};
 use crate::lab::service::Service;
@@ -30,11 +31,12 @@ pub(crate) struct Deployment {
 }
 
 impl Deployment {
-    /// Makes the room, then starts the instances. `number` counts the deployments from zero.
+    /// Makes the room, then starts the instances. `number` counts the deployments from zero. `is_exposed`: whether faults may strike
+    /// the links of the instances.
     pub(super) async fn start(
         settings: &ServiceSettings,
         (number, program): (usize, &Program),
-        servers: &OwnServers,
+        (servers, is_exposed): (&OwnServers, bool),
     ) -> Result<Deployment, Error> {
         let path = service_program::find(program)?;
         let is_alone = settings.programs.len() == 1;
@@ -43,17 +45,20 @@ impl Deployment {
         let zookeeper_connect = chroot.address.clone();
         // Two random numbers of 122 bits each: nobody can guess the token, and no other run has the same.
         let admin_token = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
-        let redis_url = servers.redis_url().map(str::to_owned);
-        let mut instances = RunningInstances::start(InstanceSettings {
+        let addresses = ServerAddresses {
+            database_url: database_url.clone(),
+            zookeeper_connect: zookeeper_connect.clone(),
+            redis_url: servers.redis_url().map(str::to_owned),
+        };
+        let linked = is_exposed.then(|| LinkedServers::of(&addresses)).transpose()?;
+        let settings = InstanceSettings {
             service: settings.clone(),
             program: path,
             described: program.described(),
-            database_url: database_url.clone(),
-            zookeeper_connect: zookeeper_connect.clone(),
-            redis_url,
+            servers: addresses,
             admin_token: admin_token.clone(),
-        })
-        .await?;
+        };
+        let mut instances = RunningInstances::start(settings, linked.as_ref()).await?;
         let service = Service::new(instances.urls(), admin_token.clone())?;
         instances.until_ready(&service).await?;
         Ok(Deployment {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use testbed::{Port, Process, ProcessConfig, Stdout};
 
 use crate::error::{Error, Exit};
+use crate::lab::links::{InstanceLinks, LinkedServers, ServerAddresses};
 use crate::lab::service::Service;
 use crate::lab::service_program;
 use crate::lab::source::ServiceSettings;
@@ -26,9 +27,7 @@ pub(super) struct InstanceSettings {
     pub(super) program: PathBuf,
     /// The program in words.
     pub(super) described: String,
-    pub(super) database_url: String,
-    pub(super) zookeeper_connect: String,
-    pub(super) redis_url: Option<String>,
+    pub(super) servers: ServerAddresses,
     pub(super) admin_token: String,
 }
 
@@ -38,29 +37,45 @@ pub(super) struct RunningInstances {
     running: Vec<Instance>,
 }
 
-/// A process of the service.
+/// An instance of the service.
 struct Instance {
     /// Counted from zero.
     number: u16,
+    /// Where buyers reach it: its own address, or the one of its proxy.
     url: String,
-    process: Process,
+    /// Absent while it does not run.
+    process: Option<Process>,
+    /// Whether the process has said where it listens.
+    is_listening: bool,
     /// Keeps the port for it while it does not run. Absent if the user has chosen the port.
     port: Option<Port>,
+    /// The proxies around it, if it is exposed to faults.
+    links: Option<InstanceLinks>,
 }
 
 impl RunningInstances {
-    /// Starts all of them, and waits until each listens.
-    pub(super) async fn start(settings: InstanceSettings) -> Result<RunningInstances, Error> {
+    /// Starts all of them, and waits until each listens. With `servers`, each reaches these through proxies of its own, and buyers reach
+    /// it through one.
+    pub(super) async fn start(
+        settings: InstanceSettings,
+        servers: Option<&LinkedServers>,
+    ) -> Result<RunningInstances, Error> {
         // All processes are started before one is waited for, so that their starts overlap.
-        let mut spawned = Vec::with_capacity(usize::from(settings.service.instances));
+        let mut running = Vec::with_capacity(usize::from(settings.service.instances));
         for number in 0..settings.service.instances {
             let is_chosen = service_program::port_of(&settings.service, number).is_some();
             let port = if is_chosen { None } else { Some(Port::reserve()?) };
-            spawned.push(settings.spawn(number, port)?);
+            let links = match servers.zip(port.as_ref()) {
+                Some((servers, port)) => Some(InstanceLinks::start(servers, port.number()).await?),
+                None => None,
+            };
+            let url = links.as_ref().map(InstanceLinks::url).unwrap_or_default();
+            let mut instance = Instance { number, url, process: None, is_listening: false, port, links };
+            settings.launch(&mut instance)?;
+            running.push(instance);
         }
-        let mut running = Vec::with_capacity(spawned.len());
-        for starting in spawned {
-            running.push(settings.listening(starting).await?);
+        for instance in &mut running {
+            settings.listening(instance).await?;
         }
         Ok(RunningInstances { settings, running })
     }
@@ -70,36 +85,89 @@ impl RunningInstances {
         self.running.iter().map(|instance| instance.url.clone()).collect()
     }
 
-    /// Waits until each says that its servers answer.
+    /// Returns the proxies around an instance, by its index, if it is exposed to faults.
+    pub(super) fn links(&self, index: usize) -> Option<&InstanceLinks> {
+        self.running.get(index)?.links.as_ref()
+    }
+
+    /// Waits until each says that its servers answer. All of them run, and none is frozen.
     pub(super) async fn until_ready(&mut self, service: &Service) -> Result<(), Error> {
         for instance in &mut self.running {
+            self.settings.listening(instance).await?;
             self.settings.ready(instance, service).await?;
         }
         Ok(())
     }
 
-    /// Kills the one of this name, or the last one, and returns what starts it again.
-    pub(super) async fn kill(&mut self, name: Option<&str>) -> Result<KilledInstance, Error> {
-        let named =
-            |instance: &Instance| name.is_some_and(|name| service_program::instance_name(instance.number) == name);
-        let position = self.running.iter().position(named).or(self.running.len().checked_sub(1));
-        let position = position.ok_or_else(|| Error::Generator("there is no instance to kill".to_owned()))?;
-        let Instance { number, process, mut port, .. } = self.running.remove(position);
-        process.kill().await?;
-        if let Some(port) = &mut port {
-            port.take_back()?;
-        }
-        Ok(KilledInstance { number, port })
+    /// Returns how many there are, those that are down included.
+    pub(super) fn count(&self) -> usize {
+        self.running.len()
     }
 
-    /// Starts an instance again where it was, and waits until it is ready.
-    pub(super) async fn start_again(&mut self, killed: KilledInstance, service: &Service) -> Result<(), Error> {
-        let starting = self.settings.spawn(killed.number, killed.port)?;
-        let mut instance = self.settings.listening(starting).await?;
-        self.settings.ready(&mut instance, service).await?;
-        self.running.push(instance);
-        self.running.sort_by_key(|instance| instance.number);
+    /// Tells whether an instance has a process.
+    pub(super) fn is_up(&self, index: usize) -> bool {
+        self.running.get(index).is_some_and(|instance| instance.process.is_some())
+    }
+
+    /// Returns the index of the instance with this name, or of the last one.
+    pub(super) fn index_of(&self, name: Option<&str>) -> usize {
+        let named =
+            |instance: &Instance| name.is_some_and(|name| service_program::instance_name(instance.number) == name);
+        self.running.iter().position(named).unwrap_or(self.running.len().saturating_sub(1))
+    }
+
+    /// Kills an instance, which stays down until [`launch`](Self::launch).
+    pub(super) async fn kill(&mut self, index: usize) -> Result<(), Error> {
+        let (_, instance) = self.at(index)?;
+        if let Some(process) = instance.process.take() {
+            process.kill().await?;
+        }
+        instance.port.as_mut().map_or(Ok(()), Port::take_back)?;
         Ok(())
+    }
+
+    /// Asks an instance to stop, and waits until it has. It stays down until [`launch`](Self::launch).
+    pub(super) async fn shut_down(&mut self, index: usize) -> Result<(), Error> {
+        let (_, instance) = self.at(index)?;
+        if let Some(process) = instance.process.take() {
+            process.stop().await?;
+        }
+        instance.port.as_mut().map_or(Ok(()), Port::take_back)?;
+        Ok(())
+    }
+
+    /// Starts an instance that is down, where it was. [`until_ready`](Self::until_ready) waits for it.
+    pub(super) fn launch(&mut self, index: usize) -> Result<(), Error> {
+        let (settings, instance) = self.at(index)?;
+        settings.launch(instance)
+    }
+
+    /// Gives an instance that is down another port. Its proxy leads buyers there.
+    pub(super) fn relocate(&mut self, index: usize) -> Result<(), Error> {
+        let (_, instance) = self.at(index)?;
+        let port = Port::reserve()?;
+        if let Some(links) = &instance.links {
+            links.lead_to(port.number());
+        }
+        instance.port = Some(port);
+        Ok(())
+    }
+
+    /// Freezes an instance until [`resume`](Self::resume).
+    pub(super) fn pause(&mut self, index: usize) -> Result<(), Error> {
+        let (_, instance) = self.at(index)?;
+        Ok(instance.process.as_ref().map_or(Ok(()), Process::pause)?)
+    }
+
+    /// Lets a frozen instance go on.
+    pub(super) fn resume(&mut self, index: usize) -> Result<(), Error> {
+        let (_, instance) = self.at(index)?;
+        Ok(instance.process.as_ref().map_or(Ok(()), Process::resume)?)
+    }
+
+    fn at(&mut self, index: usize) -> Result<(&InstanceSettings, &mut Instance), Error> {
+        let missing = || Error::Generator(format!("there is no instance {index}"));
+        Ok((&self.settings, self.running.get_mut(index).ok_or_else(missing)?))
     }
 
     /// Describes the end of an instance, if one has ended.
@@ -109,40 +177,33 @@ impl RunningInstances {
 
     /// Tells all to stop.
     pub(super) fn request_stop(&self) {
-        for instance in &self.running {
-            instance.process.request_stop();
-        }
+        self.running.iter().filter_map(|instance| instance.process.as_ref()).for_each(Process::request_stop);
     }
 
     /// Waits for the end of all.
     pub(super) async fn stop(self) -> Result<(), Error> {
-        for instance in self.running {
-            instance.process.stop().await?;
+        for process in self.running.into_iter().filter_map(|instance| instance.process) {
+            process.stop().await?;
         }
         Ok(())
     }
 }
 
-/// An instance that was killed, with its port.
-pub(super) struct KilledInstance {
-    number: u16,
-    port: Option<Port>,
-}
-
 impl InstanceSettings {
-    /// Starts instance `number`, counted from zero, on its port.
-    fn spawn(&self, number: u16, mut port: Option<Port>) -> Result<Instance, Error> {
-        let own = port.as_mut().map(|port| {
+    /// Starts an instance on its port.
+    fn launch(&self, instance: &mut Instance) -> Result<(), Error> {
+        let own = instance.port.as_mut().map(|port| {
             port.lend();
             port.number()
         });
+        let servers = instance.links.as_ref().map_or(&self.servers, InstanceLinks::servers);
         let mut config = ProcessConfig::new(&self.program)
-            .args(service_program::arguments(&self.service, number, own))
-            .env("ZOOKEEPER_CONNECT", &self.zookeeper_connect)
+            .args(service_program::arguments(&self.service, instance.number, own))
+            .env("ZOOKEEPER_CONNECT", &servers.zookeeper_connect)
             // Secrets, such as the password of the URL, are no flags, because every user can read a command line.
-            .env("DATABASE_URL", &self.database_url)
+            .env("DATABASE_URL", &servers.database_url)
             .env("ADMIN_TOKEN", &self.admin_token);
-        if let Some(url) = &self.redis_url {
+        if let Some(url) = &servers.redis_url {
             config = config.env("REDIS_URL", url);
         }
         if std::env::var_os("RUST_LOG").is_none() {
@@ -152,22 +213,29 @@ impl InstanceSettings {
         config.knows = service_program::knows;
         config.stop_within = STOP_WITHIN;
         config.stdout = Stdout::Lines;
-        Ok(Instance { number, url: String::new(), process: Process::spawn(config)?, port })
+        instance.process = Some(Process::spawn(config)?);
+        instance.is_listening = false;
+        Ok(())
     }
 
     /// Waits until the process says where it listens.
-    async fn listening(&self, mut starting: Instance) -> Result<Instance, Error> {
-        while let Some(line) = starting.process.line(READY_WITHIN).await? {
+    async fn listening(&self, instance: &mut Instance) -> Result<(), Error> {
+        let Some(process) = instance.process.as_mut().filter(|_| !instance.is_listening) else { return Ok(()) };
+        while let Some(line) = process.line(READY_WITHIN).await? {
             if let Some(url) = line.strip_prefix(LISTENING) {
-                return Ok(Instance { url: url.trim().to_owned(), ..starting });
+                if instance.links.is_none() {
+                    url.trim().clone_into(&mut instance.url);
+                }
+                instance.is_listening = true;
+                return Ok(());
             }
         }
-        let status = starting.process.wait().await?;
+        let status = process.wait().await?;
         if status.code() == Some(Exit::Usage as i32) {
-            let log = starting.process.log_tail();
+            let log = process.log_tail();
             return Err(Error::Usage(format!("{} refused its arguments:\n{log}", self.described)));
         }
-        Err(self.failed(&starting, format!("ended while it was starting ({status})")))
+        Err(self.failed(instance, format!("ended while it was starting ({status})")))
     }
 
     /// Waits until the instance says that its servers answer.
@@ -187,12 +255,13 @@ impl InstanceSettings {
 
     /// Describes the end of an instance, if it has ended.
     fn obituary(&self, instance: &mut Instance) -> Option<Error> {
-        let status = instance.process.try_wait().ok().flatten()?;
+        let status = instance.process.as_mut()?.try_wait().ok().flatten()?;
         Some(self.failed(instance, format!("ended ({status})")))
     }
 
     fn failed(&self, instance: &Instance, what: String) -> Error {
         let number = usize::from(instance.number) + 1;
-        Error::Instance { number, of: self.described.clone(), what, log: instance.process.log_tail() }
+        let log = instance.process.as_ref().map_or_else(String::new, Process::log_tail);
+        Error::Instance { number, of: self.described.clone(), what, log }
     }
 }

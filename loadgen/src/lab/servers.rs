@@ -3,10 +3,14 @@
 //!
 //! Each deployment of the service gets a database and a chroot of its own. Keys in Redis have the identity of their database.
 
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
 use testbed::{
-    Postgres, PostgresConfig, Redis, RedisConfig, RedisDurability, TestChroot, TestDatabase, ZooKeeper, ZooKeeperConfig,
+    Ensemble, EnsembleConfig, Postgres, PostgresConfig, Redis, RedisConfig, RedisDurability, TestChroot, TestDatabase,
+    ZooKeeper, ZooKeeperConfig,
 };
 
 use crate::error::Error;
@@ -15,6 +19,9 @@ use crate::lab::strategy::{Mechanism, Strategy};
 
 /// Spare connections of a throwaway Postgres, for a user with `psql`.
 const CONNECTIONS_SPARE: u32 = 38;
+
+/// The session timeouts that an ensemble for faults grants.
+const SESSION_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(500)..=Duration::from_secs(60);
 
 /// The variable that names a Redis.
 const REDIS_URL: &str = "REDIS_URL";
@@ -48,12 +55,28 @@ impl RedisNeed {
 /// The servers. `None`: the environment names one, or no strategy needs it.
 pub(super) struct OwnServers {
     postgres: Option<Postgres>,
-    zookeeper: Option<ZooKeeper>,
+    zookeeper: Option<OwnZooKeeper>,
     redis: Option<Redis>,
     /// The URL of the Redis of the instances, if they have one.
     redis_url: Option<String>,
     /// Upper bound of the connections of the deployments and this program to Postgres.
     connections: u32,
+}
+
+/// ZooKeeper, as it was started.
+enum OwnZooKeeper {
+    One(Box<ZooKeeper>),
+    /// Servers with links that may fail, for one deployment.
+    Several(Ensemble),
+}
+
+/// The servers that hazards and faults strike, as far as they were started.
+#[derive(Default)]
+pub(crate) struct ExposedServers<'a> {
+    pub(super) redis: Option<&'a mut Redis>,
+    /// Absent for a single server.
+    pub(super) ensemble: Option<&'a mut Ensemble>,
+    pub(super) postgres: Option<&'a Postgres>,
 }
 
 /// Room for one deployment on a server.
@@ -70,7 +93,10 @@ impl OwnServers {
     pub(super) async fn start(connections: u32, redis: RedisNeed) -> Result<OwnServers, Error> {
         let zookeeper = async {
             let is_given = is_set("ZOOKEEPER_CONNECT");
-            if is_given { Ok(None) } else { ZooKeeper::start(ZooKeeperConfig::default()).await.map(Some) }
+            if is_given {
+                return Ok(None);
+            }
+            ZooKeeper::start(ZooKeeperConfig::default()).await.map(|server| Some(OwnZooKeeper::One(Box::new(server))))
         };
         let postgres = async {
             let connections_max = connections + CONNECTIONS_SPARE;
@@ -100,6 +126,26 @@ impl OwnServers {
         Ok(OwnServers { postgres, zookeeper, redis, redis_url, connections })
     }
 
+    /// Starts servers for faults: three of ZooKeeper, whose links may fail, Postgres, and Redis with a log if it is needed. The
+    /// environment may name none of them.
+    pub(super) async fn start_exposed(connections: u32, needs_redis: bool) -> Result<OwnServers, Error> {
+        let named = ["ZOOKEEPER_CONNECT", "DATABASE_URL", REDIS_URL].into_iter().find(|variable| is_set(variable));
+        if let Some(variable) = named {
+            let text = format!("faults strike only servers that this program has started; unset {variable}");
+            return Err(Error::Usage(text));
+        }
+        let ensemble = EnsembleConfig { links: true, session_timeouts: Some(SESSION_TIMEOUTS), ..Default::default() };
+        let config = PostgresConfig { connections_max: connections + CONNECTIONS_SPARE, ..PostgresConfig::default() };
+        let redis = async {
+            let config = RedisConfig { durability: RedisDurability::Always, ..RedisConfig::default() };
+            if needs_redis { Redis::start(config).await.map(Some) } else { Ok(None) }
+        };
+        let (ensemble, postgres, redis) = tokio::try_join!(Ensemble::start(ensemble), Postgres::start(config), redis)?;
+        let redis_url = redis.as_ref().map(Redis::url);
+        let zookeeper = Some(OwnZooKeeper::Several(ensemble));
+        Ok(OwnServers { postgres: Some(postgres), zookeeper, redis, redis_url, connections })
+    }
+
     /// Tells whether all were started.
     pub(super) fn are_throwaway(&self) -> bool {
         let is_redis_given = self.redis_url.is_some() && self.redis.is_none();
@@ -111,9 +157,13 @@ impl OwnServers {
         self.redis_url.as_deref()
     }
 
-    /// Returns the Redis that was started, if one was.
-    pub(super) fn redis(&mut self) -> Option<&mut Redis> {
-        self.redis.as_mut()
+    /// Returns what was started.
+    pub(super) fn exposed(&mut self) -> ExposedServers<'_> {
+        let ensemble = match &mut self.zookeeper {
+            Some(OwnZooKeeper::Several(ensemble)) => Some(ensemble),
+            Some(OwnZooKeeper::One(_)) | None => None,
+        };
+        ExposedServers { redis: self.redis.as_mut(), ensemble, postgres: self.postgres.as_ref() }
     }
 
     /// Returns the version of the Redis of the instances, if they have one.
@@ -130,7 +180,10 @@ impl OwnServers {
     /// Returns the servers that were started, by name and process.
     pub(super) fn processes(&self) -> Vec<(&'static str, i32)> {
         let postgres = self.postgres.as_ref().map(Postgres::pid);
-        let zookeeper = self.zookeeper.as_ref().and_then(ZooKeeper::pid);
+        let zookeeper = match &self.zookeeper {
+            Some(OwnZooKeeper::One(server)) => server.pid(),
+            Some(OwnZooKeeper::Several(_)) | None => None,
+        };
         let redis = self.redis.as_ref().and_then(Redis::pid);
         [("postgres", postgres), ("zookeeper", zookeeper), (REDIS_PROCESS, redis)]
             .into_iter()
@@ -163,8 +216,13 @@ impl OwnServers {
     /// Makes the chroot of a deployment. A lone deployment has a throwaway server to itself.
     pub(super) async fn chroot(&self, is_alone: bool) -> Result<Room, Error> {
         let chroot = match &self.zookeeper {
-            Some(server) if is_alone => return Ok(Room { address: server.connect_string(), _namespace: None }),
-            Some(server) => TestChroot::create_on(server).await?,
+            Some(OwnZooKeeper::Several(servers)) => {
+                return Ok(Room { address: servers.connect_string(), _namespace: None });
+            }
+            Some(OwnZooKeeper::One(server)) if is_alone => {
+                return Ok(Room { address: server.connect_string(), _namespace: None });
+            }
+            Some(OwnZooKeeper::One(server)) => TestChroot::create_on(server).await?,
             None => TestChroot::create().await?,
         };
         Ok(Room { address: chroot.connect_string().to_owned(), _namespace: Some(Box::new(chroot)) })

@@ -15,8 +15,8 @@ use crate::lab::servers::is_set;
 use crate::lab::source::{Program, ServiceSettings};
 use crate::lab::strategy::{Strategy, StrategyList};
 
-/// Timeout of a session. A burst may occupy all processors for seconds, and no session may end because of that.
-const SESSION_TIMEOUT: Duration = Duration::from_secs(30);
+/// Timeout of a session, unless faults are to end it. A burst may occupy all processors for seconds, and no session may end because of that.
+pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(30);
 /// Added to the wait for the lock, this is an instance's limit for the database, from the start of a purchase. The longest
 /// business time must be shorter.
 pub(crate) const DB_GRACE: Duration = Duration::from_secs(5);
@@ -52,7 +52,7 @@ pub(super) fn port_of(settings: &ServiceSettings, number: u16) -> Option<u16> {
 }
 
 /// Returns the name of instance `number`, counted from zero.
-pub(super) fn instance_name(number: u16) -> String {
+pub(crate) fn instance_name(number: u16) -> String {
     format!("lab-{}", number + 1)
 }
 
@@ -73,7 +73,7 @@ pub(super) fn arguments(settings: &ServiceSettings, number: u16, port: Option<u1
         ("--zk-sessions", settings.zk_sessions.to_string()),
         ("--business-time", settings.business_time.clone()),
         ("--lock-wait", time(lock_wait)),
-        ("--zk-session-timeout", time(SESSION_TIMEOUT)),
+        ("--zk-session-timeout", time(settings.session_timeout)),
         ("--db-timeout", time(lock_wait + DB_GRACE)),
         ("--http-timeout", time(lock_wait + HTTP_GRACE)),
         ("--db-connections", DB_CONNECTIONS.to_string()),

@@ -27,6 +27,8 @@ pub(crate) struct ServiceSettings {
     pub(crate) zk_sessions: u32,
     pub(crate) business_time: String,
     pub(crate) lock_wait: Duration,
+    /// Timeout of a ZooKeeper session.
+    pub(crate) session_timeout: Duration,
     /// Purchases that an instance works on at once. It refuses further ones.
     pub(crate) buyers_max: u32,
     /// Further arguments.

@@ -41,9 +41,20 @@ impl Stack {
         let servers = OwnServers::start(builds * of_each, redis).await?;
         let mut deployments = Vec::with_capacity(settings.programs.len());
         for program in settings.programs.iter().enumerate() {
-            deployments.push(Deployment::start(settings, program, &servers).await?);
+            deployments.push(Deployment::start(settings, program, (&servers, false)).await?);
         }
         Ok(Stack { deployments, servers: Some(servers) })
+    }
+
+    /// Starts servers and instances that faults may strike, with a proxy on each link between them.
+    pub(crate) async fn start_exposed(settings: &ServiceSettings, needs_redis: bool) -> Result<Stack, Error> {
+        let connections = u32::from(settings.instances) * (DB_CONNECTIONS + DB_CONNECTIONS_ASIDE) + CONNECTIONS;
+        let servers = OwnServers::start_exposed(connections, needs_redis).await?;
+        let [program] = &settings.programs[..] else {
+            return Err(Error::Generator("faults strike one build of the service".to_owned()));
+        };
+        let deployment = Deployment::start(settings, (0, program), (&servers, true)).await?;
+        Ok(Stack { deployments: vec![deployment], servers: Some(servers) })
     }
 
     /// Takes a service that already runs, if its parts belong together, and starts nothing.
@@ -59,7 +70,8 @@ impl Stack {
     /// Returns what a trial of a build measures, and what its hazard strikes.
     pub(crate) fn exposed(&mut self, build: Option<&str>) -> Option<Exposed<'_>> {
         let deployment = self.deployments.iter_mut().find(|deployment| deployment.build.as_deref() == build)?;
-        Some(Exposed { deployment, redis: self.servers.as_mut().and_then(OwnServers::redis) })
+        let servers = self.servers.as_mut().map(OwnServers::exposed).unwrap_or_default();
+        Some(Exposed { deployment, servers })
     }
 
     /// Returns the URL of the Redis that was started or given for the instances, if they need one.

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::lab::deployment::Deployment;
 use crate::lab::hazard::Hazard;
 use crate::lab::postgres::Database;
-use crate::lab::servers::REDIS_PROCESS;
+use crate::lab::servers::{ExposedServers, REDIS_PROCESS};
 use crate::lab::service::Goods;
 use crate::lab::strategy::Strategy;
 
@@ -31,8 +31,7 @@ const WITHDRAWN: i64 = 8;
 /// What a hazard strikes.
 pub(crate) struct Exposed<'a> {
     pub(crate) deployment: &'a mut Deployment,
-    /// The Redis that was started for the instances, if they need one.
-    pub(crate) redis: Option<&'a mut Redis>,
+    pub(crate) servers: ExposedServers<'a>,
 }
 
 /// A hazard that has struck.
@@ -92,9 +91,11 @@ impl Exposed<'_> {
                 let waiting = self.deployment.database.waiting_instance().await?;
                 let Deployment { instances, service, .. } = &mut *self.deployment;
                 let instances = instances.as_mut().ok_or_else(|| missing("an instance"))?;
-                let killed = instances.kill(waiting.as_deref()).await?;
+                let index = instances.index_of(waiting.as_deref());
+                instances.kill(index).await?;
                 unlock(locked).await?;
-                instances.start_again(killed, service).await?;
+                instances.launch(index)?;
+                instances.until_ready(service).await?;
             }
             Hazard::DeliveredTwice => {
                 let stream = self.key(strategy, "orders").await?;
@@ -128,7 +129,7 @@ impl Exposed<'_> {
     /// Returns how many orders of a gate are promised, and neither written nor refused.
     pub(crate) async fn streamed(&self, strategy: &Strategy) -> Result<u64, Error> {
         let stream = self.key(strategy, "orders").await?;
-        let redis = self.redis.as_deref().ok_or_else(|| missing("a Redis"))?;
+        let redis = self.servers.redis.as_deref().ok_or_else(|| missing("a Redis"))?;
         let length = redis.command(&["XLEN", &stream]).await?;
         let length = length.and_then(|length| length.parse().ok());
         length.ok_or_else(|| Error::Generator("Redis does not tell the length of a stream".to_owned()))
@@ -163,14 +164,14 @@ impl Exposed<'_> {
 
     /// Notes the process of a Redis that was started again, so that its processor time is read.
     fn note_redis(&mut self) {
-        if let Some(pid) = self.redis.as_deref().and_then(Redis::pid) {
+        if let Some(pid) = self.servers.redis.as_deref().and_then(Redis::pid) {
             let processes = &mut self.deployment.server_processes;
             processes.iter_mut().filter(|(name, _)| *name == REDIS_PROCESS).for_each(|(_, noted)| *noted = pid);
         }
     }
 
     fn redis(&mut self) -> Result<&mut Redis, Error> {
-        self.redis.as_deref_mut().ok_or_else(|| missing("a Redis"))
+        self.servers.redis.as_deref_mut().ok_or_else(|| missing("a Redis"))
     }
 
     async fn command(&mut self, words: &[&str]) -> Result<(), Error> {
@@ -203,7 +204,7 @@ impl Database {
     }
 
     /// Locks the table of orders until the transaction ends. Nobody can write an order meanwhile.
-    async fn lock_orders(&self) -> Result<Transaction<'static, Postgres>, Error> {
+    pub(super) async fn lock_orders(&self) -> Result<Transaction<'static, Postgres>, Error> {
         let mut locked = self.0.begin().await.map_err(Error::postgres("begin to lock the orders"))?;
         let lock = sqlx::query!("lock table orders in share mode").execute(&mut *locked).await;
         lock.map_err(Error::postgres("lock the orders"))?;

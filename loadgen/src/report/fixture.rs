@@ -104,9 +104,9 @@ pub(super) fn timed_trial(strategy: &str, block: usize, stock: i64, sold: i64, s
         stock_initial: stock,
         stock_final: (stock - sold).max(0),
         permits: is_lock.then_some(1),
-        orders: &orders,
+        orders,
         rows: None,
-        confirmed: &confirmed,
+        confirmed,
         sold_out: answers.sold_out,
         ..LabFacts::default()
     });

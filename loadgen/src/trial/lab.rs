@@ -4,6 +4,7 @@
 mod audit;
 mod confirm;
 mod observe;
+pub(crate) mod round;
 mod settle;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -71,7 +72,8 @@ pub(crate) async fn trial(
     );
     let mut bought = bought?;
     let strike = strike?;
-    let promised = bought.tally.told.iter().map(|told| told.promised.len() as u64).sum();
+    let promised = || bought.tally.told.iter().map(|told| told.promised.len() as u64).sum();
+    let promised = strategy.hazard.is_none().then(promised);
     let rest = settle(&exposed, strategy, &opened, promised).instrument(debug_span!("settle")).await?;
     let deployment = &*exposed.deployment;
     let after = count(deployment, &mut left_out).instrument(debug_span!("count after")).await;

@@ -38,6 +38,7 @@ mod stop;
 mod support;
 mod target;
 mod tickets;
+mod torture;
 mod tutorial;
 mod unchecked;
 mod usage;

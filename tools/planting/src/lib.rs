@@ -1,7 +1,7 @@
 //! Plants mistakes in a copy of a crate's sources, beside the right code. One of them at a time can be switched on.
 //!
 //! A build script calls [`Sources::copy`]. The crate includes the copy, and has a function `is_planted(number: usize) -> bool` at its root that
-//! asks a [`Switch`].
+//! asks a [`Switch`]. A program that copies a whole workspace calls [`plant`] for each file.
 
 pub mod seeds;
 
@@ -143,8 +143,11 @@ fn assert_sound(all: &[&'static Mistake]) {
     }
 }
 
-/// Adds all mistakes of a file beside the right code.
-fn plant(all: &[&'static Mistake], file: &Path, mut text: String) -> String {
+/// Adds all mistakes of a file, which has this path and this text, beside the right code.
+///
+/// # Panics
+/// If a mistake does not fit the text.
+pub fn plant(all: &[&Mistake], file: &Path, mut text: String) -> String {
     let here = |change: &&SourceChange| Path::new(change.file) == file;
     let changes = all.iter().flat_map(|mistake| mistake.changes);
     let rights: BTreeSet<&str> = changes.filter(here).map(|change| change.right).collect();

@@ -26,12 +26,12 @@ fn audit_with_refused(
     (refused, unanswered): (u64, u64),
 ) -> Audit {
     let permits = Some(1);
-    let confirmed = &receipts(orders, confirmed);
+    let confirmed = receipts(orders, confirmed);
     let facts = LabFacts {
         stock_initial,
         stock_final,
         permits,
-        orders,
+        orders: orders.to_vec(),
         confirmed,
         sold_out,
         refused,
@@ -86,13 +86,13 @@ fn even_few_buyers_are_undersold_if_one_was_told_sold_out() {
 #[test]
 fn units_that_a_reservation_holds_are_not_undersold() {
     let held = |held| {
-        let rows = Some(&StockRows::Reservations { held, returned: 0, unsold: 0, unreserved: 0 });
+        let rows = Some(StockRows::Reservations { held, returned: 0, unsold: 0, unreserved: 0 });
         let orders = orders([1, 2]);
         let facts = LabFacts {
             stock_initial: 5,
             stock_final: 3 - held,
-            orders: &orders,
-            confirmed: &receipts(&orders, &[1, 2]),
+            confirmed: receipts(&orders, &[1, 2]),
+            orders,
             rows,
             sold_out: 9,
             ..LabFacts::default()
@@ -165,8 +165,8 @@ fn a_receipt_unlike_its_order_unbalances_the_ledger() {
     let orders = with_tokens([7]);
     let told = Receipt { order_id: 1, goods_no: 1, quantity: 1, remaining: Some(8) };
     let wrong = |receipt: Receipt| {
-        let orders = &orders;
-        let confirmed = &[(0, receipt)];
+        let orders = orders.clone();
+        let confirmed = vec![(0, receipt)];
         let audit =
             Audit::of(&LabFacts { stock_initial: 9, stock_final: 8, orders, confirmed, ..LabFacts::default() }).0;
         assert_eq!(audit.ledger_balanced(), audit.confirmations_wrong == 0);
@@ -277,8 +277,9 @@ fn audit_of_limited(orders: &[OrderRow], over_limit: &[usize]) -> Audit {
     };
     let confirmed: Vec<_> = orders.iter().map(receipt).collect();
     let stock_final = 9 - i64::try_from(orders.len()).unwrap();
-    let confirmed = &confirmed;
     let per_buyer = Some(1);
+    let orders = orders.to_vec();
+    let over_limit = over_limit.to_vec();
     let facts =
         LabFacts { stock_initial: 9, stock_final, per_buyer, orders, confirmed, over_limit, ..LabFacts::default() };
     Audit::of(&facts).0
@@ -309,7 +310,7 @@ fn an_order_of_another_buyer_than_was_told_is_wrong() {
     orders[1].buyer = Some(buyer_name(7).into());
     let confirmed = [(0, 1), (1, 2)]
         .map(|(buyer, order_id)| (buyer, Receipt { order_id, goods_no: 1, quantity: 1, remaining: None }));
-    let orders = &orders;
-    let facts = LabFacts { stock_initial: 2, per_buyer: Some(1), orders, confirmed: &confirmed, ..LabFacts::default() };
+    let confirmed = confirmed.to_vec();
+    let facts = LabFacts { stock_initial: 2, per_buyer: Some(1), orders, confirmed, ..LabFacts::default() };
     assert_eq!(Audit::of(&facts).0.confirmations_wrong, 1);
 }

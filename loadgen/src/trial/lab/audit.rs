@@ -15,10 +15,12 @@ use crate::lab::history::HistorySince;
 use crate::lab::service::Goods;
 use crate::lab::strategy::Strategy;
 
-/// The findings of the audit of a trial, and what it could not check.
+/// The findings of the audit of a trial, what it could not check, and what it looked at.
 pub(super) struct Audited {
     pub(super) audit: Audit,
     pub(super) unchecked: Unchecked,
+    /// The facts of each SKU.
+    pub(super) facts: Vec<LabFacts>,
 }
 
 /// Audits every SKU by itself, and adds the findings up. Another channel has taken `withdrawn` units of each.
@@ -32,6 +34,7 @@ pub(super) async fn audit(
     let mut books = deployment.database.books(opened, &strategy.name).await?;
     let arrivals = history.arrivals(&strategy.name);
     let mut audits = Vec::with_capacity(opened.len());
+    let mut all_facts = Vec::with_capacity(opened.len());
     let mut gaps = vec![of_history(&books, strategy, opened, history)];
     for (index, ((opened, closed), told)) in opened.iter().zip(&books.goods).zip(told).enumerate() {
         if closed.sale != opened.sale {
@@ -41,27 +44,32 @@ pub(super) async fn audit(
         let mut orders = books.orders.remove(&opened.goods_no).unwrap_or_default();
         ensure_own(&orders, strategy)?;
         orders.iter_mut().for_each(|order| order.arrives_as(&arrivals));
-        let (mut audit, unchecked) = Audit::of(&LabFacts {
+        let facts = LabFacts {
             stock_initial: opened.stock_initial - withdrawn,
             stock_final: closed.on_hand,
             permits: strategy.permits,
             per_buyer: opened.per_buyer,
-            orders: &orders,
-            rows: books.rows.get(&opened.goods_no),
-            confirmed: &told.confirmed,
-            over_limit: &told.over_limit,
-            reservations: ReservationFacts { told: &told.reservations, rows: books.reservations.get(&opened.goods_no) },
+            orders,
+            rows: books.rows.get(&opened.goods_no).copied(),
+            confirmed: told.confirmed.clone(),
+            over_limit: told.over_limit.clone(),
+            reservations: ReservationFacts {
+                told: told.reservations.clone(),
+                rows: books.reservations.remove(&opened.goods_no),
+            },
             sold_out: told.answers.sold_out,
             refused: told.answers.refused,
             unanswered: told.answers.error + told.answers.timeout,
-        });
+        };
+        let (mut audit, unchecked) = Audit::of(&facts);
+        all_facts.push(facts);
         // Orders without lines belong to no SKU.
         audit.orders_without_lines = if index == 0 { books.orders_without_lines } else { 0 };
         let is_noted = books.ledger.get(&opened.goods_no) == Some(&opened.stock_initial);
         gaps.extend([unchecked, [(Gap::Beginning, u64::from(!is_noted))].into_iter().collect()]);
         audits.push(audit);
     }
-    Ok(Audited { audit: Audit::sum(audits), unchecked: Unchecked::sum(&gaps) })
+    Ok(Audited { audit: Audit::sum(audits), unchecked: Unchecked::sum(&gaps), facts: all_facts })
 }
 
 /// Counts what the history lacks. Only a strategy with permits needs all of it.

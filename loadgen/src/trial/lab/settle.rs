@@ -74,23 +74,23 @@ pub(super) struct Settled {
     pub(super) held: u64,
 }
 
-/// Waits until the trial has come to rest. `promised` orders were told before they were written. A hazard may have lost some of them,
-/// and then the stream tells.
+/// Waits until the trial has come to rest. `promised` orders were told before they were written. Absent: a hazard or a fault may have
+/// lost some of them, and then the stream tells.
 pub(super) async fn settle(
     exposed: &Exposed<'_>,
     strategy: &Strategy,
     opened: &[Goods],
-    promised: u64,
+    promised: Option<u64>,
 ) -> Result<Settled, Error> {
     let deployment = &*exposed.deployment;
     let look = async || {
         let orders = deployment.database.order_count(opened).await?;
         let held = deployment.database.held_units(opened).await?;
         let waiting = match strategy.answers {
-            _ if strategy.hazard.is_some() && strategy.is_gate() => exposed.streamed(strategy).await?,
+            _ if promised.is_none() && strategy.is_gate() => exposed.streamed(strategy).await?,
             Answers::AtCommit => 0,
             Answers::WithTicket => deployment.database.tickets_waiting(opened).await?,
-            Answers::BeforeOrder => promised.saturating_sub(orders),
+            Answers::BeforeOrder => promised.unwrap_or_default().saturating_sub(orders),
         };
         Ok::<_, Error>(Activity { orders, waiting, held, snapshot: snapshot_of(deployment).await?.0 })
     };

@@ -67,6 +67,7 @@ fn the_arrows_between_the_crates_are_those_of_the_drawing() {
             "planted-mistakes",
             "batch-queue",
             "interleaved",
+            "planted-service",
             "demo-service",
             "program",
             "campaign",
@@ -96,6 +97,7 @@ fn the_arrows_between_the_crates_are_those_of_the_drawing() {
     assert_eq!(of_the_workspace("lock-weather"), ["campaign", "program", "zk-recipes-protocol"]);
     assert_eq!(of_the_workspace("planted-mistakes"), ["planting", "planting"]);
     assert_eq!(of_the_workspace("interleaved"), ["campaign", "planting", "program", "planting"]);
+    assert_eq!(of_the_workspace("planted-service"), ["planting", "program"]);
     assert_eq!(of_the_workspace("buyers"), ["program", "stats"]);
     assert_eq!(of_the_workspace("loadgen"), ["buyers", "program", "simulation", "stats", "testbed", "zk-recipes"]);
     assert_eq!(of_the_workspace("stats"), Vec::<String>::new());

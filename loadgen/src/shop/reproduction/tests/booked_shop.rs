@@ -33,7 +33,7 @@ pub(super) const DATABASE: &str = "[books.sql]\nurl = \"sqlite:shop.db\"\nstock 
 
 /// What is wrong with a shop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum BookedFault {
     Nothing,
     /// Every second sale leaves the stock as it was.
     LosesUpdates,
@@ -66,7 +66,7 @@ pub(super) struct BookedShop {
 
 /// What a shop has.
 struct Served {
-    fault: Fault,
+    fault: BookedFault,
     database: Mutex<SqliteConnection>,
     /// The secrets that a reset and a purchase need.
     keys: [&'static str; 2],
@@ -77,12 +77,12 @@ struct Served {
 
 impl BookedShop {
     /// Starts a shop. Its books have an order of buyer 0 from an earlier sale, and a reset restores the stock only.
-    pub(super) async fn start(fault: Fault) -> BookedShop {
+    pub(super) async fn start(fault: BookedFault) -> BookedShop {
         BookedShop::with_keys(fault, ["", ""]).await
     }
 
     /// Starts a shop that wants these secrets for a reset and for a purchase.
-    pub(super) async fn with_keys(fault: Fault, keys: [&'static str; 2]) -> BookedShop {
+    pub(super) async fn with_keys(fault: BookedFault, keys: [&'static str; 2]) -> BookedShop {
         let folder = tempfile::tempdir().unwrap();
         let options = SqliteConnectOptions::new().filename(folder.path().join("shop.db")).create_if_missing(true);
         let mut database = options.connect().await.unwrap();
@@ -194,7 +194,7 @@ async fn reset(State(shop): State<Arc<Served>>, headers: HeaderMap) -> StatusCod
     if !has_key(&headers, shop.keys[0]) {
         return StatusCode::FORBIDDEN;
     }
-    let stock = if shop.fault == Fault::RestoresLess { STOCK - 1 } else { STOCK };
+    let stock = if shop.fault == BookedFault::RestoresLess { STOCK - 1 } else { STOCK };
     shop.run(format!("update goods set stock = {stock}")).await;
     StatusCode::NO_CONTENT
 }
@@ -214,36 +214,36 @@ async fn buy(State(shop): State<Arc<Served>>, RawQuery(query): RawQuery, headers
     }
     shop.seen.lock().await.extend(query.into_iter().chain([body.clone()]));
     let fault = shop.fault;
-    if fault == Fault::Hangs {
+    if fault == BookedFault::Hangs {
         shop.hanging.send_modify(|purchases| *purchases += 1);
         let _hanging = Hanging(shop);
         return std::future::pending().await;
     }
     let number = shop.bought.fetch_add(1, Ordering::SeqCst);
-    if fault == Fault::RefusesAll {
+    if fault == BookedFault::RefusesAll {
         return StatusCode::TOO_MANY_REQUESTS.into_response();
     }
-    if fault == Fault::Fails {
+    if fault == BookedFault::Fails {
         return StatusCode::BAD_GATEWAY.into_response();
     }
-    if fault == Fault::HidesUnits || shop.number("select stock from goods").await == 0 {
+    if fault == BookedFault::HidesUnits || shop.number("select stock from goods").await == 0 {
         return StatusCode::CONFLICT.into_response();
     }
     let is_second = number % 2 == 1;
-    if !(fault == Fault::LosesUpdates && is_second) {
+    if !(fault == BookedFault::LosesUpdates && is_second) {
         shop.run("update goods set stock = stock - 1".to_owned()).await;
     }
     // More than 53 bits, as many shops have.
     let order = 1_790_000_000_000_000_000 + number as u64;
     let buyer = body.strip_prefix("buyer=").unwrap_or("a buyer").to_owned();
-    let units = if fault == Fault::BooksTwoUnits { 2 } else { 1 };
+    let units = if fault == BookedFault::BooksTwoUnits { 2 } else { 1 };
     shop.run(format!("insert into orders values ('{order}', '{buyer}', {units})")).await;
-    if fault == Fault::BooksTwice {
+    if fault == BookedFault::BooksTwice {
         shop.run(format!("insert into orders values ('{order}0', '{buyer}', 1)")).await;
     }
     let told = match fault {
-        Fault::TellsOneOrder => 1_790_000_000_000_000_000,
-        Fault::TellsAnotherOrder if is_second => order + 1_000_000,
+        BookedFault::TellsOneOrder => 1_790_000_000_000_000_000,
+        BookedFault::TellsAnotherOrder if is_second => order + 1_000_000,
         _ => order,
     };
     (StatusCode::CREATED, Json(json!({ "order": told }))).into_response()

@@ -3,14 +3,14 @@
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::booked_shop::{BookedShop, DATABASE, Fault, PAGES};
+use super::booked_shop::{BookedFault, BookedShop, DATABASE, PAGES};
 
 const RIGHT: &str = "nothing was sold wrongly\n";
 
 // C43
 #[tokio::test(flavor = "multi_thread")]
 async fn orders_from_before_the_sale_are_no_fault() {
-    let shop = BookedShop::start(Fault::Nothing).await;
+    let shop = BookedShop::start(BookedFault::Nothing).await;
     for (books, orders) in [(PAGES, "; left: 3; orders: 2"), (DATABASE, "; left: 3; orders: 2"), ("", "")] {
         let (code, told) = shop.run(&shop.file(books)).await;
         assert_eq!((code, told.ends_with(RIGHT)), (Some(0), true), "{told}");
@@ -22,18 +22,18 @@ async fn orders_from_before_the_sale_are_no_fault() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_script_finds_what_an_audit_finds() {
     for (fault, books, expected) in [
-        (Fault::LosesUpdates, PAGES, &["the stock fell by 1, and 2 were sold"][..]),
-        (Fault::LosesUpdates, DATABASE, &["the stock fell by 1, and 2 were sold"]),
-        (Fault::TellsOneOrder, "", &["several buyers were told of the same order: 1790000000000000000 "]),
-        (Fault::TellsOneOrder, DATABASE, &["several buyers were told of the same order: 1790000000000000000 "]),
-        (Fault::BooksTwice, PAGES, &["2 were told \"sold\", and there are 4 orders"]),
+        (BookedFault::LosesUpdates, PAGES, &["the stock fell by 1, and 2 were sold"][..]),
+        (BookedFault::LosesUpdates, DATABASE, &["the stock fell by 1, and 2 were sold"]),
+        (BookedFault::TellsOneOrder, "", &["several buyers were told of the same order: 1790000000000000000 "]),
+        (BookedFault::TellsOneOrder, DATABASE, &["several buyers were told of the same order: 1790000000000000000 "]),
+        (BookedFault::BooksTwice, PAGES, &["2 were told \"sold\", and there are 4 orders"]),
         (
-            Fault::BooksTwice,
+            BookedFault::BooksTwice,
             DATABASE,
             &["and there are 4 orders", "these buyers have more units than 1: ", "no buyer was told"],
         ),
         (
-            Fault::TellsAnotherOrder,
+            BookedFault::TellsAnotherOrder,
             DATABASE,
             &[
                 "buyers were told of orders that the database does not have: 1790000000001000001 ",
@@ -41,11 +41,11 @@ async fn a_script_finds_what_an_audit_finds() {
             ],
         ),
         (
-            Fault::BooksTwoUnits,
+            BookedFault::BooksTwoUnits,
             DATABASE,
             &["these orders are not of one unit: 1790000000000000000 1790000000000000001 "],
         ),
-        (Fault::HidesUnits, "", &["a buyer was told \"sold out\", and units are left"]),
+        (BookedFault::HidesUnits, "", &["a buyer was told \"sold out\", and units are left"]),
     ] {
         let shop = BookedShop::start(fault).await;
         let (code, told) = shop.run(&shop.file(books)).await;
@@ -57,7 +57,7 @@ async fn a_script_finds_what_an_audit_finds() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_script_that_is_to_try_nothing_says_how_it_is_used() {
-    let shop = BookedShop::start(Fault::LosesUpdates).await;
+    let shop = BookedShop::start(BookedFault::LosesUpdates).await;
     shop.write(&shop.file(PAGES), 2);
     for tries in ["--help", "0", "00", "-1", "1x", "2 3"] {
         let (code, told) = shop.finish(shop.command(tries)).await;
@@ -67,7 +67,7 @@ async fn a_script_that_is_to_try_nothing_says_how_it_is_used() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_two_sources_of_numbers_share_decides_what_is_compared() {
-    let shop = BookedShop::start(Fault::Nothing).await;
+    let shop = BookedShop::start(BookedFault::Nothing).await;
     // These numbers are of another kind than those that buyers are told.
     let file = shop.file(DATABASE).replace("select id,", "select 'row ' || rowid,");
     let (code, told) = shop.run(&file).await;
@@ -78,15 +78,15 @@ async fn what_two_sources_of_numbers_share_decides_what_is_compared() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_try_that_proves_nothing_is_no_verdict() {
     for (fault, books, expected) in [
-        (Fault::RestoresLess, PAGES, "4 units are left after [sale], and the stock is 5\n"),
-        (Fault::RestoresLess, DATABASE, "4 units are left after [sale], and the stock is 5\n"),
-        (Fault::Fails, PAGES, "no answer has a meaning of [buy]\n"),
+        (BookedFault::RestoresLess, PAGES, "4 units are left after [sale], and the stock is 5\n"),
+        (BookedFault::RestoresLess, DATABASE, "4 units are left after [sale], and the stock is 5\n"),
+        (BookedFault::Fails, PAGES, "no answer has a meaning of [buy]\n"),
     ] {
         let shop = BookedShop::start(fault).await;
         let (code, told) = shop.run(&shop.file(books)).await;
         assert_eq!((code, told.ends_with(expected)), (Some(2), true), "{told}");
     }
-    let shop = BookedShop::start(Fault::Nothing).await;
+    let shop = BookedShop::start(BookedFault::Nothing).await;
     for (old, new, expected) in [
         ("/reset", "/rest", "[sale] failed: answered 404 \n"),
         ("$.left", "$.lft", "the books have \"\" in the place of a whole number\n"),
@@ -105,7 +105,7 @@ async fn a_try_that_proves_nothing_is_no_verdict() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shop_without_a_new_order_is_right() {
     for books in [PAGES, DATABASE] {
-        let shop = BookedShop::start(Fault::RefusesAll).await;
+        let shop = BookedShop::start(BookedFault::RefusesAll).await;
         let (code, told) = shop.run(&shop.file(books)).await;
         assert_eq!(
             (code, told.contains("try 1: 0 of 5 units told as sold; left: 5; orders: 0\n")),
@@ -117,7 +117,7 @@ async fn a_shop_without_a_new_order_is_right() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_secret_has_a_variable_of_its_own() {
-    let shop = BookedShop::with_keys(Fault::Nothing, ["key-of-reset", "key-of-buyers"]).await;
+    let shop = BookedShop::with_keys(BookedFault::Nothing, ["key-of-reset", "key-of-buyers"]).await;
     let file = shop.file(PAGES).replace("/reset", "/reset -H 'X-Api-Key: key-of-reset'");
     let file = file.replace("-d buyer", "-H 'X-Api-Key: key-of-buyers' -H 'X-Api_Key: another-key' -d buyer");
     let script = shop.write(&file, 2);
@@ -144,7 +144,7 @@ async fn each_secret_has_a_variable_of_its_own() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_value_arrives_as_the_file_has_it() {
-    let shop = BookedShop::start(Fault::Nothing).await;
+    let shop = BookedShop::start(BookedFault::Nothing).await;
     let value = "it's $HOME `id` \"q\" \\n; {a,b} [1-2]\nline two";
     std::fs::write(shop.path("buyers.csv"), format!("note\n\"{}\"\n", value.replace('"', "\"\""))).unwrap();
     std::fs::write(shop.path("note.txt"), value).unwrap();
@@ -171,7 +171,7 @@ async fn every_value_arrives_as_the_file_has_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ctrl_c_leaves_no_request_and_no_file() {
-    let shop = BookedShop::start(Fault::Hangs).await;
+    let shop = BookedShop::start(BookedFault::Hangs).await;
     let long = shop
         .file("")
         .replace("requests = [\"curl {{url}}/buy", "requests = [\"curl {{url}}/books\", \"curl {{url}}/buy");

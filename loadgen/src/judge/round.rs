@@ -1,0 +1,126 @@
+//! Whether a strategy kept its promise in a round of faults.
+
+use crate::lab::strategy::Promise;
+use crate::lab::weather::fault::Site;
+use crate::trial::round::RoundSeen;
+
+/// What a round found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct RoundFindings {
+    /// What the promise forbids, one line each.
+    pub(crate) broken: Vec<String>,
+    /// What the promise leaves open, one line each.
+    pub(crate) hazards: Vec<String>,
+}
+
+/// Judges a round by the stock, by the orders and by the answers to buyers.
+///
+/// Faults may cost units, buyers and time. A promise says what else they may cost. A lock that depends on a session or on a time to
+/// live may let two holders write, if a fault of the round may end it. A gate may tell "sold" without an order, if a fault may make
+/// Redis forget it. Controls promise nothing about the stock. Under every promise, the database must agree with the answers.
+pub(crate) fn judge(promise: Promise, seen: &RoundSeen) -> RoundFindings {
+    let audit = &seen.audit;
+    let count = |count: i64, what: &str| (count != 0).then(|| format!("{what}: {count}"));
+    let unsigned = |number: u64, what: &str| count(i64::try_from(number).unwrap_or(i64::MAX), what);
+    let of_stock = [
+        count(audit.oversold, "units sold beyond the stock"),
+        count(audit.undersold, "units left although a buyer was told that nothing was"),
+        count(audit.lost_updates, "units whose deduction was overwritten, or that are gone without an order"),
+        unsigned(audit.double_sales, "units sold twice"),
+        unsigned(audit.out_of_sequence.unwrap_or(0), "orders out of sequence"),
+        unsigned(audit.tokens_out_of_order.unwrap_or(0), "orders with an older token than an earlier order"),
+        unsigned(audit.misplaced.unwrap_or(0), "units whose rows disagree with the orders"),
+    ];
+    let of_answers = [
+        unsigned(audit.confirmations_repeated, "buyers told the same order as another buyer"),
+        unsigned(audit.confirmations_wrong, "buyers told another order than they have"),
+        unsigned(audit.orders_unexplained, "orders of refused buyers"),
+        unsigned(audit.orders_without_lines, "orders without lines"),
+    ];
+    let unfounded = unsigned(audit.confirmations_unfounded, "buyers told \"sold\" without an order");
+    let over_limit = unsigned(audit.over_limit, "buyers with more units than one may have");
+    let overlaps = unsigned(seen.overlaps.unwrap_or(0), "critical sections that overlapped");
+    let mut findings = RoundFindings::default();
+    findings.broken.extend(of_answers.into_iter().flatten());
+    let struck = |sites: &[Site]| seen.faults.iter().any(|fault| sites.contains(&fault.fault.site));
+    let may_sell_wrongly = match promise {
+        Promise::NeverOversells | Promise::ExceedsLimit | Promise::MayPromiseWithoutOrder => false,
+        Promise::Oversells | Promise::OversellsOnManyInstances => true,
+        Promise::SafeWhileLockLives => struck(&[Site::Redis, Site::RedisLink, Site::Instance]),
+        Promise::SafeWhileSessionLives => struck(&[Site::Zookeeper, Site::ZookeeperLink, Site::Instance]),
+    };
+    let may_promise = promise == Promise::MayPromiseWithoutOrder && struck(&[Site::Redis]);
+    for (lines, is_open) in [
+        (&mut unfounded.into_iter() as &mut dyn Iterator<Item = String>, may_promise),
+        (&mut of_stock.into_iter().flatten(), may_sell_wrongly),
+        (&mut over_limit.into_iter(), promise == Promise::ExceedsLimit),
+    ] {
+        let side = if is_open { &mut findings.hazards } else { &mut findings.broken };
+        side.extend(lines);
+    }
+    // A fence lets no late holder write, so an overlap alone does no harm.
+    findings.hazards.extend(overlaps);
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use buyers::sample::ByOutcome;
+
+    use super::*;
+    use crate::audit::trial::Audit;
+    use crate::lab::weather::fault::Fault;
+    use crate::trial::round::FaultRecord;
+
+    /// Returns a round in which this has failed.
+    fn seen(fault: &str, audit: Audit) -> RoundSeen {
+        let fault = FaultRecord {
+            fault: Fault::matching(&[fault.to_owned()]).unwrap()[0],
+            instance: 0,
+            server: None,
+            strength: 0.5,
+            is_alone: true,
+            begun_ms: 1000.0,
+            ended_ms: 2000.0,
+            next_sale_ms: None,
+            next_sale_there_ms: None,
+            failed: None,
+        };
+        RoundSeen {
+            stock: 100,
+            faults: vec![fault],
+            answers: ByOutcome::default(),
+            dropped: 0,
+            audit,
+            overlaps: None,
+            unchecked: Vec::new(),
+            problems: Vec::new(),
+            calm_after_ms: 0.0,
+            length_ms: 0.0,
+        }
+    }
+
+    #[test]
+    fn faults_may_cost_what_the_promise_leaves_open() {
+        let oversold = |fault| seen(fault, Audit { oversold: 2, ..Audit::default() });
+        let counts = |promise, seen: &RoundSeen| {
+            let RoundFindings { broken, hazards } = judge(promise, seen);
+            (broken.len(), hazards.len())
+        };
+        let [frozen, cut] = ["instance-frozen", "postgres-link-cut"];
+        assert_eq!(counts(Promise::NeverOversells, &oversold(frozen)), (1, 0));
+        assert_eq!(counts(Promise::MayPromiseWithoutOrder, &oversold(frozen)), (1, 0));
+        assert_eq!(counts(Promise::SafeWhileSessionLives, &oversold(frozen)), (0, 1));
+        assert_eq!(counts(Promise::SafeWhileSessionLives, &oversold(cut)), (1, 0), "no session was in danger");
+        assert_eq!(counts(Promise::Oversells, &oversold(cut)), (0, 1));
+        let unfounded = |fault| seen(fault, Audit { confirmations_unfounded: 1, ..Audit::default() });
+        assert_eq!(counts(Promise::MayPromiseWithoutOrder, &unfounded("redis-killed")), (0, 1));
+        assert_eq!(counts(Promise::MayPromiseWithoutOrder, &unfounded(cut)), (1, 0));
+        assert_eq!(counts(Promise::Oversells, &unfounded(cut)), (1, 0), "even a control writes what it confirms");
+        let over_limit = seen(cut, Audit { over_limit: 1, ..Audit::default() });
+        assert_eq!(counts(Promise::ExceedsLimit, &over_limit), (0, 1));
+        assert_eq!(counts(Promise::NeverOversells, &over_limit), (1, 0));
+        let overlapped = RoundSeen { overlaps: Some(1), ..seen(frozen, Audit::default()) };
+        assert_eq!(counts(Promise::NeverOversells, &overlapped), (0, 1));
+    }
+}

@@ -1,0 +1,263 @@
+//! The faults that exist.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use wildmatch::WildMatch;
+
+use crate::error::Error;
+use crate::suggest::did_you_mean;
+
+/// Where something goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Site {
+    /// Between an instance and one ZooKeeper server, or all of them.
+    ZookeeperLink,
+    /// Between an instance and Postgres.
+    PostgresLink,
+    /// Between an instance and Redis.
+    RedisLink,
+    /// Between the buyers and an instance.
+    BuyersLink,
+    /// A ZooKeeper server, or all of them.
+    Zookeeper,
+    /// The Postgres server.
+    Postgres,
+    /// The Redis server.
+    Redis,
+    /// An instance of the service.
+    Instance,
+}
+
+/// What goes wrong there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Harm {
+    /// Connections are closed, and may be made again.
+    Cut,
+    /// Connections are closed and refused.
+    Unreachable,
+    /// Connections stay open, and nothing arrives until the fault ends.
+    Silent,
+    /// Only requests do not arrive until then.
+    RequestsHeld,
+    /// Only replies do not arrive until then.
+    RepliesHeld,
+    /// Requests arrive, and their replies never do.
+    RepliesLost,
+    /// Everything arrives late.
+    Slow,
+    /// Everything arrives late, by different times.
+    Jittery,
+    /// Few bytes pass in a second.
+    Narrow,
+    /// Sessions are replaced by new ones when they connect again.
+    SessionsReplaced,
+    /// The process is killed, and started again when the fault ends.
+    Killed,
+    /// The process is told to stop, and started again when the fault ends.
+    Stopped,
+    /// The process stands still until the fault ends.
+    Frozen,
+    /// The process is killed, and started again at another address.
+    Moved,
+    /// The server loses its links to the other servers, and notices.
+    Isolated,
+    /// Nothing arrives on its links to the other servers.
+    Silenced,
+    /// The other servers lose their links to it, and it notices only the silence.
+    HalfOpen,
+    /// It grants other session timeouts after a restart.
+    OtherTimeouts,
+    /// Its processes crash, and it recovers from its log.
+    Crashed,
+    /// It ends the connections of the service.
+    ConnectionsEnded,
+    /// Somebody else locks the table of orders.
+    OrdersLocked,
+}
+
+/// A fault: its name is its site and its harm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Fault {
+    pub(crate) site: Site,
+    pub(crate) harm: Harm,
+}
+
+const OF_LINKS: &[Harm] = &[
+    Harm::Cut,
+    Harm::Unreachable,
+    Harm::Silent,
+    Harm::RequestsHeld,
+    Harm::RepliesHeld,
+    Harm::RepliesLost,
+    Harm::Slow,
+    Harm::Jittery,
+    Harm::Narrow,
+];
+
+impl Site {
+    const ALL: [Site; 8] = [
+        Site::ZookeeperLink,
+        Site::PostgresLink,
+        Site::RedisLink,
+        Site::BuyersLink,
+        Site::Zookeeper,
+        Site::Postgres,
+        Site::Redis,
+        Site::Instance,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Site::ZookeeperLink => "zookeeper-link",
+            Site::PostgresLink => "postgres-link",
+            Site::RedisLink => "redis-link",
+            Site::BuyersLink => "buyers-link",
+            Site::Zookeeper => "zookeeper",
+            Site::Postgres => "postgres",
+            Site::Redis => "redis",
+            Site::Instance => "instance",
+        }
+    }
+
+    /// Returns what can go wrong there.
+    fn harms(self) -> impl Iterator<Item = Harm> {
+        let (of_links, own): (&[Harm], &[Harm]) = match self {
+            Site::ZookeeperLink => (OF_LINKS, &[Harm::SessionsReplaced]),
+            Site::PostgresLink | Site::RedisLink | Site::BuyersLink => (OF_LINKS, &[]),
+            Site::Zookeeper => (
+                &[],
+                &[
+                    Harm::Killed,
+                    Harm::Stopped,
+                    Harm::Frozen,
+                    Harm::Isolated,
+                    Harm::Silenced,
+                    Harm::HalfOpen,
+                    Harm::OtherTimeouts,
+                ],
+            ),
+            Site::Postgres => (&[], &[Harm::Crashed, Harm::ConnectionsEnded, Harm::Frozen, Harm::OrdersLocked]),
+            Site::Redis => (&[], &[Harm::Killed, Harm::Frozen]),
+            Site::Instance => (&[], &[Harm::Killed, Harm::Stopped, Harm::Frozen, Harm::Moved]),
+        };
+        of_links.iter().chain(own).copied()
+    }
+
+    /// Tells whether it belongs to one instance: the instance itself, or its links.
+    pub(crate) fn is_of_instance(self) -> bool {
+        !matches!(self, Site::Zookeeper | Site::Postgres | Site::Redis)
+    }
+
+    /// Tells whether it exists only if a strategy needs Redis.
+    pub(crate) fn needs_redis(self) -> bool {
+        matches!(self, Site::Redis | Site::RedisLink)
+    }
+}
+
+impl Harm {
+    fn name(self) -> &'static str {
+        match self {
+            Harm::Cut => "cut",
+            Harm::Unreachable => "unreachable",
+            Harm::Silent => "silent",
+            Harm::RequestsHeld => "requests-held",
+            Harm::RepliesHeld => "replies-held",
+            Harm::RepliesLost => "replies-lost",
+            Harm::Slow => "slow",
+            Harm::Jittery => "jittery",
+            Harm::Narrow => "narrow",
+            Harm::SessionsReplaced => "sessions-replaced",
+            Harm::Killed => "killed",
+            Harm::Stopped => "stopped",
+            Harm::Frozen => "frozen",
+            Harm::Moved => "moved",
+            Harm::Isolated => "isolated",
+            Harm::Silenced => "silenced",
+            Harm::HalfOpen => "half-open",
+            Harm::OtherTimeouts => "other-timeouts",
+            Harm::Crashed => "crashed",
+            Harm::ConnectionsEnded => "connections-ended",
+            Harm::OrdersLocked => "orders-locked",
+        }
+    }
+
+    /// Tells whether it is over as soon as it has begun.
+    pub(crate) fn is_instant(self) -> bool {
+        matches!(self, Harm::Cut | Harm::Crashed | Harm::ConnectionsEnded)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.site.name(), self.harm.name())
+    }
+}
+
+impl Fault {
+    /// Returns all faults.
+    pub(crate) fn all() -> impl Iterator<Item = Fault> {
+        Site::ALL.into_iter().flat_map(|site| site.harms().map(move |harm| Fault { site, harm }))
+    }
+
+    /// Returns the faults that match one of these patterns, such as `postgres-*`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Usage`] if a pattern matches none. It names a similar fault.
+    pub(crate) fn matching(patterns: &[String]) -> Result<Vec<Fault>, Error> {
+        let names: Vec<(String, Fault)> = Fault::all().map(|fault| (fault.to_string(), fault)).collect();
+        let wild: Vec<WildMatch> = patterns.iter().map(|pattern| WildMatch::new(pattern)).collect();
+        for (pattern, wild) in patterns.iter().zip(&wild) {
+            if !names.iter().any(|(name, _)| wild.matches(name)) {
+                let meant = did_you_mean(pattern, names.iter().map(|(name, _)| name.as_str()));
+                let text = format!("there is no fault {pattern:?}{meant}; `loadgen torture --list-faults` lists all");
+                return Err(Error::Usage(text));
+            }
+        }
+        Ok(names
+            .into_iter()
+            .filter(|(name, _)| wild.iter().any(|wild| wild.matches(name)))
+            .map(|(_, fault)| fault)
+            .collect())
+    }
+}
+
+impl Serialize for Fault {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Fault {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let unknown = || serde::de::Error::custom(format!("there is no fault {name:?}"));
+        Fault::all().find(|fault| fault.to_string() == name).ok_or_else(unknown)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_names_faults_and_a_wrong_one_a_similar_fault() {
+        let names = |patterns: &[&str]| {
+            let patterns: Vec<String> = patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
+            Fault::matching(&patterns).map(|faults| faults.iter().map(Fault::to_string).collect::<Vec<_>>())
+        };
+        assert_eq!(names(&["redis-*", "instance-killed"]).unwrap().len(), 9 + 2 + 1);
+        assert_eq!(names(&["*"]).unwrap().len(), Fault::all().count());
+        let refused = names(&["instance-kiled"]).unwrap_err().to_string();
+        assert!(refused.contains("instance-killed"), "{refused}");
+    }
+
+    #[test]
+    fn each_fault_has_a_name_of_its_own() {
+        for fault in Fault::all() {
+            let text = serde_json::to_string(&fault).unwrap();
+            assert_eq!(serde_json::from_str::<Fault>(&text).unwrap(), fault);
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! A round of a torture run: buyers buy at the service of the lab while faults strike, and everybody must be served again after that.
+
+use std::time::SystemTime;
+
+use buyers::load::Purchase;
+use stats::as_ms;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::audit::audit;
+use super::observe::LeftOut;
+use super::settle::settle;
+use super::{ANSWER_GRACE, HISTORY, history_since, open_sales, purchase_of};
+use crate::audit::trial::LabFacts;
+use crate::audit::unchecked::{Gap, Unchecked};
+use crate::error::Error;
+use crate::lab::commits::Commits;
+use crate::lab::service_program::instance_name;
+use crate::lab::strategy::Strategy;
+use crate::lab::strike::Exposed;
+use crate::lab::weather::forecast::ComingFault;
+use crate::lab::weather::storm::Struck;
+use crate::trial::round::{FaultRecord, RoundEvidence, RoundSeen};
+use crate::trial::run::Conditions;
+use crate::trial::schedule::ScheduledTrial;
+
+/// Runs one round. An error means that something could not be seen at all; what the round found is in it.
+pub(crate) async fn round(
+    mut exposed: Exposed<'_>,
+    conditions: &Conditions,
+    strategy: &Strategy,
+    (scheduled, coming): (ScheduledTrial<'_>, &[ComingFault]),
+) -> Result<(RoundSeen, RoundEvidence), Error> {
+    let mut left_out = LeftOut::default();
+    let deployment = &*exposed.deployment;
+    let opened = open_sales(deployment, conditions, strategy).await?;
+    let mark = left_out.unless(HISTORY, deployment.service.history_mark()).await;
+    let purchase = Purchase::Lab(purchase_of(deployment, conditions, strategy, &opened)?);
+    let load = conditions.load(scheduled, purchase, conditions.lock_wait + ANSWER_GRACE);
+    let (over, is_over) = oneshot::channel();
+    let buying = async {
+        let bought = buyers::run(load).await;
+        // Nobody listens if the storm is over.
+        let _ = over.send(());
+        bought
+    };
+    let storm = exposed.storm(coming, async { is_over.await.unwrap_or_default() });
+    let (bought, struck) = tokio::join!(buying, storm);
+    let calm_from = Instant::now();
+    exposed.calm().await?;
+    let calm_after = calm_from.elapsed();
+    let bought = bought?;
+    let rest = settle(&exposed, strategy, &opened, None).await?;
+    let deployment = &*exposed.deployment;
+    let history = history_since(deployment, mark, &mut left_out).await;
+    let audited = audit(deployment, strategy, (&opened, 0), &bought.tally.told, &history).await?;
+    let commits = deployment.database.commits(&opened).await?;
+    let sections = history.sections.get(&strategy.name).map_or(&[][..], Vec::as_slice);
+    // An instance that was killed has lost its history, so the books alone must be whole.
+    let unsettled = [(Gap::Rest, u64::from(!rest.at_rest)), (Gap::Held, rest.held)].into_iter().collect();
+    let unchecked = Unchecked::sum([&audited.unchecked.of_books(), &unsettled]);
+    let evidence = RoundEvidence {
+        promise: strategy.promise,
+        permits: strategy.permits,
+        facts: audited.facts,
+        sections: if history.one_clock { sections.to_vec() } else { Vec::new() },
+        missing: history.missing,
+        orders_without_lines: audited.audit.orders_without_lines,
+    };
+    let stock: i64 = opened.iter().map(|goods| goods.stock_initial).sum();
+    let committed = committed(&evidence.facts, &commits);
+    let seen = RoundSeen {
+        stock,
+        faults: struck.iter().map(|struck| fault(struck, bought.released_at, &committed, stock)).collect(),
+        answers: bought.tally.answers(),
+        dropped: bought.dropped.busy + bought.dropped.idle,
+        audit: audited.audit,
+        overlaps: evidence.overlaps().filter(|_| history.one_clock),
+        unchecked: unchecked.words(),
+        problems: bought.tally.problems.clone(),
+        calm_after_ms: as_ms(calm_after),
+        length_ms: as_ms(bought.tally.length),
+    };
+    Ok((seen, evidence))
+}
+
+/// Returns the commit of each order and its instance, the earliest first.
+fn committed<'a>(facts: &'a [LabFacts], commits: &Commits) -> Vec<(SystemTime, &'a str)> {
+    let orders = facts.iter().flat_map(|facts| &facts.orders);
+    let mut committed: Vec<(SystemTime, &str)> =
+        orders.filter_map(|order| Some((*commits.at.get(&order.order_id)?, &*order.instance))).collect();
+    committed.sort_unstable();
+    committed
+}
+
+/// Records a fault, and how long after its end the next order was committed.
+fn fault(struck: &Struck, released_at: SystemTime, committed: &[(SystemTime, &str)], stock: i64) -> FaultRecord {
+    let Struck { coming, begun_at, ended_at, failed } = struck;
+    let since_release = |at: SystemTime| as_ms(at.duration_since(released_at).unwrap_or_default());
+    let after = &committed[committed.partition_point(|(at, _)| at < ended_at)..];
+    let first_of = |by: Option<&str>| {
+        let mut those = after.iter().filter(|(_, instance)| by.is_none_or(|by| by == *instance));
+        those.next().map(|(at, _)| as_ms(at.duration_since(*ended_at).unwrap_or_default()))
+    };
+    let there = instance_name(u16::try_from(coming.instance).unwrap_or(u16::MAX));
+    // Nobody can tell how long a sale takes that has nothing to sell.
+    let has_units = ((committed.len() - after.len()) as u64) < stock.unsigned_abs();
+    FaultRecord {
+        fault: coming.fault,
+        instance: coming.instance,
+        server: coming.server,
+        strength: coming.strength,
+        is_alone: coming.is_alone,
+        begun_ms: since_release(*begun_at),
+        ended_ms: since_release(*ended_at),
+        next_sale_ms: first_of(None).filter(|_| has_units),
+        next_sale_there_ms: first_of(Some(&there)).filter(|_| has_units && coming.fault.site.is_of_instance()),
+        failed: failed.clone(),
+    }
+}

@@ -7,7 +7,7 @@ use std::{fs, io};
 
 use planting::{Mistake, plant};
 
-use crate::Error;
+use crate::HuntError;
 
 /// The sources of the service, in the workspace.
 const SERVICE: &str = "demo-service/src";
@@ -27,9 +27,9 @@ const LEFT: [&str; 4] = ["target", ".git", "report", "torture"];
 
 /// Copies the workspace into a folder and builds its service. Returns the program. Files that have not changed stay, so that a later build
 /// is short.
-pub(crate) fn build(workspace: &Path, folder: &Path, all: &[&Mistake]) -> Result<PathBuf, Error> {
+pub(crate) fn build(workspace: &Path, folder: &Path, all: &[&Mistake]) -> Result<PathBuf, HuntError> {
     let copy = folder.join("workspace");
-    let failed = |source| Error::Copy { folder: copy.clone(), source };
+    let failed = |source| HuntError::File { path: copy.clone(), source };
     copy_folder(workspace, &copy, &|path| {
         let text = fs::read(path)?;
         let Ok(file) = path.strip_prefix(workspace.join(SERVICE)) else { return Ok(text) };
@@ -44,9 +44,9 @@ pub(crate) fn build(workspace: &Path, folder: &Path, all: &[&Mistake]) -> Result
     let mut build = Command::new(cargo);
     build.current_dir(&copy).args(["build", "--quiet", "--locked", "-p", "demo-service", "--bin", "demo-service"]);
     build.env("SQLX_OFFLINE", "true").env("RUSTFLAGS", "--cap-lints=warn -Awarnings").arg("--target-dir").arg(&target);
-    let status = build.status().map_err(Error::Build)?;
+    let status = build.status().map_err(HuntError::Build)?;
     if !status.success() {
-        return Err(Error::Refused(status));
+        return Err(HuntError::Refused(status));
     }
     Ok(target.join("debug/demo-service"))
 }
@@ -57,7 +57,8 @@ fn copy_folder(from: &Path, to: &Path, text_of: &dyn Fn(&Path) -> io::Result<Vec
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let name = entry.file_name();
-        let (from, to) = (entry.path(), to.join(&name));
+        let from = entry.path();
+        let to = to.join(&name);
         if entry.file_type()?.is_dir() {
             if !LEFT.map(OsStr::new).contains(&&*name) {
                 copy_folder(&from, &to, text_of)?;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::Error;
+use crate::HuntError;
 use crate::copy::SWITCH;
 use crate::mistakes::PlantedMistake;
 
@@ -38,13 +38,13 @@ pub(crate) struct FoundMistake {
 
 impl Hunt {
     /// Hunts a mistake, which has this number in the list, from 1 on. `None`: it was not found.
-    pub(crate) fn find(&self, number: usize, planted: &PlantedMistake) -> Result<Option<FoundMistake>, Error> {
+    pub(crate) fn find(&self, number: usize, planted: &PlantedMistake) -> Result<Option<FoundMistake>, HuntError> {
         let service = self.folder.join(format!("mistake-{number}"));
         let script = format!("#!/bin/sh\n{SWITCH}={number} exec '{}' \"$@\"\n", self.service.display());
         let prepared = fs::create_dir_all(&self.folder)
             .and_then(|()| fs::write(&service, script))
             .and_then(|()| fs::set_permissions(&service, Permissions::from_mode(0o755)));
-        prepared.map_err(|source| Error::Copy { folder: self.folder.clone(), source })?;
+        prepared.map_err(|source| HuntError::File { path: self.folder.clone(), source })?;
         let begun = Instant::now();
         let strategies: Vec<&str> = planted.strategies.split(',').collect();
         for (round, strategy) in (0..ROUNDS_MAX).zip(strategies.iter().cycle()) {
@@ -54,9 +54,9 @@ impl Hunt {
             torture.args(["torture", "--quiet", "--rounds", "1", "--length", "20s", "--rate", "100"]);
             torture.args(["--strategies", *strategy, "--faults", planted.faults, "--seed", &seed.to_string()]);
             torture.arg("--demo-service").arg(&service).arg("--out").arg(&out);
-            let status = torture.stdout(Stdio::null()).status().map_err(Error::Loadgen)?;
+            let status = torture.stdout(Stdio::null()).status().map_err(HuntError::Loadgen)?;
             if !matches!(status.code(), Some(0 | 2 | 3)) {
-                return Err(Error::Refused(status));
+                return Err(HuntError::Refused(status));
             }
             if let Some(broken) = broken_in(&out)? {
                 let strategy = (*strategy).to_owned();
@@ -68,10 +68,10 @@ impl Hunt {
 }
 
 /// Reads what a run has found.
-fn broken_in(folder: &Path) -> Result<Option<String>, Error> {
+fn broken_in(folder: &Path) -> Result<Option<String>, HuntError> {
     let path = folder.join("torture.json");
-    let text = fs::read_to_string(&path).map_err(|source| Error::Copy { folder: path.clone(), source })?;
-    let report: Value = serde_json::from_str(&text).map_err(|source| Error::Report { path, source })?;
+    let text = fs::read_to_string(&path).map_err(|source| HuntError::File { path: path.clone(), source })?;
+    let report: Value = serde_json::from_str(&text).map_err(|source| HuntError::Report { path, source })?;
     let lines = report["rounds"].as_array().into_iter().flatten().flat_map(|round| round["broken"].as_array());
     Ok(lines.flatten().find_map(Value::as_str).map(str::to_owned))
 }

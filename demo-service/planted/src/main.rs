@@ -28,7 +28,7 @@ const FOUND: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/found.txt");
 /// Without a word, all mistakes are hunted, and found.txt is written again.
 #[derive(Debug, Parser)]
 #[command(name = "planted-service", max_term_width = 80, after_help = epilogue().to_string())]
-struct Args {
+struct HuntArgs {
     /// Hunts only the mistakes whose names have one of these words
     #[arg(value_name = "WORD")]
     words: Vec<String>,
@@ -53,11 +53,11 @@ fn epilogue() -> Epilogue {
 
 /// Why no mistake could be hunted.
 #[derive(Debug, thiserror::Error)]
-enum Error {
+enum HuntError {
     #[error("no mistake has one of these words in its name")]
     NoneMeant,
-    #[error("could not write {}", folder.display())]
-    Copy { folder: PathBuf, source: io::Error },
+    #[error("could not read or write {}", path.display())]
+    File { path: PathBuf, source: io::Error },
     #[error("could not run cargo")]
     Build(#[source] io::Error),
     #[error("could not run loadgen; build it by cargo build --release -p loadgen, or name it by --loadgen")]
@@ -68,25 +68,26 @@ enum Error {
     Report { path: PathBuf, source: serde_json::Error },
 }
 
-impl ProgramError for Error {
+impl ProgramError for HuntError {
     fn exit(&self) -> Exit {
         if matches!(self, Self::NoneMeant) { Exit::Usage } else { Exit::Setup }
     }
 }
 
 fn main() -> ExitCode {
-    run_program(|args: Args| hunt(&args))
+    run_program(|args: HuntArgs| hunt(&args))
 }
 
-fn hunt(args: &Args) -> Result<ExitCode, Error> {
+fn hunt(args: &HuntArgs) -> Result<ExitCode, HuntError> {
     let is_meant = |name: &str| args.words.is_empty() || args.words.iter().any(|word| name.contains(word.as_str()));
     if !MISTAKES.iter().any(|planted| is_meant(planted.mistake.name)) {
-        return Err(Error::NoneMeant);
+        return Err(HuntError::NoneMeant);
     }
     let progress = Progress::new(false);
     progress.stage("building the service with all mistakes");
     let workspace = Path::new(WORKSPACE);
-    let workspace = workspace.canonicalize().map_err(|source| Error::Copy { folder: workspace.to_owned(), source })?;
+    let workspace =
+        workspace.canonicalize().map_err(|source| HuntError::File { path: workspace.to_owned(), source })?;
     let folder = workspace.join(&args.folder);
     let all: Vec<&Mistake> = MISTAKES.iter().map(|planted| &planted.mistake).collect();
     let service = copy::build(&workspace, &folder, &all)?;
@@ -118,7 +119,7 @@ fn hunt(args: &Args) -> Result<ExitCode, Error> {
         return Ok(Exit::Failed.into());
     }
     if args.words.is_empty() {
-        fs::write(FOUND, rows).map_err(|source| Error::Copy { folder: FOUND.into(), source })?;
+        fs::write(FOUND, rows).map_err(|source| HuntError::File { path: FOUND.into(), source })?;
     }
     Ok(Exit::Passed.into())
 }

@@ -59,14 +59,21 @@ pub(crate) static MISTAKES: [PlantedMistake; 11] = [
         &[change("sale/decision.rs", "(on_hand >= quantity.get())", "(on_hand > quantity.get())")],
     ),
     planted(
-        "a write does not check its fence",
+        "a write checks neither its hold nor its fence",
         "zk-mutex-fenced,zk-handoff-fenced",
         "instance-frozen",
-        &[change(
-            "strategy/attempt.rs",
-            "self.transaction.overwrite_fenced(line, self.context.family, fence).await?",
-            "{ let _ = fence; self.transaction.overwrite(line, self.context.family).await? }",
-        )],
+        &[
+            change(
+                "strategy/lock/held.rs",
+                "self.hold.run(call.in_time(purchase)).await",
+                "Ok::<Decision, H::Error>(call.in_time(purchase).await)",
+            ),
+            change(
+                "strategy/attempt.rs",
+                "self.transaction.overwrite_fenced(line, self.context.family, fence).await?",
+                "{ let _ = fence; self.transaction.overwrite(line, self.context.family).await? }",
+            ),
+        ],
     ),
     planted(
         "a commit without an answer is told as a refusal",

@@ -20,7 +20,7 @@ const READ_BY_LIBRARIES: [&str; 9] = [
 ];
 
 /// Names in the sources that are no settings of ours: set for other programs, or by Cargo and the system for everybody.
-const NO_SETTINGS: [&str; 24] = [
+const NO_SETTINGS: [&str; 26] = [
     "BUILD_CHANGED",
     "BUILD_PROFILE",
     "BUILD_REVISION",
@@ -41,8 +41,10 @@ const NO_SETTINGS: [&str; 24] = [
     "PATH",
     "PROFILE",
     "RAMP_UP_MS",
+    "RUST_PLANTED_MISTAKE",
     "SECKILL_URLS",
     "SHOP_SECRET",
+    "SQLX_OFFLINE",
     "SQL_ASCII",
     "START_AT",
 ];

@@ -46,8 +46,7 @@ list() { # prints each target with its test and its program
 }
 
 child=
-stop() { [ -z "$child" ] || { kill "$child" && wait "$child"; } 2>/dev/null || true; exit 130; }
-trap stop INT TERM
+trap '[ -z "$child" ] || { kill "$child" && wait "$child"; } 2>/dev/null || true; exit 130' INT TERM
 
 libfuzzer() { # target, test, program, options: runs it in a folder of its own, because options are separated by spaces
     local run=$work/run/$1

@@ -49,6 +49,8 @@ impl Hunt {
         let strategies: Vec<&str> = planted.strategies.split(',').collect();
         for (round, strategy) in (0..ROUNDS_MAX).zip(strategies.iter().cycle()) {
             let out = self.folder.join("round");
+            // Of another round. There may be none.
+            let _ = fs::remove_dir_all(&out);
             let seed = round;
             let mut torture = Command::new(&self.loadgen);
             torture.args(["torture", "--quiet", "--rounds", "1", "--length", "20s", "--rate", "100"]);

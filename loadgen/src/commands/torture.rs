@@ -25,7 +25,7 @@ use crate::lab::source::{Program, ServiceSettings};
 use crate::lab::stack::Stack;
 use crate::lab::strategy::{ALL, Mechanism, Strategy};
 use crate::lab::weather::fault::Fault;
-use crate::lab::weather::forecast::{self, Targets};
+use crate::lab::weather::forecast::{self, Forecast, Targets};
 use crate::output::Output;
 use crate::report::files::Files;
 use crate::report::torture::{ROUND_SCHEMA, SCHEMA, TortureReport};
@@ -52,10 +52,10 @@ const USERS: u32 = 4000;
 const SERVERS: usize = 3;
 /// How long buyers go on coming after the last fault has ended.
 const TAIL: Duration = Duration::from_secs(5);
-/// The stock does not last in one round of this many.
-const SCARCE_EVERY: u64 = 4;
-/// The share of the buyers that get a unit then.
+/// The share of the buyers that get a unit if the stock does not last.
 const SCARCE: f64 = 0.4;
+/// The stock for each buyer, if it does.
+const AMPLE: f64 = 2.0;
 
 #[derive(Debug, Args)]
 pub(crate) struct TortureArgs {
@@ -165,10 +165,11 @@ pub(super) async fn torture(args: TortureArgs, interrupt: &Interrupt, output: &m
         Err(error) => {
             let exit = error.exit();
             report.ended_early = Some(chain(&stack.explain(error).await));
-            if exit == Exit::Interrupted { exit } else { report.exit() }
+            let found = report.exit();
+            if exit == Exit::Interrupted && found != Exit::PromiseBroken { exit } else { found }
         }
     };
-    // Frozen processes could not end by themselves.
+    // A frozen Postgres could not end by itself.
     if let Some(mut exposed) = stack.exposed(None) {
         let _ = exposed.thaw();
     }
@@ -210,9 +211,9 @@ fn striking(named: Option<Vec<Fault>>, has_redis: bool) -> Result<Vec<Fault>, Er
 /// Returns the arguments that each round has, for the command that makes it again.
 fn arguments(args: &TortureArgs) -> String {
     let faults = args.faults.as_ref().map(|faults| format!(" --faults '{}'", faults.join(",")));
-    let length = humantime::format_duration(args.length);
+    let length = args.length.as_millis();
     let instances = args.instances.get();
-    format!("{} --length {length} --rate {} --instances {instances}", faults.unwrap_or_default(), args.rate)
+    format!("{} --length {length}ms --rate {} --instances {instances}", faults.unwrap_or_default(), args.rate)
 }
 
 fn write(path: &Path, what: &impl Serialize) -> Result<(), Error> {
@@ -252,15 +253,17 @@ impl RunSettings<'_> {
             progress.stage(&format!(
                 "round {}, seed {}: {}",
                 number + 1,
-                forecast::written(seed + number),
+                forecast::written(seed.wrapping_add(number)),
                 strategy.name
             ));
-            let kept = interrupt.or(self.round(stack, strategy, seed + number)).await?;
+            let kept = interrupt.or(self.round(stack, strategy, seed.wrapping_add(number))).await?;
             progress.stage(&told(number, &kept.round));
             if !(kept.round.broken.is_empty() && kept.round.hazards.is_empty()) {
-                write(&self.files.path(&format!("round-{}-{}.json", seed + number, strategy.name)), &kept)?;
+                write(&self.files.path(&format!("round-{}-{}.json", seed.wrapping_add(number), strategy.name)), &kept)?;
             }
             report.rounds.push(kept.round);
+            // A run may last for hours, and end in any way.
+            write(&self.files.path(JSON), report)?;
         }
         Ok(())
     }
@@ -268,12 +271,16 @@ impl RunSettings<'_> {
     async fn round(&self, stack: &mut Stack, strategy: &Strategy, seed: u64) -> Result<KeptRound, Error> {
         let TortureArgs { length, rate, instances, .. } = self.args;
         let instances = usize::from(instances.get());
-        let targets = Targets { faults: self.faults, instances, servers: SERVERS, length: *length };
-        let coming = forecast::draw(seed, &targets);
+        // A round has the same faults whichever strategies sell in other rounds.
+        let has_redis = strategy.mechanism == Mechanism::Redis;
+        let faults: Vec<Fault> =
+            self.faults.iter().filter(|fault| has_redis || !fault.site.needs_redis()).copied().collect();
+        let targets = Targets { faults: &faults, instances, servers: SERVERS, length: *length };
+        let Forecast { is_scarce, is_limited, coming } = forecast::draw(seed, &targets);
         let last = coming.iter().map(|coming| coming.ends).max().unwrap_or(*length);
         let duration = last + TAIL;
         let buyers = rate * duration.as_secs_f64();
-        let share = if seed % SCARCE_EVERY == SCARCE_EVERY - 1 { SCARCE } else { 2.0 };
+        let share = if is_scarce { SCARCE } else { AMPLE };
         let conditions = Conditions {
             model: LoadModel::Open {
                 rate_per_s: *rate,
@@ -282,8 +289,7 @@ impl RunSettings<'_> {
             },
             seed: u32::try_from(seed & u64::from(u32::MAX)).unwrap_or_default(),
             stock: units(buyers * share),
-            // Then each order names its buyer, and the row refuses a second one.
-            per_buyer: (seed % 2 == 1).then_some(1),
+            per_buyer: is_limited.then_some(1),
             habits: PaymentHabits::default(),
             goods_nos: vec![GOODS_NO],
             lock_wait: LOCK_WAIT,

@@ -1,8 +1,11 @@
 //! Whether a strategy kept its promise in a round of faults.
 
 use crate::lab::strategy::Promise;
-use crate::lab::weather::fault::Site;
-use crate::trial::round::RoundSeen;
+use crate::lab::weather::fault::{Harm, Site};
+use crate::trial::round::{FaultRecord, RoundSeen};
+
+/// How long a commit may be on its way, in milliseconds: the longest deadline of an instance.
+const COMMIT_MS: f64 = 20_000.0;
 
 /// What a round found.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -40,18 +43,18 @@ pub(crate) fn judge(promise: Promise, seen: &RoundSeen) -> RoundFindings {
     let unfounded = unsigned(audit.confirmations_unfounded, "buyers told \"sold\" without an order");
     let over_limit = unsigned(audit.over_limit, "buyers with more units than one may have");
     let overlaps = unsigned(seen.overlaps.unwrap_or(0), "critical sections that overlapped");
-    let mut findings = RoundFindings::default();
+    let mut findings = RoundFindings { broken: seen.unserved.clone(), ..RoundFindings::default() };
     findings.broken.extend(of_answers.into_iter().flatten());
-    let struck = |sites: &[Site]| seen.faults.iter().any(|fault| sites.contains(&fault.fault.site));
     let may_sell_wrongly = match promise {
         Promise::NeverOversells | Promise::ExceedsLimit | Promise::MayPromiseWithoutOrder => false,
         Promise::Oversells | Promise::OversellsOnManyInstances => true,
-        Promise::SafeWhileLockLives => struck(&[Site::Redis, Site::RedisLink, Site::Instance]),
-        Promise::SafeWhileSessionLives => struck(&[Site::Zookeeper, Site::ZookeeperLink, Site::Instance]),
+        Promise::SafeWhileLockLives => may_end_a_hold(seen, &[Site::Redis, Site::RedisLink]),
+        Promise::SafeWhileSessionLives => may_end_a_hold(seen, &[Site::Zookeeper, Site::ZookeeperLink]),
     };
-    let may_promise = promise == Promise::MayPromiseWithoutOrder && struck(&[Site::Redis]);
+    // The Redis of these rounds logs every write, so it forgets no order. While something moves, orders may still come.
+    let unfounded = unfounded.filter(|_| seen.at_rest);
     for (lines, is_open) in [
-        (&mut unfounded.into_iter() as &mut dyn Iterator<Item = String>, may_promise),
+        (&mut unfounded.into_iter() as &mut dyn Iterator<Item = String>, false),
         (&mut of_stock.into_iter().flatten(), may_sell_wrongly),
         (&mut over_limit.into_iter(), promise == Promise::ExceedsLimit),
     ] {
@@ -63,6 +66,19 @@ pub(crate) fn judge(promise: Promise, seen: &RoundSeen) -> RoundFindings {
     findings
 }
 
+/// Tells whether a hold may have ended before its write, by the faults of a round. Either an instance stood still, or a fault at one of these
+/// sites or of the instance came while a commit was on its way.
+fn may_end_a_hold(seen: &RoundSeen, of_lock: &[Site]) -> bool {
+    let made = || seen.faults.iter().filter(|fault| fault.failed.is_none());
+    let is_frozen = |fault: &FaultRecord| fault.fault.site == Site::Instance && fault.fault.harm == Harm::Frozen;
+    let meets = |one: &FaultRecord, other: &FaultRecord| {
+        one.begun_ms <= other.ended_ms + COMMIT_MS && other.begun_ms <= one.ended_ms + COMMIT_MS
+    };
+    let of_database = || made().filter(|fault| matches!(fault.fault.site, Site::Postgres | Site::PostgresLink));
+    let of_hold = || made().filter(|fault| fault.fault.site == Site::Instance || of_lock.contains(&fault.fault.site));
+    made().any(is_frozen) || of_hold().any(|one| of_database().any(|other| meets(one, other)))
+}
+
 #[cfg(test)]
 mod tests {
     use buyers::sample::ByOutcome;
@@ -70,7 +86,6 @@ mod tests {
     use super::*;
     use crate::audit::trial::Audit;
     use crate::lab::weather::fault::Fault;
-    use crate::trial::round::FaultRecord;
 
     /// Returns a round in which this has failed.
     fn seen(fault: &str, audit: Audit) -> RoundSeen {
@@ -82,6 +97,7 @@ mod tests {
             is_alone: true,
             begun_ms: 1000.0,
             ended_ms: 2000.0,
+            had_units: true,
             next_sale_ms: None,
             next_sale_there_ms: None,
             failed: None,
@@ -93,6 +109,8 @@ mod tests {
             dropped: 0,
             audit,
             overlaps: None,
+            unserved: Vec::new(),
+            at_rest: true,
             unchecked: Vec::new(),
             problems: Vec::new(),
             calm_after_ms: 0.0,
@@ -111,10 +129,14 @@ mod tests {
         assert_eq!(counts(Promise::NeverOversells, &oversold(frozen)), (1, 0));
         assert_eq!(counts(Promise::MayPromiseWithoutOrder, &oversold(frozen)), (1, 0));
         assert_eq!(counts(Promise::SafeWhileSessionLives, &oversold(frozen)), (0, 1));
-        assert_eq!(counts(Promise::SafeWhileSessionLives, &oversold(cut)), (1, 0), "no session was in danger");
+        assert_eq!(counts(Promise::SafeWhileSessionLives, &oversold(cut)), (1, 0), "no hold was in danger");
+        assert_eq!(counts(Promise::SafeWhileSessionLives, &oversold("zookeeper-killed")), (1, 0), "holders notice");
         assert_eq!(counts(Promise::Oversells, &oversold(cut)), (0, 1));
         let unfounded = |fault| seen(fault, Audit { confirmations_unfounded: 1, ..Audit::default() });
-        assert_eq!(counts(Promise::MayPromiseWithoutOrder, &unfounded("redis-killed")), (0, 1));
+        let moving = RoundSeen { at_rest: false, ..unfounded("redis-killed") };
+        assert_eq!(counts(Promise::MayPromiseWithoutOrder, &moving), (0, 0), "orders may still come");
+        let unserved = RoundSeen { unserved: vec!["nobody".to_owned()], ..seen(cut, Audit::default()) };
+        assert_eq!(counts(Promise::Oversells, &unserved), (1, 0), "even a control serves again");
         assert_eq!(counts(Promise::MayPromiseWithoutOrder, &unfounded(cut)), (1, 0));
         assert_eq!(counts(Promise::Oversells, &unfounded(cut)), (1, 0), "even a control writes what it confirms");
         let over_limit = seen(cut, Audit { over_limit: 1, ..Audit::default() });

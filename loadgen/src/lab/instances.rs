@@ -104,9 +104,16 @@ impl RunningInstances {
         self.running.len()
     }
 
-    /// Tells whether an instance has a process.
-    pub(super) fn is_up(&self, index: usize) -> bool {
-        self.running.get(index).is_some_and(|instance| instance.process.is_some())
+    /// Tells whether the process of an instance runs. One that has ended by itself, as a start without a server does, is forgotten.
+    pub(super) fn is_up(&mut self, index: usize) -> Result<bool, Error> {
+        let (_, instance) = self.at(index)?;
+        if let Some(process) = &mut instance.process
+            && process.try_wait()?.is_some()
+        {
+            instance.process = None;
+            instance.port.as_mut().map_or(Ok(()), Port::take_back)?;
+        }
+        Ok(instance.process.is_some())
     }
 
     /// Returns the index of the instance with this name, or of the last one.

@@ -21,7 +21,7 @@ use crate::lab::strategy::{Mechanism, Strategy};
 const CONNECTIONS_SPARE: u32 = 38;
 
 /// The session timeouts that an ensemble for faults grants.
-const SESSION_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(500)..=Duration::from_secs(60);
+pub(super) const SESSION_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(500)..=Duration::from_secs(60);
 
 /// The variable that names a Redis.
 const REDIS_URL: &str = "REDIS_URL";

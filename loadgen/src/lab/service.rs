@@ -149,6 +149,12 @@ impl Service {
         request.send().await.is_ok_and(|response| response.status() == StatusCode::OK)
     }
 
+    /// Buys a unit at an instance. Returns whether it was sold, or whether a ticket was given for it.
+    pub(crate) async fn sells(&self, instance: &str, goods_no: i64) -> bool {
+        let request = self.client.get(format!("{instance}/goods-stock/{goods_no}"));
+        request.send().await.is_ok_and(|response| response.status().is_success())
+    }
+
     fn first(&self) -> &str {
         self.urls.first().map_or("", String::as_str)
     }

@@ -41,6 +41,8 @@ struct FaultRow {
     /// The longest time from its end to the next order, where it struck alone: of any instance, and of the struck one.
     next_sale_ms: f64,
     there_ms: f64,
+    /// How often no order came although units were left.
+    without_sale: u64,
 }
 
 /// What all rounds say of one strategy.
@@ -93,8 +95,9 @@ impl TortureReport {
             of.hazards += u64::from(!round.hazards.is_empty());
             for fault in &round.seen.faults {
                 let of = faults.entry(fault.fault).or_default();
-                of.struck += 1;
+                of.struck += u64::from(fault.failed.is_none());
                 of.failed += u64::from(fault.failed.is_some());
+                of.without_sale += u64::from(fault.had_units && fault.next_sale_ms.is_none());
                 if fault.is_alone {
                     of.next_sale_ms = of.next_sale_ms.max(fault.next_sale_ms.unwrap_or(0.0));
                     of.there_ms = of.there_ms.max(fault.next_sale_there_ms.unwrap_or(0.0));
@@ -118,12 +121,13 @@ impl TortureReport {
                 count(*unknown)
             );
         }
-        let [any, there] = ["next sale, at worst", "of that instance"];
-        let _ = writeln!(text, "\n{:<36}{:>8}{:>10}{any:>21}{there:>18}", "fault", "struck", "not made");
-        for (fault, FaultRow { struck, failed, next_sale_ms, there_ms }) in &faults {
+        let [any, there, never] = ["next sale, at worst", "of that instance", "no sale"];
+        let _ = writeln!(text, "\n{:<36}{:>8}{:>10}{any:>21}{there:>18}{never:>9}", "fault", "struck", "not made");
+        for (fault, FaultRow { struck, failed, next_sale_ms, there_ms, without_sale: never }) in &faults {
             let there = if fault.site.is_of_instance() { ms(*there_ms) } else { String::new() };
             let any = ms(*next_sale_ms);
-            let _ = writeln!(text, "{:<36}{struck:>8}{failed:>10}{any:>21}{there:>18}", fault.to_string());
+            let fault = fault.to_string();
+            let _ = writeln!(text, "{fault:<36}{struck:>8}{failed:>10}{any:>21}{there:>18}{never:>9}");
         }
         text.push('\n');
         for (number, round) in self.rounds.iter().enumerate() {

@@ -25,7 +25,9 @@ pub(crate) struct FaultRecord {
     pub(crate) begun_ms: f64,
     /// When it had ended.
     pub(crate) ended_ms: f64,
-    /// From its end to the next commit of an order. Absent if none came, or if nothing was left to sell.
+    /// Whether units were left at its end. Otherwise nothing can be said of the next order.
+    pub(crate) had_units: bool,
+    /// From its end to the next commit of an order. Absent if none came.
     pub(crate) next_sale_ms: Option<f64>,
     /// The same for orders of the instance that it struck. Absent also for a fault of a server.
     pub(crate) next_sale_there_ms: Option<f64>,
@@ -49,6 +51,10 @@ pub(crate) struct RoundSeen {
     /// Critical sections that were entered while the lock had no free permit, as far as instances have kept their history. Absent for
     /// a strategy whose sections may overlap.
     pub(crate) overlaps: Option<u64>,
+    /// What did not serve again after the faults, one line each.
+    pub(crate) unserved: Vec<String>,
+    /// Whether nothing moved any more when the books were read. Otherwise promised orders may still have come.
+    pub(crate) at_rest: bool,
     /// What could not be checked, one line each.
     pub(crate) unchecked: Vec<String>,
     /// The first few different problems of the buyers.

@@ -128,7 +128,8 @@ impl Postgres {
     /// [`Error::System`] when the server does not run, or on a system without `/proc`.
     pub fn crash(&self) -> Result<(), Error> {
         let processes = self.processes()?;
-        let child = processes.into_iter().find(|process| *process != self.guard.pid());
+        // The last one serves a client, if there is any.
+        let child = processes.into_iter().rfind(|process| *process != self.guard.pid());
         let killed = child.ok_or(Errno::ESRCH).and_then(|child| kill(child, Signal::SIGKILL));
         killed.map_err(|errno| Error::system("kill a process of postgres")(errno.into()))
     }
@@ -205,7 +206,6 @@ fn arguments(port: u16, dir: &Path, config: &PostgresConfig, bin: &Path) -> Vec<
     args
 }
 
-/// Returns the data folder of the server that listens at the port. It proves that this is the server that was started.
 /// Returns the children of a process.
 fn children_of(parent: Pid) -> io::Result<Vec<Pid>> {
     let mut children = Vec::new();
@@ -221,6 +221,7 @@ fn children_of(parent: Pid) -> io::Result<Vec<Pid>> {
     Ok(children)
 }
 
+/// Returns the data folder of the server that listens at the port. It proves that this is the server that was started.
 async fn data_directory(port: u16) -> Result<PathBuf, sqlx::Error> {
     let options = PgConnectOptions::new_without_pgpass().host("127.0.0.1").port(port).username(USER).database(USER);
     // A variable of the user's must not decide this.

@@ -13,16 +13,16 @@ use super::forecast::ComingFault;
 use crate::error::Error;
 use crate::lab::instances::RunningInstances;
 use crate::lab::postgres::Database;
+use crate::lab::servers::SESSION_TIMEOUTS;
 use crate::lab::strike::Exposed;
 
 /// The longest that a slow link holds a byte in each direction.
 const SLOWEST: Duration = Duration::from_millis(400);
 /// The fewest and the most bytes a second of a narrow link.
 const NARROW: [f64; 2] = [500.0, 50_000.0];
-/// The shortest of the longest session timeouts that a server grants after a restart with other settings, and the longest.
-const TIMEOUTS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(20)];
-/// The shortest session timeout that it grants.
-const TIMEOUT_MIN: Duration = Duration::from_millis(500);
+/// The shortest and the longest of the session timeouts that a server grants after a restart with other settings. Both are shorter than
+/// what an instance asks for.
+const TIMEOUTS: [Duration; 2] = [Duration::from_millis(700), Duration::from_millis(2500)];
 
 /// A fault that has struck.
 #[derive(Debug, Clone)]
@@ -63,17 +63,18 @@ impl Exposed<'_> {
             }
             let fault = &coming[moment.fault];
             if !moment.is_end {
-                if has_ended {
-                    continue;
-                }
                 let begun_at = SystemTime::now();
-                let begun = self.begin(fault).await;
-                let failed = begun.map(|begun| held[moment.fault] = begun).err().map(|error| chain(&error));
+                let failed = if has_ended {
+                    Some("all buyers were gone before it began".to_owned())
+                } else {
+                    let begun = self.begin(fault).await;
+                    begun.map(|begun| held[moment.fault] = begun).err().map(|error| chain(&error))
+                };
                 struck[moment.fault] = Some(Struck { coming: *fault, begun_at, ended_at: SystemTime::now(), failed });
-            } else if let Some(struck) = &mut struck[moment.fault] {
+            } else if let Some(struck) = struck[moment.fault].as_mut().filter(|struck| struck.failed.is_none()) {
                 let ended = self.end(fault, held[moment.fault].take()).await;
                 struck.ended_at = SystemTime::now();
-                struck.failed = struck.failed.take().or(ended.err().map(|error| chain(&error)));
+                struck.failed = ended.err().map(|error| chain(&error));
             }
         }
         struck.into_iter().flatten().collect()
@@ -93,7 +94,7 @@ impl Exposed<'_> {
         }
         let instances = self.deployment.instances.as_mut().ok_or_else(nothing)?;
         for index in 0..instances.count() {
-            if !instances.is_up(index) {
+            if !instances.is_up(index)? {
                 instances.launch(index)?;
             }
         }
@@ -117,7 +118,9 @@ impl Exposed<'_> {
         }
         let instances = self.deployment.instances.as_mut().ok_or_else(nothing)?;
         for index in 0..instances.count() {
-            instances.resume(index)?;
+            if instances.is_up(index)? {
+                instances.resume(index)?;
+            }
             instances.links(index).into_iter().for_each(|links| links.heal());
         }
         Ok(())
@@ -183,8 +186,9 @@ impl Exposed<'_> {
                 Harm::Stopped => ensemble.stop_server(server).await?,
                 Harm::OtherTimeouts => {
                     let longest = TIMEOUTS[0] + (TIMEOUTS[1] - TIMEOUTS[0]).mul_f64(coming.strength);
-                    ensemble.set_session_timeouts(server, TIMEOUT_MIN..=longest)?;
+                    ensemble.set_session_timeouts(server, longest..=longest)?;
                     ensemble.stop_server(server).await?;
+                    ensemble.launch_server(server).await?;
                 }
                 _ => ensemble.kill_server(server).await?,
             }
@@ -198,6 +202,11 @@ impl Exposed<'_> {
             match coming.fault.harm {
                 Harm::Frozen => ensemble.resume(server)?,
                 Harm::Isolated | Harm::Silenced | Harm::HalfOpen => ensemble.heal(server)?,
+                Harm::OtherTimeouts => {
+                    ensemble.set_session_timeouts(server, SESSION_TIMEOUTS)?;
+                    ensemble.stop_server(server).await?;
+                    ensemble.launch_server(server).await?;
+                }
                 _ => ensemble.launch_server(server).await?,
             }
         }

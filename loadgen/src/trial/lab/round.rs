@@ -1,11 +1,12 @@
 //! A round of a torture run: buyers buy at the service of the lab while faults strike, and everybody must be served again after that.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use buyers::load::Purchase;
+use program::chain;
 use stats::as_ms;
 use tokio::sync::oneshot;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::audit::audit;
 use super::observe::LeftOut;
@@ -15,6 +16,7 @@ use crate::audit::trial::LabFacts;
 use crate::audit::unchecked::{Gap, Unchecked};
 use crate::error::Error;
 use crate::lab::commits::Commits;
+use crate::lab::deployment::Deployment;
 use crate::lab::service_program::instance_name;
 use crate::lab::strategy::Strategy;
 use crate::lab::strike::Exposed;
@@ -23,6 +25,13 @@ use crate::lab::weather::storm::Struck;
 use crate::trial::round::{FaultRecord, RoundEvidence, RoundSeen};
 use crate::trial::run::Conditions;
 use crate::trial::schedule::ScheduledTrial;
+
+/// Upper bound of the time in which each instance sells again after the faults.
+const SERVED_WITHIN: Duration = Duration::from_secs(30);
+/// Interval between two purchases after the faults.
+const SERVED_POLL: Duration = Duration::from_millis(100);
+/// Units for each instance then: a purchase without an answer may have one.
+const UNITS_AFTERWARDS: u32 = 1000;
 
 /// Runs one round. An error means that something could not be seen at all; what the round found is in it.
 pub(crate) async fn round(
@@ -47,8 +56,12 @@ pub(crate) async fn round(
     let storm = exposed.storm(coming, async { is_over.await.unwrap_or_default() });
     let (bought, struck) = tokio::join!(buying, storm);
     let calm_from = Instant::now();
-    exposed.calm().await?;
+    let calmed = exposed.calm().await;
     let calm_after = calm_from.elapsed();
+    let unserved = match calmed {
+        Ok(()) => unserved(exposed.deployment, conditions, strategy).await,
+        Err(error) => vec![chain(&error)],
+    };
     let bought = bought?;
     let rest = settle(&exposed, strategy, &opened, None).await?;
     let deployment = &*exposed.deployment;
@@ -76,12 +89,37 @@ pub(crate) async fn round(
         dropped: bought.dropped.busy + bought.dropped.idle,
         audit: audited.audit,
         overlaps: evidence.overlaps().filter(|_| history.one_clock),
+        unserved,
+        at_rest: rest.at_rest,
         unchecked: unchecked.words(),
         problems: bought.tally.problems.clone(),
         calm_after_ms: as_ms(calm_after),
         length_ms: as_ms(bought.tally.length),
     };
     Ok((seen, evidence))
+}
+
+/// Puts another SKU on sale, and buys it at each instance. Returns which of them do not sell it in time, one line each.
+async fn unserved(deployment: &Deployment, conditions: &Conditions, strategy: &Strategy) -> Vec<String> {
+    let goods_no = conditions.goods_nos.iter().max().copied().unwrap_or_default() + 1;
+    let service = &deployment.service;
+    let units = u32::try_from(service.urls().len()).unwrap_or(u32::MAX).saturating_mul(UNITS_AFTERWARDS);
+    if let Err(error) = service.reset(goods_no, units, None, strategy).await {
+        return vec![format!("no sale could be started after the faults: {}", chain(&error))];
+    }
+    let mut unserved = Vec::new();
+    for url in service.urls() {
+        let until_sold = async {
+            while !service.sells(url, goods_no).await {
+                sleep(SERVED_POLL).await;
+            }
+        };
+        if timeout(SERVED_WITHIN, until_sold).await.is_err() {
+            let within = SERVED_WITHIN.as_secs();
+            unserved.push(format!("{url} sold nothing within {within} s after the faults"));
+        }
+    }
+    unserved
 }
 
 /// Returns the commit of each order and its instance, the earliest first.
@@ -113,6 +151,7 @@ fn fault(struck: &Struck, released_at: SystemTime, committed: &[(SystemTime, &st
         is_alone: coming.is_alone,
         begun_ms: since_release(*begun_at),
         ended_ms: since_release(*ended_at),
+        had_units: has_units,
         next_sale_ms: first_of(None).filter(|_| has_units),
         next_sale_there_ms: first_of(Some(&there)).filter(|_| has_units && coming.fault.site.is_of_instance()),
         failed: failed.clone(),

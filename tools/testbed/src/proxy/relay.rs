@@ -202,11 +202,11 @@ impl Connection {
             while !left.is_empty() {
                 let bytes_per_s = self.shared.rules.borrow().bytes_per_s.map(NonZeroU32::get);
                 let next = bytes_per_s.map_or(left, |most| &left[..left.len().min(STEP_BYTES.min(most as usize))]);
-                let written = self.write(&to, next, direction).await?;
                 if let Some(bytes_per_s) = bytes_per_s {
-                    let written = u32::try_from(written).expect("BUG: a step beyond u32");
-                    sleep(Duration::from_secs(1) * written / bytes_per_s).await;
+                    let step = u32::try_from(next.len()).expect("BUG: a step beyond u32");
+                    sleep(Duration::from_secs(1) * step / bytes_per_s).await;
                 }
+                let written = self.write(&to, next, direction).await?;
                 if direction == Direction::ToServer {
                     self.shared.traffic.send_modify(|traffic| traffic.bytes_to_server += length(&left[..written]));
                 }

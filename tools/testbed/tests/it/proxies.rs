@@ -355,8 +355,7 @@ async fn a_narrow_or_jittery_link_passes_everything_in_order() {
     let word: Vec<u8> = (0..5000_u32).map(|number| (number % 251) as u8).collect();
     let sent = Instant::now();
     assert!(is_echoed(&mut stream, &word).await);
-    // Each step of 1024 bytes but the last one delays the next.
-    assert!(sent.elapsed() >= Duration::from_millis(400), "{:?} for 5000 bytes", sent.elapsed());
+    assert!(sent.elapsed() >= Duration::from_millis(500), "{:?} for 5000 bytes", sent.elapsed());
 }
 
 #[tokio::test]

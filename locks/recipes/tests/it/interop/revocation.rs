@@ -1,11 +1,18 @@
 //! Asking a contender to give way, across clients.
 
-use zk_recipes::{Mutex, revoke};
+use std::time::Duration;
+
+use tokio::time::timeout;
+use zk_recipes::{Mutex, Session, revoke};
 
 use super::rival::Rival;
 use crate::support::{Lab, soon};
 
 const PATH: &str = "/locks/mutex";
+/// What a contender of Curator says when it was asked.
+const REVOKED: &str = "revoked";
+/// How long it may take to say so before it is asked again.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn curator_s_revoker_asks_our_holder_and_our_waiter() {
@@ -43,13 +50,30 @@ async fn we_ask_curator_s_holder_and_its_waiter() {
     holder.says("acquired").await;
     let queue = lock.participants().await.unwrap();
 
-    revoke(&session, &queue[1].path).await.unwrap();
-    waiter.says("revoked").await;
+    until_revoked(&session, &queue[1].path, &mut waiter).await;
     holder.assert_silent().await;
     revoke(&session, &queue[0].path).await.unwrap();
-    holder.says("revoked").await;
+    holder.says(REVOKED).await;
 
     holder.release("mutex", PATH).await;
-    waiter.says("acquired").await;
+    let mut told = waiter.answer().await;
+    while told == REVOKED {
+        told = waiter.answer().await;
+    }
+    assert_eq!(told, "acquired");
     revoke(&session, &queue[0].path).await.expect("a node that is gone needs no asking");
+}
+
+/// Asks a waiter of Curator until it says so. It watches its node a moment after it has made it, and passes over what came before. It may
+/// say so again.
+async fn until_revoked(session: &Session, path: &str, waiter: &mut Rival) {
+    let asked = async {
+        loop {
+            revoke(session, path).await.unwrap();
+            if let Ok(told) = timeout(ASK_AGAIN, waiter.answer()).await {
+                return told;
+            }
+        }
+    };
+    assert_eq!(soon("the waiter being asked", asked).await, REVOKED);
 }

@@ -34,7 +34,6 @@ mod progress;
 pub mod report;
 pub mod scenario;
 mod shop;
-mod suggest;
 mod telemetry;
 mod trial;
 

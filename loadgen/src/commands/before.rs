@@ -24,8 +24,8 @@ use crate::lab::service_program;
 use crate::lab::source::{ServiceSettings, Source};
 use crate::lab::stack::{ensure_files_suffice, ensure_ports_are_free};
 use crate::lab::strategy::{ExpectedFault, Strategy, select};
-use crate::suggest::did_you_mean;
 use crate::trial::schedule::Subject;
+use program::did_you_mean;
 
 /// Lists the strategies that a service with these settings would offer, build by build.
 pub(super) async fn offered(service: &ServiceSettings) -> Result<Vec<Strategy>, Error> {

@@ -21,11 +21,11 @@ use crate::config::values::{Instances, one_program, parse_rate, parse_time, prog
 use crate::error::Error;
 use crate::judge::round::{RoundFindings, judge};
 use crate::lab::environment::cores;
+use crate::lab::forecast::Forecast;
 use crate::lab::source::{Program, ServiceSettings};
 use crate::lab::stack::Stack;
+use crate::lab::storm::SITES;
 use crate::lab::strategy::{ALL, Mechanism, Strategy};
-use crate::lab::weather::fault::Fault;
-use crate::lab::weather::forecast::{self, Forecast, Targets};
 use crate::output::Output;
 use crate::report::files::Files;
 use crate::report::torture::{ROUND_SCHEMA, SCHEMA, TortureReport};
@@ -33,6 +33,7 @@ use crate::trial::lab::round::round;
 use crate::trial::round::{KeptRound, Round};
 use crate::trial::run::Conditions;
 use crate::trial::schedule::{ScheduledTrial, Subject};
+use weather::{Fault, Targets, parse_seed, written};
 
 /// The name of the file in the folder of a run.
 const JSON: &str = "torture.json";
@@ -46,6 +47,8 @@ const SESSION_TIMEOUT: Duration = Duration::from_secs(3);
 const RESERVATION_TTL: &str = "3s";
 /// Sessions of each instance.
 const SESSIONS: u32 = 8;
+/// The longest time of a fault: longer than every deadline of a purchase.
+const LASTS_MAX: Duration = Duration::from_secs(20);
 /// How many buyers may wait for their answers at a time.
 const USERS: u32 = 4000;
 /// ZooKeeper servers.
@@ -75,7 +78,7 @@ pub(crate) struct TortureArgs {
     #[arg(long = "for", id = "lasting", value_name = "TIME", value_parser = parse_time)]
     lasting: Option<Duration>,
     /// Seed of the first round; each later round has the next one [default: random]
-    #[arg(long, value_name = "N", value_parser = forecast::parse_seed)]
+    #[arg(long, value_name = "N", value_parser = parse_seed)]
     seed: Option<u64>,
     /// Time within which faults begin in a round
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = parse_time)]
@@ -124,14 +127,14 @@ pub(super) fn epilogue() -> Epilogue {
 /// Runs the rounds, reports them, and returns the exit code.
 pub(super) async fn torture(args: TortureArgs, interrupt: &Interrupt, output: &mut Output) -> Result<ExitCode, Error> {
     if args.list_faults {
-        let list: String = Fault::all().map(|fault| format!("{fault}\n")).collect();
+        let list: String = Fault::at(&SITES).map(|fault| format!("{fault}\n")).collect();
         output.print(&list)?;
         return Ok(Exit::Passed.into());
     }
     if !args.judge_again.is_empty() {
         return judge_again::judge_again(&args.judge_again, output);
     }
-    let named = args.faults.as_deref().map(Fault::matching).transpose()?;
+    let named = args.faults.as_deref().map(named).transpose()?;
     let service = service(&args)?;
     let all = [ALL.to_owned()];
     let offered = interrupt.or(before::offered(&service)).await?;
@@ -196,10 +199,15 @@ fn service(args: &TortureArgs) -> Result<ServiceSettings, Error> {
     })
 }
 
+/// Returns the faults that these patterns name.
+fn named(patterns: &[String]) -> Result<Vec<Fault>, Error> {
+    Fault::matching(&SITES, patterns).map_err(|error| Error::Usage(error.to_string()))
+}
+
 /// Returns the faults that can strike. Those that were named must be able to.
 fn striking(named: Option<Vec<Fault>>, has_redis: bool) -> Result<Vec<Fault>, Error> {
     let exists = |fault: &Fault| has_redis || !fault.site.needs_redis();
-    let Some(named) = named else { return Ok(Fault::all().filter(exists).collect()) };
+    let Some(named) = named else { return Ok(Fault::at(&SITES).filter(exists).collect()) };
     let striking: Vec<Fault> = named.into_iter().filter(exists).collect();
     if striking.is_empty() {
         let text = "no fault that is named can strike, as no strategy that is chosen needs Redis";
@@ -253,7 +261,7 @@ impl RunSettings<'_> {
             progress.stage(&format!(
                 "round {}, seed {}: {}",
                 number + 1,
-                forecast::written(seed.wrapping_add(number)),
+                written(seed.wrapping_add(number)),
                 strategy.name
             ));
             let kept = interrupt.or(self.round(stack, strategy, seed.wrapping_add(number))).await?;
@@ -275,8 +283,9 @@ impl RunSettings<'_> {
         let has_redis = strategy.mechanism == Mechanism::Redis;
         let faults: Vec<Fault> =
             self.faults.iter().filter(|fault| has_redis || !fault.site.needs_redis()).copied().collect();
-        let targets = Targets { faults: &faults, instances, servers: SERVERS, length: *length };
-        let Forecast { is_scarce, is_limited, coming } = forecast::draw(seed, &targets);
+        let targets =
+            Targets { faults: &faults, processes: instances, servers: SERVERS, length: *length, lasts_max: LASTS_MAX };
+        let Forecast { is_scarce, is_limited, coming } = Forecast::draw(seed, &targets);
         let last = coming.iter().map(|coming| coming.ends).max().unwrap_or(*length);
         let duration = last + TAIL;
         let buyers = rate * duration.as_secs_f64();

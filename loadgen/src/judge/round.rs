@@ -1,8 +1,8 @@
 //! Whether a strategy kept its promise in a round of faults.
 
 use crate::lab::strategy::Promise;
-use crate::lab::weather::fault::{Harm, Site};
 use crate::trial::round::{FaultRecord, RoundSeen};
+use weather::{Harm, Site};
 
 /// How long a commit may be on its way, in milliseconds: the longest deadline of an instance.
 const COMMIT_MS: f64 = 20_000.0;
@@ -85,12 +85,12 @@ mod tests {
 
     use super::*;
     use crate::audit::trial::Audit;
-    use crate::lab::weather::fault::Fault;
+    use weather::Fault;
 
     /// Returns a round in which this has failed.
     fn seen(fault: &str, audit: Audit) -> RoundSeen {
         let fault = FaultRecord {
-            fault: Fault::matching(&[fault.to_owned()]).unwrap()[0],
+            fault: Fault::matching(&crate::lab::storm::SITES, &[fault.to_owned()]).unwrap()[0],
             instance: 0,
             server: None,
             strength: 0.5,

@@ -71,7 +71,7 @@ impl Stack {
     pub(crate) fn exposed(&mut self, build: Option<&str>) -> Option<Exposed<'_>> {
         let deployment = self.deployments.iter_mut().find(|deployment| deployment.build.as_deref() == build)?;
         let servers = self.servers.as_mut().map(OwnServers::exposed).unwrap_or_default();
-        Some(Exposed { deployment, servers })
+        Some(Exposed { deployment, servers, locked_orders: None })
     }
 
     /// Returns the URL of the Redis that was started or given for the instances, if they need one.

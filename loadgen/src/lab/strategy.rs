@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::lab::hazard::Hazard;
-use crate::suggest::did_you_mean;
+use program::did_you_mean;
 
 /// A row of `GET /strategies`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

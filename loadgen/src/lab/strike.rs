@@ -21,6 +21,8 @@ use crate::lab::strategy::Strategy;
 const LOCKED_FOR: Duration = Duration::from_millis(250);
 /// Interval between looks at how much is ordered.
 const LOOK_POLL: Duration = Duration::from_millis(20);
+/// An instance that stands still amid a purchase keeps the orders from being locked.
+const LOCK_WITHIN: &str = "set local lock_timeout = '5s'";
 /// The part of the stock after which a backup of Redis is made.
 const BACKUP_AFTER: u64 = 8;
 /// The part of the stock after which a hazard strikes.
@@ -32,6 +34,8 @@ const WITHDRAWN: i64 = 8;
 pub(crate) struct Exposed<'a> {
     pub(crate) deployment: &'a mut Deployment,
     pub(crate) servers: ExposedServers<'a>,
+    /// Locks the table of orders, while a fault does so.
+    pub(super) locked_orders: Option<Transaction<'static, Postgres>>,
 }
 
 /// A hazard that has struck.
@@ -206,6 +210,10 @@ impl Database {
     /// Locks the table of orders until the transaction ends. Nobody can write an order meanwhile.
     pub(super) async fn lock_orders(&self) -> Result<Transaction<'static, Postgres>, Error> {
         let mut locked = self.0.begin().await.map_err(Error::postgres("begin to lock the orders"))?;
+        sqlx::query(LOCK_WITHIN)
+            .execute(&mut *locked)
+            .await
+            .map_err(Error::postgres("bound the wait for the orders"))?;
         let lock = sqlx::query!("lock table orders in share mode").execute(&mut *locked).await;
         lock.map_err(Error::postgres("lock the orders"))?;
         Ok(locked)

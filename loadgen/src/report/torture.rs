@@ -7,9 +7,8 @@ use serde::{Deserialize, Serialize};
 use stats::figures::{count, ms, things};
 
 use crate::error::Exit;
-use crate::lab::weather::fault::Fault;
-use crate::lab::weather::forecast;
 use crate::trial::round::Round;
+use weather::{Fault, written};
 
 /// Name of the format.
 pub(crate) const SCHEMA: &str = "seckill-torture/1";
@@ -75,7 +74,7 @@ impl TortureReport {
     /// Returns the command that makes the choices of a round again.
     pub(crate) fn replay(&self, round: &Round) -> String {
         let Round { strategy, seed, .. } = round;
-        let seed = forecast::written(*seed);
+        let seed = written(*seed);
         format!("loadgen torture --strategies {strategy} --seed {seed} --rounds 1{}", self.arguments)
     }
 
@@ -124,7 +123,7 @@ impl TortureReport {
         let [any, there, never] = ["next sale, at worst", "of that instance", "no sale"];
         let _ = writeln!(text, "\n{:<36}{:>8}{:>10}{any:>21}{there:>18}{never:>9}", "fault", "struck", "not made");
         for (fault, FaultRow { struck, failed, next_sale_ms, there_ms, without_sale: never }) in &faults {
-            let there = if fault.site.is_of_instance() { ms(*there_ms) } else { String::new() };
+            let there = if fault.site.is_of_process() { ms(*there_ms) } else { String::new() };
             let any = ms(*next_sale_ms);
             let fault = fault.to_string();
             let _ = writeln!(text, "{fault:<36}{struck:>8}{failed:>10}{any:>21}{there:>18}{never:>9}");

@@ -9,7 +9,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::noted::Noted;
-use crate::suggest::did_you_mean;
+use program::did_you_mean;
 
 const DAY: Duration = Duration::from_hours(24);
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use buyers::script::Template;
 
-use crate::suggest::did_you_mean;
+use program::did_you_mean;
 
 /// Beginning of the names of variables of the environment.
 pub(super) const ENV: &str = "env.";

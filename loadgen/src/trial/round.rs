@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::audit::history::{HistoryAudit, Section};
 use crate::audit::trial::{Audit, LabFacts};
 use crate::lab::strategy::Promise;
-use crate::lab::weather::fault::Fault;
+use weather::Fault;
 
 /// A fault that has struck. Times count from the release of the buyers, in milliseconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -14,6 +14,7 @@ mod postgres;
 mod progress;
 mod renamed;
 mod run;
+mod suggest;
 mod system;
 
 pub use chain::chain;
@@ -28,4 +29,5 @@ pub use postgres::one_postgres;
 pub use progress::Progress;
 pub use renamed::renamed;
 pub use run::{ProgramError, command_line, print, print_usage, run_program, tell, write_text};
+pub use suggest::did_you_mean;
 pub use system::{FromSystem, SystemError};

@@ -20,11 +20,10 @@ use crate::lab::deployment::Deployment;
 use crate::lab::service_program::instance_name;
 use crate::lab::strategy::Strategy;
 use crate::lab::strike::Exposed;
-use crate::lab::weather::forecast::ComingFault;
-use crate::lab::weather::storm::Struck;
 use crate::trial::round::{FaultRecord, RoundEvidence, RoundSeen};
 use crate::trial::run::Conditions;
 use crate::trial::schedule::ScheduledTrial;
+use weather::{ComingFault, Struck, storm};
 
 /// Upper bound of the time in which each instance sells again after the faults.
 const SERVED_WITHIN: Duration = Duration::from_secs(30);
@@ -53,7 +52,7 @@ pub(crate) async fn round(
         let _ = over.send(());
         bought
     };
-    let storm = exposed.storm(coming, async { is_over.await.unwrap_or_default() });
+    let storm = storm(&mut exposed, coming, async { is_over.await.unwrap_or_default() });
     let (bought, struck) = tokio::join!(buying, storm);
     let calm_from = Instant::now();
     let calmed = exposed.calm().await;
@@ -140,12 +139,12 @@ fn fault(struck: &Struck, released_at: SystemTime, committed: &[(SystemTime, &st
         let mut those = after.iter().filter(|(_, instance)| by.is_none_or(|by| by == *instance));
         those.next().map(|(at, _)| as_ms(at.duration_since(*ended_at).unwrap_or_default()))
     };
-    let there = instance_name(u16::try_from(coming.instance).unwrap_or(u16::MAX));
+    let there = instance_name(u16::try_from(coming.process).unwrap_or(u16::MAX));
     // Nobody can tell how long a sale takes that has nothing to sell.
     let has_units = ((committed.len() - after.len()) as u64) < stock.unsigned_abs();
     FaultRecord {
         fault: coming.fault,
-        instance: coming.instance,
+        instance: coming.process,
         server: coming.server,
         strength: coming.strength,
         is_alone: coming.is_alone,
@@ -153,7 +152,7 @@ fn fault(struck: &Struck, released_at: SystemTime, committed: &[(SystemTime, &st
         ended_ms: since_release(*ended_at),
         had_units: has_units,
         next_sale_ms: first_of(None).filter(|_| has_units),
-        next_sale_there_ms: first_of(Some(&there)).filter(|_| has_units && coming.fault.site.is_of_instance()),
+        next_sale_there_ms: first_of(Some(&there)).filter(|_| has_units && coming.fault.site.is_of_process()),
         failed: failed.clone(),
     }
 }

@@ -4,7 +4,8 @@
 const LETTERS_A_MISTAKE: usize = 3;
 
 /// Returns a question for the end of an error, which names the known name nearest to an unknown one. Empty if none is near.
-pub(crate) fn did_you_mean<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+#[must_use]
+pub fn did_you_mean<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let distance = |name: &&str| strsim::damerau_levenshtein(unknown, name);
     let nearest = known.into_iter().min_by_key(distance);
     let mistakes_max = (unknown.chars().count() / LETTERS_A_MISTAKE).max(1);

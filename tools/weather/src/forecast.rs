@@ -6,73 +6,87 @@ use rand::rngs::ChaCha8Rng;
 use rand::seq::IndexedRandom as _;
 use rand::{RngExt, SeedableRng};
 
-use super::fault::Fault;
+use crate::fault::Fault;
 
 /// Version of the draws. A seed draws other faults in another version.
-pub(crate) const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// When the first fault comes.
 const FIRST: Duration = Duration::from_secs(1);
-/// The shortest and the longest time of a fault that lasts.
-const LASTS: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(8)];
+/// The shortest time of a fault that lasts.
+const LASTS_MIN: Duration = Duration::from_millis(50);
 /// The pause after a fault: long enough to see whether the sale goes on.
 const CALM: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(4)];
-/// How many of a hundred rounds have a stock that does not last.
-const SCARCE_PERCENT: u32 = 25;
 /// How many of a hundred faults have a second one beside them.
 const PAIRS_PERCENT: u32 = 30;
 
-/// A fault that is to come. Times count from the release of the buyers.
+/// A fault that is to come.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct ComingFault {
-    pub(crate) fault: Fault,
-    pub(crate) begins: Duration,
-    pub(crate) ends: Duration,
-    /// The instance that it strikes, counted from zero.
-    pub(crate) instance: usize,
+pub struct ComingFault {
+    /// What strikes.
+    pub fault: Fault,
+    /// When it begins, from the start of the round on.
+    pub begins: Duration,
+    /// When it ends, from there on.
+    pub ends: Duration,
+    /// The client process that it strikes, itself or by its links, counted from zero.
+    pub process: usize,
     /// The ZooKeeper server that it strikes, or all.
-    pub(crate) server: Option<usize>,
+    pub server: Option<usize>,
     /// How bad it is, from 0 to 1: how slow, how narrow.
-    pub(crate) strength: f64,
+    pub strength: f64,
     /// Whether no other fault comes beside it.
-    pub(crate) is_alone: bool,
+    pub is_alone: bool,
 }
 
-/// What a seed draws for a round.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Forecast {
-    /// Whether the stock does not last.
-    pub(crate) is_scarce: bool,
-    /// Whether a buyer may have one unit only. Then each order names its buyer.
-    pub(crate) is_limited: bool,
-    /// The faults, in the order in which they begin.
-    pub(crate) coming: Vec<ComingFault>,
+impl ComingFault {
+    /// Returns which of a number of ZooKeeper servers it strikes.
+    pub fn servers(&self, size: usize) -> impl Iterator<Item = usize> + use<> {
+        let struck = self.server;
+        (0..size).filter(move |server| struck.is_none_or(|struck| struck == *server))
+    }
 }
 
 /// What a round is made of.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Targets<'a> {
+pub struct Targets<'a> {
     /// The faults to choose from, of which there is at least one.
-    pub(crate) faults: &'a [Fault],
-    pub(crate) instances: usize,
-    pub(crate) servers: usize,
+    pub faults: &'a [Fault],
+    /// Client processes, at least one.
+    pub processes: usize,
+    /// ZooKeeper servers.
+    pub servers: usize,
     /// No fault begins later.
-    pub(crate) length: Duration,
+    pub length: Duration,
+    /// No fault lasts longer.
+    pub lasts_max: Duration,
 }
 
-/// Writes a seed with the version of its draws: `v1-7`.
-pub(crate) fn written(seed: u64) -> String {
+/// Returns the draws of a seed.
+#[must_use]
+pub fn draws_of(seed: u64) -> ChaCha8Rng {
+    ChaCha8Rng::seed_from_u64(seed)
+}
+
+/// Writes a seed with the version of its draws: `v2-7`.
+#[must_use]
+pub fn written(seed: u64) -> String {
     format!("v{VERSION}-{seed}")
 }
 
-/// Reads a seed: a number, or one with the version of its draws. A seed of another version is an error.
-pub(crate) fn parse_seed(text: &str) -> Result<u64, String> {
+/// Reads a seed: a number, or one with the version of its draws.
+///
+/// # Errors
+///
+/// What to write instead. A seed of another version is an error, too.
+pub fn parse_seed(text: &str) -> Result<u64, String> {
     let (version, seed) = match text.strip_prefix('v').and_then(|text| text.split_once('-')) {
         Some((version, seed)) => (version.parse().ok(), seed),
         None => (Some(VERSION), text),
     };
-    let seed =
-        seed.parse::<u32>().map_err(|_| "write a whole number from 0 to 4294967295, or such as v1-7".to_owned())?;
+    let seed = seed
+        .parse::<u32>()
+        .map_err(|_| format!("write a whole number from 0 to 4294967295, or such as {}", written(7)))?;
     match version {
         Some(VERSION) => Ok(u64::from(seed)),
         _ => Err(format!(
@@ -81,39 +95,37 @@ pub(crate) fn parse_seed(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Draws a round.
-pub(crate) fn draw(seed: u64, targets: &Targets<'_>) -> Forecast {
-    let mut draws = ChaCha8Rng::seed_from_u64(seed);
-    let is_scarce = draws_percent(&mut draws, SCARCE_PERCENT);
-    let is_limited = draws.random();
+/// Draws the faults of a round, in the order in which they begin.
+pub fn draw(draws: &mut ChaCha8Rng, targets: &Targets<'_>) -> Vec<ComingFault> {
     let mut coming = Vec::new();
     let mut begins = FIRST;
     while begins < targets.length {
-        let Some(first) = targets.faults.choose(&mut draws) else { break };
+        let Some(first) = targets.faults.choose(draws) else { break };
         let others: Vec<Fault> = targets.faults.iter().filter(|other| !meet(first, other)).copied().collect();
-        let second = others.choose(&mut draws).filter(|_| draws_percent(&mut draws, PAIRS_PERCENT));
+        let second = others.choose(draws).filter(|_| draws.random_ratio(PAIRS_PERCENT, 100));
         let is_alone = second.is_none();
         let mut last = begins;
         for fault in [Some(first), second].into_iter().flatten() {
-            let lasts = if fault.harm.is_instant() { Duration::ZERO } else { between(&mut draws, LASTS) };
+            let lasts =
+                if fault.harm.is_instant() { Duration::ZERO } else { between(draws, [LASTS_MIN, targets.lasts_max]) };
             let server = draws.random_range(0..=targets.servers);
             coming.push(ComingFault {
                 fault: *fault,
                 begins,
                 ends: begins + lasts,
-                instance: draws.random_range(0..targets.instances),
+                process: draws.random_range(0..targets.processes),
                 server: (server < targets.servers).then_some(server),
                 strength: draws.random(),
                 is_alone,
             });
             last = last.max(begins + lasts);
         }
-        begins = last + between(&mut draws, CALM);
+        begins = last + between(draws, CALM);
     }
-    Forecast { is_scarce, is_limited, coming }
+    coming
 }
 
-/// Tells whether two faults would undo each other: both strike one server, one instance, or one kind of link.
+/// Tells whether two faults would undo each other: both strike one server, one process, or one kind of link.
 fn meet(one: &Fault, other: &Fault) -> bool {
     one.site == other.site
 }
@@ -124,20 +136,18 @@ fn between(draws: &mut ChaCha8Rng, [shortest, longest]: [Duration; 2]) -> Durati
     Duration::from_secs_f64(draws.random_range(low..=high).exp())
 }
 
-fn draws_percent(draws: &mut ChaCha8Rng, percent: u32) -> bool {
-    draws.random_ratio(percent, 100)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fault::Site;
 
     const FIRST_OF_SEED_7: [&str; 4] =
-        ["zookeeper-link-sessions-replaced", "redis-link-silent", "postgres-link-cut", "buyers-link-cut"];
+        ["zookeeper-link-narrow", "postgres-link-jittery", "buyers-link-cut", "nodes-deleted"];
 
-    fn drawn(seed: u64) -> Forecast {
-        let faults: Vec<Fault> = Fault::all().collect();
-        draw(seed, &Targets { faults: &faults, instances: 2, servers: 3, length: Duration::from_secs(30) })
+    fn drawn(seed: u64) -> Vec<ComingFault> {
+        let faults: Vec<Fault> = Fault::at(&Site::ALL).collect();
+        let (length, lasts_max) = (Duration::from_secs(30), Duration::from_secs(8));
+        draw(&mut draws_of(seed), &Targets { faults: &faults, processes: 2, servers: 3, length, lasts_max })
     }
 
     #[test]
@@ -149,7 +159,7 @@ mod tests {
     #[test]
     fn the_draws_are_those_of_this_version() {
         // If this fails, seeds draw other rounds than before: count VERSION up.
-        let first: Vec<String> = drawn(7).coming.iter().take(4).map(|coming| coming.fault.to_string()).collect();
+        let first: Vec<String> = drawn(7).iter().take(4).map(|coming| coming.fault.to_string()).collect();
         assert_eq!(first, FIRST_OF_SEED_7);
     }
 
@@ -163,7 +173,7 @@ mod tests {
     #[test]
     fn faults_that_come_together_strike_different_sites() {
         for seed in 0..200 {
-            let coming = drawn(seed).coming;
+            let coming = drawn(seed);
             assert!(!coming.is_empty());
             for pair in coming.windows(2).filter(|pair| pair[0].begins == pair[1].begins) {
                 assert_ne!(pair[0].fault.site, pair[1].fault.site, "seed {seed}");
@@ -174,8 +184,7 @@ mod tests {
 
     #[test]
     fn every_fault_is_drawn_sooner_or_later() {
-        let seen: std::collections::BTreeSet<_> =
-            (0..300).flat_map(|seed| drawn(seed).coming).map(|coming| coming.fault).collect();
-        assert_eq!(seen.len(), Fault::all().count());
+        let seen: std::collections::BTreeSet<_> = (0..300).flat_map(drawn).map(|coming| coming.fault).collect();
+        assert_eq!(seen.len(), Fault::at(&Site::ALL).count());
     }
 }

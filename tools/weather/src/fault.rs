@@ -2,20 +2,18 @@
 
 use std::fmt;
 
+use program::did_you_mean;
 use serde::{Deserialize, Serialize};
 use wildmatch::WildMatch;
 
-use crate::error::Error;
-use crate::suggest::did_you_mean;
-
 /// Where something goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Site {
-    /// Between an instance and one ZooKeeper server, or all of them.
+pub enum Site {
+    /// Between a client process and one ZooKeeper server, or all of them.
     ZookeeperLink,
-    /// Between an instance and Postgres.
+    /// Between an instance of the service and Postgres.
     PostgresLink,
-    /// Between an instance and Redis.
+    /// Between a client process and Redis.
     RedisLink,
     /// Between the buyers and an instance.
     BuyersLink,
@@ -27,11 +25,15 @@ pub(crate) enum Site {
     Redis,
     /// An instance of the service.
     Instance,
+    /// A process whose contenders ask for locks.
+    Contender,
+    /// The nodes of the locks in ZooKeeper.
+    Nodes,
 }
 
 /// What goes wrong there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Harm {
+pub enum Harm {
     /// Connections are closed, and may be made again.
     Cut,
     /// Connections are closed and refused.
@@ -74,13 +76,26 @@ pub(crate) enum Harm {
     ConnectionsEnded,
     /// Somebody else locks the table of orders.
     OrdersLocked,
+    /// Somebody deletes them, with the node above them.
+    Deleted,
 }
 
 /// A fault: its name is its site and its harm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Fault {
-    pub(crate) site: Site,
-    pub(crate) harm: Harm,
+pub struct Fault {
+    /// Where it strikes.
+    pub site: Site,
+    /// What it does there.
+    pub harm: Harm,
+}
+
+/// A pattern that names no fault.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no fault {pattern:?}{meant}; --list-faults lists all")]
+pub struct UnknownFault {
+    pattern: String,
+    /// A similar name, as a question.
+    meant: String,
 }
 
 const OF_LINKS: &[Harm] = &[
@@ -96,7 +111,8 @@ const OF_LINKS: &[Harm] = &[
 ];
 
 impl Site {
-    const ALL: [Site; 8] = [
+    /// All sites.
+    pub const ALL: [Site; 10] = [
         Site::ZookeeperLink,
         Site::PostgresLink,
         Site::RedisLink,
@@ -105,6 +121,8 @@ impl Site {
         Site::Postgres,
         Site::Redis,
         Site::Instance,
+        Site::Contender,
+        Site::Nodes,
     ];
 
     fn name(self) -> &'static str {
@@ -117,6 +135,8 @@ impl Site {
             Site::Postgres => "postgres",
             Site::Redis => "redis",
             Site::Instance => "instance",
+            Site::Contender => "contender",
+            Site::Nodes => "nodes",
         }
     }
 
@@ -140,17 +160,21 @@ impl Site {
             Site::Postgres => (&[], &[Harm::Crashed, Harm::ConnectionsEnded, Harm::Frozen, Harm::OrdersLocked]),
             Site::Redis => (&[], &[Harm::Killed, Harm::Frozen]),
             Site::Instance => (&[], &[Harm::Killed, Harm::Stopped, Harm::Frozen, Harm::Moved]),
+            Site::Contender => (&[], &[Harm::Killed, Harm::Stopped, Harm::Frozen]),
+            Site::Nodes => (&[], &[Harm::Deleted]),
         };
         of_links.iter().chain(own).copied()
     }
 
-    /// Tells whether it belongs to one instance: the instance itself, or its links.
-    pub(crate) fn is_of_instance(self) -> bool {
-        !matches!(self, Site::Zookeeper | Site::Postgres | Site::Redis)
+    /// Tells whether it belongs to one client process: the process itself, or its links.
+    #[must_use]
+    pub fn is_of_process(self) -> bool {
+        !matches!(self, Site::Zookeeper | Site::Postgres | Site::Redis | Site::Nodes)
     }
 
-    /// Tells whether it exists only if a strategy needs Redis.
-    pub(crate) fn needs_redis(self) -> bool {
+    /// Tells whether it exists only where there is a Redis.
+    #[must_use]
+    pub fn needs_redis(self) -> bool {
         matches!(self, Site::Redis | Site::RedisLink)
     }
 }
@@ -179,12 +203,14 @@ impl Harm {
             Harm::Crashed => "crashed",
             Harm::ConnectionsEnded => "connections-ended",
             Harm::OrdersLocked => "orders-locked",
+            Harm::Deleted => "deleted",
         }
     }
 
     /// Tells whether it is over as soon as it has begun.
-    pub(crate) fn is_instant(self) -> bool {
-        matches!(self, Harm::Cut | Harm::Crashed | Harm::ConnectionsEnded)
+    #[must_use]
+    pub fn is_instant(self) -> bool {
+        matches!(self, Harm::Cut | Harm::Crashed | Harm::ConnectionsEnded | Harm::Deleted)
     }
 }
 
@@ -195,31 +221,27 @@ impl fmt::Display for Fault {
 }
 
 impl Fault {
-    /// Returns all faults.
-    pub(crate) fn all() -> impl Iterator<Item = Fault> {
-        Site::ALL.into_iter().flat_map(|site| site.harms().map(move |harm| Fault { site, harm }))
+    /// Returns all faults of some sites.
+    pub fn at(sites: &[Site]) -> impl Iterator<Item = Fault> {
+        sites.iter().flat_map(|site| site.harms().map(|harm| Fault { site: *site, harm }))
     }
 
-    /// Returns the faults that match one of these patterns, such as `postgres-*`.
+    /// Returns the faults of these sites that match one of these patterns, such as `postgres-*`.
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] if a pattern matches none. It names a similar fault.
-    pub(crate) fn matching(patterns: &[String]) -> Result<Vec<Fault>, Error> {
-        let names: Vec<(String, Fault)> = Fault::all().map(|fault| (fault.to_string(), fault)).collect();
+    /// [`UnknownFault`] if a pattern matches none. It names a similar fault.
+    pub fn matching(sites: &[Site], patterns: &[String]) -> Result<Vec<Fault>, UnknownFault> {
+        let names: Vec<(String, Fault)> = Fault::at(sites).map(|fault| (fault.to_string(), fault)).collect();
         let wild: Vec<WildMatch> = patterns.iter().map(|pattern| WildMatch::new(pattern)).collect();
         for (pattern, wild) in patterns.iter().zip(&wild) {
             if !names.iter().any(|(name, _)| wild.matches(name)) {
                 let meant = did_you_mean(pattern, names.iter().map(|(name, _)| name.as_str()));
-                let text = format!("there is no fault {pattern:?}{meant}; `loadgen torture --list-faults` lists all");
-                return Err(Error::Usage(text));
+                return Err(UnknownFault { pattern: pattern.clone(), meant });
             }
         }
-        Ok(names
-            .into_iter()
-            .filter(|(name, _)| wild.iter().any(|wild| wild.matches(name)))
-            .map(|(_, fault)| fault)
-            .collect())
+        let is_meant = |name: &str| wild.iter().any(|wild| wild.matches(name));
+        Ok(names.into_iter().filter(|(name, _)| is_meant(name)).map(|(_, fault)| fault).collect())
     }
 }
 
@@ -233,7 +255,7 @@ impl<'de> Deserialize<'de> for Fault {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
         let unknown = || serde::de::Error::custom(format!("there is no fault {name:?}"));
-        Fault::all().find(|fault| fault.to_string() == name).ok_or_else(unknown)
+        Fault::at(&Site::ALL).find(|fault| fault.to_string() == name).ok_or_else(unknown)
     }
 }
 
@@ -245,17 +267,17 @@ mod tests {
     fn a_pattern_names_faults_and_a_wrong_one_a_similar_fault() {
         let names = |patterns: &[&str]| {
             let patterns: Vec<String> = patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
-            Fault::matching(&patterns).map(|faults| faults.iter().map(Fault::to_string).collect::<Vec<_>>())
+            Fault::matching(&Site::ALL, &patterns).map(|faults| faults.iter().map(Fault::to_string).collect::<Vec<_>>())
         };
         assert_eq!(names(&["redis-*", "instance-killed"]).unwrap().len(), 9 + 2 + 1);
-        assert_eq!(names(&["*"]).unwrap().len(), Fault::all().count());
+        assert_eq!(names(&["*"]).unwrap().len(), Fault::at(&Site::ALL).count());
         let refused = names(&["instance-kiled"]).unwrap_err().to_string();
         assert!(refused.contains("instance-killed"), "{refused}");
     }
 
     #[test]
     fn each_fault_has_a_name_of_its_own() {
-        for fault in Fault::all() {
+        for fault in Fault::at(&Site::ALL) {
             let text = serde_json::to_string(&fault).unwrap();
             assert_eq!(serde_json::from_str::<Fault>(&text).unwrap(), fault);
         }

@@ -1,0 +1,97 @@
+//! How faults strike links and ZooKeeper servers.
+
+use std::num::NonZeroU32;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use testbed::{Direction, Ensemble, Error, LinkFault, Proxy};
+
+use crate::fault::Harm;
+use crate::forecast::ComingFault;
+
+/// The longest that a slow link holds a byte in each direction.
+const SLOWEST: Duration = Duration::from_millis(400);
+/// The fewest and the most bytes a second of a connection of a narrow link.
+const NARROW: [f64; 2] = [500.0, 50_000.0];
+/// The shortest and the longest of the session timeouts that a server grants after a restart with other settings. Both are shorter than
+/// what a campaign's clients ask for.
+const TIMEOUTS: [Duration; 2] = [Duration::from_millis(700), Duration::from_millis(2500)];
+
+/// Lets a fault of a link begin. [`Proxy::heal`] ends it.
+pub fn disturb(proxy: &Proxy, coming: &ComingFault) {
+    match coming.fault.harm {
+        Harm::Cut => proxy.cut(),
+        Harm::Silent => proxy.blackhole(),
+        Harm::RequestsHeld => proxy.silence(Direction::ToServer),
+        Harm::RepliesHeld => proxy.silence(Direction::FromServer),
+        Harm::RepliesLost => proxy.swallow_replies(),
+        Harm::Slow => proxy.delay(SLOWEST.mul_f64(coming.strength)),
+        Harm::Jittery => proxy.jitter(SLOWEST.mul_f64(coming.strength)),
+        Harm::Narrow => proxy.limit(narrow(coming.strength)),
+        Harm::SessionsReplaced => {
+            proxy.replace_sessions();
+            proxy.cut();
+        }
+        _ => {
+            proxy.refuse();
+            proxy.cut();
+        }
+    }
+}
+
+/// Lets a fault of ZooKeeper servers begin.
+///
+/// # Errors
+///
+/// Why it could not be made.
+pub async fn begin_at_ensemble(ensemble: &mut Ensemble, coming: &ComingFault) -> Result<(), Error> {
+    for server in coming.servers(ensemble.size()) {
+        match coming.fault.harm {
+            Harm::Frozen => ensemble.pause(server)?,
+            Harm::Isolated => ensemble.isolate(server, LinkFault::Cut)?,
+            Harm::Silenced => ensemble.isolate(server, LinkFault::Blackhole)?,
+            Harm::HalfOpen => ensemble.isolate(server, LinkFault::HalfOpen)?,
+            Harm::Stopped => ensemble.stop_server(server).await?,
+            Harm::OtherTimeouts => {
+                let longest = TIMEOUTS[0] + (TIMEOUTS[1] - TIMEOUTS[0]).mul_f64(coming.strength);
+                restart(ensemble, server, longest..=longest).await?;
+            }
+            _ => ensemble.kill_server(server).await?,
+        }
+    }
+    Ok(())
+}
+
+/// Ends a fault of ZooKeeper servers. They grant these session timeouts again if it has changed them. Does not wait until they serve.
+///
+/// # Errors
+///
+/// Why it could not be ended.
+pub async fn end_at_ensemble(
+    ensemble: &mut Ensemble,
+    coming: &ComingFault,
+    timeouts: RangeInclusive<Duration>,
+) -> Result<(), Error> {
+    for server in coming.servers(ensemble.size()) {
+        match coming.fault.harm {
+            Harm::Frozen => ensemble.resume(server)?,
+            Harm::Isolated | Harm::Silenced | Harm::HalfOpen => ensemble.heal(server)?,
+            Harm::OtherTimeouts => restart(ensemble, server, timeouts.clone()).await?,
+            _ => ensemble.launch_server(server).await?,
+        }
+    }
+    Ok(())
+}
+
+async fn restart(ensemble: &mut Ensemble, server: usize, timeouts: RangeInclusive<Duration>) -> Result<(), Error> {
+    ensemble.set_session_timeouts(server, timeouts)?;
+    ensemble.stop_server(server).await?;
+    ensemble.launch_server(server).await
+}
+
+/// Returns the bytes a second of a narrow link: the stronger the fault, the fewer.
+fn narrow(strength: f64) -> Option<NonZeroU32> {
+    let [fewest, most] = NARROW;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is between two small bounds")]
+    NonZeroU32::new((most * (fewest / most).powf(strength)) as u32)
+}

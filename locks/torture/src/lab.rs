@@ -1,0 +1,257 @@
+//! The lab: ZooKeeper servers, Redis, processes of contenders, and a proxy on each link. Faults strike it.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use testbed::{Ensemble, EnsembleConfig, Proxy, Redis, RedisConfig};
+use tokio::time::timeout;
+use weather::{ComingFault, Harm, Site, Stand, begin_at_ensemble, disturb, end_at_ensemble};
+use zookeeper_client::{Client, Error as ClientError};
+
+use crate::TortureError;
+use crate::contenders::{ContenderSettings, Contenders, Order, RoundShared};
+use crate::history::Deletion;
+use crate::library::{Library, LockServer};
+use crate::lines::now;
+
+/// ZooKeeper servers.
+pub(crate) const SERVERS: usize = 3;
+/// The unit of time of the ZooKeeper servers.
+pub(crate) const TICK: Duration = Duration::from_millis(500);
+/// The timeout of the sessions of contenders, and the lifetime of a lock in Redis.
+pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(3);
+/// The session timeouts that servers grant.
+const SESSION_TIMEOUTS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(120);
+/// The session of the campaign itself outlives every fault.
+const LASTING: Duration = Duration::from_secs(120);
+/// How long a fault waits for a holder that it can meet.
+const HOLDER_WITHIN: Duration = Duration::from_secs(4);
+/// Where the locks are.
+const ROOT: &str = "/torture";
+/// The locks whose nodes somebody may delete.
+const DELETABLE: [&str; 4] = ["/torture/queue", "/torture/read-write", "/torture/semaphore-mutex", "/torture/leader"];
+
+/// Where the faults of a campaign strike.
+pub(crate) const SITES: [Site; 6] =
+    [Site::ZookeeperLink, Site::RedisLink, Site::Zookeeper, Site::Redis, Site::Contender, Site::Nodes];
+
+/// The servers of a campaign.
+pub(crate) struct Servers {
+    pub(crate) ensemble: Ensemble,
+    redis: Option<Redis>,
+    /// The session of the campaign itself, past all proxies.
+    client: Client,
+}
+
+/// A process and its links.
+pub(crate) struct LinkedContenders {
+    pub(crate) contenders: Contenders,
+    /// To each server.
+    links: Vec<Proxy>,
+}
+
+/// The servers and the processes of a round.
+pub(crate) struct Lab<'a> {
+    pub(crate) servers: &'a mut Servers,
+    pub(crate) processes: Vec<LinkedContenders>,
+    pub(crate) shared: RoundShared,
+}
+
+impl Servers {
+    /// Starts the servers.
+    pub(crate) async fn start(with_redis: bool) -> Result<Servers, TortureError> {
+        let config = EnsembleConfig {
+            servers: SERVERS,
+            tick_time: TICK,
+            session_timeouts: Some(SESSION_TIMEOUTS),
+            links: true,
+            ..EnsembleConfig::default()
+        };
+        let ensemble = Ensemble::start(config).await?;
+        let redis = if with_redis { Some(Redis::start(RedisConfig::default()).await?) } else { None };
+        let connector = Client::connector().with_session_timeout(LASTING);
+        let client = connector.connect(&ensemble.connect_string()).await?;
+        Ok(Servers { ensemble, redis, client })
+    }
+
+    /// Returns the addresses of a library's servers.
+    fn addresses(&self, library: &Library) -> Vec<String> {
+        match (library.server, &self.redis) {
+            (LockServer::Redis, Some(redis)) => vec![format!("127.0.0.1:{}", redis.port())],
+            _ => self.ensemble.connect_strings(),
+        }
+    }
+
+    /// Returns the nodes of contenders that are below the locks.
+    pub(crate) async fn nodes(&self) -> Result<Vec<String>, TortureError> {
+        let mut left = Vec::new();
+        let mut paths = vec![ROOT.to_owned()];
+        while let Some(path) = paths.pop() {
+            for child in lasting(async || self.client.list_children(&path).await).await?.unwrap_or_default() {
+                let child = format!("{path}/{child}");
+                let is_contender =
+                    child.len() > 10 && child[child.len() - 10..].bytes().all(|byte| byte.is_ascii_digit());
+                if is_contender { left.push(child) } else { paths.push(child) }
+            }
+        }
+        Ok(left)
+    }
+
+    /// Deletes the nodes below a lock, and the lock's own, as somebody may do by hand.
+    async fn delete(&self, path: &str) -> Result<Deletion, TortureError> {
+        let mut deletion = Deletion { path: path.to_owned(), sent: now(), answered: 0, czxids: Vec::new() };
+        let children = lasting(async || self.client.list_children(path).await).await?.unwrap_or_default();
+        for child in children {
+            let child = format!("{path}/{child}");
+            let grandchildren = lasting(async || self.client.list_children(&child).await).await?.unwrap_or_default();
+            for node in grandchildren.iter().map(|name| format!("{child}/{name}")).chain([child.clone()]) {
+                let stat = lasting(async || self.client.check_stat(&node).await).await?.flatten();
+                deletion.czxids.extend(stat.map(|stat| stat.czxid));
+                lasting(async || self.client.delete(&node, None).await).await?;
+            }
+        }
+        lasting(async || self.client.delete(path, None).await).await?;
+        deletion.answered = now();
+        Ok(deletion)
+    }
+}
+
+/// Asks until there is an answer. `None`: there is no such node, or it has children.
+async fn lasting<T>(mut ask: impl AsyncFnMut() -> Result<T, ClientError>) -> Result<Option<T>, TortureError> {
+    loop {
+        match ask().await {
+            Ok(answer) => return Ok(Some(answer)),
+            Err(ClientError::NoNode | ClientError::NotEmpty) => return Ok(None),
+            Err(ClientError::ConnectionLoss) => tokio::time::sleep(Duration::from_millis(50)).await,
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+impl<'a> Lab<'a> {
+    /// Starts the processes of a round, each behind proxies of its own.
+    pub(crate) async fn start(
+        servers: &'a mut Servers,
+        libraries: &[Library],
+        shared: RoundShared,
+        (seed, mutex_only): (u64, bool),
+    ) -> Result<Lab<'a>, TortureError> {
+        let starting = libraries.iter().enumerate().map(|(number, library)| {
+            let addresses = servers.addresses(library);
+            let shared = shared.clone();
+            async move {
+                let mut links = Vec::new();
+                for address in addresses {
+                    links.push(Proxy::start(&address).await?);
+                }
+                let connect_string = links.iter().map(Proxy::connect_string).collect::<Vec<_>>().join(",");
+                let settings = ContenderSettings {
+                    library: library.clone(),
+                    connect_string,
+                    session_timeout: SESSION_TIMEOUT,
+                    number,
+                    seed,
+                    mutex_only,
+                };
+                let contenders = Contenders::start(settings, shared).await?;
+                Ok::<_, testbed::Error>(LinkedContenders { contenders, links })
+            }
+        });
+        let mut processes = Vec::new();
+        for process in starting.collect::<Vec<_>>() {
+            processes.push(process.await?);
+        }
+        Ok(Lab { servers, processes, shared })
+    }
+
+    /// Ends every fault, and starts what is down. Then waits until the servers serve.
+    pub(crate) async fn calm(&mut self) -> Result<(), TortureError> {
+        let ensemble = &mut self.servers.ensemble;
+        ensemble.revive().await?;
+        ensemble.until_serving().await?;
+        if let Some(redis) = &mut self.servers.redis {
+            if redis.pid().is_some() { redis.resume()? } else { redis.restart().await? }
+        }
+        for process in &self.processes {
+            process.links.iter().for_each(Proxy::heal);
+            answered(process.contenders.order(Order::Resume).await)?;
+            answered(process.contenders.order(Order::Launch).await)?;
+        }
+        Ok(())
+    }
+
+    /// Lets a process hold on while a fault strikes, and waits for a holder.
+    async fn hold_on(&self, coming: &ComingFault) {
+        let contenders = &self.processes[coming.process].contenders;
+        // A fault may meet no holder.
+        let _ = timeout(HOLDER_WITHIN, contenders.order(|answer| Order::HoldOn(true, answer))).await;
+    }
+
+    async fn let_go(&self, coming: &ComingFault) {
+        self.processes[coming.process].contenders.order(|answer| Order::HoldOn(false, answer)).await;
+    }
+
+    fn links(&self, coming: &ComingFault) -> impl Iterator<Item = &Proxy> {
+        let links = &self.processes[coming.process].links;
+        coming.servers(links.len()).filter_map(|server| links.get(server))
+    }
+
+    fn redis(&mut self) -> Result<&mut Redis, TortureError> {
+        self.servers.redis.as_mut().ok_or(TortureError::NothingToStrike)
+    }
+
+    async fn begin_now(&mut self, coming: &ComingFault) -> Result<(), TortureError> {
+        let contenders = &self.processes[coming.process].contenders;
+        match (coming.fault.site, coming.fault.harm) {
+            (Site::ZookeeperLink | Site::RedisLink, _) => self.links(coming).for_each(|link| disturb(link, coming)),
+            (Site::Zookeeper, _) => begin_at_ensemble(&mut self.servers.ensemble, coming).await?,
+            (Site::Redis, Harm::Killed) => self.redis()?.kill().await?,
+            (Site::Redis, _) => self.redis()?.pause()?,
+            (Site::Contender, Harm::Frozen) => answered(contenders.order(Order::Pause).await)?,
+            (Site::Contender, Harm::Stopped) => answered(contenders.order(Order::Stop).await)?,
+            (Site::Contender, _) => answered(contenders.order(Order::Kill).await)?,
+            (Site::Nodes, _) => {
+                let shares = [0.25, 0.5, 0.75, 1.0].into_iter().zip(DELETABLE);
+                let path = shares.filter(|(share, _)| coming.strength <= *share).map(|(_, path)| path).next();
+                let path = path.unwrap_or(DELETABLE[0]);
+                let deletion = self.servers.delete(path).await?;
+                self.shared.history.lock().deletions.push(deletion);
+            }
+            _ => return Err(TortureError::NothingToStrike),
+        }
+        Ok(())
+    }
+}
+
+impl Stand for Lab<'_> {
+    type Error = TortureError;
+
+    async fn begin(&mut self, coming: &ComingFault) -> Result<(), TortureError> {
+        self.hold_on(coming).await;
+        let begun = self.begin_now(coming).await;
+        if coming.fault.harm.is_instant() {
+            self.let_go(coming).await;
+        }
+        begun
+    }
+
+    async fn end(&mut self, coming: &ComingFault) -> Result<(), TortureError> {
+        let contenders = &self.processes[coming.process].contenders;
+        match (coming.fault.site, coming.fault.harm) {
+            (Site::ZookeeperLink | Site::RedisLink, _) => self.links(coming).for_each(Proxy::heal),
+            (Site::Zookeeper, _) => end_at_ensemble(&mut self.servers.ensemble, coming, SESSION_TIMEOUTS).await?,
+            (Site::Redis, Harm::Killed) => self.redis()?.restart().await?,
+            (Site::Redis, _) => self.redis()?.resume()?,
+            (Site::Contender, Harm::Frozen) => answered(contenders.order(Order::Resume).await)?,
+            (Site::Contender, _) => answered(contenders.order(Order::Launch).await)?,
+            _ => return Err(TortureError::NothingToStrike),
+        }
+        self.let_go(coming).await;
+        Ok(())
+    }
+}
+
+/// A process whose task has ended answers nothing.
+pub(crate) fn answered(answer: Option<Result<(), testbed::Error>>) -> Result<(), TortureError> {
+    answer.unwrap_or(Err(testbed::Error::Setting("a process of contenders is gone".to_owned()))).map_err(Into::into)
+}

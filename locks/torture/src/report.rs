@@ -1,0 +1,92 @@
+//! What the campaign writes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use program::{Exit, print};
+use serde::Serialize;
+
+use crate::TortureError;
+use crate::judge::Findings;
+use crate::round::{RoundRecord, SCHEMA};
+use crate::table::{Cell, Cells};
+
+/// Writes JSON into the folder of the campaign.
+pub(crate) fn store(folder: &Path, name: &str, what: &impl Serialize) -> Result<(), TortureError> {
+    let path = folder.join(name);
+    let json =
+        serde_json::to_string(what).map_err(|error| TortureError::File { path: path.clone(), source: error.into() })?;
+    write(&path, &(json + "\n"))
+}
+
+/// Writes a file, and the folder for it.
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), TortureError> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let written = fs::create_dir_all(folder).and_then(|()| fs::write(path, text));
+    written.map_err(|source| TortureError::File { path: path.to_owned(), source })
+}
+
+/// Judges stored rounds again, and prints what each shows.
+pub(crate) fn judge_again(files: &[PathBuf]) -> Result<Exit, TortureError> {
+    let mut text = String::new();
+    let mut exit = Exit::Passed;
+    for path in files {
+        let record = read(path)?;
+        let Findings { broken, hazards, unchecked, .. } = record.findings();
+        text += &format!(
+            "{}: {} acquires, {} broken, {} hazards\n",
+            path.display(),
+            record.history.operations.len(),
+            broken.len(),
+            hazards.len()
+        );
+        for line in broken.iter().map(|line| format!("BROKEN: {line}\n")) {
+            text += &line;
+            exit = Exit::PromiseBroken;
+        }
+        for line in unchecked.iter().map(|line| format!("unchecked: {line}\n")) {
+            text += &line;
+        }
+    }
+    print(&text).map_err(TortureError::Output)?;
+    Ok(exit)
+}
+
+fn read(path: &Path) -> Result<RoundRecord, TortureError> {
+    let text = fs::read_to_string(path).map_err(|source| TortureError::File { path: path.to_owned(), source })?;
+    let foreign = |why: String| TortureError::Foreign { path: path.to_owned(), why };
+    let record: RoundRecord = serde_json::from_str(&text).map_err(|error| foreign(error.to_string()))?;
+    if record.schema == SCHEMA { Ok(record) } else { Err(foreign(format!("its format is {:?}", record.schema))) }
+}
+
+/// The figures of the table, each with its title.
+const FIGURES: [(&str, fn(&Cell) -> Option<f64>); 4] = [
+    ("Seconds with two holders", |cell| Some(cell.two_holders)),
+    ("Seconds from the begin of the fault until the holder was told of its loss", |cell| cell.told),
+    ("Seconds from the begin of the fault until another process held", |cell| cell.others),
+    ("Seconds from the end of the fault until the struck process held again", |cell| cell.again),
+];
+
+/// Writes the table: a part for each figure, a row for each fault, a column for each library.
+pub(crate) fn table(cells: &Cells, libraries: &[String]) -> String {
+    let mut text = String::new();
+    for (title, figure) in FIGURES {
+        let names = libraries.join(" | ");
+        text += &format!("### {title}\n\n| fault | {names} |\n|---|{}\n", "--:|".repeat(libraries.len()));
+        for (fault, row) in cells {
+            let figures: Vec<String> = libraries.iter().map(|library| written(row.get(library), figure)).collect();
+            text += &format!("| `{fault}` | {} |\n", figures.join(" | "));
+        }
+        text += "\n";
+    }
+    text
+}
+
+fn written(cell: Option<&Cell>, figure: fn(&Cell) -> Option<f64>) -> String {
+    let Some(cell) = cell else { return String::new() };
+    if cell.failed.is_some() {
+        return "not made".to_owned();
+    }
+    let figure = figure(cell).map_or_else(|| "–".to_owned(), |seconds| format!("{seconds:.2}"));
+    if cell.met == 0 { format!("{figure} (met no holder)") } else { figure }
+}

@@ -1,0 +1,198 @@
+//! A round: contenders contend while faults strike, then everybody must be served, and nothing may be left.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+use tokio::time::{sleep, timeout};
+use weather::{ComingFault, Fault, Harm, Site, Struck, storm};
+
+use crate::TortureError;
+use crate::contenders::{Order, RoundShared};
+use crate::history::{History, Operation, Rule};
+use crate::judge::{Findings, judge};
+use crate::lab::{Lab, SESSION_TIMEOUT, Servers};
+use crate::library::{LOCKS, Library, PERMITS};
+use crate::lines::{LockKind, now};
+
+/// How long each process may take to have each of its locks after the faults.
+const SERVED_WITHIN: Duration = Duration::from_secs(90);
+/// How long nodes, watches and connections of processes that have ended may last beyond their session timeout.
+const GONE_WITHIN: Duration = Duration::from_secs(20);
+const POLL: Duration = Duration::from_millis(200);
+
+/// What a round is made of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RoundPlan<'a> {
+    pub(crate) libraries: &'a [Library],
+    pub(crate) seed: u64,
+    pub(crate) coming: &'a [ComingFault],
+    /// How long contenders contend, at least.
+    pub(crate) length: Duration,
+    /// Whether each contender asks for the mutex only.
+    pub(crate) mutex_only: bool,
+}
+
+/// A fault of a round. Times are nanoseconds of the machine's monotonic clock.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct FaultRecord {
+    /// What struck.
+    pub(crate) fault: Fault,
+    /// The process that it struck, itself or by its links.
+    pub(crate) process: usize,
+    /// The ZooKeeper server that it struck, or all.
+    pub(crate) server: Option<usize>,
+    /// When it was in force.
+    pub(crate) begun: i64,
+    /// When it was over.
+    pub(crate) ended: i64,
+    /// Why it could not be made, or not be ended as it should.
+    pub(crate) failed: Option<String>,
+}
+
+/// A round and all that is known of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RoundRecord {
+    /// The version of this format.
+    pub(crate) schema: String,
+    /// The seed, with the version of its draws.
+    pub(crate) seed: String,
+    /// The library of each process.
+    pub(crate) libraries: Vec<String>,
+    /// The faults, in the order in which they began.
+    pub(crate) faults: Vec<FaultRecord>,
+    /// Who was not served after the faults, and what was left, one line each.
+    pub(crate) unserved: Vec<String>,
+    /// Sessions that were opened in the place of others.
+    pub(crate) sessions_replaced: u64,
+    /// The history of the locks.
+    pub(crate) history: History,
+}
+
+/// The format of a stored round.
+pub(crate) const SCHEMA: &str = "lock-torture-round/1";
+
+/// Runs a round. Everything that it has started for itself has ended then.
+pub(crate) async fn round(servers: &mut Servers, plan: RoundPlan<'_>) -> Result<RoundRecord, TortureError> {
+    let shared = RoundShared { history: Default::default(), sessions: Default::default() };
+    shared.history.lock().rules = rules();
+    let mut lab = Lab::start(servers, plan.libraries, shared.clone(), (plan.seed, plan.mutex_only)).await?;
+    let clock = (now(), SystemTime::now());
+    lab.processes.iter().for_each(|process| process.contenders.contend(true));
+    let struck = storm(&mut lab, plan.coming, std::future::pending()).await;
+    // The storm ends with its last fault.
+    let contended = Duration::from_nanos((now() - clock.0).unsigned_abs());
+    sleep(plan.length.saturating_sub(contended)).await;
+    lab.calm().await?;
+    let mut unserved = served(&lab).await;
+    let sessions_replaced = shared.sessions.lock().saturating_sub(plan.libraries.len() as u64);
+    let Lab { processes, servers, .. } = lab;
+    for process in processes {
+        process.contenders.end().await;
+    }
+    unserved.extend(left(servers).await?);
+    let history = shared.history.lock().clone();
+    Ok(RoundRecord {
+        schema: SCHEMA.to_owned(),
+        seed: weather::written(plan.seed),
+        libraries: plan.libraries.iter().map(|library| library.name.clone()).collect(),
+        faults: struck.iter().map(|struck| recorded(struck, clock)).collect(),
+        unserved,
+        sessions_replaced,
+        history,
+    })
+}
+
+fn rules() -> BTreeMap<String, Rule> {
+    let rule = |kind: LockKind| match kind {
+        LockKind::Read | LockKind::Write => Rule::ReadersShare,
+        LockKind::Semaphore => Rule::Permits(PERMITS),
+        _ => Rule::Exclusive,
+    };
+    LOCKS.iter().flat_map(|lock| lock.paths.iter().map(move |path| ((*path).to_owned(), rule(lock.kind)))).collect()
+}
+
+/// Lets each process acquire each of its locks once. Returns who could not, one line each.
+async fn served(lab: &Lab<'_>) -> Vec<String> {
+    let mut unserved = Vec::new();
+    for process in &lab.processes {
+        if timeout(SERVED_WITHIN, process.contenders.order(Order::Serve)).await.is_err() {
+            unserved.extend(process.contenders.order(Order::Missing).await.unwrap_or_default());
+        }
+    }
+    unserved
+}
+
+/// Waits until nothing is left of the processes. Returns what stays, one line each.
+async fn left(servers: &Servers) -> Result<Vec<String>, TortureError> {
+    let gone = async {
+        loop {
+            let left = left_now(servers).await?;
+            if left.is_empty() {
+                return Ok::<_, TortureError>(());
+            }
+            sleep(POLL).await;
+        }
+    };
+    match timeout(SESSION_TIMEOUT + GONE_WITHIN, gone).await {
+        Ok(gone) => gone.map(|()| Vec::new()),
+        Err(_) => left_now(servers).await,
+    }
+}
+
+async fn left_now(servers: &Servers) -> Result<Vec<String>, TortureError> {
+    let mut left: Vec<String> =
+        servers.nodes().await?.into_iter().map(|node| format!("the node {node} is left")).collect();
+    let (mut watches, mut connections) = (0, 0);
+    for server in 0..servers.ensemble.size() {
+        watches += servers.ensemble.metric(server, "zk_watch_count").await?;
+        connections += servers.ensemble.metric(server, "zk_num_alive_connections").await?;
+    }
+    if watches > 0 {
+        left.push(format!("{watches} watches are left"));
+    }
+    // One connection asks for the counter, and one is the campaign's own.
+    let own = servers.ensemble.size() as u64 + 1;
+    if connections > own {
+        left.push(format!("{} connections are left", connections - own));
+    }
+    Ok(left)
+}
+
+fn recorded(struck: &Struck, (monotonic, wall): (i64, SystemTime)) -> FaultRecord {
+    let time = |at: SystemTime| {
+        let since = at.duration_since(wall).unwrap_or_default();
+        monotonic + i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+    };
+    FaultRecord {
+        fault: struck.coming.fault,
+        process: struck.coming.process,
+        server: struck.coming.server,
+        begun: time(struck.begun_at),
+        ended: time(struck.ended_at),
+        failed: struck.failed.clone(),
+    }
+}
+
+impl RoundRecord {
+    /// Judges the round.
+    #[must_use]
+    pub(crate) fn findings(&self) -> Findings {
+        let mut findings = judge(&self.history, |operation| self.may_excuse(operation));
+        findings.broken.extend(self.unserved.iter().cloned());
+        findings
+    }
+
+    /// Tells whether a fault of the round may have ended the session of a contender without its knowledge.
+    fn may_excuse(&self, operation: &Operation) -> bool {
+        let end = operation.ended.unwrap_or(i64::MAX);
+        self.faults.iter().filter(|fault| fault.failed.is_none() && fault.begun <= end).any(|fault| {
+            let is_its = fault.process == operation.process;
+            match fault.fault.site {
+                Site::Zookeeper | Site::Redis | Site::Nodes => true,
+                Site::Contender => is_its && fault.fault.harm == Harm::Frozen,
+                _ => is_its,
+            }
+        })
+    }
+}

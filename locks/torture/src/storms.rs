@@ -1,0 +1,175 @@
+//! Rounds in which libraries contend for the same locks while drawn faults strike.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use program::{Exit, Interrupt, Progress, print};
+use weather::{Fault, Targets, draw, draws_of, parse_seed, written};
+
+use crate::TortureError;
+use crate::judge::Findings;
+use crate::lab::{SERVERS, SITES, Servers};
+use crate::library::{Library, LockServer};
+use crate::report;
+use crate::round::{RoundPlan, RoundRecord, round};
+
+/// The longest time of a fault: sessions end, and are opened again.
+const LASTS_MAX: Duration = Duration::from_secs(10);
+/// How long contenders go on after the last fault.
+const TAIL: Duration = Duration::from_secs(2);
+
+#[derive(Debug, Args)]
+pub(crate) struct StormsArgs {
+    /// The library of each process; a library may have several. NAME=PROGRAM is an adapter of yours
+    #[arg(
+        long,
+        value_name = "LIBRARY,…",
+        value_delimiter = ',',
+        default_value = "zk-recipes,zk-recipes,curator,kazoo"
+    )]
+    libraries: Vec<String>,
+    /// Faults that strike: names, or patterns such as 'zookeeper-*' [default: all that can strike]
+    #[arg(long, value_name = "FAULT,…", value_delimiter = ',')]
+    faults: Option<Vec<String>>,
+    /// Number of rounds
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "lasting")]
+    rounds: u64,
+    /// Begins rounds for this long
+    #[arg(long = "for", id = "lasting", value_name = "TIME", value_parser = humantime::parse_duration)]
+    lasting: Option<Duration>,
+    /// Seed of the first round; each later round has the next one [default: random]
+    #[arg(long, value_name = "N", value_parser = parse_seed)]
+    seed: Option<u64>,
+    /// Time within which faults begin in a round
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
+    length: Duration,
+    /// Folder for the rounds in which something was found
+    #[arg(long, value_name = "DIR", default_value = "lock-torture")]
+    out: PathBuf,
+}
+
+/// What all rounds have shown.
+#[derive(Debug, Default)]
+struct StormsTally {
+    rounds: u64,
+    asked: u64,
+    granted: u64,
+    lost: u64,
+    sessions_replaced: u64,
+    not_made: u64,
+    faults: BTreeMap<String, u64>,
+    two_holders: BTreeMap<String, Duration>,
+    broken: Vec<String>,
+    hazards: u64,
+    unchecked: Vec<String>,
+}
+
+/// Runs the rounds, and prints what they have shown.
+pub(crate) async fn storms(args: &StormsArgs, interrupt: &Interrupt) -> Result<Exit, TortureError> {
+    let libraries: Vec<Library> = args.libraries.iter().map(|name| Library::named(name)).collect::<Result<_, _>>()?;
+    let with_redis = libraries.iter().any(|library| library.server == LockServer::Redis);
+    let faults: Vec<Fault> = match &args.faults {
+        Some(patterns) => Fault::matching(&SITES, patterns)?,
+        None => Fault::at(&SITES).collect(),
+    };
+    let faults: Vec<Fault> = faults.into_iter().filter(|fault| with_redis || !fault.site.needs_redis()).collect();
+    let progress = Progress::new(false);
+    progress.stage(&format!("starting {SERVERS} ZooKeeper servers"));
+    let mut servers = interrupt.or(Servers::start(with_redis)).await?;
+    let first = args.seed.unwrap_or_else(|| u64::from(rand::random::<u32>() / 2));
+    let begun = Instant::now();
+    let mut tally = StormsTally::default();
+    let ended = loop {
+        let is_enough = args.lasting.map_or(tally.rounds >= args.rounds, |lasting| begun.elapsed() >= lasting);
+        if is_enough {
+            break Ok(());
+        }
+        let seed = first + tally.rounds;
+        progress.stage(&format!("round {}, seed {}", tally.rounds + 1, written(seed)));
+        let targets = Targets {
+            faults: &faults,
+            processes: libraries.len(),
+            servers: SERVERS,
+            length: args.length,
+            lasts_max: LASTS_MAX,
+        };
+        let coming = draw(&mut draws_of(seed), &targets);
+        let last = coming.iter().map(|fault| fault.ends).max().unwrap_or(args.length);
+        let plan = RoundPlan { libraries: &libraries, seed, coming: &coming, length: last + TAIL, mutex_only: false };
+        let record = match interrupt.or(round(&mut servers, plan)).await {
+            Ok(record) => record,
+            Err(error) => break Err(error),
+        };
+        let findings = record.findings();
+        if findings != Findings::default() {
+            report::store(&args.out, &format!("round-{seed}.json"), &record)?;
+        }
+        tally.add(&record, findings, seed);
+    };
+    progress.finish();
+    print(&tally.text()).map_err(TortureError::Output)?;
+    match ended {
+        Err(error) if tally.broken.is_empty() => Err(error),
+        _ => Ok(tally.exit()),
+    }
+}
+
+impl StormsTally {
+    fn add(&mut self, record: &RoundRecord, findings: Findings, seed: u64) {
+        let Findings { broken, hazards, unchecked, two_holders } = findings;
+        self.rounds += 1;
+        self.asked += record.history.operations.len() as u64;
+        let count = |is: fn(&crate::history::Operation) -> bool| {
+            record.history.operations.iter().filter(|operation| is(operation)).count() as u64
+        };
+        self.granted += count(|operation| operation.acquired.is_some());
+        self.lost += count(|operation| operation.lost.is_some());
+        self.sessions_replaced += record.sessions_replaced;
+        for fault in &record.faults {
+            match &fault.failed {
+                None => *self.faults.entry(fault.fault.to_string()).or_default() += 1,
+                Some(why) => {
+                    self.not_made += 1;
+                    self.unchecked.push(format!("seed {seed}: {} was not made: {why}", fault.fault));
+                }
+            }
+        }
+        for (library, time) in two_holders {
+            *self.two_holders.entry(library).or_default() += time;
+        }
+        self.hazards += hazards.len() as u64;
+        self.broken.extend(broken.into_iter().map(|line| format!("seed {seed}: {line}")));
+        self.unchecked.extend(unchecked.into_iter().map(|line| format!("seed {seed}: {line}")));
+    }
+
+    fn text(&self) -> String {
+        let Self { rounds, asked, granted, lost, sessions_replaced, hazards, .. } = self;
+        let faults: u64 = self.faults.values().sum();
+        let mut text = format!(
+            "{rounds} rounds, {faults} faults of {} kinds, {sessions_replaced} sessions replaced\n\
+             {asked} acquires, {granted} granted, {lost} holds told as lost\n",
+            self.faults.len()
+        );
+        for (library, time) in &self.two_holders {
+            text += &format!("two holders for {:.3} s, because {library} still said \"held\"\n", time.as_secs_f64());
+        }
+        text += &format!("{hazards} hazards of other libraries\n");
+        for line in &self.unchecked {
+            text += &format!("unchecked: {line}\n");
+        }
+        for line in &self.broken {
+            text += &format!("BROKEN: {line}\n");
+        }
+        text
+    }
+
+    fn exit(&self) -> Exit {
+        match (self.broken.is_empty(), self.unchecked.is_empty()) {
+            (false, _) => Exit::PromiseBroken,
+            (true, false) => Exit::Setup,
+            (true, true) => Exit::Passed,
+        }
+    }
+}

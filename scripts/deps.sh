@@ -172,7 +172,7 @@ has_environment() {
 }
 
 has_kazoo() {
-    has_environment "$kazoo_venv" "$kazoo_requirements" kazoo
+    has_environment "$kazoo_venv" "$kazoo_requirements" 'kazoo, redis'
 }
 
 has_schemathesis() {

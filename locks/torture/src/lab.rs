@@ -3,13 +3,14 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use testbed::{Ensemble, EnsembleConfig, Proxy, Redis, RedisConfig};
 use tokio::time::timeout;
 use weather::{ComingFault, Harm, Site, Stand, begin_at_ensemble, disturb, end_at_ensemble};
 use zookeeper_client::{Client, Error as ClientError};
 
 use crate::TortureError;
-use crate::contenders::{ContenderSettings, Contenders, Order, RoundShared};
+use crate::contenders::{ContenderProcess, ContenderSettings, Order, RoundShared};
 use crate::history::Deletion;
 use crate::library::{Library, LockServer};
 use crate::lines::now;
@@ -44,8 +45,8 @@ pub(crate) struct Servers {
 }
 
 /// A process and its links.
-pub(crate) struct LinkedContenders {
-    pub(crate) contenders: Contenders,
+pub(crate) struct LinkedProcess {
+    pub(crate) contenders: ContenderProcess,
     /// To each server.
     links: Vec<Proxy>,
 }
@@ -53,7 +54,7 @@ pub(crate) struct LinkedContenders {
 /// The servers and the processes of a round.
 pub(crate) struct Lab<'a> {
     pub(crate) servers: &'a mut Servers,
-    pub(crate) processes: Vec<LinkedContenders>,
+    pub(crate) processes: Vec<LinkedProcess>,
     pub(crate) shared: RoundShared,
 }
 
@@ -153,14 +154,11 @@ impl<'a> Lab<'a> {
                     seed,
                     mutex_only,
                 };
-                let contenders = Contenders::start(settings, shared).await?;
-                Ok::<_, testbed::Error>(LinkedContenders { contenders, links })
+                let contenders = ContenderProcess::start(settings, shared).await?;
+                Ok::<_, testbed::Error>(LinkedProcess { contenders, links })
             }
         });
-        let mut processes = Vec::new();
-        for process in starting.collect::<Vec<_>>() {
-            processes.push(process.await?);
-        }
+        let processes = try_join_all(starting).await?;
         Ok(Lab { servers, processes, shared })
     }
 

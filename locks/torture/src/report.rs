@@ -59,8 +59,11 @@ fn read(path: &Path) -> Result<RoundRecord, TortureError> {
     if record.schema == SCHEMA { Ok(record) } else { Err(foreign(format!("its format is {:?}", record.schema))) }
 }
 
+/// Reads a figure of a cell, in seconds.
+type Figure = fn(&Cell) -> Option<f64>;
+
 /// The figures of the table, each with its title.
-const FIGURES: [(&str, fn(&Cell) -> Option<f64>); 4] = [
+const FIGURES: [(&str, Figure); 4] = [
     ("Seconds with two holders", |cell| Some(cell.two_holders)),
     ("Seconds from the begin of the fault until the holder was told of its loss", |cell| cell.told),
     ("Seconds from the begin of the fault until another process held", |cell| cell.others),
@@ -82,7 +85,7 @@ pub(crate) fn table(cells: &Cells, libraries: &[String]) -> String {
     text
 }
 
-fn written(cell: Option<&Cell>, figure: fn(&Cell) -> Option<f64>) -> String {
+fn written(cell: Option<&Cell>, figure: Figure) -> String {
     let Some(cell) = cell else { return String::new() };
     if cell.failed.is_some() {
         return "not made".to_owned();

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
+use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 use tokio::time::{sleep, timeout};
 use weather::{ComingFault, Fault, Harm, Site, Struck, storm};
@@ -16,7 +17,7 @@ use crate::library::{LOCKS, Library, PERMITS};
 use crate::lines::{LockKind, now};
 
 /// How long each process may take to have each of its locks after the faults.
-const SERVED_WITHIN: Duration = Duration::from_secs(90);
+const SERVED_WITHIN: Duration = Duration::from_secs(60);
 /// How long nodes, watches and connections of processes that have ended may last beyond their session timeout.
 const GONE_WITHIN: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(200);
@@ -114,13 +115,13 @@ fn rules() -> BTreeMap<String, Rule> {
 
 /// Lets each process acquire each of its locks once. Returns who could not, one line each.
 async fn served(lab: &Lab<'_>) -> Vec<String> {
-    let mut unserved = Vec::new();
-    for process in &lab.processes {
-        if timeout(SERVED_WITHIN, process.contenders.order(Order::Serve)).await.is_err() {
-            unserved.extend(process.contenders.order(Order::Missing).await.unwrap_or_default());
+    let each = lab.processes.iter().map(async |process| {
+        match timeout(SERVED_WITHIN, process.contenders.order(Order::Serve)).await {
+            Ok(_) => Vec::new(),
+            Err(_) => process.contenders.order(Order::Missing).await.unwrap_or_default(),
         }
-    }
-    unserved
+    });
+    join_all(each).await.concat()
 }
 
 /// Waits until nothing is left of the processes. Returns what stays, one line each.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use program::{Exit, Interrupt, Progress, print};
+use stats::figures::things;
 use weather::{Fault, Targets, draw, draws_of, parse_seed, written};
 
 use crate::TortureError;
@@ -148,9 +149,11 @@ impl StormsTally {
         let Self { rounds, asked, granted, lost, sessions_replaced, hazards, .. } = self;
         let faults: u64 = self.faults.values().sum();
         let mut text = format!(
-            "{rounds} rounds, {faults} faults of {} kinds, {sessions_replaced} sessions replaced\n\
+            "{}, {} of {}, {sessions_replaced} sessions replaced\n\
              {asked} acquires, {granted} granted, {lost} holds told as lost\n",
-            self.faults.len()
+            things(*rounds, "round"),
+            things(faults, "fault"),
+            things(self.faults.len(), "kind"),
         );
         for (library, time) in &self.two_holders {
             text += &format!("two holders for {:.3} s, because {library} still said \"held\"\n", time.as_secs_f64());

@@ -64,6 +64,8 @@ fn the_arrows_between_the_crates_are_those_of_the_drawing() {
             "zk-recipes",
             "zk-lock",
             "lock-weather",
+            "lock-torture",
+            "weather",
             "planted-mistakes",
             "batch-queue",
             "interleaved",
@@ -95,11 +97,16 @@ fn the_arrows_between_the_crates_are_those_of_the_drawing() {
     assert_eq!(of_the_workspace("planting"), Vec::<String>::new());
     assert_eq!(of_the_workspace("fuzz"), Vec::<String>::new());
     assert_eq!(of_the_workspace("lock-weather"), ["campaign", "program", "zk-recipes-protocol"]);
+    assert_eq!(of_the_workspace("lock-torture"), ["program", "stats", "testbed", "weather", "zk-recipes"]);
+    assert_eq!(of_the_workspace("weather"), ["program", "testbed"]);
     assert_eq!(of_the_workspace("planted-mistakes"), ["planting", "planting"]);
     assert_eq!(of_the_workspace("interleaved"), ["campaign", "planting", "program", "planting"]);
     assert_eq!(of_the_workspace("planted-service"), ["planting", "program"]);
     assert_eq!(of_the_workspace("buyers"), ["program", "stats"]);
-    assert_eq!(of_the_workspace("loadgen"), ["buyers", "program", "simulation", "stats", "testbed", "zk-recipes"]);
+    assert_eq!(
+        of_the_workspace("loadgen"),
+        ["buyers", "program", "simulation", "stats", "testbed", "weather", "zk-recipes"]
+    );
     assert_eq!(of_the_workspace("stats"), Vec::<String>::new());
     assert_eq!(of_the_workspace("simulation"), ["stats", "zk-recipes-protocol"]);
     assert_eq!(of_the_workspace("bench"), ["loadgen", "program", "stats", "testbed", "zk-recipes"]);

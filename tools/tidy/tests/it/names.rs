@@ -14,7 +14,10 @@ const HOUSES: [(&str, &[&str]); 4] = [
     ("Locks", &["locks"]),
     ("Shop", &["demo-service"]),
     ("Load generator", &["loadgen", "tools/stats"]),
-    ("Tools", &["tools/testbed", "tools/program", "tools/campaign", "tools/planting", "tools/fuzz", "bench"]),
+    (
+        "Tools",
+        &["tools/testbed", "tools/weather", "tools/program", "tools/campaign", "tools/planting", "tools/fuzz", "bench"],
+    ),
 ];
 
 /// A name, and the file that gives it.

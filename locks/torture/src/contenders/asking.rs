@@ -1,0 +1,216 @@
+//! What contenders ask for, and what becomes of it.
+
+use std::time::Duration;
+
+use rand::RngExt as _;
+use rand::seq::IndexedRandom as _;
+use tokio::time::Instant;
+
+use super::task::{Contender, ContenderState, LISTENING, Task};
+use crate::history::Operation;
+use crate::library::{ContendedLock, PERMITS};
+use crate::lines::{Answer, LockKind, Request, Token, now};
+
+/// The longest time of a hold that is to meet a fault.
+const EXPOSED: Duration = Duration::from_secs(12);
+/// The pause after a failed acquire.
+const AGAIN: Duration = Duration::from_millis(100);
+
+impl Task {
+    /// Does what is due.
+    pub(super) fn act(&mut self) {
+        let time = Instant::now();
+        for position in 0..self.contenders.len() {
+            if self.contenders[position].due > time {
+                continue;
+            }
+            match self.contenders[position].state {
+                ContenderState::Idle => self.begin(position),
+                ContenderState::Asked(id, true) => {
+                    self.contenders[position].state = ContenderState::Asked(id, false);
+                    self.wait(position, LISTENING);
+                    self.say(&Request::Cancel { id });
+                }
+                ContenderState::Holds(id, holds_on) => {
+                    let acquired = self.operations.get(&id).and_then(|operation| operation.acquired);
+                    let held = Duration::from_nanos((now() - acquired.unwrap_or_default()).unsigned_abs());
+                    if holds_on && self.holds_on && held < EXPOSED {
+                        self.wait(position, AGAIN);
+                    } else {
+                        self.leave(position, id);
+                    }
+                }
+                ContenderState::Asked(..) | ContenderState::Leaves(_) => self.wait(position, LISTENING),
+            }
+        }
+    }
+
+    fn wait(&mut self, position: usize, time: Duration) {
+        self.contenders[position].due = Instant::now() + time;
+    }
+
+    fn leave(&mut self, position: usize, id: u64) {
+        self.contenders[position].state = ContenderState::Leaves(id);
+        self.wait(position, LISTENING);
+        self.say(&Request::Release { id });
+    }
+
+    /// Asks for a lock, if there is one to ask for.
+    fn begin(&mut self, position: usize) {
+        let wanted = match &self.serving {
+            Some((locks, _)) if position == 0 => locks.last().copied(),
+            None if self.is_contending => {
+                self.can.locks.choose_weighted(&mut self.draws, |lock| lock.weight).ok().copied()
+            }
+            _ => None,
+        };
+        let Some(ContendedLock { kind, paths, .. }) = wanted else { return self.wait(position, AGAIN) };
+        self.count += 1;
+        let id = ((self.settings.number as u64) << 32) | self.count;
+        let within_ms = match self.draws.random_range(0..100) {
+            _ if self.serving.is_some() => 10_000,
+            0..55 => 8000,
+            55..70 => 2000,
+            70..85 => self.draws.random_range(1..500),
+            _ => 0,
+        };
+        let permits = if kind == LockKind::Semaphore { self.draws.random_range(1..PERMITS) } else { 1 };
+        let is_cancelled = self.can.cancels && self.serving.is_none() && self.draws.random_ratio(1, 8);
+        let cancelled_after = if is_cancelled { self.draws.random_range(0..400) } else { 3_600_000 };
+        self.contenders[position].state = ContenderState::Asked(id, is_cancelled);
+        self.wait(position, Duration::from_millis(cancelled_after));
+        self.operations.insert(
+            id,
+            Operation {
+                id,
+                library: self.settings.library.name.clone(),
+                process: self.settings.number,
+                lock: kind,
+                paths: paths.iter().map(|path| (*path).to_owned()).collect(),
+                permits,
+                asked: now(),
+                acquired: None,
+                tokens: Vec::new(),
+                last: None,
+                reentered: None,
+                lost: None,
+                ended: None,
+                error: None,
+            },
+        );
+        let paths = paths.iter().map(|path| (*path).to_owned()).collect();
+        let permits = (kind == LockKind::Semaphore).then_some((PERMITS, permits));
+        self.say(&Request::Acquire { id, lock: kind, paths, within_ms, permits });
+    }
+
+    /// Writes down what the process says.
+    pub(super) fn hear(&mut self, line: &str) {
+        let Ok(answer) = serde_json::from_str::<Answer>(line) else { return };
+        match answer {
+            Answer::Ready { .. } | Answer::Left { .. } => {}
+            Answer::Session => *self.shared.sessions.lock() += 1,
+            Answer::Acquired { id, at, tokens } => self.acquired(id, at, tokens),
+            Answer::Holding { id, at } => {
+                if let Some(operation) = self.operations.get_mut(&id) {
+                    operation.last = Some(at);
+                }
+            }
+            Answer::Reentered { id, at, tokens } => {
+                if let Some(operation) = self.operations.get_mut(&id) {
+                    operation.reentered = Some((at, tokens));
+                }
+                self.say(&Request::Leave { id });
+            }
+            Answer::Lost { id, at } => {
+                if let Some(operation) = self.operations.get_mut(&id) {
+                    operation.lost = Some(at);
+                }
+                if let Some(contender) = self
+                    .contenders
+                    .iter_mut()
+                    .find(|contender| matches!(contender.state, ContenderState::Holds(own, _) if own == id))
+                {
+                    contender.state = ContenderState::Holds(id, false);
+                    contender.due = Instant::now();
+                }
+            }
+            Answer::Released { id, at, error } => {
+                let is_served = error.is_none();
+                self.ended(id, at, error);
+                if let Some((locks, answer)) = self.serving.as_mut().filter(|_| is_served) {
+                    locks.pop();
+                    if locks.is_empty()
+                        && let Some(answer) = answer.take()
+                    {
+                        let _ = answer.send(());
+                    }
+                }
+            }
+            Answer::Failed { id, at, error } => self.ended(id, at, error),
+        }
+    }
+
+    fn acquired(&mut self, id: u64, at: i64, tokens: Vec<Token>) {
+        let Some(operation) = self.operations.get_mut(&id) else { return };
+        operation.acquired = Some(at);
+        operation.tokens = tokens;
+        let kind = operation.lock;
+        let Some(position) = self
+            .contenders
+            .iter()
+            .position(|contender| matches!(contender.state, ContenderState::Asked(own, _) if own == id))
+        else {
+            return;
+        };
+        let is_serving = self.serving.is_some();
+        let holds_on = !is_serving && self.draws.random();
+        let held_ms = match self.draws.random_range(0..100) {
+            _ if is_serving => 0,
+            0..60 => self.draws.random_range(0..20),
+            60..95 => self.draws.random_range(20..300),
+            _ => self.draws.random_range(1000..4000),
+        };
+        self.contenders[position].state = ContenderState::Holds(id, holds_on);
+        self.wait(position, Duration::from_millis(held_ms));
+        let has_owners = matches!(kind, LockKind::Mutex | LockKind::Handoff);
+        if self.can.reenters && has_owners && !is_serving && self.draws.random_ratio(1, 10) {
+            self.say(&Request::Reenter { id });
+        }
+        self.tell_holders();
+    }
+
+    /// Answers those that wait for a holder, if there is one that holds on.
+    pub(super) fn tell_holders(&mut self) {
+        if self.holds_on
+            && self.contenders.iter().any(|contender| matches!(contender.state, ContenderState::Holds(_, true)))
+        {
+            for answer in self.on_hold.drain(..) {
+                let _ = answer.send(());
+            }
+        }
+    }
+
+    /// Writes down that an acquire is over.
+    pub(super) fn ended(&mut self, id: u64, at: i64, error: Option<String>) {
+        let Some(mut operation) = self.operations.remove(&id) else { return };
+        let pause = if error.is_some() { AGAIN } else { Duration::from_millis(self.draws.random_range(0..30)) };
+        operation.ended = Some(at);
+        operation.error = error;
+        self.shared.history.lock().operations.push(operation);
+        let is_its = |contender: &&mut Contender| match contender.state {
+            ContenderState::Asked(own, _) | ContenderState::Holds(own, _) | ContenderState::Leaves(own) => own == id,
+            ContenderState::Idle => false,
+        };
+        if let Some(contender) = self.contenders.iter_mut().find(is_its) {
+            contender.state = ContenderState::Idle;
+            contender.due = Instant::now() + pause;
+        }
+    }
+
+    fn say(&mut self, request: &Request) {
+        if let (Some(process), Ok(line)) = (&self.process, serde_json::to_string(request)) {
+            // A process that has ended is noticed by its silence.
+            let _ = process.say(&line);
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! What the task of a process is told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use crate::history::History;
+use crate::library::Library;
+
+/// What the storm and the round order.
+pub(crate) enum Order {
+    /// Contend, or begin nothing new.
+    Contend(bool),
+    /// Hold on, as a fault is about to come; the answer comes as soon as somebody holds. `false` ends that.
+    HoldOn(bool, oneshot::Sender<()>),
+    Pause(oneshot::Sender<Result<(), testbed::Error>>),
+    Resume(oneshot::Sender<Result<(), testbed::Error>>),
+    Kill(oneshot::Sender<Result<(), testbed::Error>>),
+    Stop(oneshot::Sender<Result<(), testbed::Error>>),
+    Launch(oneshot::Sender<Result<(), testbed::Error>>),
+    /// Acquire each lock once; the answer comes when all were had.
+    Serve(oneshot::Sender<()>),
+    /// Tell what is still waited for.
+    Missing(oneshot::Sender<Vec<String>>),
+}
+
+/// What all processes of a round share.
+#[derive(Clone)]
+pub(crate) struct RoundShared {
+    pub(crate) history: Arc<Mutex<History>>,
+    pub(crate) sessions: Arc<Mutex<u64>>,
+}
+
+/// How a process is started, and what it draws.
+pub(crate) struct ContenderSettings {
+    pub(crate) library: Library,
+    pub(crate) connect_string: String,
+    pub(crate) session_timeout: Duration,
+    pub(crate) number: usize,
+    pub(crate) seed: u64,
+    /// Whether each contender asks for the mutex only.
+    pub(crate) mutex_only: bool,
+}

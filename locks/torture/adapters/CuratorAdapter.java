@@ -70,9 +70,17 @@ public final class CuratorAdapter {
             LOSSES.incrementAndGet();
         }
         if (state == ConnectionState.CONNECTED || (state == ConnectionState.RECONNECTED && !isConnected)) {
-            say("{\"is\": \"session\"}");
+            say("{\"is\": \"session\", \"session\": " + session() + "}");
         }
         isConnected = state.isConnected();
+    }
+
+    private static long session() {
+        try {
+            return client.getZookeeperClient().getZooKeeper().getSessionId();
+        } catch (Exception error) {
+            return 0;
+        }
     }
 
     private static void contend(long id, String request) {

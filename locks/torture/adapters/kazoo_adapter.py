@@ -45,7 +45,7 @@ def on_state(new):
     global state, sessions
     if state == KazooState.LOST and new == KazooState.CONNECTED:
         sessions += 1
-        say(**{"is": "session"})
+        say(**{"is": "session", "session": client.client_id[0]})
     state = new
 
 

@@ -13,7 +13,7 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::lines::{Answer, LockKind, Request, Token, now};
+use crate::lines::{Asked, LockKind, Said, Token, now};
 
 /// Interval between two looks whether a hold lives.
 const LOOK: Duration = Duration::from_millis(10);
@@ -28,11 +28,11 @@ struct Wanted {
 }
 
 /// A lock library.
-trait Library: Send + Sync + 'static {
-    type Held: Held;
+trait LockLibrary: Send + Sync + 'static {
+    type Held: HeldLock;
 
     /// Returns the first answer.
-    fn ready(&self) -> Answer;
+    fn ready(&self) -> Said;
 
     /// Acquires. `None`: others held for as long as it waited.
     fn acquire(&self, wanted: &Wanted) -> impl Future<Output = Result<Option<Self::Held>, String>> + Send;
@@ -48,7 +48,7 @@ enum Life {
 }
 
 /// What was acquired.
-trait Held: Sized + Send + Sync {
+trait HeldLock: Sized + Send + Sync {
     fn tokens(&self) -> Vec<Token>;
 
     fn life(&self) -> Life;
@@ -62,28 +62,28 @@ trait Held: Sized + Send + Sync {
 /// Contends as the campaign asks, until standard input ends.
 pub(crate) async fn contend(library: &str, connect_string: &str, session_timeout: Duration) -> Result<(), String> {
     match library {
-        "zk-recipes" => serve(recipes::Recipes::open(connect_string, session_timeout).await?).await,
+        "zk-recipes" => serve(recipes::OurLocks::open(connect_string, session_timeout).await?).await,
         "zookeeper-client" => serve(client::ClientLocks::open(connect_string, session_timeout).await?).await,
         _ => Err(format!("there is no library {library:?} here; zk-recipes and zookeeper-client are")),
     }
 }
 
-async fn serve<L: Library>(library: L) -> Result<(), String> {
+async fn serve<L: LockLibrary>(library: L) -> Result<(), String> {
     let library = Arc::new(library);
     say(&library.ready());
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
-    let mut contenders: HashMap<u64, mpsc::UnboundedSender<Request>> = HashMap::new();
+    let mut contenders: HashMap<u64, mpsc::UnboundedSender<Asked>> = HashMap::new();
     while let Some(line) = lines.next_line().await.map_err(|error| error.to_string())? {
-        let request: Request = serde_json::from_str(&line).map_err(|error| format!("{line}: {error}"))?;
+        let request: Asked = serde_json::from_str(&line).map_err(|error| format!("{line}: {error}"))?;
         match request {
-            Request::Acquire { id, lock, paths, within_ms, permits } => {
+            Asked::Acquire { id, lock, paths, within_ms, permits } => {
                 let (sender, requests) = mpsc::unbounded_channel();
                 contenders.retain(|_, sender| !sender.is_closed());
                 contenders.insert(id, sender);
                 let wanted = Wanted { lock, paths, within: Duration::from_millis(within_ms), permits };
                 tokio::spawn(contender(Arc::clone(&library), id, wanted, requests));
             }
-            Request::Reenter { id } | Request::Leave { id } | Request::Release { id } | Request::Cancel { id } => {
+            Asked::Reenter { id } | Asked::Leave { id } | Asked::Release { id } | Asked::Cancel { id } => {
                 // The contender may have ended before the request came.
                 if let Some(sender) = contenders.get(&id) {
                     let _ = sender.send(request);
@@ -95,13 +95,13 @@ async fn serve<L: Library>(library: L) -> Result<(), String> {
 }
 
 /// One acquire, its hold, and its release.
-async fn contender<L: Library>(
+async fn contender<L: LockLibrary>(
     library: Arc<L>,
     id: u64,
     wanted: Wanted,
-    mut requests: mpsc::UnboundedReceiver<Request>,
+    mut requests: mpsc::UnboundedReceiver<Asked>,
 ) {
-    let failed = |error: Option<String>| say(&Answer::Failed { id, at: now(), error });
+    let failed = |error: Option<String>| say(&Said::Failed { id, at: now(), error });
     let acquired = tokio::select! {
         acquired = library.acquire(&wanted) => acquired,
         // Nothing else is asked of a waiter.
@@ -112,7 +112,7 @@ async fn contender<L: Library>(
         Ok(None) => return failed(None),
         Err(error) => return failed(Some(error)),
     };
-    say(&Answer::Acquired { id, at: now(), tokens: held.tokens() });
+    say(&Said::Acquired { id, at: now(), tokens: held.tokens() });
     let mut looks = interval(LOOK);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut second = None;
@@ -122,31 +122,31 @@ async fn contender<L: Library>(
             _ = looks.tick(), if !is_lost => {
                 let at = now();
                 match held.life() {
-                    Life::Held => say(&Answer::Holding { id, at }),
+                    Life::Held => say(&Said::Holding { id, at }),
                     Life::Unknown => {}
                     Life::Lost => {
                         is_lost = true;
-                        say(&Answer::Lost { id, at: now() });
+                        say(&Said::Lost { id, at: now() });
                     }
                 }
             }
             request = requests.recv() => match request {
-                Some(Request::Reenter { .. }) => match held.again().await {
+                Some(Asked::Reenter { .. }) => match held.again().await {
                     Ok(again) => {
-                        say(&Answer::Reentered { id, at: now(), tokens: again.tokens() });
+                        say(&Said::Reentered { id, at: now(), tokens: again.tokens() });
                         second = Some(again);
                     }
-                    Err(_) => say(&Answer::Left { id, at: now() }),
+                    Err(_) => say(&Said::Left { id, at: now() }),
                 },
-                Some(Request::Leave { .. }) => {
+                Some(Asked::Leave { .. }) => {
                     if let Some(second) = second.take() {
                         // The first hold tells what is wrong with both.
                         let _ = second.release().await;
                     }
-                    say(&Answer::Left { id, at: now() });
+                    say(&Said::Left { id, at: now() });
                 }
-                Some(Request::Release { .. }) | None => break,
-                Some(Request::Acquire { .. } | Request::Cancel { .. }) => {}
+                Some(Asked::Release { .. }) | None => break,
+                Some(Asked::Acquire { .. } | Asked::Cancel { .. }) => {}
             }
         }
     }
@@ -154,11 +154,11 @@ async fn contender<L: Library>(
         let _ = second.release().await;
     }
     let error = held.release().await.err();
-    say(&Answer::Released { id, at: now(), error });
+    say(&Said::Released { id, at: now(), error });
 }
 
 /// Answers. If nobody listens, standard input ends, too.
-fn say(answer: &Answer) {
+fn say(answer: &Said) {
     if let Ok(line) = serde_json::to_string(answer) {
         let _ = print(&(line + "\n"));
     }

@@ -9,13 +9,13 @@ mod task;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use self::task::Task;
+use self::task::ProcessTask;
 
-pub(crate) use self::orders::{ContenderSettings, Order, RoundShared};
+pub(crate) use self::orders::{ContenderSettings, MissingLock, ProcessOrder, RoundShared};
 
 /// A handle to the task of a process.
 pub(crate) struct ContenderProcess {
-    orders: mpsc::UnboundedSender<Order>,
+    orders: mpsc::UnboundedSender<ProcessOrder>,
     task: JoinHandle<()>,
 }
 
@@ -25,7 +25,7 @@ impl ContenderProcess {
         settings: ContenderSettings,
         shared: RoundShared,
     ) -> Result<ContenderProcess, testbed::Error> {
-        let mut task = Task::new(settings, shared);
+        let mut task = ProcessTask::new(settings, shared);
         task.launch().await?;
         let (orders, received) = mpsc::unbounded_channel();
         Ok(ContenderProcess { orders, task: tokio::spawn(task.run(received)) })
@@ -33,11 +33,11 @@ impl ContenderProcess {
 
     /// Begins or ends to contend.
     pub(crate) fn contend(&self, is_contending: bool) {
-        let _ = self.orders.send(Order::Contend(is_contending));
+        let _ = self.orders.send(ProcessOrder::Contend(is_contending));
     }
 
     /// Gives an order, and waits for its answer.
-    pub(crate) async fn order<T>(&self, order: impl FnOnce(oneshot::Sender<T>) -> Order) -> Option<T> {
+    pub(crate) async fn order<T>(&self, order: impl FnOnce(oneshot::Sender<T>) -> ProcessOrder) -> Option<T> {
         let (sender, answer) = oneshot::channel();
         // A task that has ended answers nothing.
         let _ = self.orders.send(order(sender));

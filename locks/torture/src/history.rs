@@ -83,7 +83,8 @@ impl Operation {
     /// deleted by hand is certain until the delete was sent, and one that may have been decided before the delete is not certain at all.
     #[must_use]
     pub(crate) fn certain(&self, path: &str, history: &History) -> Option<(i64, i64)> {
-        let (from, to) = (self.acquired?, self.last?);
+        let from = self.acquired?;
+        let to = self.last?;
         let token = self.token(path);
         let deleted = history.deletions.iter().filter(|deletion| deletion.path == path);
         let end = deleted

@@ -6,7 +6,7 @@
 //! it lives; the clock is read before the question, and after the grant. So a contender that stands still makes no hold longer. Two
 //! certain holds of an exclusive lock that overlap were held at once by two contenders that both had to rely on their libraries.
 //!
-//! # Who is to blame
+//! # Which library is to blame
 //!
 //! The earlier holder, whose library still said "held" although another had been granted. If that is another library than ours, the
 //! finding is a hazard of that library, provided that a fault of the round may have ended its session. Otherwise it is ours: either our
@@ -61,9 +61,9 @@ pub(crate) fn judge(history: &History, may_be_excused: impl Fn(&Operation) -> bo
         // Where two held at once, no order of the history can be right.
         if findings.broken.len() + findings.hazards.len() == before {
             match linear::check(path, *rule, &holds) {
-                linear::Order::Exists => {}
-                linear::Order::None => findings.broken.push(format!("{path}: no order of its holds is right")),
-                linear::Order::Unknown => {
+                linear::Linearization::Exists => {}
+                linear::Linearization::None => findings.broken.push(format!("{path}: no order of its holds is right")),
+                linear::Linearization::Unknown => {
                     findings.unchecked.push(format!("{path}: an order of its holds was not found in time"));
                 }
             }
@@ -99,7 +99,7 @@ fn overlaps<'a>(holds: &[(&'a Operation, (i64, i64))], rule: Rule) -> Vec<(&'a O
     found
 }
 
-/// Returns the holds of an exclusive lock whose token is not greater than that of the hold before.
+/// Returns the holds of an exclusive lock that have no greater token than the hold before.
 fn older_tokens(path: &str, holds: &[(&Operation, (i64, i64))], rule: Rule) -> Vec<String> {
     if matches!(rule, Rule::Permits(_)) {
         return Vec::new();

@@ -23,7 +23,7 @@ const STOP_WITHIN: Duration = Duration::from_secs(5);
 
 /// The server of a library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LockServer {
+pub(crate) enum LibraryServer {
     Zookeeper,
     Redis,
 }
@@ -32,7 +32,7 @@ pub(crate) enum LockServer {
 #[derive(Debug, Clone)]
 pub(crate) struct Library {
     pub(crate) name: String,
-    pub(crate) server: LockServer,
+    pub(crate) server: LibraryServer,
     program: PathBuf,
     args: Vec<OsString>,
 }
@@ -54,7 +54,12 @@ impl Library {
             _ => match text.split_once('=') {
                 Some((name, program)) if !name.is_empty() && !program.is_empty() && !NAMES.contains(&name) => {
                     let name = name.to_owned();
-                    return Ok(Library { name, server: LockServer::Zookeeper, program: program.into(), args: vec![] });
+                    return Ok(Library {
+                        name,
+                        server: LibraryServer::Zookeeper,
+                        program: program.into(),
+                        args: vec![],
+                    });
                 }
                 _ => {
                     let meant = program::did_you_mean(text, NAMES);
@@ -62,7 +67,7 @@ impl Library {
                 }
             },
         };
-        let server = if text == "redis-py" { LockServer::Redis } else { LockServer::Zookeeper };
+        let server = if text == "redis-py" { LibraryServer::Redis } else { LibraryServer::Zookeeper };
         Ok(Library { name: text.to_owned(), server, program, args })
     }
 

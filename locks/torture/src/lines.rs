@@ -39,7 +39,7 @@ pub(crate) type Token = (i64, i64);
 /// A request. Its number is new for each acquire.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case")]
-pub(crate) enum Request {
+pub(crate) enum Asked {
     /// Acquire, and wait this long at most. Zero asks for what is free now.
     Acquire {
         /// The number of this acquire.
@@ -78,7 +78,7 @@ pub(crate) enum Request {
 /// An answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "kebab-case")]
-pub(crate) enum Answer {
+pub(crate) enum Said {
     /// The first line: the adapter takes requests.
     Ready {
         /// What its library has.
@@ -90,8 +90,12 @@ pub(crate) enum Answer {
         #[serde(default)]
         cancels: bool,
     },
-    /// A session was opened, or another one in its place.
-    Session,
+    /// A session was opened, or another one in its place. Its number tells whose node keeps others waiting.
+    Session {
+        /// The number of the session, where the server has sessions.
+        #[serde(default)]
+        session: Option<i64>,
+    },
     /// It holds. The time was read after the library had said so.
     Acquired {
         /// The number of the acquire.

@@ -5,11 +5,11 @@ mod contend;
 mod contenders;
 mod history;
 mod judge;
-mod lab;
 mod library;
 mod lines;
 mod report;
 mod round;
+mod stand;
 mod storms;
 mod table;
 
@@ -26,11 +26,11 @@ use program::{Epilogue, Exit, Interrupt, Interrupted, ProgramError, print, run_p
 #[command(name = "lock-torture", max_term_width = 80, after_help = epilogue().to_string())]
 struct Cli {
     #[command(subcommand)]
-    task: Task,
+    command: Command,
 }
 
 #[derive(Debug, Subcommand)]
-enum Task {
+enum Command {
     /// Lets libraries contend for the same locks while faults strike
     Storms(storms::StormsArgs),
     /// Lets each fault strike each library alone, and writes a table
@@ -117,24 +117,24 @@ impl ProgramError for TortureError {
 fn main() -> ExitCode {
     run_program(|cli: Cli| {
         let runtime = tokio::runtime::Runtime::new().map_err(TortureError::Program)?;
-        runtime.block_on(run(cli.task))
+        runtime.block_on(run(cli.command))
     })
 }
 
-async fn run(task: Task) -> Result<Exit, TortureError> {
-    match task {
-        Task::Contend { library, connect_string, session_timeout_ms } => {
+async fn run(command: Command) -> Result<Exit, TortureError> {
+    match command {
+        Command::Contend { library, connect_string, session_timeout_ms } => {
             let session_timeout = Duration::from_millis(session_timeout_ms);
             let contended = contend::contend(&library, &connect_string, session_timeout).await;
             contended.map(|()| Exit::Passed).map_err(TortureError::Adapter)
         }
-        Task::Faults => {
-            let list: String = weather::Fault::at(&lab::SITES).map(|fault| format!("{fault}\n")).collect();
+        Command::Faults => {
+            let list: String = weather::Fault::at(&stand::SITES).map(|fault| format!("{fault}\n")).collect();
             print(&list).map(|()| Exit::Passed).map_err(TortureError::Output)
         }
-        Task::Judge { files } => report::judge_again(&files),
-        Task::Storms(args) => storms::storms(&args, &install()?).await,
-        Task::Table(args) => table::table(&args, &install()?).await,
+        Command::Judge { files } => report::judge_again(&files),
+        Command::Storms(args) => storms::storms(&args, &install()?).await,
+        Command::Table(args) => table::table(&args, &install()?).await,
     }
 }
 

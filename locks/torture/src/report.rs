@@ -60,10 +60,10 @@ fn read(path: &Path) -> Result<RoundRecord, TortureError> {
 }
 
 /// Reads a figure of a cell, in seconds.
-type Figure = fn(&Cell) -> Option<f64>;
+type CellFigure = fn(&Cell) -> Option<f64>;
 
 /// The figures of the table, each with its title.
-const FIGURES: [(&str, Figure); 4] = [
+const FIGURES: [(&str, CellFigure); 4] = [
     ("Seconds with two holders", |cell| Some(cell.two_holders)),
     ("Seconds from the begin of the fault until the holder was told of its loss", |cell| cell.told),
     ("Seconds from the begin of the fault until another process held", |cell| cell.others),
@@ -85,7 +85,7 @@ pub(crate) fn table(cells: &Cells, libraries: &[String]) -> String {
     text
 }
 
-fn written(cell: Option<&Cell>, figure: Figure) -> String {
+fn written(cell: Option<&Cell>, figure: CellFigure) -> String {
     let Some(cell) = cell else { return String::new() };
     if cell.failed.is_some() {
         return "not made".to_owned();

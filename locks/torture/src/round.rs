@@ -9,12 +9,12 @@ use tokio::time::{sleep, timeout};
 use weather::{ComingFault, Fault, Harm, Site, Struck, storm};
 
 use crate::TortureError;
-use crate::contenders::{Order, RoundShared};
+use crate::contenders::{MissingLock, ProcessOrder, RoundShared};
 use crate::history::{History, Operation, Rule};
-use crate::judge::{Findings, judge};
-use crate::lab::{Lab, SESSION_TIMEOUT, Servers};
+use crate::judge::{Findings, OURS, judge};
 use crate::library::{LOCKS, Library, PERMITS};
 use crate::lines::{LockKind, now};
+use crate::stand::{LockStand, SESSION_TIMEOUT, StandServers};
 
 /// How long each process may take to have each of its locks after the faults.
 const SERVED_WITHIN: Duration = Duration::from_secs(60);
@@ -51,6 +51,17 @@ pub(crate) struct FaultRecord {
     pub(crate) failed: Option<String>,
 }
 
+/// A process that did not get a lock after the faults, or no answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Unserved {
+    /// The library of the process.
+    pub(crate) library: String,
+    /// What it waited for.
+    pub(crate) what: String,
+    /// The first node of the queue in which it waited, and the library of its session.
+    pub(crate) behind: Option<(String, String)>,
+}
+
 /// A round and all that is known of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RoundRecord {
@@ -62,8 +73,10 @@ pub(crate) struct RoundRecord {
     pub(crate) libraries: Vec<String>,
     /// The faults, in the order in which they began.
     pub(crate) faults: Vec<FaultRecord>,
-    /// Who was not served after the faults, and what was left, one line each.
-    pub(crate) unserved: Vec<String>,
+    /// The processes that were not served after the faults.
+    pub(crate) unserved: Vec<Unserved>,
+    /// What was left of processes that had ended, one line each.
+    pub(crate) left: Vec<String>,
     /// Sessions that were opened in the place of others.
     pub(crate) sessions_replaced: u64,
     /// The history of the locks.
@@ -74,24 +87,24 @@ pub(crate) struct RoundRecord {
 pub(crate) const SCHEMA: &str = "lock-torture-round/1";
 
 /// Runs a round. Everything that it has started for itself has ended then.
-pub(crate) async fn round(servers: &mut Servers, plan: RoundPlan<'_>) -> Result<RoundRecord, TortureError> {
+pub(crate) async fn round(servers: &mut StandServers, plan: RoundPlan<'_>) -> Result<RoundRecord, TortureError> {
     let shared = RoundShared { history: Default::default(), sessions: Default::default() };
     shared.history.lock().rules = rules();
-    let mut lab = Lab::start(servers, plan.libraries, shared.clone(), (plan.seed, plan.mutex_only)).await?;
+    let mut stand = LockStand::start(servers, plan.libraries, shared.clone(), (plan.seed, plan.mutex_only)).await?;
     let clock = (now(), SystemTime::now());
-    lab.processes.iter().for_each(|process| process.contenders.contend(true));
-    let struck = storm(&mut lab, plan.coming, std::future::pending()).await;
+    stand.processes.iter().for_each(|process| process.contenders.contend(true));
+    let struck = storm(&mut stand, plan.coming, std::future::pending()).await;
     // The storm ends with its last fault.
     let contended = Duration::from_nanos((now() - clock.0).unsigned_abs());
     sleep(plan.length.saturating_sub(contended)).await;
-    lab.calm().await?;
-    let mut unserved = served(&lab).await;
-    let sessions_replaced = shared.sessions.lock().saturating_sub(plan.libraries.len() as u64);
-    let Lab { processes, servers, .. } = lab;
+    stand.calm().await?;
+    let unserved = served(&stand, plan.libraries).await?;
+    let sessions_replaced = (shared.sessions.lock().len() as u64).saturating_sub(plan.libraries.len() as u64);
+    let LockStand { processes, servers, .. } = stand;
     for process in processes {
         process.contenders.end().await;
     }
-    unserved.extend(left(servers).await?);
+    let left = left(servers).await?;
     let history = shared.history.lock().clone();
     Ok(RoundRecord {
         schema: SCHEMA.to_owned(),
@@ -99,6 +112,7 @@ pub(crate) async fn round(servers: &mut Servers, plan: RoundPlan<'_>) -> Result<
         libraries: plan.libraries.iter().map(|library| library.name.clone()).collect(),
         faults: struck.iter().map(|struck| recorded(struck, clock)).collect(),
         unserved,
+        left,
         sessions_replaced,
         history,
     })
@@ -113,19 +127,34 @@ fn rules() -> BTreeMap<String, Rule> {
     LOCKS.iter().flat_map(|lock| lock.paths.iter().map(move |path| ((*path).to_owned(), rule(lock.kind)))).collect()
 }
 
-/// Lets each process acquire each of its locks once. Returns who could not, one line each.
-async fn served(lab: &Lab<'_>) -> Vec<String> {
-    let each = lab.processes.iter().map(async |process| {
-        match timeout(SERVED_WITHIN, process.contenders.order(Order::Serve)).await {
+/// Lets each process acquire each of its locks once. Returns the processes that could not.
+async fn served(stand: &LockStand<'_>, libraries: &[Library]) -> Result<Vec<Unserved>, TortureError> {
+    let each = stand.processes.iter().zip(libraries).map(async |(process, library)| {
+        let missing = match timeout(SERVED_WITHIN, process.contenders.order(ProcessOrder::Serve)).await {
             Ok(_) => Vec::new(),
-            Err(_) => process.contenders.order(Order::Missing).await.unwrap_or_default(),
-        }
+            Err(_) => process.contenders.order(ProcessOrder::Missing).await.unwrap_or_default(),
+        };
+        (library, missing)
     });
-    join_all(each).await.concat()
+    let mut unserved = Vec::new();
+    for (library, missing) in join_all(each).await.into_iter().filter(|(_, missing)| !missing.is_empty()) {
+        let first = stand.servers.first_nodes().await?;
+        for MissingLock { what, paths } in missing {
+            let is_its = |node: &str| paths.iter().any(|path| node.starts_with(&format!("{path}/")));
+            let behind = first.iter().find(|(node, _)| is_its(node)).map(|(node, session)| {
+                let opened = stand.shared.sessions.lock();
+                let owner = opened.iter().find(|opened| opened.session == Some(*session));
+                let owner = owner.and_then(|opened| libraries.get(opened.process));
+                (node.clone(), owner.map_or_else(|| "nobody".to_owned(), |owner| owner.name.clone()))
+            });
+            unserved.push(Unserved { library: library.name.clone(), what, behind });
+        }
+    }
+    Ok(unserved)
 }
 
 /// Waits until nothing is left of the processes. Returns what stays, one line each.
-async fn left(servers: &Servers) -> Result<Vec<String>, TortureError> {
+async fn left(servers: &StandServers) -> Result<Vec<String>, TortureError> {
     let gone = async {
         loop {
             let left = left_now(servers).await?;
@@ -141,10 +170,11 @@ async fn left(servers: &Servers) -> Result<Vec<String>, TortureError> {
     }
 }
 
-async fn left_now(servers: &Servers) -> Result<Vec<String>, TortureError> {
+async fn left_now(servers: &StandServers) -> Result<Vec<String>, TortureError> {
     let mut left: Vec<String> =
         servers.nodes().await?.into_iter().map(|node| format!("the node {node} is left")).collect();
-    let (mut watches, mut connections) = (0, 0);
+    let mut watches = 0;
+    let mut connections = 0;
     for server in 0..servers.ensemble.size() {
         watches += servers.ensemble.metric(server, "zk_watch_count").await?;
         connections += servers.ensemble.metric(server, "zk_num_alive_connections").await?;
@@ -180,7 +210,13 @@ impl RoundRecord {
     #[must_use]
     pub(crate) fn findings(&self) -> Findings {
         let mut findings = judge(&self.history, |operation| self.may_excuse(operation));
-        findings.broken.extend(self.unserved.iter().cloned());
+        findings.broken.extend(self.left.iter().cloned());
+        for Unserved { library, what, behind } in &self.unserved {
+            let (node, owner) = behind.clone().unwrap_or_else(|| ("no node".to_owned(), library.clone()));
+            // What waits behind a node of another library waits because of that library.
+            let side = if owner == OURS || owner == "nobody" { &mut findings.broken } else { &mut findings.hazards };
+            side.push(format!("{what} of {library}, behind {node} of {owner}"));
+        }
         findings
     }
 

@@ -5,16 +5,16 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use program::{Exit, Interrupt, Progress, print};
+use program::{Exit, Interrupt, Progress, chain, print, tell};
 use stats::figures::things;
 use weather::{Fault, Targets, draw, draws_of, parse_seed, written};
 
 use crate::TortureError;
 use crate::judge::Findings;
-use crate::lab::{SERVERS, SITES, Servers};
-use crate::library::{Library, LockServer};
+use crate::library::{Library, LibraryServer};
 use crate::report;
 use crate::round::{RoundPlan, RoundRecord, round};
+use crate::stand::{SERVERS, SITES, StandServers};
 
 /// The longest time of a fault: sessions end, and are opened again.
 const LASTS_MAX: Duration = Duration::from_secs(10);
@@ -70,7 +70,7 @@ struct StormsTally {
 /// Runs the rounds, and prints what they have shown.
 pub(crate) async fn storms(args: &StormsArgs, interrupt: &Interrupt) -> Result<Exit, TortureError> {
     let libraries: Vec<Library> = args.libraries.iter().map(|name| Library::named(name)).collect::<Result<_, _>>()?;
-    let with_redis = libraries.iter().any(|library| library.server == LockServer::Redis);
+    let with_redis = libraries.iter().any(|library| library.server == LibraryServer::Redis);
     let faults: Vec<Fault> = match &args.faults {
         Some(patterns) => Fault::matching(&SITES, patterns)?,
         None => Fault::at(&SITES).collect(),
@@ -78,7 +78,7 @@ pub(crate) async fn storms(args: &StormsArgs, interrupt: &Interrupt) -> Result<E
     let faults: Vec<Fault> = faults.into_iter().filter(|fault| with_redis || !fault.site.needs_redis()).collect();
     let progress = Progress::new(false);
     progress.stage(&format!("starting {SERVERS} ZooKeeper servers"));
-    let mut servers = interrupt.or(Servers::start(with_redis)).await?;
+    let mut servers = interrupt.or(StandServers::start(with_redis)).await?;
     let first = args.seed.unwrap_or_else(|| u64::from(rand::random::<u32>() / 2));
     let begun = Instant::now();
     let mut tally = StormsTally::default();
@@ -113,7 +113,11 @@ pub(crate) async fn storms(args: &StormsArgs, interrupt: &Interrupt) -> Result<E
     print(&tally.text()).map_err(TortureError::Output)?;
     match ended {
         Err(error) if tally.broken.is_empty() => Err(error),
-        _ => Ok(tally.exit()),
+        Err(error) => {
+            tell(format_args!("error: {}", chain(&error)));
+            Ok(tally.exit())
+        }
+        Ok(()) => Ok(tally.exit()),
     }
 }
 

@@ -11,10 +11,10 @@ use weather::{ComingFault, Fault, Harm, Site, parse_seed};
 
 use crate::TortureError;
 use crate::judge::Findings;
-use crate::lab::{SERVERS, SITES, Servers};
-use crate::library::{Library, LockServer};
+use crate::library::{Library, LibraryServer};
 use crate::report;
 use crate::round::{FaultRecord, RoundPlan, RoundRecord, round};
+use crate::stand::{SERVERS, SITES, StandServers};
 
 /// Processes of the library.
 const PROCESSES: usize = 3;
@@ -79,10 +79,10 @@ pub(crate) async fn table(args: &TableArgs, interrupt: &Interrupt) -> Result<Exi
         Some(patterns) => Fault::matching(&SITES, patterns)?,
         None => Fault::at(&SITES).collect(),
     };
-    let with_redis = libraries.iter().any(|library| library.server == LockServer::Redis);
+    let with_redis = libraries.iter().any(|library| library.server == LibraryServer::Redis);
     let progress = Progress::new(false);
     progress.stage(&format!("starting {SERVERS} ZooKeeper servers"));
-    let mut servers = interrupt.or(Servers::start(with_redis)).await?;
+    let mut servers = interrupt.or(StandServers::start(with_redis)).await?;
     let mut cells = Cells::new();
     let mut broken = Vec::new();
     for fault in &faults {
@@ -116,11 +116,16 @@ pub(crate) async fn table(args: &TableArgs, interrupt: &Interrupt) -> Result<Exi
 fn can_strike(fault: &Fault, library: &Library) -> bool {
     match fault.site {
         Site::Contender => true,
-        site => site.needs_redis() == (library.server == LockServer::Redis),
+        site => site.needs_redis() == (library.server == LibraryServer::Redis),
     }
 }
 
-async fn one(servers: &mut Servers, library: &Library, fault: Fault, seed: u64) -> Result<RoundRecord, TortureError> {
+async fn one(
+    servers: &mut StandServers,
+    library: &Library,
+    fault: Fault,
+    seed: u64,
+) -> Result<RoundRecord, TortureError> {
     let libraries = vec![library.clone(); PROCESSES];
     let ends = if fault.harm.is_instant() { BEGINS } else { BEGINS + LASTS };
     // All links of a process, but one server of three: what a majority survives.

@@ -146,7 +146,8 @@ mod tests {
 
     fn drawn(seed: u64) -> Vec<ComingFault> {
         let faults: Vec<Fault> = Fault::at(&Site::ALL).collect();
-        let (length, lasts_max) = (Duration::from_secs(30), Duration::from_secs(8));
+        let length = Duration::from_secs(30);
+        let lasts_max = Duration::from_secs(8);
         draw(&mut draws_of(seed), &Targets { faults: &faults, processes: 2, servers: 3, length, lasts_max })
     }
 

@@ -6,8 +6,8 @@ use parking_lot::Mutex as Cell;
 use tokio::time::timeout;
 use zookeeper_client::{Acls, Client, CreateMode, LockOptions, LockPrefix, OwnedLockClient, SessionState};
 
-use super::{Held, Library, Life, Wanted, say};
-use crate::lines::{Answer, LockKind, Token};
+use super::{HeldLock, Life, LockLibrary, Wanted, say};
+use crate::lines::{LockKind, Said, Token};
 
 /// The time of an acquire that does not wait: the library has no other way to ask.
 const AT_ONCE: Duration = Duration::from_millis(20);
@@ -44,11 +44,11 @@ impl ClientLocks {
     }
 }
 
-impl Library for ClientLocks {
+impl LockLibrary for ClientLocks {
     type Held = OwnedLockClient;
 
-    fn ready(&self) -> Answer {
-        Answer::Ready { locks: vec![LockKind::Mutex], reenters: false, cancels: true }
+    fn ready(&self) -> Said {
+        Said::Ready { locks: vec![LockKind::Mutex], reenters: false, cancels: true }
     }
 
     async fn acquire(&self, wanted: &Wanted) -> Result<Option<OwnedLockClient>, String> {
@@ -65,7 +65,7 @@ impl Library for ClientLocks {
     }
 }
 
-impl Held for OwnedLockClient {
+impl HeldLock for OwnedLockClient {
     fn tokens(&self) -> Vec<Token> {
         Vec::new()
     }
@@ -91,6 +91,6 @@ impl Held for OwnedLockClient {
 async fn connect(connect_string: &str, timeout: Duration) -> Result<Client, String> {
     let connector = Client::connector().with_session_timeout(timeout);
     let client = connector.connect(connect_string).await.map_err(|error| error.to_string())?;
-    say(&Answer::Session);
+    say(&Said::Session { session: Some(client.session_id().0) });
     Ok(client)
 }

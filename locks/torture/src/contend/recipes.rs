@@ -8,14 +8,14 @@ use zk_recipes::{
     Semaphore, SemaphoreMutex, Session, SessionConfig,
 };
 
-use super::{Held, Library, Life, Wanted, say};
-use crate::lines::{Answer, LockKind, Token};
+use super::{HeldLock, Life, LockLibrary, Wanted, say};
+use crate::lines::{LockKind, Said, Token};
 
 /// How long a process keeps a lock after its last holder.
 const LINGER: Duration = Duration::from_millis(50);
 
 /// The library, and the session of the moment.
-pub(super) struct Recipes {
+pub(super) struct OurLocks {
     connect_string: String,
     timeout: Duration,
     session: Cell<Session>,
@@ -36,10 +36,9 @@ enum Owned {
     Handoff(HandoffMutex),
 }
 
-impl Recipes {
+impl OurLocks {
     pub(super) async fn open(connect_string: &str, timeout: Duration) -> Result<Self, String> {
         let session = connect(connect_string, timeout).await.map_err(text)?;
-        say(&Answer::Session);
         Ok(Self {
             connect_string: connect_string.to_owned(),
             timeout,
@@ -56,7 +55,6 @@ impl Recipes {
             return Ok(session);
         }
         let session = connect(&self.connect_string, self.timeout).await?;
-        say(&Answer::Session);
         *self.session.lock() = session.clone();
         Ok(session)
     }
@@ -96,16 +94,16 @@ impl Recipes {
     }
 }
 
-impl Library for Recipes {
+impl LockLibrary for OurLocks {
     type Held = HeldByUs;
 
-    fn ready(&self) -> Answer {
+    fn ready(&self) -> Said {
         use LockKind::{
             Cohort, Handoff, Leader, LingeringCohort, Multi, Mutex, Read, Semaphore, SemaphoreMutex, Write,
         };
         let locks =
             vec![Mutex, Handoff, Cohort, LingeringCohort, Multi, Read, Write, Semaphore, SemaphoreMutex, Leader];
-        Answer::Ready { locks, reenters: true, cancels: true }
+        Said::Ready { locks, reenters: true, cancels: true }
     }
 
     async fn acquire(&self, wanted: &Wanted) -> Result<Option<HeldByUs>, String> {
@@ -113,7 +111,7 @@ impl Library for Recipes {
     }
 }
 
-impl Held for HeldByUs {
+impl HeldLock for HeldByUs {
     fn tokens(&self) -> Vec<Token> {
         self.guards.iter().map(|guard| (guard.token().czxid(), guard.token().handover())).collect()
     }
@@ -160,7 +158,9 @@ async fn owned(lock: Owned, within: Duration) -> Result<Option<HeldByUs>, Error>
 }
 
 async fn connect(connect_string: &str, timeout: Duration) -> Result<Session, Error> {
-    Session::connect(connect_string, SessionConfig::default().with_timeout(timeout)).await
+    let session = Session::connect(connect_string, SessionConfig::default().with_timeout(timeout)).await?;
+    say(&Said::Session { session: Some(session.id().get()) });
+    Ok(session)
 }
 
 fn text(error: Error) -> String {

@@ -6,17 +6,18 @@ use rand::RngExt as _;
 use rand::seq::IndexedRandom as _;
 use tokio::time::Instant;
 
-use super::task::{Contender, ContenderState, LISTENING, Task};
+use super::orders::OpenedSession;
+use super::task::{ContenderOfProcess, ContenderState, LISTENING, ProcessTask};
 use crate::history::Operation;
 use crate::library::{ContendedLock, PERMITS};
-use crate::lines::{Answer, LockKind, Request, Token, now};
+use crate::lines::{Asked, LockKind, Said, Token, now};
 
 /// The longest time of a hold that is to meet a fault.
 const EXPOSED: Duration = Duration::from_secs(12);
 /// The pause after a failed acquire.
 const AGAIN: Duration = Duration::from_millis(100);
 
-impl Task {
+impl ProcessTask {
     /// Does what is due.
     pub(super) fn act(&mut self) {
         let time = Instant::now();
@@ -29,7 +30,7 @@ impl Task {
                 ContenderState::Asked(id, true) => {
                     self.contenders[position].state = ContenderState::Asked(id, false);
                     self.wait(position, LISTENING);
-                    self.say(&Request::Cancel { id });
+                    self.say(&Asked::Cancel { id });
                 }
                 ContenderState::Holds(id, holds_on) => {
                     let acquired = self.operations.get(&id).and_then(|operation| operation.acquired);
@@ -52,7 +53,7 @@ impl Task {
     fn leave(&mut self, position: usize, id: u64) {
         self.contenders[position].state = ContenderState::Leaves(id);
         self.wait(position, LISTENING);
-        self.say(&Request::Release { id });
+        self.say(&Asked::Release { id });
     }
 
     /// Asks for a lock, if there is one to ask for.
@@ -100,28 +101,30 @@ impl Task {
         );
         let paths = paths.iter().map(|path| (*path).to_owned()).collect();
         let permits = (kind == LockKind::Semaphore).then_some((PERMITS, permits));
-        self.say(&Request::Acquire { id, lock: kind, paths, within_ms, permits });
+        self.say(&Asked::Acquire { id, lock: kind, paths, within_ms, permits });
     }
 
     /// Writes down what the process says.
     pub(super) fn hear(&mut self, line: &str) {
-        let Ok(answer) = serde_json::from_str::<Answer>(line) else { return };
+        let Ok(answer) = serde_json::from_str::<Said>(line) else { return };
         match answer {
-            Answer::Ready { .. } | Answer::Left { .. } => {}
-            Answer::Session => *self.shared.sessions.lock() += 1,
-            Answer::Acquired { id, at, tokens } => self.acquired(id, at, tokens),
-            Answer::Holding { id, at } => {
+            Said::Ready { .. } | Said::Left { .. } => {}
+            Said::Session { session } => {
+                self.shared.sessions.lock().push(OpenedSession { session, process: self.settings.number })
+            }
+            Said::Acquired { id, at, tokens } => self.acquired(id, at, tokens),
+            Said::Holding { id, at } => {
                 if let Some(operation) = self.operations.get_mut(&id) {
                     operation.last = Some(at);
                 }
             }
-            Answer::Reentered { id, at, tokens } => {
+            Said::Reentered { id, at, tokens } => {
                 if let Some(operation) = self.operations.get_mut(&id) {
                     operation.reentered = Some((at, tokens));
                 }
-                self.say(&Request::Leave { id });
+                self.say(&Asked::Leave { id });
             }
-            Answer::Lost { id, at } => {
+            Said::Lost { id, at } => {
                 if let Some(operation) = self.operations.get_mut(&id) {
                     operation.lost = Some(at);
                 }
@@ -134,7 +137,7 @@ impl Task {
                     contender.due = Instant::now();
                 }
             }
-            Answer::Released { id, at, error } => {
+            Said::Released { id, at, error } => {
                 let is_served = error.is_none();
                 self.ended(id, at, error);
                 if let Some((locks, answer)) = self.serving.as_mut().filter(|_| is_served) {
@@ -146,7 +149,7 @@ impl Task {
                     }
                 }
             }
-            Answer::Failed { id, at, error } => self.ended(id, at, error),
+            Said::Failed { id, at, error } => self.ended(id, at, error),
         }
     }
 
@@ -174,7 +177,7 @@ impl Task {
         self.wait(position, Duration::from_millis(held_ms));
         let has_owners = matches!(kind, LockKind::Mutex | LockKind::Handoff);
         if self.can.reenters && has_owners && !is_serving && self.draws.random_ratio(1, 10) {
-            self.say(&Request::Reenter { id });
+            self.say(&Asked::Reenter { id });
         }
         self.tell_holders();
     }
@@ -197,7 +200,7 @@ impl Task {
         operation.ended = Some(at);
         operation.error = error;
         self.shared.history.lock().operations.push(operation);
-        let is_its = |contender: &&mut Contender| match contender.state {
+        let is_its = |contender: &&mut ContenderOfProcess| match contender.state {
             ContenderState::Asked(own, _) | ContenderState::Holds(own, _) | ContenderState::Leaves(own) => own == id,
             ContenderState::Idle => false,
         };
@@ -207,7 +210,7 @@ impl Task {
         }
     }
 
-    fn say(&mut self, request: &Request) {
+    fn say(&mut self, request: &Asked) {
         if let (Some(process), Ok(line)) = (&self.process, serde_json::to_string(request)) {
             // A process that has ended is noticed by its silence.
             let _ = process.say(&line);

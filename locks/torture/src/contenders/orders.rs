@@ -10,7 +10,7 @@ use crate::history::History;
 use crate::library::Library;
 
 /// What the storm and the round order.
-pub(crate) enum Order {
+pub(crate) enum ProcessOrder {
     /// Contend, or begin nothing new.
     Contend(bool),
     /// Hold on, as a fault is about to come; the answer comes as soon as somebody holds. `false` ends that.
@@ -23,14 +23,30 @@ pub(crate) enum Order {
     /// Acquire each lock once; the answer comes when all were had.
     Serve(oneshot::Sender<()>),
     /// Tell what is still waited for.
-    Missing(oneshot::Sender<Vec<String>>),
+    Missing(oneshot::Sender<Vec<MissingLock>>),
+}
+
+/// What a process waits for.
+pub(crate) struct MissingLock {
+    pub(crate) what: String,
+    /// The paths of the lock.
+    pub(crate) paths: Vec<String>,
 }
 
 /// What all processes of a round share.
 #[derive(Clone)]
 pub(crate) struct RoundShared {
     pub(crate) history: Arc<Mutex<History>>,
-    pub(crate) sessions: Arc<Mutex<u64>>,
+    pub(crate) sessions: Arc<Mutex<Vec<OpenedSession>>>,
+}
+
+/// A session that was opened.
+#[derive(Clone, Copy)]
+pub(crate) struct OpenedSession {
+    /// Its number, where the server has sessions.
+    pub(crate) session: Option<i64>,
+    /// The number of its process.
+    pub(crate) process: usize,
 }
 
 /// How a process is started, and what it draws.

@@ -9,10 +9,10 @@ use testbed::Process;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
-use super::orders::{ContenderSettings, Order, RoundShared};
+use super::orders::{ContenderSettings, MissingLock, OpenedSession, ProcessOrder, RoundShared};
 use crate::history::Operation;
 use crate::library::{ContendedLock, LOCKS};
-use crate::lines::{Answer, LockKind, now};
+use crate::lines::{LockKind, Said, now};
 
 /// Contenders of a process.
 const CONTENDERS: usize = 3;
@@ -29,7 +29,7 @@ pub(super) struct Abilities {
 }
 
 /// A contender.
-pub(super) struct Contender {
+pub(super) struct ContenderOfProcess {
     pub(super) state: ContenderState,
     /// When it does what comes next.
     pub(super) due: Instant,
@@ -46,7 +46,7 @@ pub(super) enum ContenderState {
     Leaves(u64),
 }
 
-pub(super) struct Task {
+pub(super) struct ProcessTask {
     pub(super) settings: ContenderSettings,
     pub(super) shared: RoundShared,
     pub(super) draws: ChaCha8Rng,
@@ -54,21 +54,21 @@ pub(super) struct Task {
     pub(super) is_frozen: bool,
     pub(super) is_contending: bool,
     pub(super) holds_on: bool,
-    /// Who waits for a holder.
+    /// The orders that wait for a holder.
     pub(super) on_hold: Vec<oneshot::Sender<()>>,
-    /// The locks that are still to be had, the last one first, and who waits for that.
+    /// The locks that a process must still get, the last one first. With them is the answer to the order that asks for them.
     pub(super) serving: Option<(Vec<ContendedLock>, Option<oneshot::Sender<()>>)>,
     pub(super) can: Abilities,
-    pub(super) contenders: Vec<Contender>,
+    pub(super) contenders: Vec<ContenderOfProcess>,
     pub(super) operations: HashMap<u64, Operation>,
     pub(super) count: u64,
 }
 
-impl Task {
+impl ProcessTask {
     pub(super) fn new(settings: ContenderSettings, shared: RoundShared) -> Self {
         let mut draws = ChaCha8Rng::seed_from_u64(settings.seed);
         draws.set_stream(1 + settings.number as u64);
-        Task {
+        ProcessTask {
             settings,
             shared,
             draws,
@@ -80,14 +80,14 @@ impl Task {
             serving: None,
             can: Abilities::default(),
             contenders: (0..CONTENDERS)
-                .map(|_| Contender { state: ContenderState::Idle, due: Instant::now() })
+                .map(|_| ContenderOfProcess { state: ContenderState::Idle, due: Instant::now() })
                 .collect(),
             operations: HashMap::new(),
             count: 0,
         }
     }
 
-    pub(super) async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
+    pub(super) async fn run(mut self, mut orders: mpsc::UnboundedReceiver<ProcessOrder>) {
         loop {
             let due = self.contenders.iter().map(|contender| contender.due).min().unwrap_or_else(Instant::now);
             let is_awake = self.process.is_some() && !self.is_frozen;
@@ -110,11 +110,11 @@ impl Task {
         self.gone();
     }
 
-    async fn obey(&mut self, order: Order) {
-        // Whoever gave an order may have stopped to wait.
+    async fn obey(&mut self, order: ProcessOrder) {
+        // Nobody may wait for an answer any more.
         match order {
-            Order::Contend(is_contending) => self.is_contending = is_contending,
-            Order::HoldOn(holds_on, answer) => {
+            ProcessOrder::Contend(is_contending) => self.is_contending = is_contending,
+            ProcessOrder::HoldOn(holds_on, answer) => {
                 self.holds_on = holds_on;
                 if holds_on {
                     self.on_hold.push(answer);
@@ -123,16 +123,16 @@ impl Task {
                     let _ = answer.send(());
                 }
             }
-            Order::Pause(answer) => {
+            ProcessOrder::Pause(answer) => {
                 let paused = self.process.as_ref().map_or(Ok(()), Process::pause);
                 self.is_frozen = paused.is_ok();
                 let _ = answer.send(paused);
             }
-            Order::Resume(answer) => {
+            ProcessOrder::Resume(answer) => {
                 self.is_frozen = false;
                 let _ = answer.send(self.process.as_ref().map_or(Ok(()), Process::resume));
             }
-            Order::Kill(answer) => {
+            ProcessOrder::Kill(answer) => {
                 let killed = match self.process.take() {
                     Some(process) => process.kill().await,
                     None => Ok(()),
@@ -140,7 +140,7 @@ impl Task {
                 self.gone();
                 let _ = answer.send(killed);
             }
-            Order::Stop(answer) => {
+            ProcessOrder::Stop(answer) => {
                 let stopped = match self.process.take() {
                     Some(process) => process.stop().await.map(drop),
                     None => Ok(()),
@@ -148,11 +148,11 @@ impl Task {
                 self.gone();
                 let _ = answer.send(stopped);
             }
-            Order::Launch(answer) => {
+            ProcessOrder::Launch(answer) => {
                 let launched = if self.process.is_some() { Ok(()) } else { self.launch().await };
                 let _ = answer.send(launched);
             }
-            Order::Serve(answer) => {
+            ProcessOrder::Serve(answer) => {
                 self.is_contending = false;
                 self.holds_on = false;
                 if self.can.locks.is_empty() {
@@ -161,7 +161,7 @@ impl Task {
                     self.serving = Some((self.can.locks.clone(), Some(answer)));
                 }
             }
-            Order::Missing(answer) => {
+            ProcessOrder::Missing(answer) => {
                 let _ = answer.send(self.missing());
             }
         }
@@ -177,7 +177,7 @@ impl Task {
                 return Err(testbed::Error::NotReady { name, within: READY_WITHIN, log: process.log_tail() });
             };
             match serde_json::from_str(&line) {
-                Ok(Answer::Ready { locks, reenters, cancels }) => {
+                Ok(Said::Ready { locks, reenters, cancels }) => {
                     let is_wanted = |lock: &ContendedLock| {
                         locks.contains(&lock.kind) && (!mutex_only || lock.kind == LockKind::Mutex)
                     };
@@ -185,7 +185,9 @@ impl Task {
                     self.can = Abilities { locks, reenters, cancels };
                     break;
                 }
-                Ok(Answer::Session) => *self.shared.sessions.lock() += 1,
+                Ok(Said::Session { session }) => {
+                    self.shared.sessions.lock().push(OpenedSession { session, process: self.settings.number })
+                }
                 _ => {}
             }
         }
@@ -207,25 +209,24 @@ impl Task {
     }
 
     /// Returns what is still waited for.
-    fn missing(&self) -> Vec<String> {
-        let own = format!("process {} of {}", self.settings.number, self.settings.library.name);
+    fn missing(&self) -> Vec<MissingLock> {
+        let own = format!("process {}", self.settings.number);
         if self.process.is_none() {
-            return vec![format!("{own} has ended")];
+            return vec![MissingLock { what: format!("{own} has ended"), paths: Vec::new() }];
         }
-        let waiting = self.contenders.iter().filter(|contender| contender.state != ContenderState::Idle);
-        let stuck = waiting.filter_map(|contender| match contender.state {
-            ContenderState::Asked(id, _) => Some(format!("{own} was not answered whether it has {}", self.lock_of(id))),
-            ContenderState::Leaves(id) => {
-                Some(format!("{own} was not answered whether it has released {}", self.lock_of(id)))
-            }
+        let asked = self.contenders.iter().filter_map(|contender| match contender.state {
+            ContenderState::Asked(id, _) | ContenderState::Leaves(id) => self.operations.get(&id),
             ContenderState::Holds(..) | ContenderState::Idle => None,
         });
-        let unserved = self.serving.iter().flat_map(|(locks, _)| locks);
-        stuck.chain(unserved.map(|lock| format!("{own} did not get {:?}", lock.kind))).collect()
-    }
-
-    fn lock_of(&self, id: u64) -> String {
-        self.operations.get(&id).map_or_else(String::new, |operation| format!("{:?}", operation.lock))
+        let unanswered = asked.map(|operation| MissingLock {
+            what: format!("{own} has no answer about {:?}", operation.lock),
+            paths: operation.paths.clone(),
+        });
+        let wanted = self.serving.iter().flat_map(|(locks, _)| locks).map(|lock| MissingLock {
+            what: format!("{own} did not get {:?}", lock.kind),
+            paths: lock.paths.iter().map(|path| (*path).to_owned()).collect(),
+        });
+        unanswered.chain(wanted).collect()
     }
 }
 

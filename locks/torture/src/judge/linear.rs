@@ -13,7 +13,7 @@ const WITHIN: Duration = Duration::from_secs(20);
 
 /// Whether an order of the holds is right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum Linearization {
     Exists,
     None,
     Unknown,
@@ -23,7 +23,7 @@ pub(super) enum Order {
 #[derive(Debug, Clone)]
 struct Lock;
 
-/// Who holds it.
+/// The holders of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 struct Holders {
     /// The exclusive holder, and how often it holds.
@@ -35,7 +35,7 @@ struct Holders {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Step {
+enum LockStep {
     Acquire {
         owner: u64,
         token: Option<Token>,
@@ -61,31 +61,31 @@ enum Step {
 
 impl Model for Lock {
     type State = Holders;
-    type Op = Step;
+    type Op = LockStep;
     type Metadata = ();
 
     fn init() -> Holders {
         Holders::default()
     }
 
-    fn step(state: &Holders, step: &Step) -> (bool, Holders) {
+    fn step(state: &Holders, step: &LockStep) -> (bool, Holders) {
         let Holders { owner, shared, token } = state.clone();
         let next = match *step {
-            Step::Acquire { owner: new, token: fence } if owner.is_none() && shared == 0 => {
+            LockStep::Acquire { owner: new, token: fence } if owner.is_none() && shared == 0 => {
                 let is_newer = fence.is_none_or(|fence| fence > token);
                 is_newer.then(|| Holders { owner: Some((new, 1)), shared, token: fence.unwrap_or(token) })
             }
-            Step::Reenter { owner: again } if owner == Some((again, 1)) => {
+            LockStep::Reenter { owner: again } if owner == Some((again, 1)) => {
                 Some(Holders { owner: Some((again, 2)), shared, token })
             }
-            Step::Leave { owner: again } if owner == Some((again, 2)) => {
+            LockStep::Leave { owner: again } if owner == Some((again, 2)) => {
                 Some(Holders { owner: Some((again, 1)), shared, token })
             }
-            Step::Release { owner: old } if owner == Some((old, 1)) => Some(Holders { owner: None, shared, token }),
-            Step::Take { permits, of } if owner.is_none() && shared + permits <= of => {
+            LockStep::Release { owner: old } if owner == Some((old, 1)) => Some(Holders { owner: None, shared, token }),
+            LockStep::Take { permits, of } if owner.is_none() && shared + permits <= of => {
                 Some(Holders { owner, shared: shared + permits, token })
             }
-            Step::Give { permits } if shared >= permits => Some(Holders { owner, shared: shared - permits, token }),
+            LockStep::Give { permits } if shared >= permits => Some(Holders { owner, shared: shared - permits, token }),
             _ => None,
         };
         match next {
@@ -96,13 +96,13 @@ impl Model for Lock {
 }
 
 /// Checks the certain holds of a path.
-pub(super) fn check(path: &str, rule: Rule, holds: &[(&Operation, (i64, i64))]) -> Order {
+pub(super) fn check(path: &str, rule: Rule, holds: &[(&Operation, (i64, i64))]) -> Linearization {
     let calls: Vec<Call<Lock>> =
         holds.iter().flat_map(|(hold, interval)| calls_of(path, rule, hold, *interval)).collect();
     match check_operations_timeout(&calls, WITHIN) {
-        CheckResult::Ok => Order::Exists,
-        CheckResult::Illegal => Order::None,
-        CheckResult::Unknown => Order::Unknown,
+        CheckResult::Ok => Linearization::Exists,
+        CheckResult::Illegal => Linearization::None,
+        CheckResult::Unknown => Linearization::Unknown,
     }
 }
 
@@ -111,7 +111,7 @@ pub(super) fn check(path: &str, rule: Rule, holds: &[(&Operation, (i64, i64))]) 
 fn calls_of(path: &str, rule: Rule, hold: &Operation, (from, to): (i64, i64)) -> Vec<Call<Lock>> {
     let owner = hold.id;
     let end = [hold.lost, hold.ended].into_iter().flatten().min().unwrap_or(i64::MAX).max(to);
-    let call = |(call_time, return_time): (i64, i64), op: Step| Call {
+    let call = |(call_time, return_time): (i64, i64), op: LockStep| Call {
         client_id: u32::try_from(owner & u64::from(u32::MAX)).ok(),
         call_time,
         return_time,
@@ -124,15 +124,15 @@ fn calls_of(path: &str, rule: Rule, hold: &Operation, (from, to): (i64, i64)) ->
         Rule::Permits(of) => Some((hold.permits, of)),
     };
     if let Some((permits, of)) = shares {
-        let step = Step::Take { permits, of };
-        return vec![call((hold.asked, from), step), call((to, end), Step::Give { permits })];
+        let step = LockStep::Take { permits, of };
+        return vec![call((hold.asked, from), step), call((to, end), LockStep::Give { permits })];
     }
     let token = hold.token(path);
-    let mut calls = vec![call((hold.asked, from), Step::Acquire { owner, token })];
+    let mut calls = vec![call((hold.asked, from), LockStep::Acquire { owner, token })];
     if let Some((at, _)) = hold.reentered.as_ref().filter(|(at, _)| *at < to) {
-        calls.push(call((from, *at), Step::Reenter { owner }));
-        calls.push(call((*at, end), Step::Leave { owner }));
+        calls.push(call((from, *at), LockStep::Reenter { owner }));
+        calls.push(call((*at, end), LockStep::Leave { owner }));
     }
-    calls.push(call((to, end), Step::Release { owner }));
+    calls.push(call((to, end), LockStep::Release { owner }));
     calls
 }

@@ -11,12 +11,21 @@ use crate::architecture::{root, sources};
 
 /// The houses by their headings in the glossary, each with its folders.
 const HOUSES: [(&str, &[&str]); 4] = [
-    ("Locks", &["locks"]),
+    ("Locks", &["locks/protocol", "locks/recipes", "locks/simulation", "locks/zk-lock"]),
     ("Shop", &["demo-service"]),
     ("Load generator", &["loadgen", "tools/stats"]),
     (
         "Tools",
-        &["tools/testbed", "tools/weather", "tools/program", "tools/campaign", "tools/planting", "tools/fuzz", "bench"],
+        &[
+            "tools/testbed",
+            "tools/weather",
+            "tools/program",
+            "tools/campaign",
+            "tools/planting",
+            "tools/fuzz",
+            "bench",
+            "locks/torture",
+        ],
     ),
 ];
 

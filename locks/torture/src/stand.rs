@@ -1,5 +1,6 @@
-//! The lab: ZooKeeper servers, Redis, processes of contenders, and a proxy on each link. Faults strike it.
+//! The stand: ZooKeeper servers, Redis, processes of contenders, and a proxy on each link. Faults strike it.
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -10,9 +11,9 @@ use weather::{ComingFault, Harm, Site, Stand, begin_at_ensemble, disturb, end_at
 use zookeeper_client::{Client, Error as ClientError};
 
 use crate::TortureError;
-use crate::contenders::{ContenderProcess, ContenderSettings, Order, RoundShared};
+use crate::contenders::{ContenderProcess, ContenderSettings, ProcessOrder, RoundShared};
 use crate::history::Deletion;
-use crate::library::{Library, LockServer};
+use crate::library::{Library, LibraryServer};
 use crate::lines::now;
 
 /// ZooKeeper servers.
@@ -37,7 +38,7 @@ pub(crate) const SITES: [Site; 6] =
     [Site::ZookeeperLink, Site::RedisLink, Site::Zookeeper, Site::Redis, Site::Contender, Site::Nodes];
 
 /// The servers of a campaign.
-pub(crate) struct Servers {
+pub(crate) struct StandServers {
     pub(crate) ensemble: Ensemble,
     redis: Option<Redis>,
     /// The session of the campaign itself, past all proxies.
@@ -52,15 +53,15 @@ pub(crate) struct LinkedProcess {
 }
 
 /// The servers and the processes of a round.
-pub(crate) struct Lab<'a> {
-    pub(crate) servers: &'a mut Servers,
+pub(crate) struct LockStand<'a> {
+    pub(crate) servers: &'a mut StandServers,
     pub(crate) processes: Vec<LinkedProcess>,
     pub(crate) shared: RoundShared,
 }
 
-impl Servers {
+impl StandServers {
     /// Starts the servers.
-    pub(crate) async fn start(with_redis: bool) -> Result<Servers, TortureError> {
+    pub(crate) async fn start(with_redis: bool) -> Result<StandServers, TortureError> {
         let config = EnsembleConfig {
             servers: SERVERS,
             tick_time: TICK,
@@ -72,13 +73,13 @@ impl Servers {
         let redis = if with_redis { Some(Redis::start(RedisConfig::default()).await?) } else { None };
         let connector = Client::connector().with_session_timeout(LASTING);
         let client = connector.connect(&ensemble.connect_string()).await?;
-        Ok(Servers { ensemble, redis, client })
+        Ok(StandServers { ensemble, redis, client })
     }
 
     /// Returns the addresses of a library's servers.
     fn addresses(&self, library: &Library) -> Vec<String> {
         match (library.server, &self.redis) {
-            (LockServer::Redis, Some(redis)) => vec![format!("127.0.0.1:{}", redis.port())],
+            (LibraryServer::Redis, Some(redis)) => vec![format!("127.0.0.1:{}", redis.port())],
             _ => self.ensemble.connect_strings(),
         }
     }
@@ -96,6 +97,25 @@ impl Servers {
             }
         }
         Ok(left)
+    }
+
+    /// Returns the first node of each queue, and the number of the session that owns it.
+    pub(crate) async fn first_nodes(&self) -> Result<Vec<(String, i64)>, TortureError> {
+        let mut first: BTreeMap<String, String> = BTreeMap::new();
+        for node in self.nodes().await? {
+            let (queue, _) = node.rsplit_once('/').unwrap_or_default();
+            let number = |node: &str| node[node.len() - 10..].to_owned();
+            let before = first.get(queue);
+            if before.is_none_or(|before| number(&node) < number(before)) {
+                first.insert(queue.to_owned(), node);
+            }
+        }
+        let mut owned = Vec::new();
+        for node in first.into_values() {
+            let stat = lasting(async || self.client.check_stat(&node).await).await?.flatten();
+            owned.extend(stat.map(|stat| (node, stat.ephemeral_owner)));
+        }
+        Ok(owned)
     }
 
     /// Deletes the nodes below a lock, and the lock's own, as somebody may do by hand.
@@ -129,14 +149,14 @@ async fn lasting<T>(mut ask: impl AsyncFnMut() -> Result<T, ClientError>) -> Res
     }
 }
 
-impl<'a> Lab<'a> {
+impl<'a> LockStand<'a> {
     /// Starts the processes of a round, each behind proxies of its own.
     pub(crate) async fn start(
-        servers: &'a mut Servers,
+        servers: &'a mut StandServers,
         libraries: &[Library],
         shared: RoundShared,
         (seed, mutex_only): (u64, bool),
-    ) -> Result<Lab<'a>, TortureError> {
+    ) -> Result<LockStand<'a>, TortureError> {
         let starting = libraries.iter().enumerate().map(|(number, library)| {
             let addresses = servers.addresses(library);
             let shared = shared.clone();
@@ -159,7 +179,7 @@ impl<'a> Lab<'a> {
             }
         });
         let processes = try_join_all(starting).await?;
-        Ok(Lab { servers, processes, shared })
+        Ok(LockStand { servers, processes, shared })
     }
 
     /// Ends every fault, and starts what is down. Then waits until the servers serve.
@@ -172,8 +192,8 @@ impl<'a> Lab<'a> {
         }
         for process in &self.processes {
             process.links.iter().for_each(Proxy::heal);
-            answered(process.contenders.order(Order::Resume).await)?;
-            answered(process.contenders.order(Order::Launch).await)?;
+            answered(process.contenders.order(ProcessOrder::Resume).await)?;
+            answered(process.contenders.order(ProcessOrder::Launch).await)?;
         }
         Ok(())
     }
@@ -182,11 +202,11 @@ impl<'a> Lab<'a> {
     async fn hold_on(&self, coming: &ComingFault) {
         let contenders = &self.processes[coming.process].contenders;
         // A fault may meet no holder.
-        let _ = timeout(HOLDER_WITHIN, contenders.order(|answer| Order::HoldOn(true, answer))).await;
+        let _ = timeout(HOLDER_WITHIN, contenders.order(|answer| ProcessOrder::HoldOn(true, answer))).await;
     }
 
     async fn let_go(&self, coming: &ComingFault) {
-        self.processes[coming.process].contenders.order(|answer| Order::HoldOn(false, answer)).await;
+        self.processes[coming.process].contenders.order(|answer| ProcessOrder::HoldOn(false, answer)).await;
     }
 
     fn links(&self, coming: &ComingFault) -> impl Iterator<Item = &Proxy> {
@@ -205,9 +225,9 @@ impl<'a> Lab<'a> {
             (Site::Zookeeper, _) => begin_at_ensemble(&mut self.servers.ensemble, coming).await?,
             (Site::Redis, Harm::Killed) => self.redis()?.kill().await?,
             (Site::Redis, _) => self.redis()?.pause()?,
-            (Site::Contender, Harm::Frozen) => answered(contenders.order(Order::Pause).await)?,
-            (Site::Contender, Harm::Stopped) => answered(contenders.order(Order::Stop).await)?,
-            (Site::Contender, _) => answered(contenders.order(Order::Kill).await)?,
+            (Site::Contender, Harm::Frozen) => answered(contenders.order(ProcessOrder::Pause).await)?,
+            (Site::Contender, Harm::Stopped) => answered(contenders.order(ProcessOrder::Stop).await)?,
+            (Site::Contender, _) => answered(contenders.order(ProcessOrder::Kill).await)?,
             (Site::Nodes, _) => {
                 let shares = [0.25, 0.5, 0.75, 1.0].into_iter().zip(DELETABLE);
                 let path = shares.filter(|(share, _)| coming.strength <= *share).map(|(_, path)| path).next();
@@ -221,7 +241,7 @@ impl<'a> Lab<'a> {
     }
 }
 
-impl Stand for Lab<'_> {
+impl Stand for LockStand<'_> {
     type Error = TortureError;
 
     async fn begin(&mut self, coming: &ComingFault) -> Result<(), TortureError> {
@@ -240,8 +260,8 @@ impl Stand for Lab<'_> {
             (Site::Zookeeper, _) => end_at_ensemble(&mut self.servers.ensemble, coming, SESSION_TIMEOUTS).await?,
             (Site::Redis, Harm::Killed) => self.redis()?.restart().await?,
             (Site::Redis, _) => self.redis()?.resume()?,
-            (Site::Contender, Harm::Frozen) => answered(contenders.order(Order::Resume).await)?,
-            (Site::Contender, _) => answered(contenders.order(Order::Launch).await)?,
+            (Site::Contender, Harm::Frozen) => answered(contenders.order(ProcessOrder::Resume).await)?,
+            (Site::Contender, _) => answered(contenders.order(ProcessOrder::Launch).await)?,
             _ => return Err(TortureError::NothingToStrike),
         }
         self.let_go(coming).await;

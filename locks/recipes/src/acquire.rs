@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use futures_timer::Delay;
 use futures_util::FutureExt;
 use futures_util::future::{Either, select};
+use tokio::task::consume_budget;
 use tracing::instrument::Instrumented;
 use tracing::{Instrument, Span, debug, debug_span, field};
 
@@ -77,12 +78,15 @@ impl AcquireSpan {
     }
 
     /// Runs a whole acquire, and logs how it ends.
+    ///
+    /// First consumes a unit of the budget of its Tokio task. An acquire that gives up at once may never wait. A task that
+    /// repeats it must still let the connection go on. No deadline bounds this, so the task really yields.
     // An `async fn` would reserve memory for the acquire twice.
     pub(crate) fn run<T: LogGrant>(
         self,
         acquire: impl Future<Output = Result<Option<T>, Error>>,
     ) -> impl Future<Output = Result<Option<T>, Error>> {
-        self.run_part(acquire).map(move |acquired| {
+        self.run_part(consume_budget().then(move |()| acquire)).map(move |acquired| {
             match &acquired {
                 Ok(Some(grant)) => self.end(|span| grant.log(span)),
                 Ok(None) => self.end(|_| debug!("gives up")),

@@ -79,8 +79,9 @@ impl AcquireSpan {
 
     /// Runs a whole acquire, and logs how it ends.
     ///
-    /// First consumes a unit of the budget of its Tokio task. An acquire that gives up at once may never wait. A task that
-    /// repeats it must still let the connection go on. No deadline bounds this, so the task really yields.
+    /// First consumes a unit of the budget of its Tokio task. An acquire that gives up at once, or that takes a lingering hold, may
+    /// never wait. A task that repeats it must still let the connection and the watches go on. No deadline bounds this, so the task
+    /// really yields.
     // An `async fn` would reserve memory for the acquire twice.
     pub(crate) fn run<T: LogGrant>(
         self,

@@ -32,7 +32,7 @@ async fn a_frozen_server_does_not_keep_an_acquire_beyond_its_deadline() {
     }
 }
 
-// L92
+// L93
 #[tokio::test]
 async fn acquires_that_give_up_at_once_let_other_tasks_run() {
     /// Enough to use up any budget of a task.

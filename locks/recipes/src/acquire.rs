@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use futures_timer::Delay;
 use futures_util::FutureExt;
-use futures_util::future::{Either, select};
+use futures_util::future::{Either, ready, select};
 use tokio::task::consume_budget;
 use tracing::instrument::Instrumented;
 use tracing::{Instrument, Span, debug, debug_span, field};
@@ -79,21 +79,25 @@ impl AcquireSpan {
 
     /// Runs a whole acquire, and logs how it ends.
     ///
-    /// First consumes a unit of the budget of its Tokio task. An acquire that gives up at once, or that takes a lingering hold, may
-    /// never wait. A task that repeats it must still let the connection and the watches go on. No deadline bounds this, so the task
-    /// really yields.
+    /// An acquire that was not granted consumes a unit of the budget of its Tokio task. It may have given up at once, and a task that
+    /// repeats it must let the connection go on. No deadline bounds this, so the task really yields.
     // An `async fn` would reserve memory for the acquire twice.
     pub(crate) fn run<T: LogGrant>(
         self,
         acquire: impl Future<Output = Result<Option<T>, Error>>,
     ) -> impl Future<Output = Result<Option<T>, Error>> {
-        self.run_part(consume_budget().then(move |()| acquire)).map(move |acquired| {
+        let acquired = self.run_part(acquire).map(move |acquired| {
             match &acquired {
                 Ok(Some(grant)) => self.end(|span| grant.log(span)),
                 Ok(None) => self.end(|_| debug!("gives up")),
                 Err(error) => self.fail(error),
             }
             acquired
+        });
+        acquired.then(|acquired| {
+            let yields =
+                if let Ok(Some(_)) = acquired { Either::Left(ready(())) } else { Either::Right(consume_budget()) };
+            yields.map(|()| acquired)
         })
     }
 

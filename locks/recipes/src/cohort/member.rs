@@ -114,6 +114,8 @@ impl Member {
         if let MemberState::Holds { .. } = self.state {
             self.hold().note_handover(self.token());
         }
+        // A task that takes a lingering hold again and again never waits. It must let the connection and the watch go on.
+        tokio::task::consume_budget().await;
     }
 
     pub(crate) fn hold(&self) -> &Hold {

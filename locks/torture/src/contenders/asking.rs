@@ -14,6 +14,8 @@ use crate::lines::{Asked, LockKind, Said, Token, now};
 
 /// The longest time of a hold that is to meet a fault.
 const EXPOSED: Duration = Duration::from_secs(12);
+/// How long a process waits for a lock after the faults before it tries the next one, in milliseconds.
+const SERVED_MS: u64 = 3000;
 /// The pause after a failed acquire.
 const AGAIN: Duration = Duration::from_millis(100);
 
@@ -69,7 +71,7 @@ impl ProcessTask {
         self.count += 1;
         let id = ((self.settings.number as u64) << 32) | self.count;
         let within_ms = match self.draws.random_range(0..100) {
-            _ if self.serving.is_some() => 10_000,
+            _ if self.serving.is_some() => SERVED_MS,
             0..55 => 8000,
             55..70 => 2000,
             70..85 => self.draws.random_range(1..500),
@@ -138,18 +140,34 @@ impl ProcessTask {
                 }
             }
             Said::Released { id, at, error } => {
-                let is_served = error.is_none();
+                self.served(id, error.is_none());
                 self.ended(id, at, error);
-                if let Some((locks, answer)) = self.serving.as_mut().filter(|_| is_served) {
-                    locks.pop();
-                    if locks.is_empty()
-                        && let Some(answer) = answer.take()
-                    {
-                        let _ = answer.send(());
-                    }
-                }
             }
-            Said::Failed { id, at, error } => self.ended(id, at, error),
+            Said::Failed { id, at, error } => {
+                self.served(id, false);
+                self.ended(id, at, error);
+            }
+        }
+    }
+
+    /// Goes on to the next lock that the process must still get, if this was one of them.
+    fn served(&mut self, id: u64, is_had: bool) {
+        let Some((locks, answer)) = self.serving.as_mut() else { return };
+        let wanted = locks.last().map(|lock| lock.kind);
+        if self.operations.get(&id).map(|operation| operation.lock) != wanted {
+            return;
+        }
+        if is_had {
+            locks.pop();
+        } else {
+            // The others may be free.
+            locks.rotate_right(1);
+        }
+        if locks.is_empty()
+            && let Some(answer) = answer.take()
+        {
+            // Nobody may wait for it any more.
+            let _ = answer.send(());
         }
     }
 

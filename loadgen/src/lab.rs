@@ -10,6 +10,7 @@ pub(crate) mod environment;
 pub(crate) mod hazard;
 pub(crate) mod history;
 mod instances;
+pub(crate) mod kind;
 pub(crate) mod layouts;
 mod links;
 pub(crate) mod postgres;

@@ -1,6 +1,6 @@
 //! How soon after a fault a strategy can sell again, by its settings alone.
 
-use crate::lab::kind::Kind;
+use crate::lab::technique::Technique;
 use crate::lab::weather::fault::{Harm, Site};
 use crate::trial::round::{FaultRecord, TortureSettings};
 
@@ -23,13 +23,13 @@ impl Floor {
     pub(crate) const ALL: [Floor; 4] = [Floor::Buyer, Floor::LostSession, Floor::RenewedSession, Floor::LostRedisLock];
 
     /// Returns what the next sale waits for after this fault.
-    pub(crate) fn of(kind: Kind, record: &FaultRecord, settings: &TortureSettings) -> Floor {
-        let Harms { ends_process, ends_session, parts } = Harms::of(record.fault.harm);
+    pub(crate) fn of(kind: Technique, record: &FaultRecord, settings: &TortureSettings) -> Floor {
+        let Effect { ends_process, ends_session, parts } = Effect::of(record.fault.harm);
         let outlasts = record.ended_ms - record.begun_ms >= settings.session_timeout_ms;
         let is_apart = parts && outlasts && record.server.is_none();
         match record.fault.site {
             Site::Instance if ends_process && kind.needs_session() => Floor::LostSession,
-            Site::Instance if ends_process && matches!(kind, Kind::RedisLock | Kind::RedisFenced) => {
+            Site::Instance if ends_process && matches!(kind, Technique::RedisLock | Technique::RedisFenced) => {
                 Floor::LostRedisLock
             }
             Site::ZookeeperLink if (is_apart || ends_session) && kind.needs_session() => Floor::LostSession,
@@ -92,7 +92,7 @@ impl Floor {
 }
 
 /// What a harm does to a holder of a lock.
-struct Harms {
+struct Effect {
     /// The process of an instance ends without giving anything back.
     ends_process: bool,
     /// The session ends while its instance goes on.
@@ -101,12 +101,12 @@ struct Harms {
     parts: bool,
 }
 
-impl Harms {
-    fn of(harm: Harm) -> Harms {
-        let none = Harms { ends_process: false, ends_session: false, parts: false };
+impl Effect {
+    fn of(harm: Harm) -> Effect {
+        let none = Effect { ends_process: false, ends_session: false, parts: false };
         match harm {
-            Harm::Killed | Harm::Moved => Harms { ends_process: true, parts: true, ..none },
-            Harm::SessionsReplaced => Harms { ends_session: true, ..none },
+            Harm::Killed | Harm::Moved => Effect { ends_process: true, parts: true, ..none },
+            Harm::SessionsReplaced => Effect { ends_session: true, ..none },
             Harm::Unreachable
             | Harm::Silent
             | Harm::RequestsHeld
@@ -116,7 +116,7 @@ impl Harms {
             | Harm::Frozen
             | Harm::Isolated
             | Harm::Silenced
-            | Harm::HalfOpen => Harms { parts: true, ..none },
+            | Harm::HalfOpen => Effect { parts: true, ..none },
             Harm::Cut
             | Harm::Slow
             | Harm::Jittery
@@ -144,18 +144,18 @@ mod tests {
             db_timeout_ms: 7000.0,
             redis_lock_ttl_ms: 30_000.0,
         };
-        let floor = |fault: &str, lasted: f64, server: Option<usize>, kind: Kind| {
+        let floor = |fault: &str, lasted: f64, server: Option<usize>, kind: Technique| {
             let fault = Fault::matching(&[fault.to_owned()]).unwrap()[0];
             let record = FaultRecord { fault, server, ..FaultRecord::example(lasted) };
             Floor::of(kind, &record, &settings).ms(&record, &settings)
         };
-        let [lock, postgres] = [Kind::ZookeeperLock, Kind::Postgres];
+        let [lock, postgres] = [Technique::ZookeeperLock, Technique::Postgres];
         assert_eq!(floor("instance-killed", 1000.0, None, postgres), 20.0, "the next buyer of that instance");
         assert_eq!(floor("postgres-frozen", 1000.0, None, postgres), 10.0, "the next buyer of any instance");
         assert_eq!(floor("instance-killed", 1000.0, None, lock), 4020.0);
         assert_eq!(floor("instance-killed", 6000.0, None, lock), 20.0, "the session has ended meanwhile");
         assert_eq!(floor("instance-stopped", 1000.0, None, lock), 20.0, "an orderly end releases");
-        assert_eq!(floor("instance-killed", 1000.0, None, Kind::RedisLock), 29_020.0);
+        assert_eq!(floor("instance-killed", 1000.0, None, Technique::RedisLock), 29_020.0);
         assert_eq!(floor("zookeeper-link-silent", 4000.0, None, lock), 1020.0);
         assert_eq!(floor("zookeeper-link-silent", 4000.0, Some(0), lock), 20.0, "two servers are left");
         assert_eq!(floor("zookeeper-link-silent", 2000.0, None, lock), 20.0, "the session lives on");

@@ -177,8 +177,8 @@ impl TortureReport {
 pub(crate) mod tests {
     use super::*;
     use crate::audit::trial::Audit;
-    use crate::lab::kind::Kind;
     use crate::lab::strategy::Promise;
+    use crate::lab::technique::Technique;
     use crate::lab::weather::forecast::VERSION;
     use crate::trial::round::{FaultRecord, RoundSeen};
 
@@ -208,7 +208,7 @@ pub(crate) mod tests {
         Round {
             strategy: strategy.to_owned(),
             promise: Promise::NeverOversells,
-            kind: Kind::Postgres,
+            kind: Technique::Postgres,
             seed,
             seen: RoundSeen::example(Vec::new(), Audit { sold: 40, ..Audit::default() }),
             broken: Vec::new(),

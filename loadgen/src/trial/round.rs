@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::audit::history::{HistoryAudit, Section};
 use crate::audit::trial::{Audit, LabFacts};
-use crate::lab::kind::Kind;
 use crate::lab::strategy::Promise;
+use crate::lab::technique::Technique;
 use crate::lab::weather::fault::Fault;
 
 /// The settings that all rounds of a run have in common. They bound how soon a strategy can sell again after a fault.
@@ -132,7 +132,7 @@ pub(crate) struct Round {
     /// Its promise.
     pub(crate) promise: Promise,
     /// What guards its deductions.
-    pub(crate) kind: Kind,
+    pub(crate) kind: Technique,
     /// Its seed: `loadgen torture --seed` makes the same choices again.
     pub(crate) seed: u64,
     /// What was seen.

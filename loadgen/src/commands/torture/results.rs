@@ -8,7 +8,7 @@ use program::Exit;
 use super::stored::{Stored, read};
 use crate::error::Error;
 use crate::output::Output;
-use crate::report::torture::results::{Results, Run};
+use crate::report::torture::results::{Results, StoredRun};
 
 /// Prints the tables of these runs. Fails if a round is judged otherwise than before.
 pub(super) fn results(paths: &[PathBuf], output: &mut Output) -> Result<ExitCode, Error> {
@@ -18,7 +18,7 @@ pub(super) fn results(paths: &[PathBuf], output: &mut Output) -> Result<ExitCode
         match read(path)? {
             Stored::Run(report) => {
                 let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-                runs.push(Run { name, report: *report });
+                runs.push(StoredRun { name, report: *report });
             }
             Stored::Round(round) => kept.push(*round),
         }

@@ -14,9 +14,9 @@ use stats::figures::{count, things};
 use crate::error::Error;
 use crate::judge::round::{RoundFindings, judge};
 use crate::lab::environment::cores;
-use crate::lab::kind::Kind;
 use crate::lab::stack::Stack;
 use crate::lab::strategy::{Mechanism, Strategy, as_file_name};
+use crate::lab::technique::Technique;
 use crate::lab::weather::fault::Fault;
 use crate::lab::weather::forecast::{self, Forecast, Targets};
 use crate::report::files::Files;
@@ -166,7 +166,7 @@ impl RunSettings<'_> {
         let (seen, evidence) = round(exposed, &conditions, strategy, (scheduled, &coming)).await?;
         let RoundFindings { broken, hazards, unchecked } = judge(strategy.promise, &seen);
         let promise = strategy.promise;
-        let kind = Kind::of(strategy);
+        let kind = Technique::of(strategy);
         let strategy = strategy.name.clone();
         let round = Round { strategy, promise, kind, seed, seen, broken, hazards, unchecked };
         Ok(KeptRound { schema: ROUND_SCHEMA.to_owned(), round, evidence })
@@ -219,7 +219,7 @@ mod tests {
         Round {
             strategy: "pg-merge".to_owned(),
             promise: Promise::NeverOversells,
-            kind: Kind::Postgres,
+            kind: Technique::Postgres,
             seed: 7,
             seen: RoundSeen::example(faults, Audit::default()),
             broken: Vec::new(),

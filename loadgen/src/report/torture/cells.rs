@@ -12,7 +12,7 @@ pub(super) const UNTRIED: &str = "–";
 
 /// How often a fault struck strategies of a kind alone, and in how many of these cases something was seen in the round.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Strikes {
+pub(super) struct StruckCell {
     pub(super) alone: usize,
     pub(super) broken: usize,
     pub(super) hazards: usize,
@@ -21,7 +21,7 @@ pub(super) struct Strikes {
 
 /// The times from the end of a fault that struck alone to the next sale, in milliseconds.
 #[derive(Debug, Default)]
-pub(super) struct Recoveries {
+pub(super) struct RecoveryCell {
     pub(super) times: Vec<f64>,
     pub(super) floors: Vec<f64>,
     /// How often no order came although units were left.
@@ -30,10 +30,10 @@ pub(super) struct Recoveries {
     pub(super) is_elsewhere: bool,
 }
 
-impl Strikes {
+impl StruckCell {
     /// Writes the cell of the matrix.
     pub(super) fn cell(&self) -> String {
-        let Strikes { alone, broken, hazards, unchecked } = *self;
+        let StruckCell { alone, broken, hazards, unchecked } = *self;
         if alone == 0 {
             return UNTRIED.to_owned();
         }
@@ -51,7 +51,7 @@ impl Strikes {
     }
 }
 
-impl Recoveries {
+impl RecoveryCell {
     /// Writes the cell of the recovery.
     pub(super) fn cell(&self) -> String {
         let never = (self.without_sale > 0).then(|| format!("{} never", self.without_sale));

@@ -7,15 +7,15 @@ use stats::figures::{figure, things};
 
 use crate::judge::recovery::Floor;
 use crate::judge::round::{RoundFindings, judge, judge_kept};
-use crate::lab::kind::Kind;
+use crate::lab::technique::Technique;
 use crate::lab::weather::fault::Fault;
 use crate::report::torture::TortureReport;
-use crate::report::torture::cells::{Recoveries, Strikes, is_alone};
+use crate::report::torture::cells::{RecoveryCell, StruckCell, is_alone};
 use crate::trial::round::{FaultRecord, KeptRound, Round, TortureSettings};
 
 /// A run that was stored.
 #[derive(Debug, Clone)]
-pub(crate) struct Run {
+pub(crate) struct StoredRun {
     /// Name of its file.
     pub(crate) name: String,
     pub(crate) report: TortureReport,
@@ -24,7 +24,7 @@ pub(crate) struct Run {
 /// What stored runs have found, judged by the checks of today.
 #[derive(Debug)]
 pub(crate) struct Results {
-    runs: Vec<Run>,
+    runs: Vec<StoredRun>,
     /// Rounds whose books were audited again.
     audited: usize,
     /// Rounds that are judged otherwise than before, one line each.
@@ -33,10 +33,10 @@ pub(crate) struct Results {
 
 impl Results {
     /// Judges runs again. A round that was kept with its evidence is judged by that.
-    pub(crate) fn of(mut runs: Vec<Run>, kept: &[KeptRound]) -> Results {
+    pub(crate) fn of(mut runs: Vec<StoredRun>, kept: &[KeptRound]) -> Results {
         let mut audited = 0;
         let mut changed = Vec::new();
-        for Run { name, report } in &mut runs {
+        for StoredRun { name, report } in &mut runs {
             for index in 0..report.rounds.len() {
                 let round = &report.rounds[index];
                 let is_same = |kept: &&KeptRound| (kept.round.seed, &kept.round.seen) == (round.seed, &round.seen);
@@ -75,7 +75,7 @@ impl Results {
     fn write_runs(&self, text: &mut String) {
         *text += "## Runs\n\n| record | ended | service | servers | strategies | rounds | seeds | broken | hazards | unchecked |\n";
         *text += "|---|---|---|---|--:|--:|---|--:|--:|--:|\n";
-        for Run { name, report } in &self.runs {
+        for StoredRun { name, report } in &self.runs {
             let rounds = &report.rounds;
             let count = |has: &dyn Fn(&Round) -> bool| rounds.iter().filter(|round| has(round)).count();
             let strategies: BTreeSet<&str> = rounds.iter().map(|round| &*round.strategy).collect();
@@ -130,10 +130,10 @@ impl Results {
                   Otherwise it says how many of these strikes were in rounds with findings: **broken** is against the promise, a hazard is left\n\
                   open by the promise, and unchecked means that evidence was missing. A round has other faults at other times, so one of these\n\
                   may be the cause. `–` is untried. An empty cell cannot be tried, as there is no Redis.\n\n";
-        let kinds = Kind::ALL.map(|kind| kind.to_string());
+        let kinds = Technique::ALL.map(|kind| kind.to_string());
         let _ = writeln!(text, "| fault | {} |\n|---|{}", kinds.join(" | "), "--:|".repeat(kinds.len()));
         for fault in Fault::all() {
-            let cells = Kind::ALL.map(|kind| {
+            let cells = Technique::ALL.map(|kind| {
                 if fault.site.needs_redis() && !kind.needs_redis() {
                     String::new()
                 } else {
@@ -145,8 +145,8 @@ impl Results {
         text.push('\n');
     }
 
-    fn strikes(&self, fault: Fault, kind: Kind) -> Strikes {
-        let mut strikes = Strikes::default();
+    fn strikes(&self, fault: Fault, kind: Technique) -> StruckCell {
+        let mut strikes = StruckCell::default();
         for (_, round) in self.rounds().filter(|(_, round)| round.kind == kind) {
             let struck = round.seen.faults.iter().filter(|record| record.fault == fault && is_alone(record)).count();
             strikes.alone += struck;
@@ -165,8 +165,8 @@ impl Results {
                   wait for. **Bold**: the median is more than twice the floor. `never`: units were left, and no order came before the buyers were\n\
                   gone. Controls are left out, because they promise nothing.\n\n";
         self.write_floors(text);
-        let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| *kind != Kind::Control).collect();
-        let names: Vec<String> = kinds.iter().map(Kind::to_string).collect();
+        let kinds: Vec<Technique> = Technique::ALL.into_iter().filter(|kind| *kind != Technique::Control).collect();
+        let names: Vec<String> = kinds.iter().map(Technique::to_string).collect();
         let _ = writeln!(text, "| fault | {} |\n|---|{}", names.join(" | "), "--:|".repeat(kinds.len()));
         for fault in Fault::all() {
             let cells: Vec<String> = kinds
@@ -209,8 +209,8 @@ impl Results {
                   most of what stands above the floor.\n\n";
     }
 
-    fn recoveries(&self, fault: Fault, kind: Kind) -> Recoveries {
-        let mut recoveries = Recoveries::default();
+    fn recoveries(&self, fault: Fault, kind: Technique) -> RecoveryCell {
+        let mut recoveries = RecoveryCell::default();
         for (settings, round) in self.rounds().filter(|(_, round)| round.kind == kind) {
             let of_fault = |record: &&FaultRecord| record.fault == fault && is_alone(record) && record.had_units;
             for record in round.seen.faults.iter().filter(of_fault) {
@@ -261,7 +261,7 @@ mod tests {
             let RoundFindings { broken, hazards, unchecked } = judge(round.promise, &round.seen);
             Round { broken, hazards, unchecked, ..round }
         });
-        Results::of(vec![Run { name: "one.json".to_owned(), report: report(judged.collect()) }], &[])
+        Results::of(vec![StoredRun { name: "one.json".to_owned(), report: report(judged.collect()) }], &[])
     }
 
     fn with(faults: Vec<FaultRecord>, audit: Audit) -> Round {
@@ -277,10 +277,10 @@ mod tests {
         ];
         let results = results(vec![with(faults, Audit::default())]);
         let cell = |fault: &str, kind| results.strikes(struck(fault, 0.0).fault, kind).cell();
-        assert_eq!(cell("postgres-frozen", Kind::Postgres), "1");
-        assert_eq!(cell("postgres-frozen", Kind::ZookeeperLock), UNTRIED);
-        assert_eq!(cell("postgres-crashed", Kind::Postgres), UNTRIED, "it never struck alone");
-        assert_eq!(cell("instance-killed", Kind::Postgres), UNTRIED, "it could not be made");
+        assert_eq!(cell("postgres-frozen", Technique::Postgres), "1");
+        assert_eq!(cell("postgres-frozen", Technique::ZookeeperLock), UNTRIED);
+        assert_eq!(cell("postgres-crashed", Technique::Postgres), UNTRIED, "it never struck alone");
+        assert_eq!(cell("instance-killed", Technique::Postgres), UNTRIED, "it could not be made");
     }
 
     #[test]
@@ -289,17 +289,17 @@ mod tests {
         let oversold = Audit { oversold: 1, ..Audit::default() };
         let frozen = struck("postgres-frozen", 0.0).fault;
         let found = results(vec![round(Audit::default()), round(oversold)]);
-        assert_eq!(found.strikes(frozen, Kind::Postgres).cell(), "2: **1 broken**");
+        assert_eq!(found.strikes(frozen, Technique::Postgres).cell(), "2: **1 broken**");
         let nothing =
             Round { seen: RoundSeen { gaps: vec!["a gap".to_owned()], ..round(oversold).seen }, ..round(oversold) };
-        assert_eq!(results(vec![nothing]).strikes(frozen, Kind::Postgres).cell(), "1: **1 broken**, 1 unchecked");
+        assert_eq!(results(vec![nothing]).strikes(frozen, Technique::Postgres).cell(), "1: **1 broken**, 1 unchecked");
     }
 
     #[test]
     fn a_round_that_today_is_judged_otherwise_is_named() {
         assert!(results(vec![with(Vec::new(), Audit::default())]).changed.is_empty());
         let then = with(Vec::new(), Audit { double_sales: 1, ..Audit::default() });
-        let run = Run { name: "one.json".to_owned(), report: report(vec![then]) };
+        let run = StoredRun { name: "one.json".to_owned(), report: report(vec![then]) };
         let found = Results::of(vec![run], &[]);
         assert_eq!(found.changed.len(), 1);
         assert!(found.changed[0].ends_with("BROKEN: units sold twice: 1"), "{:?}", found.changed);
@@ -311,7 +311,7 @@ mod tests {
         let cell = |times: &[f64]| {
             let faults = times.iter().map(|time| struck("postgres-frozen", *time)).collect();
             results(vec![with(faults, Audit::default())])
-                .recoveries(struck("postgres-frozen", 0.0).fault, Kind::Postgres)
+                .recoveries(struck("postgres-frozen", 0.0).fault, Technique::Postgres)
                 .cell()
         };
         assert_eq!(cell(&[]), UNTRIED);
@@ -320,7 +320,7 @@ mod tests {
         assert_eq!(cell(&[30.0, 40.0]), "**0.04 – 0.04** (0.01)");
         let never = FaultRecord { next_sale_ms: None, ..struck("postgres-frozen", 0.0) };
         let found = results(vec![with(vec![never], Audit::default())]);
-        assert_eq!(found.recoveries(never_fault(), Kind::Postgres).cell(), "1 never");
+        assert_eq!(found.recoveries(never_fault(), Technique::Postgres).cell(), "1 never");
     }
 
     fn never_fault() -> Fault {
@@ -328,11 +328,11 @@ mod tests {
     }
 
     #[test]
-    fn a_sale_elsewhere_is_told_apart_from_one_of_the_struck_instance() {
+    fn a_sale_of_another_instance_is_told_apart() {
         let there = FaultRecord { next_sale_there_ms: Some(30.0), ..struck("instance-frozen", 10.0) };
         let cell = |record: FaultRecord| {
             let frozen = record.fault;
-            results(vec![with(vec![record], Audit::default())]).recoveries(frozen, Kind::Postgres).cell()
+            results(vec![with(vec![record], Audit::default())]).recoveries(frozen, Technique::Postgres).cell()
         };
         assert_eq!(cell(there), "0.03 (0.02)");
         assert_eq!(cell(struck("instance-frozen", 10.0)), "0.01\\* (0.02)");

@@ -6,6 +6,7 @@ pub(crate) mod finding;
 pub(crate) mod headline;
 pub(crate) mod metrics;
 pub(crate) mod nouns;
+pub(crate) mod recovery;
 pub(crate) mod result;
 pub(crate) mod round;
 pub(crate) mod summary;

@@ -25,5 +25,6 @@ pub(crate) mod storm;
 pub(crate) mod strategy;
 pub(crate) mod strike;
 mod target;
+pub(crate) mod technique;
 pub(crate) mod traffic;
 pub(crate) mod zookeeper;

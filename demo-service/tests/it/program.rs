@@ -1,12 +1,11 @@
 //! The program in a process of its own.
 
-use std::fs;
 use std::ops::Deref;
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use testbed::{Process, ProcessConfig, Stdout, StopSignal};
+use testbed::{Process, ProcessConfig, ProcessStat, Stdout, StopSignal};
 
 use crate::lab::{Lab, Shop, TOKEN, wait_until};
 
@@ -45,17 +44,8 @@ impl Program {
     /// Pauses the process, and waits until each of its threads stands still. At the signal itself, a thread may still run.
     pub(crate) async fn pause(&self) {
         self.signal(Signal::SIGSTOP);
-        let threads = format!("/proc/{}/task", self.process.pid());
-        wait_until(async || {
-            let stands_still = |thread: fs::DirEntry| {
-                let stat = fs::read_to_string(thread.path().join("stat"));
-                // The state follows the name, which stands in brackets. A thread that has ended has no file.
-                stat.map_or(true, |stat| stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T')))
-            };
-            // Only Linux has the folder.
-            fs::read_dir(&threads).map_or(true, |mut threads| threads.all(|thread| stands_still(thread.unwrap())))
-        })
-        .await;
+        // Only Linux tells.
+        wait_until(async || ProcessStat::is_frozen(self.process.pid()).unwrap_or(true)).await;
     }
 
     pub(crate) fn go_on(&self) {

@@ -1,5 +1,6 @@
 //! A purchase at the service of the lab: one request, whose answer is a receipt, a problem, or a ticket that tells one of them later.
 
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use reqwest::redirect::Policy;
@@ -24,6 +25,8 @@ pub struct LabPurchase {
     pub probes: Vec<Url>,
     /// Whether each request says who buys, as a sale with a limit per buyer needs it.
     pub names_buyers: bool,
+    /// Every how many requests of an open model the last one is of the buyer of the one before. Absent: each is of a buyer of its own.
+    pub comes_twice: Option<NonZeroUsize>,
     /// Whether the answer "sold" comes after the commit of the order.
     pub answers_at_commit: bool,
     /// Upper bound of the time in which a ticket tells the outcome.
@@ -41,6 +44,13 @@ pub fn buyer_name(buyer: usize) -> String {
 }
 
 impl LabPurchase {
+    /// Returns the buyer that sends request `number`, which is of buyer `of` unless buyers come twice. The two requests of one buyer
+    /// follow each other, so they often meet, at different instances.
+    pub(crate) fn buyer_of(&self, number: usize, of: usize) -> usize {
+        let is_second = self.comes_twice.is_some_and(|every| number % every == every.get() - 1);
+        if is_second { of.saturating_sub(1) } else { of }
+    }
+
     /// Returns the SKU and the URL for request `number`. The requests go to the instances alternately, and rounds of requests
     /// to the SKUs. So every SKU is bought at every instance.
     fn target(&self, number: usize) -> Option<(usize, &Url)> {
@@ -184,21 +194,35 @@ mod tests {
         asking.abort();
     }
 
+    fn lab_of(urls: Vec<Vec<Url>>) -> LabPurchase {
+        LabPurchase {
+            urls,
+            probes: Vec::new(),
+            names_buyers: false,
+            comes_twice: None,
+            answers_at_commit: true,
+            decided_within: Duration::ZERO,
+            two_steps: None,
+        }
+    }
+
     #[test]
     fn buyers_take_turns_in_the_instances_and_in_the_goods() {
         let url = |goods: &str, instance: &str| Url::parse(&format!("http://{instance}/{goods}")).unwrap();
         let urls = ["1", "2"].map(|goods| ["a", "b"].map(|instance| url(goods, instance)).to_vec()).to_vec();
-        let lab = LabPurchase {
-            urls,
-            probes: Vec::new(),
-            names_buyers: false,
-            answers_at_commit: true,
-            decided_within: Duration::ZERO,
-            two_steps: None,
-        };
+        let lab = lab_of(urls);
         let targets: Vec<_> = (0..5).map(|number| lab.target(number).unwrap()).collect();
         let targets: Vec<_> = targets.iter().map(|(goods, url)| (*goods, url.as_str())).collect();
         let expected = [(0, "http://a/1"), (0, "http://b/1"), (1, "http://a/2"), (1, "http://b/2"), (0, "http://a/1")];
         assert_eq!(targets, expected);
+    }
+    #[test]
+    fn some_buyers_come_twice_and_to_different_instances() {
+        let every = NonZeroUsize::new(4);
+        let url = |instance: &str| Url::parse(&format!("http://{instance}/1")).unwrap();
+        let lab = LabPurchase { urls: vec![["a", "b"].map(url).to_vec()], comes_twice: every, ..lab_of(Vec::new()) };
+        let buyers: Vec<usize> = (0..9).map(|number| lab.buyer_of(number, number)).collect();
+        assert_eq!(buyers, [0, 1, 2, 2, 4, 5, 6, 6, 8]);
+        assert_ne!(lab.target(2), lab.target(3));
     }
 }

@@ -80,7 +80,10 @@ impl Purchase {
     ) -> Option<End> {
         let begun = buyer.begin(tally);
         let (of, bought) = match self {
-            Purchase::Lab(lab) => (buyer.of, lab.buy(buyer.number, buyer.of, transport).await?),
+            Purchase::Lab(lab) => {
+                let of = lab.buyer_of(buyer.number, buyer.of);
+                (of, lab.buy(buyer.number, of, transport).await?)
+            }
             Purchase::Shop(shop) => {
                 let customer = customer?;
                 (customer.number(), shop.buy(customer, transport).await?)

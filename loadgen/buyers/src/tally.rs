@@ -1,5 +1,6 @@
 //! What the requests of a load add up to. Each request is added when it starts and when it ends, so the memory depends on the
-//! users and on the units sold, and not on the number of requests. Only the log of requests needs each of them.
+//! users, on the units sold and on the answers that did not come, and not on the number of requests. Only the log of requests needs
+//! each of them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -28,6 +29,9 @@ pub struct Told {
     pub sold_out_since: Option<Duration>,
     /// The numbers of the buyers that were told that they have as many units as one buyer may have, in the order of the answers.
     pub over_limit: Vec<usize>,
+    /// The numbers of the buyers whose order is unknown, because a request ended in an error or a timeout. A number comes once for each
+    /// such request.
+    pub unanswered: Vec<usize>,
 }
 
 /// An order that a buyer was told of, and that may not have been committed yet. Both instants count from the release.
@@ -177,7 +181,9 @@ impl Tally {
                     told.sold_out_since = told.sold_out_since.filter(|since| *since >= sample.known());
                 }
                 Outcome::SoldOut => told.sold_out_since = told.sold_out_since.or(Some(sample.known())),
-                _ => {}
+                Outcome::OverLimit => told.over_limit.push(sample.buyer),
+                Outcome::Error | Outcome::Timeout => told.unanswered.push(sample.buyer),
+                Outcome::Unpaid | Outcome::Refused => {}
             }
             match &sample.confirmation {
                 Some(Confirmation::Lab(receipt)) => {
@@ -196,9 +202,6 @@ impl Tally {
                     told.reservations.push(*reservation);
                 }
                 None => {}
-            }
-            if sample.outcome == Outcome::OverLimit {
-                told.over_limit.push(sample.buyer);
             }
         }
         sample.problem.iter().for_each(|problem| note(&mut self.problems, problem));

@@ -39,8 +39,8 @@ pub struct LabFacts {
     pub sold_out: u64,
     /// Buyers who were refused with the promise that nothing was written.
     pub refused: u64,
-    /// Buyers who got no answer about their order: errors and timeouts.
-    pub unanswered: u64,
+    /// The numbers of the buyers who got no answer about an order, by an error or a timeout: once for each such request.
+    pub unanswered: Vec<usize>,
 }
 
 impl LabFacts {
@@ -50,6 +50,25 @@ impl LabFacts {
         let units = UnitsOfBuyers::of(&self.orders);
         let told: BTreeSet<usize> = self.over_limit.iter().copied().collect();
         told.into_iter().filter(|buyer| units.has_room(&buyer_name(*buyer), per_buyer)).count() as u64
+    }
+
+    /// Counts those of these orders that missing answers explain, each by another one.
+    fn explained(&self, untold: &[&OrderRow]) -> u64 {
+        let mut missing: BTreeMap<String, u64> = BTreeMap::new();
+        self.unanswered.iter().for_each(|buyer| *missing.entry(buyer_name(*buyer)).or_default() += 1);
+        let mut unnamed = 0;
+        let mut explained = 0;
+        for order in untold {
+            let Some(buyer) = &order.buyer else {
+                unnamed += 1;
+                continue;
+            };
+            if let Some(left) = missing.get_mut(&**buyer).filter(|left| **left > 0) {
+                *left -= 1;
+                explained += 1;
+            }
+        }
+        explained + missing.into_values().sum::<u64>().min(unnamed)
     }
 }
 
@@ -81,7 +100,8 @@ pub struct Audit {
     /// Units whose rows disagree with the orders or with the ledger. Absent if the stock lies in the row of the SKU.
     #[serde(default)]
     pub misplaced: Option<u64>,
-    /// Orders that no buyer was told of, as far as buyers without an answer explain them.
+    /// Orders that no buyer was told of, as far as buyers without an answer explain them. If an order names its buyer, only a missing
+    /// answer to this buyer explains it.
     pub indeterminate: u64,
     /// Orders that no buyer was told of and no missing answer explains: sold despite a refusal.
     pub orders_unexplained: u64,
@@ -121,12 +141,13 @@ impl Audit {
                     || order.buyer.as_ref().is_some_and(|named| **named != *buyer_name(*buyer))
             })
         };
-        let untold = recorded.keys().filter(|order_id| !confirmed.contains(*order_id)).count() as u64;
-        let indeterminate = untold.min(facts.unanswered);
+        let untold: Vec<&OrderRow> =
+            recorded.values().copied().filter(|order| !confirmed.contains(&order.order_id)).collect();
+        let indeterminate = facts.explained(&untold);
 
         // A buyer with all that one buyer may have wants nothing more. A buyer that was told so and has less did want a unit.
         let decided = facts.confirmed.len() as u64 + facts.sold_out + facts.denied();
-        let buyers = decided + facts.refused + facts.unanswered;
+        let buyers = decided + facts.refused + facts.unanswered.len() as u64;
         let wanted = initial.min(i128::from(buyers));
         // "Sold out" is untrue while units are left that nobody has held.
         let enough_decided = facts.sold_out > 0 || i128::from(decided) >= wanted;
@@ -145,7 +166,7 @@ impl Audit {
             overtaken_in_batch: balance.overtaken_in_batch,
             misplaced: balance.misplaced.map(|misplaced| misplaced.units),
             indeterminate,
-            orders_unexplained: untold - indeterminate,
+            orders_unexplained: untold.len() as u64 - indeterminate,
             confirmations_unfounded: unfounded as u64,
             confirmations_repeated: (facts.confirmed.len() - confirmed.len()) as u64,
             confirmations_wrong: facts.confirmed.iter().filter(is_wrong).count() as u64 + facts.reservations.untrue(),

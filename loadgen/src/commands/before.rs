@@ -12,6 +12,7 @@
 //! | hazards that can strike nothing, or strategies that none can strike | [`under_hazards`] |
 //! | a comparison of nothing, a threshold that nothing can meet or measure | [`subjects`] |
 
+use program::did_you_mean;
 use stats::figures::{count, things};
 
 use crate::config::load::at_once;
@@ -25,7 +26,6 @@ use crate::lab::source::{ServiceSettings, Source};
 use crate::lab::stack::{ensure_files_suffice, ensure_ports_are_free};
 use crate::lab::strategy::{ExpectedFault, Strategy, select};
 use crate::trial::schedule::Subject;
-use program::did_you_mean;
 
 /// Lists the strategies that a service with these settings would offer, build by build.
 pub(super) async fn offered(service: &ServiceSettings) -> Result<Vec<Strategy>, Error> {

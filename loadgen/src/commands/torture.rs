@@ -1,64 +1,52 @@
 //! The `torture` command: rounds of buyers and faults, one strategy after the other.
 
 mod judge_again;
+mod results;
+mod run;
+mod stored;
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
-use buyers::habits::PaymentHabits;
-use buyers::model::{Arrivals, LoadModel};
 use clap::Args;
 use confique::Layer as _;
-use program::{Epilogue, Exit, FromSystem as _, Interrupt, ProgramError as _, Progress, chain};
-use serde::Serialize;
-use stats::figures::{count, things};
+use program::{Epilogue, Exit, Interrupt, ProgramError as _, Progress, chain};
+use stats::as_ms;
+use stats::figures::things;
+use testbed::EnsembleConfig;
+use weather::{Fault, VERSION, parse_seed};
 
+use self::run::{JSON, RunSettings, remove_old, write};
 use crate::commands::before;
 use crate::config::service::{ServiceFlags, ServicePlan};
 use crate::config::values::{Instances, one_program, parse_rate, parse_time, program_parser};
 use crate::error::Error;
-use crate::judge::round::{RoundFindings, judge};
-use crate::lab::environment::cores;
-use crate::lab::forecast::Forecast;
-use crate::lab::source::{Program, ServiceSettings};
+use crate::lab::environment::environment;
+use crate::lab::service_program::DB_GRACE;
+use crate::lab::source::{Program, ServiceSettings, Source};
 use crate::lab::stack::Stack;
 use crate::lab::storm::SITES;
-use crate::lab::strategy::{ALL, Mechanism, Strategy};
+use crate::lab::strategy::{ALL, Mechanism};
 use crate::output::Output;
 use crate::report::files::Files;
-use crate::report::torture::{ROUND_SCHEMA, SCHEMA, TortureReport};
-use crate::trial::lab::round::round;
-use crate::trial::round::{KeptRound, Round};
-use crate::trial::run::Conditions;
-use crate::trial::schedule::{ScheduledTrial, Subject};
-use weather::{Fault, Targets, parse_seed, written};
+use crate::report::torture::{SCHEMA, TortureReport};
+use crate::trial::round::TortureSettings;
 
-/// The name of the file in the folder of a run.
-const JSON: &str = "torture.json";
-/// The SKU on sale.
-const GOODS_NO: i64 = 1;
 /// How long a buyer waits for the lock: so short that faults outlast every deadline of a purchase.
 const LOCK_WAIT: Duration = Duration::from_secs(2);
 /// Timeout of a ZooKeeper session: short, so that faults outlast it.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a reservation holds its units, which buyers leave behind that lose their answers.
-const RESERVATION_TTL: &str = "3s";
+const RESERVATION_TTL: Duration = Duration::from_secs(3);
+/// How long Redis keeps a lock that nobody renews.
+const REDIS_LOCK_TTL: Duration = Duration::from_secs(30);
 /// Sessions of each instance.
 const SESSIONS: u32 = 8;
-/// The longest time of a fault: longer than every deadline of a purchase.
-const LASTS_MAX: Duration = Duration::from_secs(20);
 /// How many buyers may wait for their answers at a time.
 const USERS: u32 = 4000;
 /// ZooKeeper servers.
 const SERVERS: usize = 3;
-/// How long buyers go on coming after the last fault has ended.
-const TAIL: Duration = Duration::from_secs(5);
-/// The share of the buyers that get a unit if the stock does not last.
-const SCARCE: f64 = 0.4;
-/// The stock for each buyer, if it does.
-const AMPLE: f64 = 2.0;
 
 #[derive(Debug, Args)]
 pub(crate) struct TortureArgs {
@@ -95,7 +83,12 @@ pub(crate) struct TortureArgs {
     /// Judges kept rounds again instead, and fails if that finds something else. Starts nothing
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["strategies", "rounds", "lasting", "seed"])]
     judge_again: Vec<PathBuf>,
-    /// Folder to write torture.json into, and each round in which something was found
+    /// Prints what earlier runs have found instead, as Markdown: which faults struck which strategies, and how soon these sold again.
+    /// Each FILE is a torture.json or a kept round. Judges all rounds again, and fails if that finds something else. Starts nothing
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["strategies", "rounds", "lasting", "seed", "judge_again"])]
+    results: Vec<PathBuf>,
+    /// Folder to write torture.json into, and each round in which something was found or could not be checked. Removes those of an
+    /// earlier run
     #[arg(long, value_name = "DIR", default_value = "torture")]
     out: PathBuf,
     /// Shows no progress on standard error
@@ -111,12 +104,14 @@ pub(super) fn epilogue() -> Epilogue {
                 "lets Postgres and its links fail for ten minutes while two strategies sell",
                 "loadgen torture --strategies zk-mutex,pg-merge --faults 'postgres*' --for 10m",
             ),
+            ("writes the tables of two runs", "loadgen torture --results one/torture.json other/torture.json"),
             ("makes the choices of a round again", "loadgen torture --strategies zk-owner --seed 7 --rounds 1"),
         ])
         .note(super::TIME)
         .note("The same seed makes the same choices. What meets what depends on the machine, so a run may differ.")
         .exit_status(&[
             (Exit::Passed, ": no promise was broken"),
+            (Exit::Failed, ": --judge-again or --results judged a round otherwise than before"),
             (Exit::PromiseBroken, ""),
             (Exit::Setup, ", a fault could not be made, or something could not be checked"),
             (Exit::Usage, ""),
@@ -134,33 +129,39 @@ pub(super) async fn torture(args: TortureArgs, interrupt: &Interrupt, output: &m
     if !args.judge_again.is_empty() {
         return judge_again::judge_again(&args.judge_again, output);
     }
+    if !args.results.is_empty() {
+        return results::results(&args.results, output);
+    }
+    run_all(&args, interrupt, output).await
+}
+
+/// Starts everything, runs the rounds, and reports them.
+async fn run_all(args: &TortureArgs, interrupt: &Interrupt, output: &mut Output) -> Result<ExitCode, Error> {
     let named = args.faults.as_deref().map(named).transpose()?;
-    let service = service(&args)?;
+    let service = service(args)?;
     let all = [ALL.to_owned()];
     let offered = interrupt.or(before::offered(&service)).await?;
     let strategies = before::chosen(&offered, Some(args.strategies.as_deref().unwrap_or(&all)))?;
     let has_redis = strategies.iter().any(|strategy| strategy.mechanism == Mechanism::Redis);
     let faults = striking(named, has_redis)?;
     let files = Files::open(&args.out)?;
+    remove_old(&args.out)?;
     let progress = Progress::new(args.quiet);
-    progress.stage(&format!(
-        "starting Postgres, {SERVERS} ZooKeeper servers and {}",
-        things(service.instances, "instance")
-    ));
-    let started = interrupt.or(Stack::start_exposed(&service, has_redis)).await;
-    if started.is_err() {
-        progress.finish();
-    }
-    let mut stack = started?;
-    let mut report = TortureReport {
-        schema: SCHEMA.to_owned(),
-        generated_at: String::new(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        arguments: arguments(&args),
-        rounds: Vec::new(),
-        ended_early: None,
+    let (mut stack, mut report) = start(args, service, has_redis, (interrupt, &progress)).await?;
+    let run = RunSettings {
+        strategies: &strategies,
+        faults: &faults,
+        files: &files,
+        seed: args.seed.unwrap_or_else(|| u64::from(rand::random::<u32>() / 2)),
+        rounds: args.rounds,
+        lasting: args.lasting,
+        length: args.length,
+        rate: args.rate,
+        instances: args.instances.get(),
+        lock_wait: LOCK_WAIT,
+        users: USERS,
+        servers: SERVERS,
     };
-    let run = RunSettings { args: &args, strategies: &strategies, faults: &faults, files: &files };
     let ended = run.all(&mut stack, &mut report, (interrupt, &progress)).await;
     progress.finish();
     let exit = match ended {
@@ -172,7 +173,7 @@ pub(super) async fn torture(args: TortureArgs, interrupt: &Interrupt, output: &m
             if exit == Exit::Interrupted && found != Exit::PromiseBroken { exit } else { found }
         }
     };
-    // A frozen Postgres could not end by itself.
+    // Instances end in order only if their servers answer.
     if let Some(mut exposed) = stack.exposed(None) {
         let _ = exposed.thaw();
     }
@@ -186,6 +187,38 @@ pub(super) async fn torture(args: TortureArgs, interrupt: &Interrupt, output: &m
     Ok(exit.into())
 }
 
+/// Starts the servers and the instances. Returns them with the report of a run without rounds.
+async fn start(
+    args: &TortureArgs,
+    service: ServiceSettings,
+    has_redis: bool,
+    (interrupt, progress): (&Interrupt, &Progress),
+) -> Result<(Stack, TortureReport), Error> {
+    let instances = things(service.instances, "instance");
+    progress.stage(&format!("starting Postgres, {SERVERS} ZooKeeper servers and {instances}"));
+    let starting = async {
+        let stack = Stack::start_exposed(&service, has_redis).await?;
+        let environment = environment(&Source::Start(service), &stack).await?;
+        Ok((stack, environment))
+    };
+    let started: Result<_, Error> = interrupt.or(starting).await;
+    if started.is_err() {
+        progress.finish();
+    }
+    let (stack, environment) = started?;
+    let report = TortureReport {
+        schema: SCHEMA.to_owned(),
+        generated_at: String::new(),
+        environment,
+        draws: VERSION,
+        settings: settings(args.rate, args.instances.get()),
+        arguments: arguments(args),
+        rounds: Vec::new(),
+        ended_early: None,
+    };
+    Ok((stack, report))
+}
+
 /// Returns the settings of the instances.
 fn service(args: &TortureArgs) -> Result<ServiceSettings, Error> {
     let service = ServicePlan::of(ServiceFlags::empty())?.start(USERS, LOCK_WAIT);
@@ -193,10 +226,25 @@ fn service(args: &TortureArgs) -> Result<ServiceSettings, Error> {
         instances: args.instances.get(),
         zk_sessions: SESSIONS,
         session_timeout: SESSION_TIMEOUT,
-        args: ["--reservation-ttl", RESERVATION_TTL].map(str::to_owned).to_vec(),
+        args: [("--reservation-ttl", RESERVATION_TTL), ("--redis-lock-ttl", REDIS_LOCK_TTL)]
+            .into_iter()
+            .flat_map(|(flag, time)| [flag.to_owned(), humantime::format_duration(time).to_string()])
+            .collect(),
         programs: one_program(args.demo_service.clone(), "torture")?,
         ..service
     })
+}
+
+/// Returns what bounds how soon the instances can sell again.
+fn settings(rate_per_s: f64, instances: u16) -> TortureSettings {
+    TortureSettings {
+        rate_per_s,
+        instances,
+        session_timeout_ms: as_ms(SESSION_TIMEOUT),
+        tick_ms: as_ms(EnsembleConfig::default().tick_time),
+        db_timeout_ms: as_ms(LOCK_WAIT + DB_GRACE),
+        redis_lock_ttl_ms: as_ms(REDIS_LOCK_TTL),
+    }
 }
 
 /// Returns the faults that these patterns name.
@@ -218,131 +266,55 @@ fn striking(named: Option<Vec<Fault>>, has_redis: bool) -> Result<Vec<Fault>, Er
 
 /// Returns the arguments that each round has, for the command that makes it again.
 fn arguments(args: &TortureArgs) -> String {
-    let faults = args.faults.as_ref().map(|faults| format!(" --faults '{}'", faults.join(",")));
-    let length = args.length.as_millis();
-    let instances = args.instances.get();
-    format!("{} --length {length}ms --rate {} --instances {instances}", faults.unwrap_or_default(), args.rate)
-}
-
-fn write(path: &Path, what: &impl Serialize) -> Result<(), Error> {
-    let json = serde_json::to_string(what).map_err(|error| Error::Generator(format!("{error}")))?;
-    fs::write(path, json + "\n").map_err(Error::system(format!("write {}", path.display())))
-}
-
-/// What all rounds have in common.
-struct RunSettings<'a> {
-    args: &'a TortureArgs,
-    strategies: &'a [Strategy],
-    faults: &'a [Fault],
-    files: &'a Files,
-}
-
-impl RunSettings<'_> {
-    /// Runs rounds until there are enough.
-    async fn all(
-        &self,
-        stack: &mut Stack,
-        report: &mut TortureReport,
-        (interrupt, progress): (&Interrupt, &Progress),
-    ) -> Result<(), Error> {
-        let seed = self.args.seed.unwrap_or_else(|| u64::from(rand::random::<u32>() / 2));
-        let begun = Instant::now();
-        let strategies = self.strategies.len() as u64;
-        for number in 0.. {
-            let is_enough = match (self.args.rounds, self.args.lasting) {
-                (Some(rounds), _) => number >= rounds,
-                (None, Some(lasting)) => begun.elapsed() >= lasting,
-                (None, None) => number >= strategies,
-            };
-            if is_enough {
-                break;
-            }
-            let strategy = &self.strategies[usize::try_from(number % strategies).unwrap_or_default()];
-            progress.stage(&format!(
-                "round {}, seed {}: {}",
-                number + 1,
-                written(seed.wrapping_add(number)),
-                strategy.name
-            ));
-            let kept = interrupt.or(self.round(stack, strategy, seed.wrapping_add(number))).await?;
-            progress.stage(&told(number, &kept.round));
-            if !(kept.round.broken.is_empty() && kept.round.hazards.is_empty()) {
-                write(&self.files.path(&format!("round-{}-{}.json", seed.wrapping_add(number), strategy.name)), &kept)?;
-            }
-            report.rounds.push(kept.round);
-            // A run may last for hours, and end in any way.
-            write(&self.files.path(JSON), report)?;
-        }
-        Ok(())
+    let TortureArgs { length, rate, instances, .. } = args;
+    let mut text = String::new();
+    if let Some(faults) = &args.faults {
+        text += &format!(" --faults {}", quoted(&faults.join(",")));
     }
+    text += &format!(" --length {}ms --rate {rate} --instances {}", length.as_millis(), instances.get());
+    if let Some(program) = args.demo_service.iter().find_map(|program| program.path.as_ref()) {
+        // The command may be given in another folder.
+        let program = std::path::absolute(program).unwrap_or_else(|_| program.clone());
+        text += &format!(" --demo-service {}", quoted(&program.display().to_string()));
+    }
+    text
+}
 
-    async fn round(&self, stack: &mut Stack, strategy: &Strategy, seed: u64) -> Result<KeptRound, Error> {
-        let TortureArgs { length, rate, instances, .. } = self.args;
-        let instances = usize::from(instances.get());
-        // A round has the same faults whichever strategies sell in other rounds.
-        let has_redis = strategy.mechanism == Mechanism::Redis;
-        let faults: Vec<Fault> =
-            self.faults.iter().filter(|fault| has_redis || !fault.site.needs_redis()).copied().collect();
-        let targets =
-            Targets { faults: &faults, processes: instances, servers: SERVERS, length: *length, lasts_max: LASTS_MAX };
-        let Forecast { is_scarce, is_limited, coming } = Forecast::draw(seed, &targets);
-        let last = coming.iter().map(|coming| coming.ends).max().unwrap_or(*length);
-        let duration = last + TAIL;
-        let buyers = rate * duration.as_secs_f64();
-        let share = if is_scarce { SCARCE } else { AMPLE };
-        let conditions = Conditions {
-            model: LoadModel::Open {
-                rate_per_s: *rate,
-                arrivals: Arrivals::Poisson,
-                duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
-            },
-            seed: u32::try_from(seed & u64::from(u32::MAX)).unwrap_or_default(),
-            stock: units(buyers * share),
-            per_buyer: is_limited.then_some(1),
-            habits: PaymentHabits::default(),
-            goods_nos: vec![GOODS_NO],
-            lock_wait: LOCK_WAIT,
-            cores: cores(),
-            goose_reports: None,
-            log_max: 0,
+/// Writes a text as one word of a shell.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command as Shell;
+
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::commands::{Cli, Command};
+    use crate::report::torture::tests::{report, round};
+
+    fn parsed(line: &str) -> TortureArgs {
+        // A shell splits the line as it does for a user.
+        let words = Shell::new("sh").args(["-c", &format!("printf '%s\\n' {line}")]).output().unwrap();
+        let words = String::from_utf8(words.stdout).unwrap();
+        let Command::Torture(args) = Cli::try_parse_from(words.lines()).unwrap().command else {
+            panic!("this is another command: {line}");
         };
-        let subject = Subject::of(strategy, USERS);
-        let scheduled = ScheduledTrial { block: 0, warm_up: false, subject: &subject };
-        let exposed = stack.exposed(None).ok_or_else(|| Error::Generator("there is no service".to_owned()))?;
-        let (seen, evidence) = round(exposed, &conditions, strategy, (scheduled, &coming)).await?;
-        let RoundFindings { broken, hazards } = judge(strategy.promise, &seen);
-        let round = Round { strategy: strategy.name.clone(), seed, seen, broken, hazards };
-        Ok(KeptRound { schema: ROUND_SCHEMA.to_owned(), round, evidence })
+        args
     }
-}
 
-/// Returns a number of units, at least one.
-fn units(wanted: f64) -> u32 {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a cast of a float keeps to the bounds"
-    )]
-    let units = wanted as u32;
-    units.max(1)
-}
-
-/// Writes a round in a line.
-fn told(number: u64, round: &Round) -> String {
-    let answers = &round.seen.answers;
-    let found = match (round.broken.is_empty(), round.hazards.is_empty()) {
-        (false, _) => "BROKEN",
-        (true, false) => "hazard seen",
-        (true, true) => "kept",
-    };
-    format!(
-        "round {}, {} under {}: {} of {} sold, {} refused, {} unknown: {found}",
-        number + 1,
-        round.strategy,
-        things(round.seen.faults.len(), "fault"),
-        count(answers.sold),
-        count(answers.total()),
-        count(answers.refused),
-        count(answers.failed()),
-    )
+    #[test]
+    fn the_command_for_a_round_is_one_that_this_program_takes() {
+        let given = parsed(
+            "loadgen torture --faults 'postgres-*,redis-killed' --length 1500ms --rate 30.5 --instances 3 \
+             --demo-service \"/a folder/it's a service\" --for 1h",
+        );
+        let report = TortureReport { arguments: arguments(&given), ..report(Vec::new()) };
+        let again = parsed(&report.replay(&round("zk-owner", 7)));
+        assert_eq!((again.seed, again.rounds, again.strategies), (Some(7), Some(1), Some(vec!["zk-owner".to_owned()])));
+        assert_eq!((&again.faults, again.length, again.rate), (&given.faults, given.length, given.rate));
+        assert_eq!((again.instances.get(), &again.demo_service), (3, &given.demo_service));
+    }
 }

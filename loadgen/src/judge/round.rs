@@ -1,8 +1,9 @@
 //! Whether a strategy kept its promise in a round of faults.
 
-use crate::lab::strategy::Promise;
-use crate::trial::round::{FaultRecord, RoundSeen};
 use weather::{Harm, Site};
+
+use crate::lab::strategy::Promise;
+use crate::trial::round::{FaultRecord, KeptRound, Round, RoundSeen};
 
 /// How long a commit may be on its way, in milliseconds: the longest deadline of an instance.
 const COMMIT_MS: f64 = 20_000.0;
@@ -14,6 +15,8 @@ pub(crate) struct RoundFindings {
     pub(crate) broken: Vec<String>,
     /// What the promise leaves open, one line each.
     pub(crate) hazards: Vec<String>,
+    /// What could not be checked, one line each.
+    pub(crate) unchecked: Vec<String>,
 }
 
 /// Judges a round by the stock, by the orders and by the answers to buyers.
@@ -21,6 +24,9 @@ pub(crate) struct RoundFindings {
 /// Faults may cost units, buyers and time. A promise says what else they may cost. A lock that depends on a session or on a time to
 /// live may let two holders write, if a fault of the round may end it. A gate may tell "sold" without an order, if a fault may make
 /// Redis forget it. Controls promise nothing about the stock. Under every promise, the database must agree with the answers.
+///
+/// No promise says that a buyer is served during a fault. So buyers without a decision break none, whatever they leave unsold. But
+/// without sales the round has tested nothing, and without the last unit no oversale can show. Both are told as unchecked.
 pub(crate) fn judge(promise: Promise, seen: &RoundSeen) -> RoundFindings {
     let audit = &seen.audit;
     let count = |count: i64, what: &str| (count != 0).then(|| format!("{what}: {count}"));
@@ -37,13 +43,16 @@ pub(crate) fn judge(promise: Promise, seen: &RoundSeen) -> RoundFindings {
     let of_answers = [
         unsigned(audit.confirmations_repeated, "buyers told the same order as another buyer"),
         unsigned(audit.confirmations_wrong, "buyers told another order than they have"),
-        unsigned(audit.orders_unexplained, "orders of refused buyers"),
+        unsigned(
+            audit.orders_unexplained,
+            "orders that no buyer was told of, while their own buyer had another answer",
+        ),
         unsigned(audit.orders_without_lines, "orders without lines"),
     ];
     let unfounded = unsigned(audit.confirmations_unfounded, "buyers told \"sold\" without an order");
     let over_limit = unsigned(audit.over_limit, "buyers with more units than one may have");
     let overlaps = unsigned(seen.overlaps.unwrap_or(0), "critical sections that overlapped");
-    let mut findings = RoundFindings { broken: seen.unserved.clone(), ..RoundFindings::default() };
+    let mut findings = RoundFindings { broken: seen.unserved.clone(), hazards: Vec::new(), unchecked: unchecked(seen) };
     findings.broken.extend(of_answers.into_iter().flatten());
     let may_sell_wrongly = match promise {
         Promise::NeverOversells | Promise::ExceedsLimit | Promise::MayPromiseWithoutOrder => false,
@@ -66,6 +75,45 @@ pub(crate) fn judge(promise: Promise, seen: &RoundSeen) -> RoundFindings {
     findings
 }
 
+/// Judges a round by what was kept of it, its books included.
+pub(crate) fn judge_kept(kept: &KeptRound) -> RoundFindings {
+    let KeptRound { round, evidence, .. } = kept;
+    let overlaps = evidence.overlaps().filter(|_| round.seen.overlaps.is_some());
+    judge(evidence.promise, &RoundSeen { audit: evidence.audit(), overlaps, ..round.seen.clone() })
+}
+
+impl RoundFindings {
+    /// Returns what was found when the round was run.
+    pub(crate) fn then(round: &Round) -> RoundFindings {
+        let Round { broken, hazards, unchecked, .. } = round.clone();
+        RoundFindings { broken, hazards, unchecked }
+    }
+
+    /// Returns all lines, each with what it is.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
+        let RoundFindings { broken, hazards, unchecked } = self;
+        let of = |what: &'static str, lines: &[String]| {
+            lines.iter().map(|line| format!("{what}: {line}")).collect::<Vec<_>>()
+        };
+        [of("BROKEN", broken), of("hazard", hazards), of("not checked", unchecked)].into_iter().flatten()
+    }
+}
+
+/// Returns what a round could not check: by missing evidence, and by what its buyers did not do.
+fn unchecked(seen: &RoundSeen) -> Vec<String> {
+    let RoundSeen { audit, dropped, stock, answers, .. } = seen;
+    let requests = i64::try_from(answers.total() + dropped).unwrap_or(i64::MAX);
+    let of_buyers = [
+        (audit.sold == 0).then(|| "the sale: no unit was sold".to_owned()),
+        (*dropped > 0).then(|| format!("requests that were not sent, as too many others had no answer: {dropped}")),
+        (audit.unsold_undecided > 0 && *stock < requests).then(|| {
+            let left = audit.unsold_undecided;
+            format!("the end of the stock: units that buyers left who were refused or had no answer: {left}")
+        }),
+    ];
+    seen.gaps.iter().cloned().chain(of_buyers.into_iter().flatten()).collect()
+}
+
 /// Tells whether a hold may have ended before its write, by the faults of a round. Either an instance stood still, or a fault at one of these
 /// sites or of the instance came while a commit was on its way.
 fn may_end_a_hold(seen: &RoundSeen, of_lock: &[Site]) -> bool {
@@ -82,47 +130,23 @@ fn may_end_a_hold(seen: &RoundSeen, of_lock: &[Site]) -> bool {
 #[cfg(test)]
 mod tests {
     use buyers::sample::ByOutcome;
+    use weather::Fault;
 
     use super::*;
     use crate::audit::trial::Audit;
-    use weather::Fault;
+    use crate::lab::storm::SITES;
 
     /// Returns a round in which this has failed.
     fn seen(fault: &str, audit: Audit) -> RoundSeen {
-        let fault = FaultRecord {
-            fault: Fault::matching(&crate::lab::storm::SITES, &[fault.to_owned()]).unwrap()[0],
-            instance: 0,
-            server: None,
-            strength: 0.5,
-            is_alone: true,
-            begun_ms: 1000.0,
-            ended_ms: 2000.0,
-            had_units: true,
-            next_sale_ms: None,
-            next_sale_there_ms: None,
-            failed: None,
-        };
-        RoundSeen {
-            stock: 100,
-            faults: vec![fault],
-            answers: ByOutcome::default(),
-            dropped: 0,
-            audit,
-            overlaps: None,
-            unserved: Vec::new(),
-            at_rest: true,
-            unchecked: Vec::new(),
-            problems: Vec::new(),
-            calm_after_ms: 0.0,
-            length_ms: 0.0,
-        }
+        let fault = Fault::matching(&SITES, &[fault.to_owned()]).unwrap()[0];
+        RoundSeen::example(vec![FaultRecord { fault, ..FaultRecord::example(1000.0) }], audit)
     }
 
     #[test]
     fn faults_may_cost_what_the_promise_leaves_open() {
         let oversold = |fault| seen(fault, Audit { oversold: 2, ..Audit::default() });
         let counts = |promise, seen: &RoundSeen| {
-            let RoundFindings { broken, hazards } = judge(promise, seen);
+            let RoundFindings { broken, hazards, .. } = judge(promise, seen);
             (broken.len(), hazards.len())
         };
         let [frozen, cut] = ["instance-frozen", "postgres-link-cut"];
@@ -144,5 +168,34 @@ mod tests {
         assert_eq!(counts(Promise::NeverOversells, &over_limit), (1, 0));
         let overlapped = RoundSeen { overlaps: Some(1), ..seen(frozen, Audit::default()) };
         assert_eq!(counts(Promise::NeverOversells, &overlapped), (0, 1));
+    }
+    #[test]
+    fn an_order_of_a_refused_buyer_breaks_every_promise() {
+        let seen = seen("buyers-link-cut", Audit { sold: 1, orders_unexplained: 1, ..Audit::default() });
+        for promise in [Promise::NeverOversells, Promise::SafeWhileSessionLives, Promise::Oversells] {
+            let found = judge(promise, &seen);
+            assert_eq!((found.broken.len(), found.hazards.len()), (1, 0), "{promise:?}");
+            assert!(found.broken[0].contains("their own buyer had another answer: 1"), "{:?}", found.broken);
+        }
+    }
+
+    #[test]
+    fn what_the_buyers_of_a_round_did_not_try_is_unchecked() {
+        let answers = ByOutcome { sold: 40, refused: 100, ..ByOutcome::default() };
+        let audit = Audit { sold: 40, unsold_undecided: 60, ..Audit::default() };
+        let left = RoundSeen { answers, ..seen("postgres-frozen", audit) };
+        let unchecked = |seen: &RoundSeen| judge(Promise::NeverOversells, seen).unchecked;
+        let told = unchecked(&left);
+        assert!(
+            told.len() == 1 && told[0].starts_with("the end of the stock: ") && told[0].ends_with(": 60"),
+            "{told:?}"
+        );
+        assert_eq!(unchecked(&RoundSeen { stock: 140, ..left.clone() }), [""; 0], "the stock was to last");
+        let nothing = RoundSeen { answers: ByOutcome::default(), ..seen("postgres-frozen", Audit::default()) };
+        assert_eq!(unchecked(&nothing), ["the sale: no unit was sold"]);
+        let told = unchecked(&RoundSeen { stock: 140, dropped: 3, gaps: vec!["a gap".to_owned()], ..left });
+        assert!(told.len() == 3 && told[0] == "a gap" && told[1].ends_with("had no answer: 3"), "{told:?}");
+        let found = judge(Promise::NeverOversells, &nothing);
+        assert!(found.broken.is_empty() && found.hazards.is_empty(), "a fault may cost every sale");
     }
 }

@@ -125,22 +125,25 @@ impl RunningInstances {
 
     /// Kills an instance, which stays down until [`launch`](Self::launch).
     pub(super) async fn kill(&mut self, index: usize) -> Result<(), Error> {
-        let (_, instance) = self.at(index)?;
-        if let Some(process) = instance.process.take() {
-            process.kill().await?;
-        }
-        instance.port.as_mut().map_or(Ok(()), Port::take_back)?;
-        Ok(())
+        self.end(index, Process::kill).await
     }
 
     /// Asks an instance to stop, and waits until it has. It stays down until [`launch`](Self::launch).
     pub(super) async fn shut_down(&mut self, index: usize) -> Result<(), Error> {
+        self.end(index, Process::stop).await
+    }
+
+    /// Ends the process of an instance, if it runs, and keeps its port for the next one.
+    async fn end<T>(
+        &mut self,
+        index: usize,
+        end: impl AsyncFnOnce(Process) -> Result<T, testbed::Error>,
+    ) -> Result<(), Error> {
         let (_, instance) = self.at(index)?;
         if let Some(process) = instance.process.take() {
-            process.stop().await?;
+            end(process).await?;
         }
-        instance.port.as_mut().map_or(Ok(()), Port::take_back)?;
-        Ok(())
+        Ok(instance.port.as_mut().map_or(Ok(()), Port::take_back)?)
     }
 
     /// Starts an instance that is down, where it was. [`until_ready`](Self::until_ready) waits for it.

@@ -1,11 +1,11 @@
 //! The strategies that the service lists, and the choice of those to compare.
 
+use program::did_you_mean;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::lab::hazard::Hazard;
-use program::did_you_mean;
 
 /// A row of `GET /strategies`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,29 +1,38 @@
 //! What a torture run has found, as JSON and for a terminal.
 
+mod cells;
+pub(crate) mod results;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 use stats::figures::{count, ms, things};
+use weather::Fault;
 
 use crate::error::Exit;
-use crate::trial::round::Round;
-use weather::{Fault, written};
+use crate::judge::round::RoundFindings;
+use crate::lab::environment::Environment;
+use crate::trial::round::{Round, TortureSettings};
 
 /// Name of the format.
-pub(crate) const SCHEMA: &str = "seckill-torture/1";
+pub(crate) const SCHEMA: &str = "seckill-torture/2";
 /// Name of the format of a kept round.
-pub(crate) const ROUND_SCHEMA: &str = "seckill-torture-round/1";
+pub(crate) const ROUND_SCHEMA: &str = "seckill-torture-round/2";
 
 /// What a torture run has found.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct TortureReport {
-    /// `seckill-torture/1`. The name stays if fields are added, and changes if a field is removed or changes its meaning.
+    /// `seckill-torture/2`. The name stays if fields are added, and changes if a field is removed or changes its meaning.
     pub(crate) schema: String,
     /// When the run ended, in UTC (RFC 3339).
     pub(crate) generated_at: String,
-    /// Version and commit of the program.
-    pub(crate) version: String,
+    /// The machine, the servers and the commit of the service.
+    pub(crate) environment: Environment,
+    /// Version of the draws, without which a seed draws other faults.
+    pub(crate) draws: u32,
+    /// What bounds how soon the instances can sell again.
+    pub(crate) settings: TortureSettings,
     /// Arguments that every round had, for `loadgen torture`.
     pub(crate) arguments: String,
     /// The rounds.
@@ -50,6 +59,7 @@ struct StrategyRow {
     rounds: u64,
     requests: u64,
     sold: i64,
+    sold_out: u64,
     refused: u64,
     unknown: u64,
     broken: u64,
@@ -59,9 +69,8 @@ struct StrategyRow {
 impl TortureReport {
     /// Returns the exit that the rounds mean.
     pub(crate) fn exit(&self) -> Exit {
-        let is_whole = |round: &Round| {
-            round.seen.unchecked.is_empty() && round.seen.faults.iter().all(|fault| fault.failed.is_none())
-        };
+        let is_whole =
+            |round: &Round| round.unchecked.is_empty() && round.seen.faults.iter().all(|fault| fault.failed.is_none());
         if self.rounds.iter().any(|round| !round.broken.is_empty()) {
             Exit::PromiseBroken
         } else if self.ended_early.is_some() || !self.rounds.iter().all(is_whole) {
@@ -71,10 +80,15 @@ impl TortureReport {
         }
     }
 
+    /// Writes the seed of a round with the version of its draws, as `--seed` takes it.
+    pub(crate) fn seed_of(&self, round: &Round) -> String {
+        format!("v{}-{}", self.draws, round.seed)
+    }
+
     /// Returns the command that makes the choices of a round again.
     pub(crate) fn replay(&self, round: &Round) -> String {
-        let Round { strategy, seed, .. } = round;
-        let seed = written(*seed);
+        let Round { strategy, .. } = round;
+        let seed = self.seed_of(round);
         format!("loadgen torture --strategies {strategy} --seed {seed} --rounds 1{}", self.arguments)
     }
 
@@ -88,6 +102,7 @@ impl TortureReport {
             of.rounds += 1;
             of.requests += answers.total();
             of.sold += round.seen.audit.sold;
+            of.sold_out += answers.sold_out;
             of.refused += answers.refused;
             of.unknown += answers.failed();
             of.broken += u64::from(!round.broken.is_empty());
@@ -106,22 +121,23 @@ impl TortureReport {
         let mut text = String::new();
         let _ = writeln!(
             text,
-            "{:<24}{:>7}{:>10}{:>9}{:>9}{:>9}{:>8}{:>9}",
-            "strategy", "rounds", "requests", "sold", "refused", "unknown", "broken", "hazards"
+            "{:<24}{:>7}{:>10}{:>9}{:>10}{:>9}{:>9}{:>8}{:>9}",
+            "strategy", "rounds", "requests", "sold", "sold out", "refused", "unknown", "broken", "hazards"
         );
         for (name, of) in &strategies {
-            let StrategyRow { rounds, requests, sold, refused, unknown, broken, hazards } = of;
+            let StrategyRow { rounds, requests, sold, sold_out, refused, unknown, broken, hazards } = of;
             let _ = writeln!(
                 text,
-                "{name:<24}{rounds:>7}{:>10}{:>9}{:>9}{:>9}{broken:>8}{hazards:>9}",
+                "{name:<24}{rounds:>7}{:>10}{:>9}{:>10}{:>9}{:>9}{broken:>8}{hazards:>9}",
                 count(*requests),
                 count(sold.unsigned_abs()),
+                count(*sold_out),
                 count(*refused),
                 count(*unknown)
             );
         }
         let [any, there, never] = ["next sale, at worst", "of that instance", "no sale"];
-        let _ = writeln!(text, "\n{:<36}{:>8}{:>10}{any:>21}{there:>18}{never:>9}", "fault", "struck", "not made");
+        let _ = writeln!(text, "\n{:<36}{:>8}{:>10}{any:>21}{there:>18}{never:>9}", "fault", "struck", "failed");
         for (fault, FaultRow { struck, failed, next_sale_ms, there_ms, without_sale: never }) in &faults {
             let there = if fault.site.is_of_process() { ms(*there_ms) } else { String::new() };
             let any = ms(*next_sale_ms);
@@ -138,7 +154,7 @@ impl TortureReport {
         let verdict = match self.exit() {
             Exit::PromiseBroken => "a promise was broken",
             Exit::Passed => "no promise was broken",
-            _ => "no promise was broken, but not everything was checked",
+            _ => "no promise was broken, but not everything was checked, or a fault was not made or not ended",
         };
         let _ = writeln!(text, "verdict: {verdict} in {}", things(self.rounds.len(), "round"));
         text
@@ -147,19 +163,79 @@ impl TortureReport {
     /// Writes what a round found, if it found anything.
     fn write_round(&self, text: &mut String, number: usize, round: &Round) {
         let failed = round.seen.faults.iter().filter_map(|fault| Some((fault.fault, fault.failed.as_ref()?)));
-        let failed = failed.map(|(fault, why)| format!("not made: {fault}: {why}"));
-        let of = |what: &'static str, lines: &[String]| {
-            lines.iter().map(move |line| format!("{what}: {line}")).collect::<Vec<_>>()
-        };
-        let mut lines = of("BROKEN", &round.broken);
-        lines.extend(of("hazard", &round.hazards));
-        lines.extend(of("not checked", &round.seen.unchecked));
-        lines.extend(failed);
-        for line in &lines {
-            let _ = writeln!(text, "round {}, {}: {line}", number + 1, round.strategy);
+        let failed = failed.map(|(fault, why)| format!("not made or not ended: {fault}: {why}"));
+        for line in RoundFindings::then(round).lines().chain(failed) {
+            let _ = writeln!(text, "round {}, {}, seed {}: {line}", number + 1, round.strategy, self.seed_of(round));
         }
         if !round.broken.is_empty() {
             let _ = writeln!(text, "  the same choices again: {}", self.replay(round));
         }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use weather::VERSION;
+
+    use super::*;
+    use crate::audit::trial::Audit;
+    use crate::lab::strategy::Promise;
+    use crate::lab::technique::Technique;
+    use crate::trial::round::{FaultRecord, RoundSeen};
+
+    /// Returns the report of a run of these rounds.
+    pub(crate) fn report(rounds: Vec<Round>) -> TortureReport {
+        TortureReport {
+            schema: SCHEMA.to_owned(),
+            generated_at: "2026-01-02T03:04:05Z".to_owned(),
+            environment: Environment::of_shops(&[]),
+            draws: VERSION,
+            settings: TortureSettings {
+                rate_per_s: 100.0,
+                instances: 2,
+                session_timeout_ms: 3000.0,
+                tick_ms: 2000.0,
+                db_timeout_ms: 7000.0,
+                redis_lock_ttl_ms: 30_000.0,
+            },
+            arguments: String::new(),
+            rounds,
+            ended_early: None,
+        }
+    }
+
+    /// Returns a round that sold 40 of its 100 units, without faults.
+    pub(crate) fn round(strategy: &str, seed: u64) -> Round {
+        Round {
+            strategy: strategy.to_owned(),
+            promise: Promise::NeverOversells,
+            kind: Technique::Postgres,
+            seed,
+            seen: RoundSeen::example(Vec::new(), Audit { sold: 40, ..Audit::default() }),
+            broken: Vec::new(),
+            hazards: Vec::new(),
+            unchecked: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_run_passes_only_if_everything_was_made_and_checked() {
+        let exit = |round: Round| report(vec![round]).exit();
+        assert_eq!(exit(round("pg-merge", 7)), Exit::Passed);
+        let unchecked = vec!["a gap".to_owned()];
+        assert_eq!(exit(Round { unchecked: unchecked.clone(), ..round("pg-merge", 7) }), Exit::Setup);
+        let failed = FaultRecord { failed: Some("no".to_owned()), ..FaultRecord::example(1.0) };
+        let seen = RoundSeen::example(vec![failed], Audit::default());
+        assert_eq!(exit(Round { seen, ..round("pg-merge", 7) }), Exit::Setup);
+        let broken = vec!["units sold twice: 1".to_owned()];
+        assert_eq!(exit(Round { broken, unchecked, ..round("pg-merge", 7) }), Exit::PromiseBroken);
+    }
+
+    #[test]
+    fn each_finding_names_its_round_and_its_seed() {
+        let round = Round { hazards: vec!["units sold twice: 1".to_owned()], ..round("zk-mutex", 7) };
+        let text = report(vec![round]).text();
+        let line = format!("round 1, zk-mutex, seed v{VERSION}-7: hazard: units sold twice: 1");
+        assert!(text.contains(&line), "{text}");
     }
 }

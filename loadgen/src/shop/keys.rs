@@ -5,11 +5,11 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use program::did_you_mean;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::noted::Noted;
-use program::did_you_mean;
 
 const DAY: Duration = Duration::from_hours(24);
 

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use buyers::script::Template;
-
 use program::did_you_mean;
 
 /// Beginning of the names of variables of the environment.

@@ -214,6 +214,7 @@ fn purchase_of(
         urls: conditions.goods_nos.iter().map(goods).collect::<Result<_, _>>()?,
         probes: at_instances("/healthz")?,
         names_buyers: conditions.per_buyer.is_some(),
+        comes_twice: None,
         answers_at_commit: strategy.answers == Answers::AtCommit,
         decided_within: conditions.lock_wait + ANSWER_GRACE,
         two_steps: strategy.two_steps.then(|| TwoSteps { keys: keys(), habits: conditions.habits }),

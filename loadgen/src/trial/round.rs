@@ -2,11 +2,29 @@
 
 use buyers::sample::ByOutcome;
 use serde::{Deserialize, Serialize};
+use weather::Fault;
 
 use crate::audit::history::{HistoryAudit, Section};
 use crate::audit::trial::{Audit, LabFacts};
 use crate::lab::strategy::Promise;
-use weather::Fault;
+use crate::lab::technique::Technique;
+
+/// The settings that all rounds of a run have in common. They bound how soon a strategy can sell again after a fault.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct TortureSettings {
+    /// Buyers a second.
+    pub(crate) rate_per_s: f64,
+    /// Instances of the service.
+    pub(crate) instances: u16,
+    /// Timeout of a ZooKeeper session, in milliseconds.
+    pub(crate) session_timeout_ms: f64,
+    /// The unit of time of the ZooKeeper servers, in milliseconds: they end sessions at whole ticks.
+    pub(crate) tick_ms: f64,
+    /// Deadline of a deduction at the database, `--db-timeout`, in milliseconds.
+    pub(crate) db_timeout_ms: f64,
+    /// Time to live of a lock in Redis, in milliseconds.
+    pub(crate) redis_lock_ttl_ms: f64,
+}
 
 /// A fault that has struck. Times count from the release of the buyers, in milliseconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -44,7 +62,7 @@ pub(crate) struct RoundSeen {
     pub(crate) faults: Vec<FaultRecord>,
     /// Requests to buy by outcome.
     pub(crate) answers: ByOutcome<u64>,
-    /// Buyers that came while too many others were waiting, and were not let in.
+    /// Requests that were not sent, as too many buyers were waiting for their answers.
     pub(crate) dropped: u64,
     /// What was really sold.
     pub(crate) audit: Audit,
@@ -55,8 +73,8 @@ pub(crate) struct RoundSeen {
     pub(crate) unserved: Vec<String>,
     /// Whether nothing moved any more when the books were read. Otherwise promised orders may still have come.
     pub(crate) at_rest: bool,
-    /// What could not be checked, one line each.
-    pub(crate) unchecked: Vec<String>,
+    /// Evidence that is missing, one line each.
+    pub(crate) gaps: Vec<String>,
     /// The first few different problems of the buyers.
     pub(crate) problems: Vec<String>,
     /// From the end of the load until every server and instance served again, in milliseconds.
@@ -98,7 +116,7 @@ impl RoundEvidence {
 /// A round that is kept with its evidence.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct KeptRound {
-    /// `seckill-torture-round/1`.
+    /// `seckill-torture-round/2`.
     pub(crate) schema: String,
     /// What was found.
     pub(crate) round: Round,
@@ -111,6 +129,10 @@ pub(crate) struct KeptRound {
 pub(crate) struct Round {
     /// The strategy.
     pub(crate) strategy: String,
+    /// Its promise.
+    pub(crate) promise: Promise,
+    /// What guards its deductions.
+    pub(crate) kind: Technique,
     /// Its seed: `loadgen torture --seed` makes the same choices again.
     pub(crate) seed: u64,
     /// What was seen.
@@ -120,4 +142,55 @@ pub(crate) struct Round {
     pub(crate) broken: Vec<String>,
     /// What the promise of the strategy leaves open and was seen, one line each.
     pub(crate) hazards: Vec<String>,
+    /// What could not be checked, one line each.
+    pub(crate) unchecked: Vec<String>,
+}
+
+impl Round {
+    /// Tells whether nothing was found, everything was checked, and each fault was made and ended.
+    pub(crate) fn is_whole(&self) -> bool {
+        let was_made = self.seen.faults.iter().all(|fault| fault.failed.is_none());
+        self.broken.is_empty() && self.hazards.is_empty() && self.unchecked.is_empty() && was_made
+    }
+}
+
+#[cfg(test)]
+impl FaultRecord {
+    /// Returns the record of a fault that struck alone and lasted so long, in milliseconds.
+    pub(crate) fn example(lasted_ms: f64) -> FaultRecord {
+        FaultRecord {
+            fault: Fault::at(&crate::lab::storm::SITES).next().expect("BUG: there is no fault"),
+            instance: 0,
+            server: None,
+            strength: 0.5,
+            is_alone: true,
+            begun_ms: 1000.0,
+            ended_ms: 1000.0 + lasted_ms,
+            had_units: true,
+            next_sale_ms: None,
+            next_sale_there_ms: None,
+            failed: None,
+        }
+    }
+}
+
+#[cfg(test)]
+impl RoundSeen {
+    /// Returns a round of a stock of 100 units with these faults and these findings, at rest and with nothing missing.
+    pub(crate) fn example(faults: Vec<FaultRecord>, audit: Audit) -> RoundSeen {
+        RoundSeen {
+            stock: 100,
+            faults,
+            answers: ByOutcome::default(),
+            dropped: 0,
+            audit,
+            overlaps: None,
+            unserved: Vec::new(),
+            at_rest: true,
+            gaps: Vec::new(),
+            problems: Vec::new(),
+            calm_after_ms: 0.0,
+            length_ms: 0.0,
+        }
+    }
 }

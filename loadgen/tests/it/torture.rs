@@ -5,6 +5,7 @@ use std::fs;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use serde_json::Value;
+use testbed::ProcessStat;
 
 use crate::support::{Finished, PATIENCE, Running, TestFolder, eventually, finish, is_alive};
 
@@ -18,8 +19,7 @@ fn read(folder: &TestFolder, name: &str) -> Value {
 
 /// Tells whether a process stands still.
 fn is_frozen(pid: Pid) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+    ProcessStat::of(pid.as_raw()).is_ok_and(|stat| stat.state == 'T')
 }
 
 // C58
@@ -43,7 +43,7 @@ fn a_round_that_found_something_is_kept_and_judged_again() {
     let finished =
         torture(&folder, "--strategies unguarded --seed v2-8 --rounds 1 --length 2s --rate 200 --faults *-slow");
     assert_eq!(finished.code, Some(0), "{}{}", finished.stdout, finished.stderr);
-    assert!(finished.stdout.contains("round 1, unguarded: hazard: "), "{}", finished.stdout);
+    assert!(finished.stdout.contains("round 1, unguarded, seed v1-8: hazard: "), "{}", finished.stdout);
     let kept = "torture/round-8-unguarded.json";
     let again = || finish(&mut folder.loadgen(["torture", "--judge-again", kept]));
     let told = again();
@@ -85,5 +85,5 @@ fn a_torture_run_that_cannot_begin_says_why() {
     assert!(of_version.code == Some(64) && of_version.stderr.contains("another version"), "{}", of_version.stderr);
     fs::write(folder.path("report.json"), r#"{"schema":"seckill-report/6"}"#).unwrap();
     let foreign = finish(&mut folder.loadgen(["torture", "--judge-again", "report.json"]));
-    foreign.assert_error(64, "its format is seckill-report/6");
+    foreign.assert_error(64, "its format is seckill-report/6, and this program reads seckill-torture/2");
 }

@@ -27,11 +27,21 @@ trap : HUP INT TERM
     PATH=$tools
     kill -s "$signal" 0
     kill -s CONT 0
+    # A frozen child of the program may be in a group of its own, as those of Postgres are. The program waits for it.
+    program=$(cat "$folder/pid")
+    for stat in /proc/[0-9]*/stat; do
+        read -r line <"$stat" || continue
+        # The state and the parent follow the name, which is in brackets and may contain brackets.
+        rest=${line##*) }
+        parent=${rest#* }
+        child=${stat#/proc/}
+        [ "${parent%% *}" != "$program" ] || kill -s CONT "${child%/stat}"
+    done
     while [ "$polls" -gt 0 ]; do
         sleep 0.1
         polls=$((polls - 1))
     done
-    kill -s KILL "$(cat "$folder/pid")"
+    kill -s KILL "$program"
 ) >/dev/null 2>&1 &
 watcher=$!
 

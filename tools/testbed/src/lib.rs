@@ -23,6 +23,7 @@
 //! | Apache JMeter, or Java that uses it | [`jmeter()`] |
 //! | what a ZooKeeper or Redis server counts | [`four_letter_word`], [`Redis::metric`], [`Counters`] |
 //! | what a node of ZooKeeper has | [`node_data`] |
+//! | whether a process stands still, and its children | [`ProcessStat`] |
 //! | Postgres, ZooKeeper and perhaps Redis around a command | the binary: `testbed -- COMMAND` |
 //!
 //! # Nothing stays behind
@@ -79,6 +80,7 @@ mod proxy;
 mod ready;
 mod redis;
 mod signals;
+mod stat;
 mod variables;
 mod worker;
 mod zookeeper;
@@ -101,5 +103,6 @@ pub use process::{Process, ProcessConfig, Stdout, StopSignal};
 pub use proxy::{Direction, Proxy, ProxyTraffic};
 pub use redis::{Redis, RedisConfig, RedisDump, RedisDurability};
 pub use signals::with_default_signals;
+pub use stat::ProcessStat;
 pub use variables::forget_postgres_variables;
 pub use zookeeper::{ZooKeeper, ZooKeeperConfig, ZooKeeperTls};

@@ -13,6 +13,7 @@ use program::FromSystem as _;
 
 use crate::Error;
 use crate::guard::Guard;
+use crate::stat::ProcessStat;
 
 /// Time limit for a process to stand still.
 const PAUSED_WITHIN: Duration = Duration::from_secs(10);
@@ -45,25 +46,10 @@ pub(crate) fn signal(name: &str, running: Option<&Guard>, signal: Signal) -> Res
 
 /// Returns whether no thread of a process runs.
 fn is_stopped(process: Pid) -> io::Result<bool> {
-    let threads = match fs::read_dir(format!("/proc/{process}/task")) {
-        Ok(threads) => threads,
-        // Other systems than Linux tell the state of a process as a whole.
-        Err(_) => {
-            let state = Command::new("ps").args(["-o", "state=", "-p", &process.to_string()]).output()?;
-            return Ok(state.stdout.starts_with(b"T"));
-        }
-    };
-    for thread in threads {
-        // The state is the letter after the name, which is in brackets and may contain brackets.
-        match fs::read_to_string(thread?.path().join("stat")) {
-            Ok(stat) if stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T')) => {}
-            Ok(_) => return Ok(false),
-            // The thread has ended.
-            Err(error)
-                if error.kind() == io::ErrorKind::NotFound
-                    || Errno::from_raw(error.raw_os_error().unwrap_or(0)) == Errno::ESRCH => {}
-            Err(error) => return Err(error),
-        }
+    if fs::exists("/proc/self/task")? {
+        return ProcessStat::is_frozen(process.as_raw());
     }
-    Ok(true)
+    // Other systems than Linux tell the state of a process as a whole.
+    let state = Command::new("ps").args(["-o", "state=", "-p", &process.to_string()]).output()?;
+    Ok(state.stdout.starts_with(b"T"))
 }

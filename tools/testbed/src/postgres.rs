@@ -1,8 +1,6 @@
 //! A throwaway Postgres.
 
 use std::ffi::OsString;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -19,6 +17,7 @@ use crate::folder::Folder;
 use crate::guard::{Guard, Launch, Output};
 use crate::port::{Port, on_free_ports};
 use crate::ready::until_ready;
+use crate::stat::ProcessStat;
 use crate::{Error, Identity, StopSignal, variables};
 
 /// The one account of the server, a superuser without a password.
@@ -169,8 +168,9 @@ impl Postgres {
     /// Returns the first process of the server and its children.
     fn processes(&self) -> Result<Vec<Pid>, Error> {
         let first = self.guard.pid();
-        let children = children_of(first).map_err(Error::system("list the processes of postgres"))?;
-        Ok([first].into_iter().chain(children).collect())
+        let children =
+            ProcessStat::children_of(first.as_raw()).map_err(Error::system("list the processes of postgres"))?;
+        Ok([first].into_iter().chain(children.into_iter().map(Pid::from_raw)).collect())
     }
 
     /// Returns the process id of the server, whose children serve its connections.
@@ -204,21 +204,6 @@ fn arguments(port: u16, dir: &Path, config: &PostgresConfig, bin: &Path) -> Vec<
     args.extend(["-D", "data"].map(OsString::from));
     args.extend(settings.into_iter().flat_map(|setting| [OsString::from("-c"), setting.into()]));
     args
-}
-
-/// Returns the children of a process.
-fn children_of(parent: Pid) -> io::Result<Vec<Pid>> {
-    let mut children = Vec::new();
-    for process in fs::read_dir("/proc")? {
-        let Some(process) = process?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        // The parent is the second word after the name, which is in brackets and may contain brackets.
-        let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-        let found = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse().ok());
-        if found == Some(parent.as_raw()) {
-            children.push(Pid::from_raw(process));
-        }
-    }
-    Ok(children)
 }
 
 /// Returns the data folder of the server that listens at the port. It proves that this is the server that was started.

@@ -35,7 +35,7 @@ fn audit_with_refused(
         confirmed,
         sold_out,
         refused,
-        unanswered,
+        unanswered: (0..usize::try_from(unanswered).unwrap()).collect(),
         ..LabFacts::default()
     };
     Audit::of(&facts).0
@@ -143,6 +143,23 @@ fn an_order_behind_a_refusal_unbalances_the_ledger() {
     let audit = audit((5, 2), &orders([1, 2, 3]), &[1, 2], 0, 0);
     assert_eq!((audit.indeterminate, audit.orders_unexplained), (0, 1));
     assert!(!audit.ledger_balanced());
+}
+
+// C1
+#[test]
+fn an_order_is_excused_by_the_missing_answer_of_its_own_buyer() {
+    let found = |orders: &[OrderRow], unanswered: &[usize]| {
+        let (orders, unanswered) = (orders.to_vec(), unanswered.to_vec());
+        let audit = Audit::of(&LabFacts { stock_initial: 9, orders, unanswered, ..LabFacts::default() }).0;
+        (audit.indeterminate, audit.orders_unexplained)
+    };
+    let mut of_seven = orders_by(&[7]);
+    assert_eq!(found(&of_seven, &[1, 2, 3]), (0, 1), "buyer 7 was refused, whoever else has no answer");
+    assert_eq!(found(&of_seven, &[1, 7]), (1, 0));
+    assert_eq!(found(&orders_by(&[7, 7]), &[1, 7]), (1, 1), "one missing answer explains one order");
+    assert_eq!(found(&orders_by(&[7, 7]), &[7, 7]), (2, 0));
+    of_seven.extend(orders([8, 9]));
+    assert_eq!(found(&of_seven, &[7, 3]), (2, 1), "an order without a name needs a missing answer that is left");
 }
 
 // C1

@@ -1,7 +1,8 @@
 //! The grammar of a rule, and the errors of a wrong one.
 
-use crate::judge::metrics::{Kind, Metric, OVERSELL_RATE};
 use program::did_you_mean;
+
+use crate::judge::metrics::{Kind, Metric, OVERSELL_RATE};
 
 /// How a figure is compared with the value of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

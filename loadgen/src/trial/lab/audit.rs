@@ -59,7 +59,7 @@ pub(super) async fn audit(
             },
             sold_out: told.answers.sold_out,
             refused: told.answers.refused,
-            unanswered: told.answers.error + told.answers.timeout,
+            unanswered: told.unanswered.clone(),
         };
         let (mut audit, unchecked) = Audit::of(&facts);
         all_facts.push(facts);

@@ -1,12 +1,15 @@
 //! A round of a torture run: buyers buy at the service of the lab while faults strike, and everybody must be served again after that.
 
+use std::num::NonZeroUsize;
 use std::time::{Duration, SystemTime};
 
+use buyers::lab::LabPurchase;
 use buyers::load::Purchase;
 use program::chain;
 use stats::as_ms;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
+use weather::{ComingFault, Struck, storm};
 
 use super::audit::audit;
 use super::observe::LeftOut;
@@ -23,7 +26,6 @@ use crate::lab::strike::Exposed;
 use crate::trial::round::{FaultRecord, RoundEvidence, RoundSeen};
 use crate::trial::run::Conditions;
 use crate::trial::schedule::ScheduledTrial;
-use weather::{ComingFault, Struck, storm};
 
 /// Upper bound of the time in which each instance sells again after the faults.
 const SERVED_WITHIN: Duration = Duration::from_secs(30);
@@ -31,6 +33,8 @@ const SERVED_WITHIN: Duration = Duration::from_secs(30);
 const SERVED_POLL: Duration = Duration::from_millis(100);
 /// Units for each instance then: a purchase without an answer may have one.
 const UNITS_AFTERWARDS: u32 = 1000;
+/// In a sale with a limit per buyer, every so many requests one is the second of the buyer before.
+const TWICE: Option<NonZeroUsize> = NonZeroUsize::new(4);
 
 /// Runs one round. An error means that something could not be seen at all; what the round found is in it.
 pub(crate) async fn round(
@@ -43,7 +47,13 @@ pub(crate) async fn round(
     let deployment = &*exposed.deployment;
     let opened = open_sales(deployment, conditions, strategy).await?;
     let mark = left_out.unless(HISTORY, deployment.service.history_mark()).await;
-    let purchase = Purchase::Lab(purchase_of(deployment, conditions, strategy, &opened)?);
+    // Each order names its buyer, also in a sale without a limit. So the orders of each buyer can be compared with its answers.
+    let purchase = LabPurchase {
+        names_buyers: true,
+        comes_twice: conditions.per_buyer.and(TWICE),
+        ..purchase_of(deployment, conditions, strategy, &opened)?
+    };
+    let purchase = Purchase::Lab(purchase);
     let load = conditions.load(scheduled, purchase, conditions.lock_wait + ANSWER_GRACE);
     let (over, is_over) = oneshot::channel();
     let buying = async {
@@ -90,7 +100,7 @@ pub(crate) async fn round(
         overlaps: evidence.overlaps().filter(|_| history.one_clock),
         unserved,
         at_rest: rest.at_rest,
-        unchecked: unchecked.words(),
+        gaps: unchecked.words(),
         problems: bought.tally.problems.clone(),
         calm_after_ms: as_ms(calm_after),
         length_ms: as_ms(bought.tally.length),

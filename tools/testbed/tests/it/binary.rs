@@ -6,9 +6,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use testbed::ProcessStat;
 
-use crate::support::{Outside, address_of, eventually, is_listening};
+use crate::support::{Outside, address_of, eventually, is_gone, is_listening};
 
 /// Runs until its input ends.
 const PRINT_AND_WAIT: &str = "echo $DATABASE_URL $ZOOKEEPER_CONNECT; exec cat";
@@ -51,6 +53,31 @@ fn a_killed_testbed_leaves_no_server_no_port_and_no_folder() {
     assert_eq!(testbed.child.wait().unwrap().signal(), Some(Signal::SIGKILL as i32));
     testbed.assert_nothing_is_left(&servers);
     eventually("the ports are closed", || !is_listening(&postgres) && !is_listening(&zookeeper));
+}
+
+// T1
+#[test]
+fn a_killed_testbed_leaves_no_frozen_server() {
+    let mut testbed = Outside::testbed(&["--", "sh", "-c", PRINT_AND_WAIT]);
+    addresses(&mut testbed);
+    let servers = testbed.servers();
+    let freeze = |pid: i32| kill(Pid::from_raw(pid), Signal::SIGSTOP).unwrap();
+    let mut children = Vec::new();
+    for server in &servers {
+        // A frozen server starts no further child.
+        freeze(server.pid);
+        children.extend(ProcessStat::children_of(server.pid).unwrap());
+    }
+    children.iter().copied().for_each(freeze);
+    let is_frozen = |pid: &i32| ProcessStat::is_frozen(*pid).unwrap();
+    eventually("everything stands still", || {
+        children.iter().chain(servers.iter().map(|server| &server.pid)).all(is_frozen)
+    });
+    assert!(children.len() > 3, "Postgres has processes of its own: {children:?}");
+    testbed.signal(Signal::SIGKILL);
+    testbed.child.wait().unwrap();
+    testbed.assert_nothing_is_left(&servers);
+    eventually("the processes of Postgres are gone", || children.iter().all(|pid| is_gone(*pid)));
 }
 
 #[test]

@@ -115,7 +115,7 @@ pub(crate) fn address_of(url: &str) -> &str {
 
 /// A server of another process.
 pub(crate) struct OutsideServer {
-    pid: i32,
+    pub(crate) pid: i32,
     group: Pid,
 }
 

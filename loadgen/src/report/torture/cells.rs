@@ -1,0 +1,82 @@
+//! The cells of the tables of torture: what was seen of a fault at strategies of a kind.
+
+use stats::figures::things;
+use stats::median;
+
+use crate::trial::round::FaultRecord;
+
+/// How many times the floor the median may be before it is marked.
+const MARKED_FROM: f64 = 2.0;
+/// How a cell says that a fault never struck alone.
+pub(super) const UNTRIED: &str = "–";
+
+/// How often a fault struck strategies of a kind alone, and in how many of these cases something was seen in the round.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct StruckCell {
+    pub(super) alone: usize,
+    pub(super) broken: usize,
+    pub(super) hazards: usize,
+    pub(super) unchecked: usize,
+}
+
+/// The times from the end of a fault that struck alone to the next sale, in milliseconds.
+#[derive(Debug, Default)]
+pub(super) struct RecoveryCell {
+    pub(super) times: Vec<f64>,
+    pub(super) floors: Vec<f64>,
+    /// How often no order came although units were left.
+    pub(super) without_sale: usize,
+    /// Whether a time is one of another instance than the struck one.
+    pub(super) is_elsewhere: bool,
+}
+
+impl StruckCell {
+    /// Writes the cell of the matrix.
+    pub(super) fn cell(&self) -> String {
+        let StruckCell { alone, broken, hazards, unchecked } = *self;
+        if alone == 0 {
+            return UNTRIED.to_owned();
+        }
+        let mut seen = Vec::new();
+        if broken > 0 {
+            seen.push(format!("**{broken} broken**"));
+        }
+        if hazards > 0 {
+            seen.push(things(hazards, "hazard"));
+        }
+        if unchecked > 0 {
+            seen.push(format!("{unchecked} unchecked"));
+        }
+        if seen.is_empty() { alone.to_string() } else { format!("{alone}: {}", seen.join(", ")) }
+    }
+}
+
+impl RecoveryCell {
+    /// Writes the cell of the recovery.
+    pub(super) fn cell(&self) -> String {
+        let never = (self.without_sale > 0).then(|| format!("{} never", self.without_sale));
+        let (Some(typical), Some(floor)) = (median(&self.times), median(&self.floors)) else {
+            return never.unwrap_or_else(|| UNTRIED.to_owned());
+        };
+        let worst = self.times.iter().copied().fold(typical, f64::max);
+        let range = if self.times.len() == 1 {
+            seconds(typical)
+        } else {
+            format!("{} – {}", seconds(typical), seconds(worst))
+        };
+        let marked = if typical > MARKED_FROM * floor { format!("**{range}**") } else { range };
+        let elsewhere = if self.is_elsewhere { "\\*" } else { "" };
+        let never = never.map_or_else(String::new, |never| format!(", {never}"));
+        format!("{marked}{elsewhere} ({}){never}", seconds(floor))
+    }
+}
+
+/// Tells whether a fault struck as it should, and no other one at the same time.
+pub(super) fn is_alone(record: &FaultRecord) -> bool {
+    record.is_alone && record.failed.is_none()
+}
+
+/// Writes milliseconds as seconds.
+fn seconds(ms: f64) -> String {
+    format!("{:.2}", ms / 1e3)
+}

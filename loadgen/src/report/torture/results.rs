@@ -1,0 +1,341 @@
+//! What many torture runs have found, as Markdown: which faults struck which strategies, and how soon these sold again.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use stats::figures::{figure, things};
+use weather::Fault;
+
+use crate::judge::recovery::Floor;
+use crate::judge::round::{RoundFindings, judge, judge_kept};
+use crate::lab::storm::SITES;
+use crate::lab::technique::Technique;
+use crate::report::torture::TortureReport;
+use crate::report::torture::cells::{RecoveryCell, StruckCell, is_alone};
+use crate::trial::round::{FaultRecord, KeptRound, Round, TortureSettings};
+
+/// A run that was stored.
+#[derive(Debug, Clone)]
+pub(crate) struct StoredRun {
+    /// Name of its file.
+    pub(crate) name: String,
+    pub(crate) report: TortureReport,
+}
+
+/// What stored runs have found, judged by the checks of today.
+#[derive(Debug)]
+pub(crate) struct Results {
+    runs: Vec<StoredRun>,
+    /// Rounds whose books were audited again.
+    audited: usize,
+    /// Rounds that are judged otherwise than before, one line each.
+    pub(crate) changed: Vec<String>,
+}
+
+impl Results {
+    /// Judges runs again. A round that was kept with its evidence is judged by that.
+    pub(crate) fn of(mut runs: Vec<StoredRun>, kept: &[KeptRound]) -> Results {
+        let mut audited = 0;
+        let mut changed = Vec::new();
+        for StoredRun { name, report } in &mut runs {
+            for index in 0..report.rounds.len() {
+                let round = &report.rounds[index];
+                let is_same = |kept: &&KeptRound| (kept.round.seed, &kept.round.seen) == (round.seed, &round.seen);
+                let evidence = kept.iter().find(is_same);
+                audited += usize::from(evidence.is_some());
+                let now = evidence.map_or_else(|| judge(round.promise, &round.seen), judge_kept);
+                if now != RoundFindings::then(round) {
+                    let seed = report.seed_of(round);
+                    let lines = now.lines().collect::<Vec<_>>().join("; ");
+                    let lines = if lines.is_empty() { "nothing".to_owned() } else { lines };
+                    changed.push(format!("{name}, {}, seed {seed}: {lines}", round.strategy));
+                }
+                let RoundFindings { broken, hazards, unchecked } = now;
+                let round = &mut report.rounds[index];
+                (round.broken, round.hazards, round.unchecked) = (broken, hazards, unchecked);
+            }
+        }
+        Results { runs, audited, changed }
+    }
+
+    /// Writes the document.
+    pub(crate) fn markdown(&self) -> String {
+        let mut text = "# Results of torture\n\n".to_owned();
+        text += "`loadgen torture --results` writes this page from stored runs. The page says what was tried, and what was seen. It does not say\n\
+                 that what was not seen cannot happen.\n\n";
+        self.write_runs(&mut text);
+        self.write_matrix(&mut text);
+        self.write_recovery(&mut text);
+        text
+    }
+
+    fn rounds(&self) -> impl Iterator<Item = (&TortureSettings, &Round)> {
+        self.runs.iter().flat_map(|run| run.report.rounds.iter().map(move |round| (&run.report.settings, round)))
+    }
+
+    fn write_runs(&self, text: &mut String) {
+        *text += "## Runs\n\n| record | ended | service | servers | strategies | rounds | seeds | broken | hazards | unchecked |\n";
+        *text += "|---|---|---|---|--:|--:|---|--:|--:|--:|\n";
+        for StoredRun { name, report } in &self.runs {
+            let rounds = &report.rounds;
+            let count = |has: &dyn Fn(&Round) -> bool| rounds.iter().filter(|round| has(round)).count();
+            let strategies: BTreeSet<&str> = rounds.iter().map(|round| &*round.strategy).collect();
+            let seed = |round: Option<&Round>| round.map_or_else(String::new, |round| report.seed_of(round));
+            let _ = writeln!(
+                text,
+                "| `{name}` | {} | {} | {} | {} | {} | `{}` to `{}` | {} | {} | {} |",
+                report.generated_at,
+                report.environment.code(),
+                servers(report),
+                strategies.len(),
+                rounds.len(),
+                seed(rounds.first()),
+                seed(rounds.last()),
+                count(&|round| !round.broken.is_empty()),
+                count(&|round| !round.hazards.is_empty()),
+                count(&|round| !round.unchecked.is_empty()),
+            );
+        }
+        let _ = writeln!(
+            text,
+            "\n{} were judged again by the checks of this version, {} of them with their books. {}\n",
+            things(self.rounds().count(), "round"),
+            self.audited,
+            if self.changed.is_empty() { "Each was judged as before." } else { "Judged otherwise than before:" },
+        );
+        self.changed.iter().for_each(|line| *text += &format!("* {line}\n"));
+        if !self.changed.is_empty() {
+            text.push('\n');
+        }
+        let of = |report: &TortureReport, round: &Round| {
+            let findings = RoundFindings { unchecked: Vec::new(), ..RoundFindings::then(round) };
+            let lines: Vec<String> = findings.lines().collect();
+            let lines = lines.join("; ");
+            (!lines.is_empty()).then(|| format!("| {} | `{}` | {lines} |\n", round.strategy, report.seed_of(round)))
+        };
+        let found: String = self
+            .runs
+            .iter()
+            .flat_map(|run| run.report.rounds.iter().filter_map(move |round| of(&run.report, round)))
+            .collect();
+        if !found.is_empty() {
+            *text += "| strategy | seed | what was seen |\n|---|---|---|\n";
+            *text += &found;
+            text.push('\n');
+        }
+    }
+
+    fn write_matrix(&self, text: &mut String) {
+        *text += "## Faults and strategies\n\n\
+                  A cell has the number of times that the fault struck such strategies alone. A number by itself means that nothing was found.\n\
+                  Otherwise it says how many of these strikes were in rounds with findings: **broken** is against the promise, a hazard is left\n\
+                  open by the promise, and unchecked means that evidence was missing. A round has other faults at other times, so one of these\n\
+                  may be the cause. `–` is untried. An empty cell cannot be tried, as there is no Redis.\n\n";
+        let kinds = Technique::ALL.map(|kind| kind.to_string());
+        let _ = writeln!(text, "| fault | {} |\n|---|{}", kinds.join(" | "), "--:|".repeat(kinds.len()));
+        for fault in Fault::at(&SITES) {
+            let cells = Technique::ALL.map(|kind| {
+                if fault.site.needs_redis() && !kind.needs_redis() {
+                    String::new()
+                } else {
+                    self.strikes(fault, kind).cell()
+                }
+            });
+            let _ = writeln!(text, "| `{fault}` | {} |", cells.join(" | "));
+        }
+        text.push('\n');
+    }
+
+    fn strikes(&self, fault: Fault, kind: Technique) -> StruckCell {
+        let mut strikes = StruckCell::default();
+        for (_, round) in self.rounds().filter(|(_, round)| round.kind == kind) {
+            let struck = round.seen.faults.iter().filter(|record| record.fault == fault && is_alone(record)).count();
+            strikes.alone += struck;
+            strikes.broken += if round.broken.is_empty() { 0 } else { struck };
+            strikes.hazards += if round.hazards.is_empty() { 0 } else { struck };
+            strikes.unchecked += if round.unchecked.is_empty() { 0 } else { struck };
+        }
+        strikes
+    }
+
+    fn write_recovery(&self, text: &mut String) {
+        *text += "## Recovery\n\n\
+                  The time from the end of a fault that struck alone to the next sale, in seconds: the median, and the worst after a dash. For a\n\
+                  fault of an instance or of its links, the sale is one of that instance. `*`: it sold nothing later, as another instance writes its\n\
+                  orders, so the sale is one of any instance. The floor is in brackets: the median of what the settings alone make the next sale\n\
+                  wait for. **Bold**: the median is more than twice the floor. `never`: units were left, and no order came before the buyers were\n\
+                  gone. Controls are left out, because they promise nothing.\n\n";
+        self.write_floors(text);
+        let kinds: Vec<Technique> = Technique::ALL.into_iter().filter(|kind| *kind != Technique::Control).collect();
+        let names: Vec<String> = kinds.iter().map(Technique::to_string).collect();
+        let _ = writeln!(text, "| fault | {} |\n|---|{}", names.join(" | "), "--:|".repeat(kinds.len()));
+        for fault in Fault::at(&SITES) {
+            let cells: Vec<String> = kinds
+                .iter()
+                .map(|kind| {
+                    let is_nowhere = fault.site.needs_redis() && !kind.needs_redis();
+                    if is_nowhere { String::new() } else { self.recoveries(fault, *kind).cell() }
+                })
+                .collect();
+            let _ = writeln!(text, "| `{fault}` | {} |", cells.join(" | "));
+        }
+    }
+
+    /// Writes the formula of each floor, with the values of the runs.
+    fn write_floors(&self, text: &mut String) {
+        *text += "| floor | where, and why |\n|---|---|\n";
+        for floor in Floor::ALL {
+            let _ = writeln!(text, "| {} | {} |", floor.formula(), floor.reason());
+        }
+        let of = |value: fn(&TortureSettings) -> f64| {
+            let mut values: Vec<f64> = self.runs.iter().map(|run| value(&run.report.settings)).collect();
+            values.sort_unstable_by(f64::total_cmp);
+            values.dedup();
+            values.into_iter().map(figure).collect::<Vec<_>>().join(" or ")
+        };
+        let _ = writeln!(
+            text,
+            "\nIn these runs the session timeout is {} s, the tick {} s, the time to live of a lock in Redis {} s, and `--db-timeout` {} s. {} \
+             buyers a second come to {} instances.\n",
+            of(|settings| settings.session_timeout_ms / 1e3),
+            of(|settings| settings.tick_ms / 1e3),
+            of(|settings| settings.redis_lock_ttl_ms / 1e3),
+            of(|settings| settings.db_timeout_ms / 1e3),
+            of(|settings| settings.rate_per_s),
+            of(|settings| f64::from(settings.instances)),
+        );
+        *text += "No floor has `--db-timeout`: what a fault of Postgres or of its links holds back arrives or is closed when the fault ends, so nobody\n\
+                  has to wait for that deadline. A time close to it would show a wait that should not be. No floor has the time of the machine\n\
+                  either: to start a process, to elect a leader, to recover a log. After `killed`, `stopped`, `moved` and `crashed`, that time is\n\
+                  most of what stands above the floor.\n\n";
+    }
+
+    fn recoveries(&self, fault: Fault, kind: Technique) -> RecoveryCell {
+        let mut recoveries = RecoveryCell::default();
+        for (settings, round) in self.rounds().filter(|(_, round)| round.kind == kind) {
+            let of_fault = |record: &&FaultRecord| record.fault == fault && is_alone(record) && record.had_units;
+            for record in round.seen.faults.iter().filter(of_fault) {
+                let is_of_instance = fault.site.is_of_process();
+                let there = record.next_sale_there_ms.filter(|_| is_of_instance);
+                let Some(time) = there.or(record.next_sale_ms) else {
+                    recoveries.without_sale += 1;
+                    continue;
+                };
+                recoveries.is_elsewhere |= is_of_instance && there.is_none();
+                recoveries.times.push(time);
+                recoveries.floors.push(Floor::of(kind, record, settings).ms(record, settings));
+            }
+        }
+        recoveries
+    }
+}
+
+/// Names the servers of a run.
+fn servers(report: &TortureReport) -> String {
+    let environment = &report.environment;
+    let versions = [
+        ("Postgres", environment.postgres_version.as_deref()),
+        ("ZooKeeper", environment.zookeeper_version.as_deref()),
+        ("Redis", environment.redis_version.as_deref()),
+    ];
+    let named: Vec<String> =
+        versions.into_iter().filter_map(|(server, version)| Some(format!("{server} {}", version?))).collect();
+    named.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::trial::Audit;
+    use crate::report::torture::cells::UNTRIED;
+    use crate::report::torture::tests::{report, round};
+    use crate::trial::round::RoundSeen;
+
+    fn struck(fault: &str, after_ms: f64) -> FaultRecord {
+        let fault = Fault::matching(&SITES, &[fault.to_owned()]).unwrap()[0];
+        FaultRecord { fault, next_sale_ms: Some(after_ms), ..FaultRecord::example(1000.0) }
+    }
+
+    /// Returns the results of one run of these rounds, each judged as today.
+    fn results(rounds: Vec<Round>) -> Results {
+        let judged = rounds.into_iter().map(|round| {
+            let RoundFindings { broken, hazards, unchecked } = judge(round.promise, &round.seen);
+            Round { broken, hazards, unchecked, ..round }
+        });
+        Results::of(vec![StoredRun { name: "one.json".to_owned(), report: report(judged.collect()) }], &[])
+    }
+
+    fn with(faults: Vec<FaultRecord>, audit: Audit) -> Round {
+        Round { seen: RoundSeen::example(faults, Audit { sold: 40, ..audit }), ..round("pg-merge", 7) }
+    }
+
+    #[test]
+    fn a_cell_that_was_never_tried_does_not_pass() {
+        let faults = vec![
+            struck("postgres-frozen", 5.0),
+            FaultRecord { is_alone: false, ..struck("postgres-crashed", 5.0) },
+            FaultRecord { failed: Some("no".to_owned()), ..struck("instance-killed", 5.0) },
+        ];
+        let results = results(vec![with(faults, Audit::default())]);
+        let cell = |fault: &str, kind| results.strikes(struck(fault, 0.0).fault, kind).cell();
+        assert_eq!(cell("postgres-frozen", Technique::Postgres), "1");
+        assert_eq!(cell("postgres-frozen", Technique::ZookeeperLock), UNTRIED);
+        assert_eq!(cell("postgres-crashed", Technique::Postgres), UNTRIED, "it never struck alone");
+        assert_eq!(cell("instance-killed", Technique::Postgres), UNTRIED, "it could not be made");
+    }
+
+    #[test]
+    fn a_cell_says_what_was_seen_in_its_rounds() {
+        let round = |audit| with(vec![struck("postgres-frozen", 5.0)], audit);
+        let oversold = Audit { oversold: 1, ..Audit::default() };
+        let frozen = struck("postgres-frozen", 0.0).fault;
+        let found = results(vec![round(Audit::default()), round(oversold)]);
+        assert_eq!(found.strikes(frozen, Technique::Postgres).cell(), "2: **1 broken**");
+        let nothing =
+            Round { seen: RoundSeen { gaps: vec!["a gap".to_owned()], ..round(oversold).seen }, ..round(oversold) };
+        assert_eq!(results(vec![nothing]).strikes(frozen, Technique::Postgres).cell(), "1: **1 broken**, 1 unchecked");
+    }
+
+    #[test]
+    fn a_round_that_today_is_judged_otherwise_is_named() {
+        assert!(results(vec![with(Vec::new(), Audit::default())]).changed.is_empty());
+        let then = with(Vec::new(), Audit { double_sales: 1, ..Audit::default() });
+        let run = StoredRun { name: "one.json".to_owned(), report: report(vec![then]) };
+        let found = Results::of(vec![run], &[]);
+        assert_eq!(found.changed.len(), 1);
+        assert!(found.changed[0].ends_with("BROKEN: units sold twice: 1"), "{:?}", found.changed);
+        assert!(found.markdown().contains("Judged otherwise than before:\n\n* one.json, pg-merge"));
+    }
+
+    #[test]
+    fn a_recovery_is_marked_from_twice_its_floor() {
+        let cell = |times: &[f64]| {
+            let faults = times.iter().map(|time| struck("postgres-frozen", *time)).collect();
+            results(vec![with(faults, Audit::default())])
+                .recoveries(struck("postgres-frozen", 0.0).fault, Technique::Postgres)
+                .cell()
+        };
+        assert_eq!(cell(&[]), UNTRIED);
+        assert_eq!(cell(&[20.0]), "0.02 (0.01)");
+        assert_eq!(cell(&[10.0, 20.0, 90.0]), "0.02 – 0.09 (0.01)");
+        assert_eq!(cell(&[30.0, 40.0]), "**0.04 – 0.04** (0.01)");
+        let never = FaultRecord { next_sale_ms: None, ..struck("postgres-frozen", 0.0) };
+        let found = results(vec![with(vec![never], Audit::default())]);
+        assert_eq!(found.recoveries(never_fault(), Technique::Postgres).cell(), "1 never");
+    }
+
+    fn never_fault() -> Fault {
+        struck("postgres-frozen", 0.0).fault
+    }
+
+    #[test]
+    fn a_sale_of_another_instance_is_told_apart() {
+        let there = FaultRecord { next_sale_there_ms: Some(30.0), ..struck("instance-frozen", 10.0) };
+        let cell = |record: FaultRecord| {
+            let frozen = record.fault;
+            results(vec![with(vec![record], Audit::default())]).recoveries(frozen, Technique::Postgres).cell()
+        };
+        assert_eq!(cell(there), "0.03 (0.02)");
+        assert_eq!(cell(struck("instance-frozen", 10.0)), "0.01\\* (0.02)");
+    }
+}

@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use std::{env, fs, io};
 
 use planting::{Mistake, VARIABLE, check, is_planted_by_environment, plant};
+use serde_json::Value;
 
 use crate::HuntError;
 
@@ -44,40 +45,59 @@ impl Copy {
 
     /// Builds the service. Returns the program.
     pub(crate) fn service(&self) -> Result<PathBuf, HuntError> {
-        self.build(&["build", "-p", "demo-service", "--bin", "demo-service"])?;
+        let mut build = self.cargo("build");
+        let status = build.args(["-p", "demo-service", "--bin", "demo-service"]).status().map_err(HuntError::Cargo)?;
+        if !status.success() {
+            return Err(HuntError::Ended(status));
+        }
         Ok(self.target.join("debug/demo-service"))
     }
 
-    /// Builds the tests of a crate against real servers.
-    pub(crate) fn tests(&self, package: &str) -> Result<(), HuntError> {
-        self.build(&["test", "--no-run", "-p", package, "--test", "it"])
+    /// Builds the tests of a crate against real servers. Returns their program.
+    pub(crate) fn tests(&self, package: &str) -> Result<TestProgram, HuntError> {
+        let mut build = self.cargo("test");
+        build.args(["--no-run", "--message-format=json", "-p", package, "--test", "it"]);
+        let built = build.stderr(Stdio::inherit()).output().map_err(HuntError::Cargo)?;
+        if !built.status.success() {
+            return Err(HuntError::Ended(built.status));
+        }
+        let messages = built.stdout.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
+        let program = |message: Value| {
+            let is_it = message["target"]["name"] == "it";
+            let path = |member: &str| message[member].as_str().map(PathBuf::from).filter(|_| is_it);
+            Some(TestProgram { program: path("executable")?, folder: path("manifest_path")?.parent()?.to_owned() })
+        };
+        messages.filter_map(program).next().ok_or_else(|| HuntError::NoTest(package.to_owned()))
     }
 
-    /// Runs one of these tests with a mistake, which has this number in the list. 0: with none. Returns what it printed, unless it passed.
-    pub(crate) fn failure_of(&self, package: &str, test: &str, number: usize) -> Result<Option<String>, HuntError> {
-        let mut run = self.cargo();
-        run.args(["test", "-p", package, "--test", "it", "--", "--exact", test]);
-        run.env(VARIABLE, number.to_string()).env("RUST_BACKTRACE", "0");
-        let run = run.stderr(Stdio::null()).output().map_err(HuntError::Cargo)?;
+    fn cargo(&self, command: &str) -> Command {
+        let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.current_dir(&self.workspace).args([command, "--quiet", "--locked", "--target-dir"]).arg(&self.target);
+        // What is planted is no good style.
+        cargo.env("SQLX_OFFLINE", "true").env("RUSTFLAGS", "--cap-lints=warn -Awarnings");
+        cargo
+    }
+}
+
+/// The tests of a crate of the copy.
+pub(crate) struct TestProgram {
+    program: PathBuf,
+    folder: PathBuf,
+}
+
+impl TestProgram {
+    /// Runs a test with a mistake, which has this number in the list. 0: with none. Returns what it printed, unless it passed.
+    pub(crate) fn failure_of(&self, test: &str, number: usize) -> Result<Option<String>, HuntError> {
+        let mut run = Command::new(&self.program);
+        run.current_dir(&self.folder).args(["--exact", test]);
+        run.env(VARIABLE, number.to_string());
+        let run = run.stderr(Stdio::null()).output();
+        let run = run.map_err(|source| HuntError::File { path: self.program.clone(), source })?;
         let printed = String::from_utf8_lossy(&run.stdout).into_owned();
         if !printed.contains("running 1 test\n") {
-            return Err(HuntError::NoTest { package: package.to_owned(), test: test.to_owned() });
+            return Err(HuntError::NoTest(test.to_owned()));
         }
         Ok((!run.status.success()).then_some(printed))
-    }
-
-    fn build(&self, what: &[&str]) -> Result<(), HuntError> {
-        let status = self.cargo().args(what).status().map_err(HuntError::Cargo)?;
-        if status.success() { Ok(()) } else { Err(HuntError::Ended(status)) }
-    }
-
-    fn cargo(&self) -> Command {
-        let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.current_dir(&self.workspace).env("CARGO_TARGET_DIR", &self.target);
-        cargo.env("CARGO_TERM_QUIET", "true").env("SQLX_OFFLINE", "true");
-        // What is planted is no good style.
-        cargo.env("RUSTFLAGS", "--cap-lints=warn -Awarnings");
-        cargo
     }
 }
 
@@ -109,7 +129,8 @@ fn files(workspace: &Path) -> Result<BTreeSet<PathBuf>, HuntError> {
 
 /// Copies a file, with the mistakes that change it.
 fn copy(from: &Path, to: &Path, file: &Path, all: &[&Mistake]) -> io::Result<()> {
-    let (from, to) = (from.join(file), to.join(file));
+    let from = from.join(file);
+    let to = to.join(file);
     let changed = || all.iter().flat_map(|mistake| mistake.changes).map(|change| Path::new(change.file));
     let is_root = changed().any(|changed| root_of(changed).as_deref() == Some(file));
     let mut text = fs::read(&from)?;

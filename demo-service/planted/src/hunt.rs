@@ -1,5 +1,6 @@
 //! The hunt for a mistake: rounds of faults or runs of a test, until one of them finds what the mistake is expected to break.
 
+use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use planting::VARIABLE;
 use serde_json::Value;
 
 use crate::HuntError;
-use crate::copy::Copy;
+use crate::copy::TestProgram;
 use crate::mistakes::{Means, PlantedMistake};
 
 /// How many rounds a hunt has at most.
@@ -22,8 +23,8 @@ const LINE_MAX: usize = 160;
 pub(crate) struct Hunt {
     /// The program that lets faults strike.
     pub(crate) loadgen: PathBuf,
-    /// The copy of the workspace with the mistakes.
-    pub(crate) copy: Copy,
+    /// The tests of each crate with the mistakes.
+    pub(crate) tests: BTreeMap<&'static str, TestProgram>,
     /// The program of the service with the mistakes.
     pub(crate) service: PathBuf,
     /// A folder for what the rounds write.
@@ -87,16 +88,16 @@ impl Hunt {
     fn round(&self, number: usize, planted: &PlantedMistake, round: u64) -> Result<(String, Vec<String>), HuntError> {
         match planted.means {
             Means::Test { package, name } => {
-                let failure = self.copy.failure_of(package, name, number)?;
+                let failure = self.tests[package].failure_of(name, number)?;
                 Ok((format!("{package}, {name}"), failure.iter().map(|printed| panic_in(printed)).collect()))
             }
-            Means::Faults { strategies, faults, rate } => {
+            Means::Faults { strategies, faults, rate, seconds } => {
                 let index = usize::try_from(round).unwrap_or_default() % strategies.len();
                 let strategy = strategies[index];
                 // Hunts for different mistakes may be under way at once.
                 let folder = self.folder.join(planted.mistake.name.replace(' ', "-"));
-                let findings =
-                    self.strike(number, [strategy, faults, &rate.to_string(), &round.to_string()], &folder)?;
+                let numbers = [rate.to_string(), format!("{seconds}s"), round.to_string()];
+                let findings = self.strike(number, (strategy, faults), &numbers, &folder)?;
                 Ok((format!("{strategy}, seed {round}"), findings))
             }
         }
@@ -105,7 +106,8 @@ impl Hunt {
     fn strike(
         &self,
         number: usize,
-        [strategy, faults, rate, seed]: [&str; 4],
+        (strategy, faults): (&str, &str),
+        [rate, length, seed]: &[String; 3],
         folder: &Path,
     ) -> Result<Vec<String>, HuntError> {
         let service = folder.join(format!("service-{number}"));
@@ -118,7 +120,7 @@ impl Hunt {
         // Of another round. There may be none.
         let _ = fs::remove_dir_all(&out);
         let mut torture = Command::new(&self.loadgen);
-        torture.args(["torture", "--quiet", "--rounds", "1", "--length", "20s", "--rate", rate]);
+        torture.args(["torture", "--quiet", "--rounds", "1", "--length", length, "--rate", rate]);
         torture.args(["--strategies", strategy, "--faults", faults, "--seed", seed]);
         torture.arg("--demo-service").arg(&service).arg("--out").arg(&out);
         let status = torture.stdout(Stdio::null()).status().map_err(HuntError::Loadgen)?;
@@ -146,7 +148,9 @@ fn broken_in(folder: &Path) -> Result<Vec<String>, HuntError> {
 fn panic_in(printed: &str) -> String {
     let after = printed.split_once(" panicked at ").and_then(|(_, place)| place.split_once('\n'));
     let message = after.map_or(printed, |(_, message)| message);
-    let lines = message.lines().take_while(|line| !line.is_empty() && !line.starts_with("note: "));
+    let lines = message
+        .lines()
+        .take_while(|line| !line.is_empty() && !line.starts_with("note: ") && *line != "stack backtrace:");
     let short = |line: &str| line.trim().replace('\t', " ").chars().take(LINE_MAX).collect::<String>();
     lines.map(short).collect::<Vec<_>>().join(" ")
 }

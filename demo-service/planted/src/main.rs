@@ -1,5 +1,5 @@
-//! Plants mistakes in a copy of the workspace, and hunts each: by `loadgen torture`, with real servers, real processes and real faults, or by a
-//! test, if it takes no faults but a crowd, a repetition or a deleted node.
+//! Plants mistakes in a copy of the workspace, and hunts each. Most are hunted by `loadgen torture`, with real servers, processes and faults.
+//! The others take no fault, but a repeated request or a deleted node, for example. Tests hunt those.
 //!
 //! A mistake that nothing finds is a hole in the tests. `found.txt` has what found each.
 
@@ -10,6 +10,7 @@ mod mistakes;
 #[cfg(test)]
 mod well_known;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
@@ -37,7 +38,7 @@ struct HuntArgs {
     /// Hunts only the mistakes whose names have one of these words
     #[arg(value_name = "WORD")]
     words: Vec<String>,
-    /// Begins no round after so many minutes
+    /// Time limit in minutes: no round begins after it
     #[arg(long, value_name = "N")]
     minutes: Option<u64>,
     /// Program that lets faults strike
@@ -76,8 +77,8 @@ enum HuntError {
     Loadgen(#[source] io::Error),
     #[error("a program that was started ended with {0}; its own message stands above")]
     Ended(ExitStatus),
-    #[error("the tests `it` of {package} have no test {test}")]
-    NoTest { package: String, test: String },
+    #[error("there is no test {0}")]
+    NoTest(String),
     #[error("a round ended early: {0}")]
     NoRound(String),
     #[error("could not read {}", path.display())]
@@ -142,11 +143,14 @@ fn prepare<'a>(
     let all: Vec<&Mistake> = MISTAKES.iter().map(|planted| &planted.mistake).collect();
     let copy = Copy::make(&workspace, &folder, &all)?;
     let service = copy.service()?;
+    let mut tests = BTreeMap::new();
     for planted in meant {
-        if let Means::Test { package, .. } = planted.means {
-            copy.tests(package)?;
+        if let Means::Test { package, .. } = planted.means
+            && !tests.contains_key(package)
+        {
+            tests.insert(package, copy.tests(package)?);
         }
     }
     let until = args.minutes.map(|minutes| begun + Duration::from_secs(60 * minutes));
-    Ok(Hunt { loadgen: workspace.join(&args.loadgen), copy, service, folder: folder.join("rounds"), until })
+    Ok(Hunt { loadgen: workspace.join(&args.loadgen), tests, service, folder: folder.join("rounds"), until })
 }

@@ -12,8 +12,8 @@ pub(crate) struct PlantedMistake {
 
 /// What may find a mistake.
 pub(crate) enum Means {
-    /// Rounds of faults, while these strategies sell in turn to so many buyers a second.
-    Faults { strategies: &'static [&'static str], faults: &'static str, rate: u32 },
+    /// Rounds of faults, while these strategies sell in turn. `rate` is in buyers a second, and no fault begins after `seconds`.
+    Faults { strategies: &'static [&'static str], faults: &'static str, rate: u32, seconds: u32 },
     /// A test against real servers. What buyers do in the rounds shows no harm, or too seldom.
     Test { package: &'static str, name: &'static str },
 }
@@ -28,12 +28,17 @@ const fn planted(
 }
 
 const fn faults(strategies: &'static [&'static str], faults: &'static str) -> Means {
-    Means::Faults { strategies, faults, rate: 100 }
+    Means::Faults { strategies, faults, rate: 100, seconds: 20 }
 }
 
 /// So few buyers that the stock is sold out on a busy machine, too.
 const fn few_buyers(strategies: &'static [&'static str], faults: &'static str) -> Means {
-    Means::Faults { strategies, faults, rate: 10 }
+    Means::Faults { strategies, faults, rate: 10, seconds: 20 }
+}
+
+/// Long rounds, because the fault must last longer than most, and meet a holder.
+const fn many_faults(strategies: &'static [&'static str], faults: &'static str) -> Means {
+    Means::Faults { strategies, faults, rate: 50, seconds: 60 }
 }
 
 const fn test(package: &'static str, name: &'static str) -> Means {
@@ -80,7 +85,7 @@ pub(crate) static MISTAKES: [PlantedMistake; 17] = [
     ),
     planted(
         "a write checks neither its hold nor its fence",
-        faults(&["zk-mutex-fenced", "zk-handoff-fenced"], "instance-frozen"),
+        many_faults(&["zk-mutex-fenced", "zk-handoff-fenced"], "instance-frozen"),
         "whose deduction was overwritten",
         &[
             change(
@@ -180,7 +185,7 @@ pub(crate) static MISTAKES: [PlantedMistake; 17] = [
         ],
     ),
     planted(
-        "a release in Redis deletes the lock whoever holds it",
+        "a release in Redis deletes the lock of any holder",
         faults(&["redis-lock"], "redis-link-requests-held,redis-link-silent,redis-link-slow"),
         "whose deduction was overwritten",
         &[change(
@@ -203,20 +208,20 @@ pub(crate) static MISTAKES: [PlantedMistake; 17] = [
         )],
     ),
     planted(
-        "the sweeper ends a reservation that is being paid",
+        "a reservation that the sweeper has ended is paid",
         test("demo-service", "reservations::races::each_of_many_reservations_ends_exactly_once"),
-        "is expired, order Some(",
+        "Balance {",
         &[change(
             "demo-service/src/store/schema.rs",
             "MIGRATIONS.run(connection).await.map_err(|error| refusal(error, address(options)))",
             r##"{
                 MIGRATIONS.run(&mut *connection).await.map_err(|error| refusal(error, address(options)))?;
-                // The sweeper neither passes over a locked reservation nor looks again when it has waited for one.
-                let unlocked = r#"do $do$ begin
-                    execute replace(pg_get_functiondef('expire_reservations'::regproc), 'for update skip locked', '');
-                    execute replace(pg_get_functiondef('end_reservations'::regproc), 'and state = ''held''', '');
+                let unchecked = r#"do $do$ begin
+                    execute replace(replace(pg_get_functiondef('confirm_reservation'::regproc),
+                        'if held.state <> ''held'' then', 'if held.state in (''confirmed'', ''cancelled'') then'),
+                        'if held.expires_at <= clock_timestamp() then', 'if false then');
                 end $do$"#;
-                sqlx::raw_sql(unlocked).execute(connection).await.map(drop).map_err(|source| unusable(options, source))
+                sqlx::raw_sql(unchecked).execute(connection).await.map(drop).map_err(|source| unusable(options, source))
             }"##,
         )],
     ),

@@ -55,7 +55,7 @@ const WELL_KNOWN: [WellKnown; 12] = [
     known(
         "a release deletes a fixed path or key",
         &[
-            "a release in Redis deletes the lock whoever holds it",
+            "a release in Redis deletes the lock of any holder",
             "a contender that gives up deletes any node at the path",
         ],
     ),
@@ -70,7 +70,7 @@ const WELL_KNOWN: [WellKnown; 12] = [
         "a batch drops its end",
         &["the buyers at the end of a batch get no orders", "the later half of a divided batch is lost"],
     ),
-    known("the sweeper races with a payment", &["the sweeper ends a reservation that is being paid"]),
+    known("the sweeper races with a payment", &["a reservation that the sweeper has ended is paid"]),
 ];
 
 /// Returns what finds each mistake, and after how long.

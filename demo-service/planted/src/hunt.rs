@@ -91,16 +91,37 @@ impl Hunt {
                 let failure = self.tests[package].failure_of(name, number)?;
                 Ok((format!("{package}, {name}"), failure.iter().map(|printed| panic_in(printed)).collect()))
             }
-            Means::Faults { strategies, faults, rate, seconds } => {
+            Means::Faults { strategies, faults, rate, seconds, business_time } => {
                 let index = usize::try_from(round).unwrap_or_default() % strategies.len();
                 let strategy = strategies[index];
                 // Hunts for different mistakes may be under way at once.
                 let folder = self.folder.join(planted.mistake.name.replace(' ', "-"));
                 let numbers = [rate.to_string(), format!("{seconds}s"), round.to_string()];
+                self.prepare(number, business_time, &folder)?;
                 let findings = self.strike(number, (strategy, faults), &numbers, &folder)?;
                 Ok((format!("{strategy}, seed {round}"), findings))
             }
         }
+    }
+
+    /// Writes a program that starts the service with a mistake and another business time than it is told.
+    fn prepare(&self, number: usize, business_time: &str, folder: &Path) -> Result<(), HuntError> {
+        let program = folder.join(format!("service-{number}"));
+        let script = format!(
+            "#!/bin/sh\n\
+             for word; do\n  \
+               shift\n  \
+               [ \"$before\" != --business-time ] || word={business_time}\n  \
+               set -- \"$@\" \"$word\"\n  \
+               before=$word\n\
+             done\n\
+             {VARIABLE}={number} exec '{}' \"$@\"\n",
+            self.service.display()
+        );
+        let prepared = fs::create_dir_all(folder)
+            .and_then(|()| fs::write(&program, script))
+            .and_then(|()| fs::set_permissions(&program, Permissions::from_mode(0o755)));
+        prepared.map_err(|source| HuntError::File { path: program, source })
     }
 
     fn strike(
@@ -111,11 +132,6 @@ impl Hunt {
         folder: &Path,
     ) -> Result<Vec<String>, HuntError> {
         let service = folder.join(format!("service-{number}"));
-        let script = format!("#!/bin/sh\n{VARIABLE}={number} exec '{}' \"$@\"\n", self.service.display());
-        let prepared = fs::create_dir_all(folder)
-            .and_then(|()| fs::write(&service, script))
-            .and_then(|()| fs::set_permissions(&service, Permissions::from_mode(0o755)));
-        prepared.map_err(|source| HuntError::File { path: folder.to_owned(), source })?;
         let out = folder.join("round");
         // Of another round. There may be none.
         let _ = fs::remove_dir_all(&out);

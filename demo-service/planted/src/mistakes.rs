@@ -13,7 +13,14 @@ pub(crate) struct PlantedMistake {
 /// What may find a mistake.
 pub(crate) enum Means {
     /// Rounds of faults, while these strategies sell in turn. `rate` is in buyers a second, and no fault begins after `seconds`.
-    Faults { strategies: &'static [&'static str], faults: &'static str, rate: u32, seconds: u32 },
+    Faults {
+        strategies: &'static [&'static str],
+        faults: &'static str,
+        rate: u32,
+        seconds: u32,
+        /// The business time of a purchase, between its read and its write.
+        business_time: &'static str,
+    },
     /// A test against real servers. What buyers do in the rounds shows no harm, or too seldom.
     Test { package: &'static str, name: &'static str },
 }
@@ -28,17 +35,17 @@ const fn planted(
 }
 
 const fn faults(strategies: &'static [&'static str], faults: &'static str) -> Means {
-    Means::Faults { strategies, faults, rate: 100, seconds: 20 }
+    Means::Faults { strategies, faults, rate: 100, seconds: 20, business_time: "2ms" }
 }
 
 /// So few buyers that the stock is sold out on a busy machine, too.
 const fn few_buyers(strategies: &'static [&'static str], faults: &'static str) -> Means {
-    Means::Faults { strategies, faults, rate: 10, seconds: 20 }
+    Means::Faults { strategies, faults, rate: 10, seconds: 20, business_time: "2ms" }
 }
 
-/// Long rounds, because the fault must last longer than most, and meet a holder.
-const fn many_faults(strategies: &'static [&'static str], faults: &'static str) -> Means {
-    Means::Faults { strategies, faults, rate: 50, seconds: 60 }
+/// Purchases that are under way most of the time. A fault that has to last long is likely to meet one of them.
+const fn slow_purchases(strategies: &'static [&'static str], faults: &'static str) -> Means {
+    Means::Faults { strategies, faults, rate: 20, seconds: 60, business_time: "200ms" }
 }
 
 const fn test(package: &'static str, name: &'static str) -> Means {
@@ -85,7 +92,7 @@ pub(crate) static MISTAKES: [PlantedMistake; 17] = [
     ),
     planted(
         "a write checks neither its hold nor its fence",
-        many_faults(&["zk-mutex-fenced", "zk-handoff-fenced"], "instance-frozen"),
+        slow_purchases(&["zk-mutex-fenced", "zk-handoff-fenced"], "instance-frozen"),
         "whose deduction was overwritten",
         &[
             change(

@@ -217,7 +217,7 @@ pub(crate) static MISTAKES: [PlantedMistake; 17] = [
     planted(
         "a reservation that the sweeper has ended is paid",
         test("demo-service", "reservations::races::each_of_many_reservations_ends_exactly_once"),
-        "Balance {",
+        "is confirmed, order Some(",
         &[change(
             "demo-service/src/store/schema.rs",
             "MIGRATIONS.run(connection).await.map_err(|error| refusal(error, address(options)))",

@@ -151,7 +151,7 @@ weather: ## run the machines of the locks in simulated weather, a minute each; A
 schedules: ## let buyers, workers and instances meet in the batch queue in a hundred thousand orders each; ARGS='several --seed 7 --trace' prints one
 	cargo run --profile weather --locked -p interleaved -- $(ARGS)
 
-planted: deps-test demo-programs ## build the service with mistakes that can be switched on, let faults find each, and write what was found; ARGS='fence' takes those whose names have it
+planted: deps-test demo-programs ## build a copy with mistakes that can be switched on, let faults and tests find each, and write what was found; ARGS='fence' takes those whose names have it
 	cargo run --locked -p planted-service -- $(ARGS)
 
 torture: deps-test demo-programs ## let faults strike the service and its servers, a round of each strategy; ARGS='--for 1h' or ARGS='--faults postgres*'

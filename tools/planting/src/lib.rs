@@ -1,7 +1,10 @@
 //! Plants mistakes in a copy of a crate's sources, beside the right code. One of them at a time can be switched on.
 //!
-//! A build script calls [`Sources::copy`]. The crate includes the copy, and has a function `is_planted(number: usize) -> bool` at its root that
-//! asks a [`Switch`]. A program that copies a whole workspace calls [`plant`] for each file.
+//! The planted code asks `crate::is_planted(number)`. There are two ways to have that function:
+//!
+//! * A build script calls [`Sources::copy`]. The crate includes the copy, and its function asks a [`Switch`].
+//! * A program copies a whole workspace. It calls [`check`] once and [`plant`] for each file, and appends [`is_planted_by_environment`] to the
+//!   root of each crate that it has changed. Each process then has the mistake of its variable [`VARIABLE`].
 
 pub mod seeds;
 
@@ -63,6 +66,21 @@ impl Switch {
     }
 }
 
+/// The variable that switches a mistake on: its position in the list, from 1 on. Without it, or with 0, none is on.
+pub const VARIABLE: &str = "RUST_PLANTED_MISTAKE";
+
+/// Returns the source of the function that the planted code asks, for the root of a crate. It reads [`VARIABLE`] once.
+pub fn is_planted_by_environment() -> String {
+    format!(
+        "\n/// Tells whether a planted mistake is switched on.\n\
+         pub(crate) fn is_planted(number: usize) -> bool {{\n    \
+             static ON: std::sync::LazyLock<Option<usize>> =\n        \
+                 std::sync::LazyLock::new(|| std::env::var({VARIABLE:?}).ok()?.parse().ok());\n    \
+             *ON == Some(number)\n\
+         }}\n"
+    )
+}
+
 /// The placeholder for the right code in a mistake.
 const RIGHT: &str = "$right";
 
@@ -89,10 +107,8 @@ impl Sources<'_> {
         let out = PathBuf::from(env::var_os("OUT_DIR").ok_or_else(|| io::Error::other("OUT_DIR is not set"))?);
         let sources = Path::new(self.folder);
         println!("cargo::rerun-if-changed={}", self.folder);
-        assert_sound(all);
-        for SourceChange { file, .. } in all.iter().flat_map(|mistake| mistake.changes).chain(self.settings) {
-            assert!(sources.join(file).is_file(), "{file} is to be changed, which is not there");
-        }
+        check(all, sources);
+        assert_there(self.settings.iter(), sources);
         let mut folders = vec![PathBuf::new()];
         while let Some(folder) = folders.pop() {
             fs::create_dir_all(out.join(&folder))?;
@@ -119,18 +135,16 @@ impl Sources<'_> {
     /// Makes the changes to a file that are always made. The tests of the sources run where they are written.
     fn set(&self, file: &Path, text: String) -> String {
         let text = text.replace("crate::", &format!("crate::{}", self.module)).replace("#[cfg(test)]", "#[cfg(any())]");
-        self.settings.iter().filter(|change| Path::new(change.file) == file).fold(
-            text,
-            |text, SourceChange { right, wrong, .. }| {
-                assert_eq!(text.matches(right).count(), 1, "not once in {}: {right}", file.display());
-                text.replace(right, wrong)
-            },
-        )
+        let here = self.settings.iter().filter(|change| Path::new(change.file) == file);
+        here.fold(text, |text, SourceChange { right, wrong, .. }| replace_once(file, &text, right, wrong))
     }
 }
 
-/// Makes sure that each mistake has a name of its own and changes something, once in each place.
-fn assert_sound(all: &[&'static Mistake]) {
+/// Makes sure that each mistake has a name of its own and changes something, once in each place of a file of this folder.
+///
+/// # Panics
+/// If it is otherwise.
+pub fn check(all: &[&Mistake], folder: &Path) {
     let names: BTreeSet<&str> = all.iter().map(|mistake| mistake.name).collect();
     assert_eq!(names.len(), all.len(), "two mistakes have one name");
     for Mistake { name, changes } in all {
@@ -140,7 +154,21 @@ fn assert_sound(all: &[&'static Mistake]) {
             changes_anything && places.len() == changes.len(),
             "a change of {name:?} is no change, or stands twice"
         );
+        assert_there(changes.iter(), folder);
     }
+}
+
+fn assert_there<'a>(changes: impl Iterator<Item = &'a SourceChange>, folder: &Path) {
+    for SourceChange { file, .. } in changes {
+        assert!(folder.join(file).is_file(), "{file} is to be changed, which is not there");
+    }
+}
+
+/// Replaces the right code of a file, which must occur once.
+fn replace_once(file: &Path, text: &str, right: &str, wrong: &str) -> String {
+    let found = text.matches(right).count();
+    assert!(found == 1, "a change replaces what stands {found} times in {}: {right}", file.display());
+    text.replacen(right, wrong, 1)
 }
 
 /// Adds all mistakes of a file, which has this path and this text, beside the right code.
@@ -152,8 +180,6 @@ pub fn plant(all: &[&Mistake], file: &Path, mut text: String) -> String {
     let changes = all.iter().flat_map(|mistake| mistake.changes);
     let rights: BTreeSet<&str> = changes.filter(here).map(|change| change.right).collect();
     for right in rights {
-        let found = text.matches(right).count();
-        assert!(found == 1, "a mistake replaces what stands {found} times in {}: {right}", file.display());
         let mut choice = String::new();
         for (i, Mistake { changes, .. }) in all.iter().enumerate() {
             let wrong = changes.iter().find(|change| change.right == right && here(change));
@@ -164,7 +190,7 @@ pub fn plant(all: &[&Mistake], file: &Path, mut text: String) -> String {
         }
         choice += &format!("{{ {right} }}");
         let is_statement = right.ends_with([';', '}']);
-        text = text.replace(right, &if is_statement { choice } else { format!("({choice})") });
+        text = replace_once(file, &text, right, &if is_statement { choice } else { format!("({choice})") });
     }
     text
 }

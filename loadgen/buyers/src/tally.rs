@@ -1,6 +1,5 @@
-//! What the requests of a load add up to. Each request is added when it starts and when it ends, so the memory depends on the
-//! users, on the units sold and on the answers that did not come, and not on the number of requests. Only the log of requests needs
-//! each of them.
+//! What the requests of a load add up to. Each request is added when it starts and when it ends. So the memory depends on the users,
+//! on the units sold and on the answers that did not come. Only the log of requests keeps each of them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

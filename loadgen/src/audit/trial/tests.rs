@@ -149,12 +149,13 @@ fn an_order_behind_a_refusal_unbalances_the_ledger() {
 #[test]
 fn an_order_is_excused_by_the_missing_answer_of_its_own_buyer() {
     let found = |orders: &[OrderRow], unanswered: &[usize]| {
-        let (orders, unanswered) = (orders.to_vec(), unanswered.to_vec());
+        let orders = orders.to_vec();
+        let unanswered = unanswered.to_vec();
         let audit = Audit::of(&LabFacts { stock_initial: 9, orders, unanswered, ..LabFacts::default() }).0;
         (audit.indeterminate, audit.orders_unexplained)
     };
     let mut of_seven = orders_by(&[7]);
-    assert_eq!(found(&of_seven, &[1, 2, 3]), (0, 1), "buyer 7 was refused, whoever else has no answer");
+    assert_eq!(found(&of_seven, &[1, 2, 3]), (0, 1), "buyer 7 was refused, and others have no answer");
     assert_eq!(found(&of_seven, &[1, 7]), (1, 0));
     assert_eq!(found(&orders_by(&[7, 7]), &[1, 7]), (1, 1), "one missing answer explains one order");
     assert_eq!(found(&orders_by(&[7, 7]), &[7, 7]), (2, 0));

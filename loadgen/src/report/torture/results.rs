@@ -52,7 +52,9 @@ impl Results {
                 }
                 let RoundFindings { broken, hazards, unchecked } = now;
                 let round = &mut report.rounds[index];
-                (round.broken, round.hazards, round.unchecked) = (broken, hazards, unchecked);
+                round.broken = broken;
+                round.hazards = hazards;
+                round.unchecked = unchecked;
             }
         }
         Results { runs, audited, changed }

@@ -33,7 +33,7 @@ const SERVED_WITHIN: Duration = Duration::from_secs(30);
 const SERVED_POLL: Duration = Duration::from_millis(100);
 /// Units for each instance then: a purchase without an answer may have one.
 const UNITS_AFTERWARDS: u32 = 1000;
-/// In a sale with a limit per buyer, every so many requests one is the second of the buyer before.
+/// In a sale with a limit per buyer, some requests are the second ones of the buyers before them.
 const TWICE: Option<NonZeroUsize> = NonZeroUsize::new(4);
 
 /// Runs one round. An error means that something could not be seen at all; what the round found is in it.

@@ -215,7 +215,7 @@ fn audit((orders, confirmed): AuditedSale) -> ((Audit, Unchecked), LabFacts) {
         confirmed,
         sold_out: 1_400,
         refused: 3,
-        unanswered: 2,
+        unanswered: vec![3, 4],
         ..LabFacts::default()
     };
     (Audit::of(black_box(&facts)), facts)

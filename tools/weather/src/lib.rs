@@ -1,6 +1,6 @@
 //! Weather for real servers, links and processes: the faults that exist, which of them a seed draws, and how they strike.
 //!
-//! A campaign names the [sites](Site) that it has, lets a seed [draw](draw) faults for them, and lets these [strike](storm). It tells each
+//! A campaign names the [sites](Site) that it has, lets a seed [draw] faults for them, and lets these [strike](storm). It tells each
 //! fault how to begin and how to end by a [`Stand`]. What links and ZooKeeper servers have in common is here: [`disturb`],
 //! [`begin_at_ensemble`] and [`end_at_ensemble`].
 

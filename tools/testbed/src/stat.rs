@@ -25,7 +25,7 @@ impl ProcessStat {
         ProcessStat::read(Path::new(&format!("/proc/{process}/stat")))
     }
 
-    /// Tells whether all threads of a process stand still. A thread that has ended does.
+    /// Tells whether all threads of a process stand still. A thread that has ended does, also while a frozen parent does not take note.
     ///
     /// # Errors
     ///
@@ -33,7 +33,7 @@ impl ProcessStat {
     pub fn is_frozen(process: i32) -> io::Result<bool> {
         for thread in fs::read_dir(format!("/proc/{process}/task"))? {
             match ProcessStat::read(&thread?.path().join("stat")) {
-                Ok(stat) if stat.state == 'T' => {}
+                Ok(stat) if matches!(stat.state, 'T' | 'Z' | 'X') => {}
                 Ok(_) => return Ok(false),
                 Err(error) if is_gone(&error) => {}
                 Err(error) => return Err(error),
@@ -79,6 +79,18 @@ fn is_gone(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_process_that_nobody_has_waited_for_yet_stands_still() {
+        let mut ended = std::process::Command::new("true").spawn().unwrap();
+        let process = i32::try_from(ended.id()).unwrap();
+        while ProcessStat::of(process).unwrap().state != 'Z' {
+            std::thread::yield_now();
+        }
+        assert!(ProcessStat::is_frozen(process).unwrap());
+        ended.wait().unwrap();
+    }
 
     #[test]
     fn a_name_with_brackets_does_not_hide_the_state() {

@@ -49,8 +49,9 @@ pub(crate) fn judge(history: &History, may_be_excused: impl Fn(&Operation) -> bo
         let before = findings.broken.len() + findings.hazards.len();
         for (earlier, later, together) in overlaps(&holds, *rule) {
             let line = format!("{path}: {earlier} held for {together:?} on when {later} held");
-            *findings.two_holders.entry(earlier.library.clone()).or_default() += together;
-            if earlier.library != OURS && may_be_excused(earlier) {
+            let Operation { library, .. } = earlier;
+            *findings.two_holders.entry(library.clone()).or_default() += together;
+            if library != OURS && may_be_excused(earlier) {
                 findings.hazards.push(line);
             } else {
                 findings.broken.push(line);

@@ -6,7 +6,7 @@ use rand::RngExt as _;
 use rand::seq::IndexedRandom as _;
 use tokio::time::Instant;
 
-use super::orders::OpenedSession;
+use super::orders::{ContenderSettings, OpenedSession};
 use super::task::{ContenderOfProcess, ContenderState, LISTENING, ProcessTask};
 use crate::history::Operation;
 use crate::library::{ContendedLock, PERMITS};
@@ -82,12 +82,13 @@ impl ProcessTask {
         let cancelled_after = if is_cancelled { self.draws.random_range(0..400) } else { 3_600_000 };
         self.contenders[position].state = ContenderState::Asked(id, is_cancelled);
         self.wait(position, Duration::from_millis(cancelled_after));
+        let ContenderSettings { library, number: process, .. } = &self.settings;
         self.operations.insert(
             id,
             Operation {
                 id,
-                library: self.settings.library.name.clone(),
-                process: self.settings.number,
+                library: library.name.clone(),
+                process: *process,
                 lock: kind,
                 paths: paths.iter().map(|path| (*path).to_owned()).collect(),
                 permits,

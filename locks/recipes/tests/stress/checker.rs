@@ -8,8 +8,6 @@
 //!   returned and before it asks the guard for its state. If the guard then says `Held` or `Suspect`, the time is noted: in
 //!   both states nobody else holds, as the library promises. A hold that is lost never turns back, so the hold was valid at
 //!   every instant from the first noted time to the last. A release or a drop begins after the last noted time.
-//! * **A foreign contender** sees itself first in a listing before it notes `first`. It notes `last` before it sends its
-//!   delete. Its session timeout is 120 s and nothing disturbs its connection but the server, which is never away that long.
 //! * **A node that was deleted by hand** ends the definite hold at the moment before the delete was sent. A delete without
 //!   an answer counts as sent and applied. A hold whose first noted time is later is not definite at all, as the grant may
 //!   have been decided before the delete. A hold goes by the transaction that created its node, which is its token; so the
@@ -60,8 +58,8 @@ pub(crate) enum Rule {
 pub(crate) struct CertainHold {
     pub(crate) lock: &'static str,
     pub(crate) who: String,
-    /// The number of the holder's session; `None` for a foreign contender.
-    pub(crate) session_number: Option<usize>,
+    /// The number of the holder's session.
+    pub(crate) session_number: usize,
     pub(crate) node: String,
     /// The transaction that created the node, and the number of the hand-over.
     pub(crate) token: (i64, i64),

@@ -139,7 +139,7 @@ impl ContenderTask {
                         let node = guard.node_path().to_owned();
                         let who = format!("{} as {kind:?} of session {:#x}", self.name, session.id());
                         record.note(Subject::Lock(lock), format!("{who} holds {node} with token {token:?}"));
-                        let session_number = Some(self.session_number);
+                        let session_number = self.session_number;
                         let is_reader = kind == ContenderKind::Read;
                         let hold =
                             CertainHold { lock, who, session_number, node, token, is_reader, first: at, last: at };

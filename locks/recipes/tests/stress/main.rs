@@ -12,7 +12,6 @@ mod contended;
 mod contended_paths;
 mod contenders;
 mod crowd;
-mod foreign;
 mod nemesis;
 mod record;
 mod stress_run;
@@ -29,14 +28,11 @@ use zookeeper_client::Client;
 
 use crate::contended_paths::CONTENDED_PATHS;
 use crate::contenders::ContenderTask;
-use crate::foreign::Foreign;
 use crate::record::{Record, Subject};
 use crate::stress_run::StressRun;
 
 /// Contenders of each session.
 const CONTENDERS: usize = 5;
-/// Sessions of foreign contenders.
-const FOREIGN: u64 = 2;
 /// How long the load lasts without `STRESS_SECONDS`.
 const SECONDS: u64 = 30;
 /// How long anything that must happen after the faults may take on a busy machine. Never waited for unless the test fails.
@@ -59,9 +55,6 @@ async fn no_two_hold_together_and_no_queue_stands_still() {
         .collect();
     faults.push(tokio::spawn(nemesis::nodes::meddle(Arc::clone(&run))));
     let mut load = vec![tokio::spawn(crowd::gather(Arc::clone(&run)))];
-    for number in 0..FOREIGN {
-        load.push(tokio::spawn(Foreign::new(&run, number).await.run()));
-    }
     for session_number in 0..run.sessions.len() {
         load.extend((0..CONTENDERS).map(|number| tokio::spawn(ContenderTask::new(&run, session_number, number).run())));
     }

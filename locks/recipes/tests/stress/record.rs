@@ -151,7 +151,7 @@ impl Record {
             let mut holds = violation.holds.iter();
             match *subject {
                 Subject::Server => true,
-                Subject::Session(session_number) => holds.any(|hold| hold.session_number == Some(session_number)),
+                Subject::Session(session_number) => holds.any(|hold| hold.session_number == session_number),
                 Subject::Lock(lock) => holds.any(|hold| hold.lock == lock),
             }
         };

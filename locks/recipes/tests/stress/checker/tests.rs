@@ -12,7 +12,7 @@ fn hold(lock: &'static str, czxid: i64, first: u64, last: u64) -> CertainHold {
     CertainHold {
         lock,
         who: format!("the contender with token {czxid}"),
-        session_number: None,
+        session_number: 0,
         node: format!("{lock}/lock-{czxid:010}"),
         token: (czxid, 0),
         is_reader: false,

@@ -53,9 +53,11 @@ struct PoolSessions {
     current: Vec<Session>,
     /// The traffic of the sessions that were replaced.
     retired: Traffic,
+    /// How many have ended.
+    ended: u64,
 }
 
-/// How many sessions are in each state.
+/// How many sessions are in each state, and how many have ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SessionCounts {
     /// Connected to a server.
@@ -64,6 +66,8 @@ pub struct SessionCounts {
     pub suspended: u32,
     /// Considered lost, or ended and not yet replaced.
     pub lost: u32,
+    /// The total of those that have ended while the instance ran.
+    pub ended: u64,
 }
 
 /// Why sessions could not be opened.
@@ -103,7 +107,7 @@ impl SessionPool {
             connect_string: connect_string.to_owned(),
             config,
             ensemble,
-            sessions: RwLock::new(PoolSessions { current: sessions, retired: Traffic::default() }),
+            sessions: RwLock::new(PoolSessions { current: sessions, retired: Traffic::default(), ended: 0 }),
             connecting: Semaphore::new(PARALLEL_MAX),
             trouble: Mutex::default(),
         });
@@ -173,10 +177,11 @@ impl SessionPool {
         self.shared.trouble.lock().clone()
     }
 
-    /// Returns how many sessions are in each state.
+    /// Returns how many sessions are in each state, and how many have ended.
     pub fn counts(&self) -> SessionCounts {
-        let mut counts = SessionCounts::default();
-        for session in &self.shared.sessions.read().current {
+        let sessions = self.shared.sessions.read();
+        let mut counts = SessionCounts { ended: sessions.ended, ..SessionCounts::default() };
+        for session in &sessions.current {
             match session.state() {
                 ConnectionState::Connected => counts.connected += 1,
                 ConnectionState::Suspended => counts.suspended += 1,
@@ -218,6 +223,7 @@ impl PoolShared {
             let mut states = session.states();
             // `changed` returns `None` only once the session has ended.
             while states.changed().await.is_some() {}
+            self.sessions.write().ended += 1;
             warn!(
                 index,
                 session = format_args!("{:#x}", session.id()),

@@ -54,6 +54,7 @@ pub struct Metrics {
     connected: Gauge,
     suspended: Gauge,
     lost: Gauge,
+    ended: Counter,
 }
 
 /// Values that are read when the metrics are rendered. They are not counted as they change.
@@ -134,6 +135,7 @@ impl Metrics {
                 connected: session_state("connected"),
                 suspended: session_state("suspended"),
                 lost: session_state("lost"),
+                ended: counter!("zookeeper_sessions_ended_total"),
             }
         })
     }
@@ -183,6 +185,7 @@ impl Metrics {
         self.connected.set(f64::from(sessions.connected));
         self.suspended.set(f64::from(sessions.suspended));
         self.lost.set(f64::from(sessions.lost));
+        self.ended.absolute(sessions.ended);
         self.prometheus.render() + &process::text()
     }
 
@@ -246,6 +249,7 @@ fn describe() {
     describe_counter!("zookeeper_bytes_sent_total", "bytes of the requests sent to ZooKeeper");
     describe_counter!("zookeeper_bytes_received_total", "bytes of replies and notifications from ZooKeeper");
     describe_gauge!("zookeeper_sessions", "ZooKeeper sessions by state");
+    describe_counter!("zookeeper_sessions_ended_total", "ZooKeeper sessions that have ended and are replaced");
 }
 
 #[cfg(test)]

@@ -105,7 +105,7 @@ async fn a_session_that_ends_is_replaced_and_its_traffic_still_counts() {
     for _ in 0..2 {
         assert_ne!(pool.pick().unwrap().id(), ended.id(), "a session that has ended is skipped");
     }
-    let both = SessionCounts { connected: 2, ..SessionCounts::default() };
+    let both = SessionCounts { connected: 2, ended: 1, ..SessionCounts::default() };
     wait_until(async || pool.counts() == both).await;
     assert!(pool.traffic().requests >= requests);
     let ids: std::collections::HashSet<_> = (0..4).map(|_| pool.pick().unwrap().id()).collect();

@@ -35,6 +35,14 @@ pub(crate) struct Findings {
     pub(crate) two_holders: BTreeMap<String, Duration>,
 }
 
+impl Findings {
+    /// Returns all of them, one line each.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let kinds = [("BROKEN", &self.broken), ("hazard", &self.hazards), ("unchecked", &self.unchecked)];
+        kinds.iter().flat_map(|(kind, lines)| lines.iter().map(move |line| format!("{kind}: {line}"))).collect()
+    }
+}
+
 /// Judges a history. `may_be_excused` tells whether a fault may have ended the hold of this contender without its knowledge.
 pub(crate) fn judge(history: &History, may_be_excused: impl Fn(&Operation) -> bool) -> Findings {
     let mut findings = Findings::default();

@@ -7,7 +7,6 @@ use program::{Exit, print};
 use serde::Serialize;
 
 use crate::TortureError;
-use crate::judge::Findings;
 use crate::round::{RoundRecord, SCHEMA};
 use crate::table::{Cell, Cells};
 
@@ -26,30 +25,27 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), TortureError> {
     written.map_err(|source| TortureError::File { path: path.to_owned(), source })
 }
 
-/// Judges stored rounds again, and prints what each shows.
+/// Judges stored rounds again, and prints what each shows. Fails if that differs from what was found before.
 pub(crate) fn judge_again(files: &[PathBuf]) -> Result<Exit, TortureError> {
     let mut text = String::new();
-    let mut exit = Exit::Passed;
+    let mut is_broken = false;
+    let mut is_other = false;
     for path in files {
         let record = read(path)?;
-        let Findings { broken, hazards, unchecked, .. } = record.findings();
-        text += &format!(
-            "{}: {} acquires, {} broken, {} hazards\n",
-            path.display(),
-            record.history.operations.len(),
-            broken.len(),
-            hazards.len()
-        );
-        for line in broken.iter().map(|line| format!("BROKEN: {line}\n")) {
-            text += &line;
-            exit = Exit::PromiseBroken;
-        }
-        for line in unchecked.iter().map(|line| format!("unchecked: {line}\n")) {
-            text += &line;
-        }
+        let findings = record.findings();
+        let lines = findings.lines();
+        is_broken |= !findings.broken.is_empty();
+        is_other |= lines != record.found;
+        let judged = if lines == record.found { "as before" } else { "OTHERWISE THAN BEFORE" };
+        text += &format!("{}: {} acquires, judged {judged}\n", path.display(), record.history.operations.len());
+        lines.iter().for_each(|line| text += &format!("{line}\n"));
     }
     print(&text).map_err(TortureError::Output)?;
-    Ok(exit)
+    Ok(match (is_other, is_broken) {
+        (true, _) => Exit::Failed,
+        (false, true) => Exit::PromiseBroken,
+        (false, false) => Exit::Passed,
+    })
 }
 
 fn read(path: &Path) -> Result<RoundRecord, TortureError> {

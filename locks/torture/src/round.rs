@@ -22,6 +22,9 @@ const SERVED_WITHIN: Duration = Duration::from_secs(60);
 const GONE_WITHIN: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(200);
 
+/// How long after a fault a session may still end by it, in nanoseconds.
+const LATE_NS: i64 = 10_000_000_000;
+
 /// What a round is made of.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RoundPlan<'a> {
@@ -79,6 +82,10 @@ pub(crate) struct RoundRecord {
     pub(crate) left: Vec<String>,
     /// Sessions that were opened in the place of others.
     pub(crate) sessions_replaced: u64,
+    /// What adapters said that makes no sense, one line each.
+    pub(crate) nonsense: Vec<String>,
+    /// What the judge of that time found, one line each.
+    pub(crate) found: Vec<String>,
     /// The history of the locks.
     pub(crate) history: History,
 }
@@ -88,7 +95,7 @@ pub(crate) const SCHEMA: &str = "lock-torture-round/1";
 
 /// Runs a round. Everything that it has started for itself has ended then.
 pub(crate) async fn round(servers: &mut StandServers, plan: RoundPlan<'_>) -> Result<RoundRecord, TortureError> {
-    let shared = RoundShared { history: Default::default(), sessions: Default::default() };
+    let shared = RoundShared::default();
     shared.history.lock().rules = rules();
     let mut stand = LockStand::start(servers, plan.libraries, shared.clone(), (plan.seed, plan.mutex_only)).await?;
     let clock = (now(), SystemTime::now());
@@ -106,7 +113,8 @@ pub(crate) async fn round(servers: &mut StandServers, plan: RoundPlan<'_>) -> Re
     }
     let left = left(servers).await?;
     let history = shared.history.lock().clone();
-    Ok(RoundRecord {
+    let nonsense = shared.nonsense.lock().clone();
+    let mut record = RoundRecord {
         schema: SCHEMA.to_owned(),
         seed: weather::written(plan.seed),
         libraries: plan.libraries.iter().map(|library| library.name.clone()).collect(),
@@ -114,8 +122,12 @@ pub(crate) async fn round(servers: &mut StandServers, plan: RoundPlan<'_>) -> Re
         unserved,
         left,
         sessions_replaced,
+        nonsense,
+        found: Vec::new(),
         history,
-    })
+    };
+    record.found = record.findings().lines();
+    Ok(record)
 }
 
 fn rules() -> BTreeMap<String, Rule> {
@@ -211,6 +223,7 @@ impl RoundRecord {
     pub(crate) fn findings(&self) -> Findings {
         let mut findings = judge(&self.history, |operation| self.may_excuse(operation));
         findings.broken.extend(self.left.iter().cloned());
+        findings.unchecked.extend(self.nonsense.iter().cloned());
         for Unserved { library, what, behind } in &self.unserved {
             let (node, owner) = behind.clone().unwrap_or_else(|| ("no node".to_owned(), library.clone()));
             // What waits behind a node of another library waits because of that library.
@@ -222,8 +235,12 @@ impl RoundRecord {
 
     /// Tells whether a fault of the round may have ended the session of a contender without its knowledge.
     fn may_excuse(&self, operation: &Operation) -> bool {
+        let begin = operation.acquired.unwrap_or(operation.asked);
         let end = operation.ended.unwrap_or(i64::MAX);
-        self.faults.iter().filter(|fault| fault.failed.is_none() && fault.begun <= end).any(|fault| {
+        let meets = |fault: &&FaultRecord| {
+            fault.failed.is_none() && fault.begun <= end && begin <= fault.ended.saturating_add(LATE_NS)
+        };
+        self.faults.iter().filter(meets).any(|fault| {
             let is_its = fault.process == operation.process;
             match fault.fault.site {
                 Site::Zookeeper | Site::Redis | Site::Nodes => true,

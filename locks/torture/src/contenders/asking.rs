@@ -16,6 +16,8 @@ use crate::lines::{Asked, LockKind, Said, Token, now};
 const EXPOSED: Duration = Duration::from_secs(12);
 /// How long a process waits for a lock after the faults before it tries the next one, in milliseconds.
 const SERVED_MS: u64 = 3000;
+/// How much nonsense of adapters is told.
+const NONSENSE_MAX: usize = 5;
 /// The pause after a failed acquire.
 const AGAIN: Duration = Duration::from_millis(100);
 
@@ -109,8 +111,11 @@ impl ProcessTask {
 
     /// Writes down what the process says.
     pub(super) fn hear(&mut self, line: &str) {
-        let Ok(answer) = serde_json::from_str::<Said>(line) else { return };
-        match answer {
+        let said = match serde_json::from_str::<Said>(line) {
+            Ok(said) => said,
+            Err(error) => return self.nonsense(&format!("{error} in {line}")),
+        };
+        match said {
             Said::Ready { .. } | Said::Left { .. } => {}
             Said::Session { session } => {
                 self.shared.sessions.lock().push(OpenedSession { session, process: self.settings.number })
@@ -151,6 +156,15 @@ impl ProcessTask {
         }
     }
 
+    /// Writes down that the adapter said what makes no sense. Once is enough.
+    fn nonsense(&self, what: &str) {
+        let line = format!("the adapter of {}: {what}", self.settings.library.name);
+        let mut told = self.shared.nonsense.lock();
+        if !told.contains(&line) && told.len() < NONSENSE_MAX {
+            told.push(line);
+        }
+    }
+
     /// Goes on to the next lock that the process must still get, if this was one of them.
     fn served(&mut self, id: u64, is_had: bool) {
         let Some((locks, answer)) = self.serving.as_mut() else { return };
@@ -174,9 +188,14 @@ impl ProcessTask {
 
     fn acquired(&mut self, id: u64, at: i64, tokens: Vec<Token>) {
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        operation.acquired = Some(at);
+        let is_sane = operation.asked <= at && at <= now();
+        // A hold without a time proves nothing.
+        operation.acquired = Some(at).filter(|_| is_sane);
         operation.tokens = tokens;
         let kind = operation.lock;
+        if !is_sane {
+            self.nonsense("its times are not those of the monotonic clock");
+        }
         let Some(position) = self
             .contenders
             .iter()

@@ -34,10 +34,12 @@ pub(crate) struct MissingLock {
 }
 
 /// What all processes of a round share.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct RoundShared {
     pub(crate) history: Arc<Mutex<History>>,
     pub(crate) sessions: Arc<Mutex<Vec<OpenedSession>>>,
+    /// What adapters said that makes no sense, one line each.
+    pub(crate) nonsense: Arc<Mutex<Vec<String>>>,
 }
 
 /// A session that was opened.

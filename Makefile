@@ -19,7 +19,7 @@ help: ## list these targets
 deps: ## install what is missing: Postgres, ZooKeeper, a Java runtime, a C compiler; INSTALL=unpack needs no administrator
 	@./scripts/deps.sh
 
-deps-test: ## install what the tests need beyond that: a JDK instead of the Java runtime, Apache Curator, Python with kazoo, schemathesis, Flask, k6 and Locust, Node.js with the types of k6, wrk, JMeter, promtool, pgbouncer, MariaDB, Redis
+deps-test: ## install what the tests need beyond that: a JDK instead of the Java runtime, Apache Curator, Python with kazoo, schemathesis, Flask, k6 and Locust, Node.js with the types of k6, wrk, JMeter, promtool, pgbouncer, libfaketime, MariaDB, Redis
 	@./scripts/deps.sh test
 
 deps-check: ## install what make check needs beyond deps: Python with jactionlint, zizmor, shellcheck, kubernetes-validate and Sphinx

@@ -10,10 +10,11 @@
 #   scripts/deps.sh test    for the tests too, which contend with Apache Curator (Java) and kazoo (Python) for locks, let
 #                           schemathesis (Python) ask the service and wrk and JMeter (Java) load it, have its metrics
 #                           checked by promtool (Prometheus) and the scripts for k6 by the compiler of TypeScript (node),
-#                           run it behind pgbouncer, look at the page of a report in Chromium, follow the tutorial with curl and jq,
-#                           run the scripts of reproductions with curl, jq and sqlite3, load shops of other people's style (Python
-#                           with Flask, Node.js), also by k6 and Locust (Python packages, of which the first one has the program
-#                           of k6), read the books of MariaDB, and start Redis
+#                           run it behind pgbouncer, step the clocks of servers by libfaketime, look at the page of a report
+#                           in Chromium, follow the tutorial with curl and jq, run the scripts of reproductions with curl, jq
+#                           and sqlite3, load shops of other people's style (Python with Flask, Node.js), also by k6 and Locust
+#                           (Python packages, of which the first one has the program of k6), read the books of MariaDB, and
+#                           start Redis
 #   scripts/deps.sh check   for make check too, which checks the workflows by jactionlint and zizmor, by shellcheck these
 #                           scripts (Python packages with the binaries in them), the manifests by kubernetes-validate, and
 #                           makes a site of the documents with Sphinx
@@ -227,6 +228,19 @@ has_pgbouncer() {
     has pgbouncer || [ -x /usr/sbin/pgbouncer ] || has_unpacked pgbouncer
 }
 
+# It steps the clocks of servers. macOS has no such faults.
+has_libfaketime() {
+    [ "$(uname -s)" = Linux ] || return 0
+    for usr in target/servers/unpacked/usr /usr; do
+        for library in "$usr"/lib/faketime "$usr"/lib/*/faketime "$usr"/lib64/faketime; do
+            if [ -e "$library/libfaketime.so.1" ]; then
+                return 0
+            fi
+        done
+    done
+    return 1
+}
+
 # A script of the server asks the program of the client for the settings.
 has_mariadb() {
     if has_unpacked mariadbd; then
@@ -267,7 +281,7 @@ has_valgrind() {
 }
 
 # The names of what is missing, one a line: postgres, zookeeper, java, cc; for the tests jdk instead of java, and python,
-# node, curator, wrk, jmeter, chromium, promtool, pgbouncer, mariadb and redis beside; for the benches wrk and valgrind beside.
+# node, curator, wrk, jmeter, chromium, promtool, pgbouncer, libfaketime, mariadb and redis beside; for the benches wrk and valgrind beside.
 missing_packages() {
     has_postgres || echo postgres
     has_zookeeper || echo zookeeper
@@ -291,6 +305,7 @@ missing_packages() {
         has sqlite3 || echo sqlite3
         has_promtool || echo promtool
         has_pgbouncer || echo pgbouncer
+        has_libfaketime || echo libfaketime
         has_mariadb || echo mariadb
         has_redis || echo redis
     fi
@@ -332,7 +347,7 @@ apt_package() {
         promtool) echo prometheus ;;
         mariadb) echo mariadb-server-core mariadb-client-core ;;
         redis) echo redis-server ;;
-        curl | jq | pgbouncer | sqlite3 | valgrind | wrk) echo "$1" ;;
+        curl | jq | libfaketime | pgbouncer | sqlite3 | valgrind | wrk) echo "$1" ;;
     esac
 }
 
@@ -375,7 +390,7 @@ as_root() {
 # installed MySQL.
 is_unpacked() {
     case $1 in
-        promtool | pgbouncer | mariadb | redis) return 0 ;;
+        promtool | pgbouncer | libfaketime | mariadb | redis) return 0 ;;
         postgres | zookeeper | java | jdk) without_root ;;
         *) return 1 ;;
     esac
@@ -430,7 +445,7 @@ install_packages() {
             "java = a Java runtime 11 or newer, cc = a C compiler, jdk = a Java development kit 11 or newer," \
              "python = Python 3.11 or newer with venv and pip, node = Node.js 18 or newer with npm, curator = $(curator_by_hand)," \
              "jmeter = Apache JMeter (or unpack a release and set JMETER_HOME), wrk = wrk, curl = curl, jq = jq, sqlite3 = sqlite3, valgrind = valgrind," \
-             "promtool = Prometheus, pgbouncer = pgbouncer, mariadb = the MariaDB server 10.4 or newer, redis = the Redis server 7 or newer (or set REDIS_BIN)," \
+             "promtool = Prometheus, pgbouncer = pgbouncer, libfaketime = libfaketime, mariadb = the MariaDB server 10.4 or newer, redis = the Redis server 7 or newer (or set REDIS_BIN)," \
              "chromium = Chromium or Chrome, with the chromedriver of its version"
         exit 3
     fi

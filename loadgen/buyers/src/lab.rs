@@ -47,8 +47,17 @@ impl LabPurchase {
     /// Returns the buyer that sends request `number`, which is of buyer `of` unless buyers come twice. The two requests of one buyer
     /// follow each other, so they often meet, at different instances.
     pub(crate) fn buyer_of(&self, number: usize, of: usize) -> usize {
-        let is_second = self.comes_twice.is_some_and(|every| number % every == every.get() - 1);
-        if is_second { of.saturating_sub(1) } else { of }
+        if self.is_second(number) { of.saturating_sub(1) } else { of }
+    }
+
+    fn is_second(&self, number: usize) -> bool {
+        self.comes_twice.is_some_and(|every| number % every == every.get() - 1)
+    }
+
+    /// Returns the index of the instance at which a buyer of an open model buys. `None` if the buyer comes twice, so to two instances.
+    pub fn instance_of(&self, buyer: usize) -> Option<usize> {
+        let instances = self.urls.first()?.len().max(1);
+        (!self.is_second(buyer + 1)).then_some(buyer % instances)
     }
 
     /// Returns the SKU and the URL for request `number`. The requests go to the instances alternately, and rounds of requests
@@ -224,5 +233,7 @@ mod tests {
         let buyers: Vec<usize> = (0..9).map(|number| lab.buyer_of(number, number)).collect();
         assert_eq!(buyers, [0, 1, 2, 2, 4, 5, 6, 6, 8]);
         assert_ne!(lab.target(2), lab.target(3));
+        let instances: Vec<Option<usize>> = (0..6).map(|buyer| lab.instance_of(buyer)).collect();
+        assert_eq!(instances, [Some(0), Some(1), None, Some(1), Some(0), Some(1)]);
     }
 }

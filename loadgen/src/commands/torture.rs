@@ -15,7 +15,7 @@ use program::{Epilogue, Exit, Interrupt, ProgramError as _, Progress, chain};
 use stats::as_ms;
 use stats::figures::things;
 use testbed::EnsembleConfig;
-use weather::{Fault, VERSION, parse_seed};
+use weather::{Fault, Harm, VERSION, parse_seed};
 
 use self::run::{JSON, RunSettings, remove_old, write};
 use crate::commands::before;
@@ -23,6 +23,7 @@ use crate::config::service::{ServiceFlags, ServicePlan};
 use crate::config::values::{Instances, one_program, parse_rate, parse_time, program_parser};
 use crate::error::Error;
 use crate::lab::environment::environment;
+use crate::lab::servers::ExposedNeeds;
 use crate::lab::service_program::DB_GRACE;
 use crate::lab::source::{Program, ServiceSettings, Source};
 use crate::lab::stack::Stack;
@@ -77,6 +78,9 @@ pub(crate) struct TortureArgs {
     /// Instances of the service
     #[arg(long, value_name = "N", default_value = "2")]
     instances: Instances,
+    /// Puts a pooler (pgbouncer) between the instances and Postgres
+    #[arg(long)]
+    pooler: bool,
     /// Program of the service [default: demo-service beside this program]
     #[arg(long, value_name = "FILE", value_parser = program_parser())]
     demo_service: Vec<Program>,
@@ -147,7 +151,9 @@ async fn run_all(args: &TortureArgs, interrupt: &Interrupt, output: &mut Output)
     let files = Files::open(&args.out)?;
     remove_old(&args.out)?;
     let progress = Progress::new(args.quiet);
-    let (mut stack, mut report) = start(args, service, has_redis, (interrupt, &progress)).await?;
+    let clocks = faults.iter().any(|fault| fault.harm == Harm::ClockStepped);
+    let needs = ExposedNeeds { redis: has_redis, clocks, pooler: args.pooler };
+    let (mut stack, mut report) = start(args, service, needs, (interrupt, &progress)).await?;
     let run = RunSettings {
         strategies: &strategies,
         faults: &faults,
@@ -164,40 +170,45 @@ async fn run_all(args: &TortureArgs, interrupt: &Interrupt, output: &mut Output)
     };
     let ended = run.all(&mut stack, &mut report, (interrupt, &progress)).await;
     progress.finish();
-    let exit = match ended {
-        Ok(()) => report.exit(),
+    let interrupted = match ended {
+        Ok(()) => None,
         Err(error) => {
             let exit = error.exit();
             report.ended_early = Some(chain(&stack.explain(error).await));
-            let found = report.exit();
-            if exit == Exit::Interrupted && found != Exit::PromiseBroken { exit } else { found }
+            Some(exit).filter(|exit| *exit == Exit::Interrupted)
         }
     };
     // Instances end in order only if their servers answer.
     if let Some(mut exposed) = stack.exposed(None) {
         let _ = exposed.thaw();
     }
-    let stopped = stack.stop().await;
+    let stopped = if report.ended_early.is_some() {
+        // What is down now cannot be asked what is left.
+        stack.stop().await
+    } else {
+        stack.stop_and_look().await.map(|leaks| report.leaks = Some(leaks))
+    };
     report.generated_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let path = files.path(JSON);
     write(&path, &report)?;
     output.show(&report.text())?;
     output.print(&format!("report: {}\n", path.display()))?;
     stopped?;
-    Ok(exit.into())
+    let found = report.exit();
+    Ok(interrupted.filter(|_| found != Exit::PromiseBroken).unwrap_or(found).into())
 }
 
 /// Starts the servers and the instances. Returns them with the report of a run without rounds.
 async fn start(
     args: &TortureArgs,
     service: ServiceSettings,
-    has_redis: bool,
+    needs: ExposedNeeds,
     (interrupt, progress): (&Interrupt, &Progress),
 ) -> Result<(Stack, TortureReport), Error> {
     let instances = things(service.instances, "instance");
     progress.stage(&format!("starting Postgres, {SERVERS} ZooKeeper servers and {instances}"));
     let starting = async {
-        let stack = Stack::start_exposed(&service, has_redis).await?;
+        let stack = Stack::start_exposed(&service, needs).await?;
         let environment = environment(&Source::Start(service), &stack).await?;
         Ok((stack, environment))
     };
@@ -214,6 +225,7 @@ async fn start(
         settings: settings(args.rate, args.instances.get()),
         arguments: arguments(args),
         rounds: Vec::new(),
+        leaks: None,
         ended_early: None,
     };
     Ok((stack, report))
@@ -266,12 +278,15 @@ fn striking(named: Option<Vec<Fault>>, has_redis: bool) -> Result<Vec<Fault>, Er
 
 /// Returns the arguments that each round has, for the command that makes it again.
 fn arguments(args: &TortureArgs) -> String {
-    let TortureArgs { length, rate, instances, .. } = args;
+    let TortureArgs { length, rate, instances, pooler, .. } = args;
     let mut text = String::new();
     if let Some(faults) = &args.faults {
         text += &format!(" --faults {}", quoted(&faults.join(",")));
     }
     text += &format!(" --length {}ms --rate {rate} --instances {}", length.as_millis(), instances.get());
+    if *pooler {
+        text += " --pooler";
+    }
     if let Some(program) = args.demo_service.iter().find_map(|program| program.path.as_ref()) {
         // The command may be given in another folder.
         let program = std::path::absolute(program).unwrap_or_else(|_| program.clone());
@@ -309,12 +324,13 @@ mod tests {
     fn the_command_for_a_round_is_one_that_this_program_takes() {
         let given = parsed(
             "loadgen torture --faults 'postgres-*,redis-killed' --length 1500ms --rate 30.5 --instances 3 \
-             --demo-service \"/a folder/it's a service\" --for 1h",
+             --pooler --demo-service \"/a folder/it's a service\" --for 1h",
         );
         let report = TortureReport { arguments: arguments(&given), ..report(Vec::new()) };
         let again = parsed(&report.replay(&round("zk-owner", 7)));
         assert_eq!((again.seed, again.rounds, again.strategies), (Some(7), Some(1), Some(vec!["zk-owner".to_owned()])));
         assert_eq!((&again.faults, again.length, again.rate), (&given.faults, given.length, given.rate));
-        assert_eq!((again.instances.get(), &again.demo_service), (3, &given.demo_service));
+        assert_eq!((again.instances.get(), again.pooler), (3, true));
+        assert_eq!(again.demo_service, given.demo_service);
     }
 }

@@ -120,7 +120,8 @@ impl Effect {
             | Harm::Frozen
             | Harm::Isolated
             | Harm::Silenced
-            | Harm::HalfOpen => Effect { parts: true, ..none },
+            | Harm::HalfOpen
+            | Harm::DiskFull => Effect { parts: true, ..none },
             Harm::Cut
             | Harm::Slow
             | Harm::Jittery
@@ -129,6 +130,8 @@ impl Effect {
             | Harm::Crashed
             | Harm::ConnectionsEnded
             | Harm::OrdersLocked
+            | Harm::CommitsHeld
+            | Harm::ClockStepped
             | Harm::Deleted => none,
         }
     }

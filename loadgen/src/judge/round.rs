@@ -58,7 +58,7 @@ pub(crate) fn judge(promise: Promise, seen: &RoundSeen) -> RoundFindings {
         Promise::NeverOversells | Promise::ExceedsLimit | Promise::MayPromiseWithoutOrder => false,
         Promise::Oversells | Promise::OversellsOnManyInstances => true,
         Promise::SafeWhileLockLives => may_end_a_hold(seen, &[Site::Redis, Site::RedisLink]),
-        Promise::SafeWhileSessionLives => may_end_a_hold(seen, &[Site::Zookeeper, Site::ZookeeperLink]),
+        Promise::SafeWhileSessionLives => may_end_a_hold(seen, &[Site::Zookeeper, Site::ZookeeperLink, Site::Nodes]),
     };
     // The Redis of these rounds logs every write, so it forgets no order. While something moves, orders may still come.
     let unfounded = unfounded.filter(|_| seen.at_rest);
@@ -114,17 +114,21 @@ fn unchecked(seen: &RoundSeen) -> Vec<String> {
     seen.gaps.iter().cloned().chain(of_buyers.into_iter().flatten()).collect()
 }
 
-/// Tells whether a hold may have ended before its write, by the faults of a round. Either an instance stood still, or a fault at one of these
-/// sites or of the instance came while a commit was on its way.
+/// Tells whether a hold may have ended before its write, by the faults of a round. Either an instance stood still, or somebody deleted the node
+/// of the hold, or a fault at one of these sites or of the instance came while a commit was on its way.
 fn may_end_a_hold(seen: &RoundSeen, of_lock: &[Site]) -> bool {
     let made = || seen.faults.iter().filter(|fault| fault.failed.is_none());
-    let is_frozen = |fault: &FaultRecord| fault.fault.site == Site::Instance && fault.fault.harm == Harm::Frozen;
+    let ends_by_itself = |fault: &FaultRecord| match (fault.fault.site, fault.fault.harm) {
+        (Site::Instance, Harm::Frozen) => true,
+        (Site::Nodes, _) => of_lock.contains(&Site::Nodes),
+        _ => false,
+    };
     let meets = |one: &FaultRecord, other: &FaultRecord| {
         one.begun_ms <= other.ended_ms + COMMIT_MS && other.begun_ms <= one.ended_ms + COMMIT_MS
     };
     let of_database = || made().filter(|fault| matches!(fault.fault.site, Site::Postgres | Site::PostgresLink));
     let of_hold = || made().filter(|fault| fault.fault.site == Site::Instance || of_lock.contains(&fault.fault.site));
-    made().any(is_frozen) || of_hold().any(|one| of_database().any(|other| meets(one, other)))
+    made().any(ends_by_itself) || of_hold().any(|one| of_database().any(|other| meets(one, other)))
 }
 
 #[cfg(test)]
@@ -155,6 +159,9 @@ mod tests {
         assert_eq!(counts(Promise::SafeWhileSessionLives, &oversold(frozen)), (0, 1));
         assert_eq!(counts(Promise::SafeWhileSessionLives, &oversold(cut)), (1, 0), "no hold was in danger");
         assert_eq!(counts(Promise::SafeWhileSessionLives, &oversold("zookeeper-killed")), (1, 0), "holders notice");
+        let deleted = oversold("nodes-deleted");
+        assert_eq!(counts(Promise::SafeWhileSessionLives, &deleted), (0, 1));
+        assert_eq!(counts(Promise::SafeWhileLockLives, &deleted), (1, 0), "the lock is in Redis");
         assert_eq!(counts(Promise::Oversells, &oversold(cut)), (0, 1));
         let unfounded = |fault| seen(fault, Audit { confirmations_unfounded: 1, ..Audit::default() });
         let moving = RoundSeen { at_rest: false, ..unfounded("redis-killed") };
@@ -169,6 +176,7 @@ mod tests {
         let overlapped = RoundSeen { overlaps: Some(1), ..seen(frozen, Audit::default()) };
         assert_eq!(counts(Promise::NeverOversells, &overlapped), (0, 1));
     }
+
     #[test]
     fn an_order_of_a_refused_buyer_breaks_every_promise() {
         let seen = seen("buyers-link-cut", Audit { sold: 1, orders_unexplained: 1, ..Audit::default() });

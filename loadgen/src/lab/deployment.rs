@@ -42,11 +42,12 @@ impl Deployment {
         let is_alone = settings.programs.len() == 1;
         let (database, chroot) = tokio::try_join!(servers.database(number), servers.chroot(is_alone))?;
         let database_url = database.address.clone();
+        let pooler = servers.pooler(&database_url).await?;
         let zookeeper_connect = chroot.address.clone();
         // Two random numbers of 122 bits each: nobody can guess the token, and no other run has the same.
         let admin_token = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
         let addresses = ServerAddresses {
-            database_url: database_url.clone(),
+            database_url: pooler.as_ref().map_or(&database_url, |pooler| &pooler.address).clone(),
             zookeeper_connect: zookeeper_connect.clone(),
             redis_url: servers.redis_url().map(str::to_owned),
         };
@@ -71,7 +72,7 @@ impl Deployment {
             zookeeper_connect,
             admin_token,
             server_processes: servers.processes(),
-            rooms: vec![database, chroot],
+            rooms: pooler.into_iter().chain([database, chroot]).collect(),
         })
     }
 

@@ -71,7 +71,7 @@ impl RunningInstances {
             };
             let url = links.as_ref().map(InstanceLinks::url).unwrap_or_default();
             let mut instance = Instance { number, url, process: None, is_listening: false, port, links };
-            settings.launch(&mut instance)?;
+            settings.launch(&mut instance, &settings.service)?;
             running.push(instance);
         }
         for instance in &mut running {
@@ -149,7 +149,15 @@ impl RunningInstances {
     /// Starts an instance that is down, where it was. [`until_ready`](Self::until_ready) waits for it.
     pub(super) fn launch(&mut self, index: usize) -> Result<(), Error> {
         let (settings, instance) = self.at(index)?;
-        settings.launch(instance)
+        settings.launch(instance, &settings.service)
+    }
+
+    /// Starts an instance that is down with this many times its timeouts, of the wait for a lock and of its sessions.
+    pub(super) fn launch_with_timeouts(&mut self, index: usize, times: f64) -> Result<(), Error> {
+        let (settings, instance) = self.at(index)?;
+        let ServiceSettings { lock_wait, session_timeout, .. } = settings.service;
+        let [lock_wait, session_timeout] = [lock_wait, session_timeout].map(|timeout| timeout.mul_f64(times));
+        settings.launch(instance, &ServiceSettings { lock_wait, session_timeout, ..settings.service.clone() })
     }
 
     /// Gives an instance that is down another port. Its proxy leads buyers there.
@@ -201,14 +209,14 @@ impl RunningInstances {
 
 impl InstanceSettings {
     /// Starts an instance on its port.
-    fn launch(&self, instance: &mut Instance) -> Result<(), Error> {
+    fn launch(&self, instance: &mut Instance, service: &ServiceSettings) -> Result<(), Error> {
         let own = instance.port.as_mut().map(|port| {
             port.lend();
             port.number()
         });
         let servers = instance.links.as_ref().map_or(&self.servers, InstanceLinks::servers);
         let mut config = ProcessConfig::new(&self.program)
-            .args(service_program::arguments(&self.service, instance.number, own))
+            .args(service_program::arguments(service, instance.number, own))
             .env("ZOOKEEPER_CONNECT", &servers.zookeeper_connect)
             // Secrets, such as the password of the URL, are no flags, because every user can read a command line.
             .env("DATABASE_URL", &servers.database_url)

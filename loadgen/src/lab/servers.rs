@@ -9,8 +9,8 @@ use std::time::Duration;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
 use testbed::{
-    Ensemble, EnsembleConfig, Postgres, PostgresConfig, Redis, RedisConfig, RedisDurability, TestChroot, TestDatabase,
-    ZooKeeper, ZooKeeperConfig,
+    Ensemble, EnsembleConfig, PgBouncer, Postgres, PostgresConfig, Redis, RedisConfig, RedisDurability, TestChroot,
+    TestDatabase, ZooKeeper, ZooKeeperConfig,
 };
 
 use crate::error::Error;
@@ -52,6 +52,17 @@ impl RedisNeed {
     }
 }
 
+/// What a run with faults asks of its servers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ExposedNeeds {
+    /// Whether a strategy needs Redis.
+    pub(crate) redis: bool,
+    /// Whether the clocks of ZooKeeper servers are stepped.
+    pub(crate) clocks: bool,
+    /// Whether a pooler is between the instances and Postgres.
+    pub(crate) pooler: bool,
+}
+
 /// The servers. `None`: the environment names one, or no strategy needs it.
 pub(super) struct OwnServers {
     postgres: Option<Postgres>,
@@ -59,6 +70,8 @@ pub(super) struct OwnServers {
     redis: Option<Redis>,
     /// The URL of the Redis of the instances, if they have one.
     redis_url: Option<String>,
+    /// Whether each deployment reaches Postgres through a pooler.
+    is_pooled: bool,
     /// Upper bound of the connections of the deployments and this program to Postgres.
     connections: u32,
 }
@@ -76,7 +89,7 @@ pub(crate) struct ExposedServers<'a> {
     pub(super) redis: Option<&'a mut Redis>,
     /// Absent for a single server.
     pub(super) ensemble: Option<&'a mut Ensemble>,
-    pub(super) postgres: Option<&'a Postgres>,
+    pub(super) postgres: Option<&'a mut Postgres>,
 }
 
 /// Room for one deployment on a server.
@@ -123,33 +136,43 @@ impl OwnServers {
         };
         let (zookeeper, postgres, redis) = tokio::try_join!(zookeeper, postgres, redis)?;
         let redis_url = redis.as_ref().map(Redis::url).or(given_redis);
-        Ok(OwnServers { postgres, zookeeper, redis, redis_url, connections })
+        Ok(OwnServers { postgres, zookeeper, redis, redis_url, is_pooled: false, connections })
     }
 
     /// Starts servers for faults: three of ZooKeeper, whose links may fail, Postgres, and Redis with a log if it is needed. The
     /// environment may name none of them.
-    pub(super) async fn start_exposed(connections: u32, needs_redis: bool) -> Result<OwnServers, Error> {
+    pub(super) async fn start_exposed(connections: u32, needs: ExposedNeeds) -> Result<OwnServers, Error> {
         let named = ["ZOOKEEPER_CONNECT", "DATABASE_URL", REDIS_URL].into_iter().find(|variable| is_set(variable));
         if let Some(variable) = named {
             let text = format!("faults strike only servers that this program has started; unset {variable}");
             return Err(Error::Usage(text));
         }
-        let ensemble = EnsembleConfig { links: true, session_timeouts: Some(SESSION_TIMEOUTS), ..Default::default() };
+        let ensemble = EnsembleConfig {
+            links: true,
+            clocks: needs.clocks,
+            session_timeouts: Some(SESSION_TIMEOUTS),
+            ..EnsembleConfig::default()
+        };
         let config = PostgresConfig { connections_max: connections + CONNECTIONS_SPARE, ..PostgresConfig::default() };
         let redis = async {
             let config = RedisConfig { durability: RedisDurability::Always, ..RedisConfig::default() };
-            if needs_redis { Redis::start(config).await.map(Some) } else { Ok(None) }
+            if needs.redis { Redis::start(config).await.map(Some) } else { Ok(None) }
         };
         let (ensemble, postgres, redis) = tokio::try_join!(Ensemble::start(ensemble), Postgres::start(config), redis)?;
         let redis_url = redis.as_ref().map(Redis::url);
         let zookeeper = Some(OwnZooKeeper::Several(ensemble));
-        Ok(OwnServers { postgres: Some(postgres), zookeeper, redis, redis_url, connections })
+        Ok(OwnServers { postgres: Some(postgres), zookeeper, redis, redis_url, is_pooled: needs.pooler, connections })
     }
 
     /// Tells whether all were started.
     pub(super) fn are_throwaway(&self) -> bool {
         let is_redis_given = self.redis_url.is_some() && self.redis.is_none();
         self.postgres.is_some() && self.zookeeper.is_some() && !is_redis_given
+    }
+
+    /// Tells whether instances reach Postgres through a pooler.
+    pub(super) fn is_pooled(&self) -> bool {
+        self.is_pooled
     }
 
     /// Returns the URL of the Redis of the instances, if they have one.
@@ -163,7 +186,7 @@ impl OwnServers {
             Some(OwnZooKeeper::Several(ensemble)) => Some(ensemble),
             Some(OwnZooKeeper::One(_)) | None => None,
         };
-        ExposedServers { redis: self.redis.as_mut(), ensemble, postgres: self.postgres.as_ref() }
+        ExposedServers { redis: self.redis.as_mut(), ensemble, postgres: self.postgres.as_mut() }
     }
 
     /// Returns the version of the Redis of the instances, if they have one.
@@ -179,7 +202,7 @@ impl OwnServers {
 
     /// Returns the servers that were started, by name and process.
     pub(super) fn processes(&self) -> Vec<(&'static str, i32)> {
-        let postgres = self.postgres.as_ref().map(Postgres::pid);
+        let postgres = self.postgres.as_ref().and_then(Postgres::pid);
         let zookeeper = match &self.zookeeper {
             Some(OwnZooKeeper::One(server)) => server.pid(),
             Some(OwnZooKeeper::Several(_)) | None => None,
@@ -211,6 +234,17 @@ impl OwnServers {
         };
         create.await.map_err(Error::postgres("create the database"))?;
         Ok(Room { address: server.url(&name), _namespace: None })
+    }
+
+    /// Starts a pooler between the instances of a deployment and its database, if the run has one. It hands out whole sessions, as the
+    /// service asks.
+    pub(super) async fn pooler(&self, database_url: &str) -> Result<Option<Room>, Error> {
+        if !self.is_pooled {
+            return Ok(None);
+        }
+        let sizes = format!("default_pool_size = {0}\nmax_client_conn = {0}", self.connections);
+        let pooler = PgBouncer::start(database_url, &format!("pool_mode = session\n{sizes}")).await?;
+        Ok(Some(Room { address: pooler.url(), _namespace: Some(Box::new(pooler)) }))
     }
 
     /// Makes the chroot of a deployment. A lone deployment has a throwaway server to itself.

@@ -8,8 +8,9 @@ use program::raise_file_limit;
 use crate::error::Error;
 use crate::lab::deployment::Deployment;
 use crate::lab::instances::READY_POLL;
+use crate::lab::leaks::Leaks;
 use crate::lab::postgres::CONNECTIONS;
-use crate::lab::servers::{OwnServers, RedisNeed, is_set};
+use crate::lab::servers::{ExposedNeeds, OwnServers, RedisNeed, is_set};
 use crate::lab::service_program::{self, DB_CONNECTIONS};
 use crate::lab::source::{ServiceSettings, Source, TargetSettings};
 use crate::lab::strike::Exposed;
@@ -47,9 +48,9 @@ impl Stack {
     }
 
     /// Starts servers and instances that faults may strike, with a proxy on each link between them.
-    pub(crate) async fn start_exposed(settings: &ServiceSettings, needs_redis: bool) -> Result<Stack, Error> {
+    pub(crate) async fn start_exposed(settings: &ServiceSettings, needs: ExposedNeeds) -> Result<Stack, Error> {
         let connections = u32::from(settings.instances) * (DB_CONNECTIONS + DB_CONNECTIONS_ASIDE) + CONNECTIONS;
-        let servers = OwnServers::start_exposed(connections, needs_redis).await?;
+        let servers = OwnServers::start_exposed(connections, needs).await?;
         let [program] = &settings.programs[..] else {
             return Err(Error::Generator("faults strike one build of the service".to_owned()));
         };
@@ -110,15 +111,29 @@ impl Stack {
 
     /// Stops all instances at once, then the servers.
     pub(crate) async fn stop(self) -> Result<(), Error> {
+        self.stop_after(async || Ok(())).await
+    }
+
+    /// Stops all instances at once, looks what those of the first deployment have left behind, and stops the servers.
+    pub(crate) async fn stop_and_look(self) -> Result<Leaks, Error> {
+        let Deployment { zookeeper, database, .. } = self.first();
+        let (zookeeper, database) = (zookeeper.clone(), database.clone());
+        let is_pooled = self.servers.as_ref().is_some_and(OwnServers::is_pooled);
+        self.stop_after(async || Leaks::of(&zookeeper, &database, is_pooled).await).await
+    }
+
+    /// Stops all instances at once, then looks, then stops the servers.
+    async fn stop_after<T>(self, look: impl AsyncFnOnce() -> Result<T, Error>) -> Result<T, Error> {
         self.deployments.iter().for_each(Deployment::request_stop);
         let mut rooms = Vec::new();
         for deployment in self.deployments {
             rooms.extend(deployment.stop().await?);
         }
+        let seen = look().await;
         // Dropping a room or a server blocks until its end, which must not happen on the runtime.
-        tokio::task::spawn_blocking(move || drop((rooms, self.servers)))
-            .await
-            .map_err(|error| Error::Generator(format!("could not wait for the servers: {error}")))
+        let dropped = tokio::task::spawn_blocking(move || drop((rooms, self.servers))).await;
+        dropped.map_err(|error| Error::Generator(format!("could not wait for the servers: {error}")))?;
+        seen
     }
 }
 

@@ -1,6 +1,9 @@
 //! How each fault of a torture run begins and ends at the service and its servers.
 
-use testbed::Proxy;
+use std::time::Duration;
+
+use testbed::{Proxy, delete_below};
+use tokio::time::timeout;
 use weather::{ComingFault, Harm, Site, Stand, begin_at_ensemble, disturb, end_at_ensemble};
 
 use crate::error::Error;
@@ -8,9 +11,15 @@ use crate::lab::instances::RunningInstances;
 use crate::lab::postgres::Database;
 use crate::lab::servers::SESSION_TIMEOUTS;
 use crate::lab::strike::Exposed;
+use crate::lab::zookeeper::{IDENTITY, LOCKS};
+
+/// The least and the most that the timeouts of an instance are multiplied by.
+const TIMES: [f64; 2] = [0.3, 2.0];
+/// How long somebody may take who deletes the nodes of the locks.
+const DELETED_WITHIN: Duration = Duration::from_secs(10);
 
 /// Where the faults of a torture run strike.
-pub(crate) const SITES: [Site; 8] = [
+pub(crate) const SITES: [Site; 9] = [
     Site::ZookeeperLink,
     Site::PostgresLink,
     Site::RedisLink,
@@ -19,6 +28,7 @@ pub(crate) const SITES: [Site; 8] = [
     Site::Postgres,
     Site::Redis,
     Site::Instance,
+    Site::Nodes,
 ];
 
 impl Stand for Exposed<'_> {
@@ -45,13 +55,23 @@ impl Stand for Exposed<'_> {
                         instances.kill(instance).await?;
                         instances.relocate(instance)?;
                     }
+                    Harm::OtherTimeouts => {
+                        instances.shut_down(instance).await?;
+                        instances.launch_with_timeouts(instance, TIMES[0] + (TIMES[1] - TIMES[0]) * coming.strength)?;
+                    }
                     _ => instances.kill(instance).await?,
                 }
             }
             Site::ZookeeperLink | Site::PostgresLink | Site::RedisLink | Site::BuyersLink => {
                 self.proxies(coming)?.into_iter().for_each(|proxy| disturb(proxy, coming));
             }
-            Site::Contender | Site::Nodes => return Err(nothing()),
+            Site::Nodes => {
+                let connect_string = &self.deployment.zookeeper_connect;
+                let deleted = timeout(DELETED_WITHIN, delete_below(connect_string, LOCKS, IDENTITY)).await;
+                deleted
+                    .map_err(|_| Error::Generator(format!("no ZooKeeper server deletes the nodes below {LOCKS}")))??;
+            }
+            Site::Contender => return Err(nothing()),
         }
         Ok(())
     }
@@ -63,16 +83,18 @@ impl Stand for Exposed<'_> {
                 let ensemble = self.servers.ensemble.as_mut().ok_or_else(nothing)?;
                 end_at_ensemble(ensemble, coming, SESSION_TIMEOUTS).await?;
             }
-            Site::Postgres => match self.locked_orders.take() {
-                Some(locked) => locked.rollback().await.map_err(Error::postgres("unlock the orders"))?,
-                None => self.servers.postgres.as_ref().ok_or_else(nothing)?.resume()?,
-            },
+            Site::Postgres => self.end_at_postgres(fault.harm).await?,
             Site::Redis => {
                 let redis = self.servers.redis.as_mut().ok_or_else(nothing)?;
                 if fault.harm == Harm::Killed { redis.restart().await? } else { redis.resume()? }
             }
             Site::Instance if fault.harm == Harm::Frozen => self.instances()?.resume(instance)?,
-            Site::Instance => self.instances()?.launch(instance)?,
+            Site::Instance => {
+                let instances = self.instances()?;
+                // It runs with other timeouts, or is down.
+                instances.shut_down(instance).await?;
+                instances.launch(instance)?;
+            }
             Site::ZookeeperLink | Site::PostgresLink | Site::RedisLink | Site::BuyersLink => {
                 self.proxies(coming)?.into_iter().for_each(Proxy::heal);
             }
@@ -86,6 +108,11 @@ impl Exposed<'_> {
     /// Ends every fault that is in force, and starts what is down. Then waits until all serve.
     pub(crate) async fn calm(&mut self) -> Result<(), Error> {
         self.thaw()?;
+        if let Some(postgres) = &mut self.servers.postgres
+            && postgres.pid().is_none()
+        {
+            postgres.restart().await?;
+        }
         if let Some(ensemble) = &mut self.servers.ensemble {
             ensemble.revive().await?;
             ensemble.until_serving().await?;
@@ -104,38 +131,61 @@ impl Exposed<'_> {
         instances.until_ready(&self.deployment.service).await
     }
 
-    /// Lets every frozen process go on, and heals every link. What is down stays down.
+    /// Lets every frozen process go on, and heals every link. What is down stays down. If something fails, the rest is done all the same.
     pub(crate) fn thaw(&mut self) -> Result<(), Error> {
-        self.servers.postgres.as_ref().map_or(Ok(()), |postgres| postgres.resume())?;
-        if let Some(redis) = &self.servers.redis
-            && redis.pid().is_some()
-        {
-            redis.resume()?;
+        let mut thawed: Result<(), Error> = Ok(());
+        if let Some(postgres) = self.servers.postgres.as_ref().filter(|postgres| postgres.pid().is_some()) {
+            thawed = thawed.and(postgres.resume().map_err(Error::from));
+        }
+        if let Some(redis) = self.servers.redis.as_ref().filter(|redis| redis.pid().is_some()) {
+            thawed = thawed.and(redis.resume().map_err(Error::from));
         }
         if let Some(ensemble) = &self.servers.ensemble {
             for server in 0..ensemble.size() {
-                ensemble.heal(server)?;
+                thawed = thawed.and(ensemble.heal(server).map_err(Error::from));
                 // A server that is down cannot go on.
                 let _ = ensemble.resume(server);
             }
         }
         let instances = self.deployment.instances.as_mut().ok_or_else(nothing)?;
         for index in 0..instances.count() {
-            if instances.is_up(index)? {
-                instances.resume(index)?;
-            }
             instances.links(index).into_iter().for_each(|links| links.heal());
+            let resumed = match instances.is_up(index) {
+                Ok(true) => instances.resume(index),
+                Ok(false) => Ok(()),
+                Err(error) => Err(error),
+            };
+            thawed = thawed.and(resumed);
+        }
+        thawed
+    }
+
+    async fn begin_at_postgres(&mut self, harm: Harm) -> Result<(), Error> {
+        let database = &self.deployment.database;
+        let postgres = self.servers.postgres.as_mut().ok_or_else(nothing)?;
+        match harm {
+            Harm::Crashed => {
+                // A crash amid the recovery from another one would end the server.
+                database.until_answering().await?;
+                postgres.crash()?;
+            }
+            Harm::Frozen => postgres.pause()?,
+            Harm::Stopped => postgres.stop().await?,
+            Harm::DiskFull => postgres.fill_disk()?,
+            Harm::ConnectionsEnded => database.end_connections().await?,
+            Harm::CommitsHeld => database.hold_commits(true).await?,
+            _ => self.locked_orders = Some(database.lock_orders().await?),
         }
         Ok(())
     }
 
-    async fn begin_at_postgres(&mut self, harm: Harm) -> Result<(), Error> {
-        let postgres = self.servers.postgres.as_ref().ok_or_else(nothing)?;
-        match harm {
-            Harm::Crashed => postgres.crash()?,
-            Harm::Frozen => postgres.pause()?,
-            Harm::ConnectionsEnded => self.deployment.database.end_connections().await?,
-            _ => self.locked_orders = Some(self.deployment.database.lock_orders().await?),
+    async fn end_at_postgres(&mut self, harm: Harm) -> Result<(), Error> {
+        let postgres = self.servers.postgres.as_mut().ok_or_else(nothing)?;
+        match (harm, self.locked_orders.take()) {
+            (_, Some(locked)) => locked.rollback().await.map_err(Error::postgres("unlock the orders"))?,
+            (Harm::Stopped | Harm::DiskFull, None) => postgres.restart().await?,
+            (Harm::CommitsHeld, None) => self.deployment.database.hold_commits(false).await?,
+            (_, None) => postgres.resume()?,
         }
         Ok(())
     }
@@ -164,6 +214,25 @@ fn nothing() -> Error {
 }
 
 impl Database {
+    /// Waits until the server answers a query.
+    async fn until_answering(&self) -> Result<(), Error> {
+        sqlx::query("select 1").execute(&self.0).await.map(drop).map_err(Error::postgres("ask whether it serves"))
+    }
+
+    /// Lets no commit end, as they wait for a copy of the server that is gone; or ends that.
+    async fn hold_commits(&self, is_held: bool) -> Result<(), Error> {
+        let set = if is_held {
+            "alter system set synchronous_standby_names = 'gone'"
+        } else {
+            "alter system reset synchronous_standby_names"
+        };
+        for statement in [set, "select pg_reload_conf()"] {
+            let done = sqlx::query(statement).execute(&self.0).await;
+            done.map_err(Error::postgres("set for which copy a commit waits"))?;
+        }
+        Ok(())
+    }
+
     /// Ends all connections of the service.
     async fn end_connections(&self) -> Result<(), Error> {
         let ended = sqlx::query!(

@@ -8,10 +8,8 @@ use crate::error::Error;
 use crate::lab::postgres::Database;
 use crate::lab::service::Service;
 use crate::lab::source::TargetSettings;
-use crate::lab::zookeeper::Servers;
+use crate::lab::zookeeper::{IDENTITY, Servers};
 
-/// The node in which the service keeps the identity of its ZooKeeper ensemble.
-const IDENTITY: &str = "/seckill/ensemble";
 /// Upper bound of the time to read it.
 const READ_WITHIN: Duration = Duration::from_secs(10);
 

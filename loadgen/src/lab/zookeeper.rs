@@ -4,6 +4,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use testbed::{Counters, four_letter_word};
 
+/// The node above all nodes of the service.
+pub(crate) const LOCKS: &str = "/seckill";
+/// The node in which the service keeps the identity of its ZooKeeper ensemble.
+pub(crate) const IDENTITY: &str = "/seckill/ensemble";
+
 /// A ZooKeeper server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct ZooKeeperServer {

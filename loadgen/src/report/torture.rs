@@ -13,6 +13,8 @@ use weather::Fault;
 use crate::error::Exit;
 use crate::judge::round::RoundFindings;
 use crate::lab::environment::Environment;
+use crate::lab::leaks::Leaks;
+use crate::lab::toll::Toll;
 use crate::trial::round::{Round, TortureSettings};
 
 /// Name of the format.
@@ -37,6 +39,9 @@ pub(crate) struct TortureReport {
     pub(crate) arguments: String,
     /// The rounds.
     pub(crate) rounds: Vec<Round>,
+    /// What the instances had left behind when they had ended. Absent if nobody could look.
+    #[serde(default)]
+    pub(crate) leaks: Option<Leaks>,
     /// Why the run ended before its last round, if it did.
     pub(crate) ended_early: Option<String>,
 }
@@ -71,7 +76,8 @@ impl TortureReport {
     pub(crate) fn exit(&self) -> Exit {
         let is_whole =
             |round: &Round| round.unchecked.is_empty() && round.seen.faults.iter().all(|fault| fault.failed.is_none());
-        if self.rounds.iter().any(|round| !round.broken.is_empty()) {
+        let has_leaks = self.leaks.as_ref().is_some_and(|leaks| !leaks.lines().is_empty());
+        if has_leaks || self.rounds.iter().any(|round| !round.broken.is_empty()) {
             Exit::PromiseBroken
         } else if self.ended_early.is_some() || !self.rounds.iter().all(is_whole) {
             Exit::Setup
@@ -148,6 +154,10 @@ impl TortureReport {
         for (number, round) in self.rounds.iter().enumerate() {
             self.write_round(&mut text, number, round);
         }
+        for line in self.leaks.iter().flat_map(Leaks::lines) {
+            let _ = writeln!(text, "BROKEN: {line}");
+        }
+        let _ = writeln!(text, "{}", self.cost());
         if let Some(reason) = &self.ended_early {
             let _ = writeln!(text, "ended early: {reason}");
         }
@@ -158,6 +168,22 @@ impl TortureReport {
         };
         let _ = writeln!(text, "verdict: {verdict} in {}", things(self.rounds.len(), "round"));
         text
+    }
+
+    /// Writes what the faults of all rounds cost.
+    fn cost(&self) -> String {
+        let mut toll = Toll::default();
+        self.rounds.iter().for_each(|round| toll.add(&round.seen.toll));
+        let Toll { sessions_ended, holds_lost, late_writes_refused, descriptors_max } = toll;
+        let faults = self.rounds.iter().flat_map(|round| &round.seen.faults).filter(|fault| fault.failed.is_none());
+        format!(
+            "{}, at least {} ended, {} lost, {} refused; at most {} of an instance after a round",
+            things(faults.count(), "fault"),
+            things(sessions_ended, "session"),
+            things(holds_lost, "hold"),
+            things(late_writes_refused, "late write"),
+            things(descriptors_max, "open descriptor"),
+        )
     }
 
     /// Writes what a round found, if it found anything.
@@ -200,6 +226,7 @@ pub(crate) mod tests {
             },
             arguments: String::new(),
             rounds,
+            leaks: None,
             ended_early: None,
         }
     }
@@ -229,6 +256,8 @@ pub(crate) mod tests {
         assert_eq!(exit(Round { seen, ..round("pg-merge", 7) }), Exit::Setup);
         let broken = vec!["units sold twice: 1".to_owned()];
         assert_eq!(exit(Round { broken, unchecked, ..round("pg-merge", 7) }), Exit::PromiseBroken);
+        let leaks = Some(Leaks { watches: 1, ..Leaks::default() });
+        assert_eq!(TortureReport { leaks, ..report(Vec::new()) }.exit(), Exit::PromiseBroken);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::audit::history::{HistoryAudit, Section};
 use crate::audit::trial::{Audit, LabFacts};
 use crate::lab::strategy::Promise;
 use crate::lab::technique::Technique;
+use crate::lab::toll::Toll;
 
 /// The settings that all rounds of a run have in common. They bound how soon a strategy can sell again after a fault.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -47,7 +48,7 @@ pub(crate) struct FaultRecord {
     pub(crate) had_units: bool,
     /// From its end to the next commit of an order. Absent if none came.
     pub(crate) next_sale_ms: Option<f64>,
-    /// The same for orders of the instance that it struck. Absent also for a fault of a server.
+    /// The same for orders of which the instance that it struck told a buyer. Another instance may have written them. Absent also for a fault of a server.
     pub(crate) next_sale_there_ms: Option<f64>,
     /// Why it could not be made or ended. It counts as unchecked.
     pub(crate) failed: Option<String>,
@@ -69,6 +70,9 @@ pub(crate) struct RoundSeen {
     /// Critical sections that were entered while the lock had no free permit, as far as instances have kept their history. Absent for
     /// a strategy whose sections may overlap.
     pub(crate) overlaps: Option<u64>,
+    /// What the faults cost the instances, as they count it.
+    #[serde(default)]
+    pub(crate) toll: Toll,
     /// What did not serve again after the faults, one line each.
     pub(crate) unserved: Vec<String>,
     /// Whether nothing moved any more when the books were read. Otherwise promised orders may still have come.
@@ -185,6 +189,7 @@ impl RoundSeen {
             dropped: 0,
             audit,
             overlaps: None,
+            toll: Toll::default(),
             unserved: Vec::new(),
             at_rest: true,
             gaps: Vec::new(),

@@ -67,6 +67,7 @@ impl StandServers {
             tick_time: TICK,
             session_timeouts: Some(SESSION_TIMEOUTS),
             links: true,
+            clocks: true,
             ..EnsembleConfig::default()
         };
         let ensemble = Ensemble::start(config).await?;

@@ -9,6 +9,7 @@ use uuid::Uuid;
 use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError};
 
 use crate::lasting::clean_up;
+use crate::node::delete_tree;
 use crate::{Error, ZooKeeper, ZooKeeperConfig};
 
 /// One throwaway server per process. Statics are never dropped: its guard sees the end of the process.
@@ -91,7 +92,7 @@ impl Drop for TestChroot {
     fn drop(&mut self) {
         let Some(server) = self.lasting_server.take() else { return };
         let path = &self.path;
-        clean_up(&format!("{path} on {server}"), async { delete_tree(&server, path).await });
+        clean_up(&format!("{path} on {server}"), async { delete_tree(&connect(&server).await?, path).await });
     }
 }
 
@@ -121,28 +122,4 @@ async fn resolve(server: &str) -> io::Result<()> {
 async fn create_node(server: &str, path: &str) -> Result<(), ClientError> {
     let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
     connect(server).await?.create(path, &[], &options).await.map(|_| ())
-}
-
-/// Deletes `root` and all below it, also while sessions of the test still add to it or their ephemeral nodes vanish.
-async fn delete_tree(server: &str, root: &str) -> Result<(), ClientError> {
-    let client = connect(server).await?;
-    let mut pending = vec![root.to_owned()];
-    while let Some(path) = pending.last() {
-        match client.delete(path, None).await {
-            Ok(()) | Err(ClientError::NoNode) => {
-                pending.pop();
-            }
-            Err(ClientError::NotEmpty) => {
-                // The parent stays on the stack, and is tried again after its children.
-                let parent = path.clone();
-                let children = match client.list_children(&parent).await {
-                    Err(ClientError::NoNode) => Vec::new(),
-                    children => children?,
-                };
-                pending.extend(children.into_iter().map(|child| format!("{parent}/{child}")));
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }

@@ -35,12 +35,14 @@ pub struct EnsembleConfig {
     /// Whether the servers reach each other through proxies, so that the links between them can fail, as by
     /// [`Ensemble::isolate`].
     pub links: bool,
+    /// Whether each server has a wall clock of its own, for [`Ensemble::step_clock`], if this machine has libfaketime.
+    pub clocks: bool,
 }
 
 impl Default for EnsembleConfig {
     fn default() -> Self {
         let ZooKeeperConfig { tick_time, container_check_interval, session_timeouts, .. } = ZooKeeperConfig::default();
-        Self { servers: 3, tick_time, container_check_interval, session_timeouts, links: false }
+        Self { servers: 3, tick_time, container_check_interval, session_timeouts, links: false, clocks: false }
     }
 }
 
@@ -82,7 +84,7 @@ impl Ensemble {
     ///
     /// The servers that were starting are stopped, and their folders removed.
     pub async fn start(config: EnsembleConfig) -> Result<Self, Error> {
-        let EnsembleConfig { servers, tick_time, container_check_interval, session_timeouts, links } = config;
+        let EnsembleConfig { servers, tick_time, container_check_interval, session_timeouts, links, clocks } = config;
         if !(1..=SERVERS_MAX).contains(&servers) {
             return Err(Error::Setting(format!(
                 "{servers} servers of an ensemble are not between 1 and {SERVERS_MAX}"
@@ -95,6 +97,9 @@ impl Ensemble {
             let mut ensemble = Self::create(servers, links, &installation, &settings).await?;
             // A server serves only once there is a quorum, so all are launched before one is waited for.
             for server in &mut ensemble.servers {
+                if clocks {
+                    server.own_clock()?;
+                }
                 server.launch().await?;
             }
             ensemble.until_serving().await?;
@@ -280,6 +285,27 @@ impl Ensemble {
     /// [`Error::Setting`] when there is no such server, [`Error::System`] when it is gone.
     pub fn resume(&self, index: usize) -> Result<(), Error> {
         self.server(index)?.resume()
+    }
+
+    /// Lets the disk of a server take nothing more: every write to a file fails until the server is launched again. Linux only. It ends
+    /// by itself as soon as it has something to write.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Setting`] when there is no such server, [`Error::System`] on other systems.
+    pub fn fill_disk(&self, index: usize) -> Result<(), Error> {
+        self.server(index)?.fill_disk()
+    }
+
+    /// Sets by how many seconds the wall clock of a server is ahead of the machine's, or behind it. The server follows within a second. Its
+    /// monotonic clock stays as it is. The ensemble was started with [`EnsembleConfig::clocks`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Setting`] when there is no such server, or none with a clock of its own; [`Error::NotInstalled`] without libfaketime;
+    /// [`Error::System`] when a file cannot be written.
+    pub fn step_clock(&self, index: usize, ahead: i64) -> Result<(), Error> {
+        self.server(index)?.step_clock(ahead)
     }
 
     /// Returns one counter of one server, by the name that `mntr` gives it. One that is not listed yet is zero.

@@ -127,6 +127,23 @@ pub(crate) fn pgbouncer() -> Result<PathBuf, Error> {
     })
 }
 
+/// Returns the library that steps the clock of a process. `make deps-test` unpacks Debian's package, as it does that of pgbouncer.
+pub(crate) fn libfaketime() -> Result<PathBuf, Error> {
+    let unpacked = unpacked().join("unpacked/usr");
+    let usr = Path::new("/usr");
+    let folders = [unpacked.as_path(), usr].into_iter().flat_map(|usr| {
+        let lib = usr.join("lib");
+        // Debian has a folder for each kind of machine.
+        names(&lib).map(|name| lib.join(name)).chain([lib.clone(), usr.join("lib64")]).collect::<Vec<_>>()
+    });
+    let library = |folder: PathBuf| Some(folder.join("faketime/libfaketime.so.1")).filter(|library| library.is_file());
+    folders.into_iter().find_map(library).ok_or(Error::NotInstalled {
+        what: "libfaketime",
+        searched: "target/servers, /usr/lib, /usr/lib64",
+        remedy: "`make deps-test` (Linux)",
+    })
+}
+
 /// The programs of MariaDB.
 #[derive(Debug)]
 pub(crate) struct MariaDbPrograms {

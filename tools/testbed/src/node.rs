@@ -31,8 +31,61 @@ pub async fn node_data(connect_string: &str, path: &str, user: Option<&str>) -> 
     }
 }
 
+/// Deletes all nodes below a node, as somebody may by hand, but not the child with the path `spared`. If there is no such node, nothing is
+/// deleted.
+///
+/// # Errors
+///
+/// [`Error::ZooKeeper`] when no server is reachable, or one refuses.
+///
+/// # Cancel safety
+///
+/// Some of the nodes may be deleted.
+pub async fn delete_below(connect_string: &str, path: &str, spared: &str) -> Result<(), Error> {
+    let delete = async {
+        let client = Client::connector().with_fail_eagerly().connect(connect_string).await?;
+        for child in children_of(&client, path).await?.into_iter().filter(|child| child != spared) {
+            delete_tree(&client, &child).await?;
+        }
+        Ok(())
+    };
+    delete.await.map_err(|source| Error::ZooKeeper {
+        action: format!("delete the nodes below {path} at {connect_string}"),
+        source,
+    })
+}
+
+/// Deletes `root` and all below it, also while sessions of the test still add to it or their ephemeral nodes vanish.
+pub(crate) async fn delete_tree(client: &Client, root: &str) -> Result<(), ClientError> {
+    let mut pending = vec![root.to_owned()];
+    while let Some(path) = pending.last() {
+        match client.delete(path, None).await {
+            Ok(()) | Err(ClientError::NoNode) => {
+                pending.pop();
+            }
+            Err(ClientError::NotEmpty) => {
+                // The parent stays on the stack, and is tried again after its children.
+                let children = children_of(client, path).await?;
+                pending.extend(children);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Returns the paths of the children of a node. One that is not there has none.
+async fn children_of(client: &Client, path: &str) -> Result<Vec<String>, ClientError> {
+    match client.list_children(path).await {
+        Err(ClientError::NoNode) => Ok(Vec::new()),
+        children => Ok(children?.into_iter().map(|child| format!("{path}/{child}")).collect()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use zookeeper_client::{Acls, CreateMode};
+
     use super::*;
     use crate::TestChroot;
 
@@ -43,5 +96,19 @@ mod tests {
         assert_eq!(node_data(chroot.connect_string(), "/nowhere", Some("a:b")).await.unwrap(), None);
         let error = node_data("127.0.0.1:1", "/nowhere", None).await.unwrap_err();
         assert_eq!(error.to_string(), "could not read /nowhere at 127.0.0.1:1");
+    }
+
+    #[tokio::test]
+    async fn nodes_are_deleted_with_their_children_and_one_is_spared() {
+        let chroot = TestChroot::create().await.unwrap();
+        let client = Client::connect(chroot.connect_string()).await.unwrap();
+        let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+        for path in ["/a", "/a/kept", "/a/kept/too", "/a/b", "/a/b/c", "/a/b/c/d"] {
+            client.create(path, &[], &options).await.unwrap();
+        }
+        delete_below(chroot.connect_string(), "/a", "/a/kept").await.unwrap();
+        delete_below(chroot.connect_string(), "/nowhere", "/").await.unwrap();
+        assert_eq!(client.list_children("/a").await.unwrap(), ["kept"]);
+        assert_eq!(client.list_children("/a/kept").await.unwrap(), ["too"]);
     }
 }

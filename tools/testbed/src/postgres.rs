@@ -12,9 +12,11 @@ use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use sqlx::{ConnectOptions, Connection};
 
 use crate::account::Account;
+use crate::disk::fill_disk;
 use crate::find::postgres_bin;
 use crate::folder::Folder;
 use crate::guard::{Guard, Launch, Output};
+use crate::kept::KeptFolder;
 use crate::port::{Port, on_free_ports};
 use crate::ready::until_ready;
 use crate::stat::ProcessStat;
@@ -22,9 +24,11 @@ use crate::{Error, Identity, StopSignal, variables};
 
 /// The one account of the server, a superuser without a password.
 const USER: &str = "postgres";
-/// Creates the cluster, then becomes the server: one child for both, so that an end in between leaves nothing.
+/// Creates the cluster if there is none, then becomes the server: one child for both, so that an end in between leaves nothing.
 /// The server's log is in English whatever the locale of the user.
-const SCRIPT: &str = r#"initdb=$1; shift; "$initdb" --pgdata=data --username=postgres --auth=trust --encoding=UTF8 --locale=C --no-sync >&2 && exec "$@""#;
+const SCRIPT: &str = r#"initdb=$1; shift; [ -d data ] || "$initdb" --pgdata=data --username=postgres --auth=trust --encoding=UTF8 --locale=C --no-sync >&2 || exit; exec "$@""#;
+/// The name of the server in errors.
+const NAME: &str = "postgres";
 
 /// The files of the server's certificate and key in its folder.
 const CERTIFICATE: &str = "server.pem";
@@ -55,9 +59,12 @@ impl Default for PostgresConfig {
 /// than a second.
 #[derive(Debug)]
 pub struct Postgres {
-    // Dropped first: the port is reserved until the server has ended.
-    guard: Guard,
+    // Dropped first: the server uses the data and the port until it has ended.
+    running: Option<Guard>,
+    data: KeptFolder,
     port: Port,
+    launch: Launch,
+    account: Option<Account>,
     is_encrypted: bool,
 }
 
@@ -76,39 +83,87 @@ impl Postgres {
     pub async fn start(config: PostgresConfig) -> Result<Self, Error> {
         let bin = postgres_bin()?;
         let account = Account::unprivileged(&["postgres", "nobody"])?;
-        on_free_ports(async || Self::start_on(Port::reserve()?, &config, &bin, account).await).await
+        on_free_ports(async || {
+            let mut postgres = Self::create(&config, &bin, account)?;
+            postgres.restart().await?;
+            Ok(postgres)
+        })
+        .await
     }
 
-    async fn start_on(
-        mut port: Port,
-        config: &PostgresConfig,
-        bin: &Path,
-        account: Option<Account>,
-    ) -> Result<Self, Error> {
+    /// Prepares a server, which does not run yet.
+    fn create(config: &PostgresConfig, bin: &Path, account: Option<Account>) -> Result<Self, Error> {
+        let port = Port::reserve()?;
         let folder = Folder::create(account)?;
-        let dir = folder.path().to_owned();
         if let Some(identity) = &config.tls {
             let [certificate, key] = identity.read()?;
             folder.write(CERTIFICATE, &certificate)?;
             folder.write(KEY, &key)?;
         }
+        let data = KeptFolder::keep(folder)?;
         let launch = Launch {
             program: PathBuf::from("/bin/sh"),
-            args: arguments(port.number(), &dir, config, bin),
+            args: arguments(port.number(), data.path(), config, bin),
             envs: vec![("LC_ALL".into(), "C".into())],
             knows: variables::is_of_servers,
-            dir: Some(dir.clone()),
+            dir: Some(data.path().to_owned()),
             stop_signal: StopSignal::Interrupt,
             stop_within: Duration::from_secs(10),
             stdout: Output::Log,
             log_file: None,
         };
-        port.lend();
-        let mut guard = Guard::spawn(launch, folder)?;
-        let data = dir.join("data");
-        let serves = async || data_directory(port.number()).await.is_ok_and(|found| found == data);
-        until_ready("postgres", &mut guard, serves).await?;
-        Ok(Self { guard, port, is_encrypted: config.tls.is_some() })
+        Ok(Self { running: None, data, port, launch, account, is_encrypted: config.tls.is_some() })
+    }
+
+    /// Stops the server ("fast" shutdown: it ends all connections), and keeps its data and its port.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`] when the operating system does not tell how the server ended, or does not give back its port.
+    ///
+    /// # Cancel safety
+    ///
+    /// The server stops all the same; this or [`restart`](Self::restart) then waits for it.
+    pub async fn stop(&mut self) -> Result<(), Error> {
+        if let Some(guard) = &mut self.running {
+            guard.request_stop();
+            // Waited for here, because the drop of a running guard blocks the thread.
+            guard.wait().await?;
+        }
+        self.running = None;
+        self.port.take_back()
+    }
+
+    /// Starts the server again on the same port with the same data; one that still runs is stopped first. It answers queries when this
+    /// returns.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ended`], [`Error::NotReady`] and [`Error::System`] as for [`start`](Self::start). It may be tried again.
+    ///
+    /// # Cancel safety
+    ///
+    /// The server goes on starting, or stays stopped; another call starts it afresh.
+    pub async fn restart(&mut self) -> Result<(), Error> {
+        self.stop().await?;
+        self.port.lend();
+        let folder = Folder::create(self.account)?;
+        let guard = self.running.insert(Guard::spawn(self.launch.clone(), folder)?);
+        let data = self.data.path().join("data");
+        let port = self.port.number();
+        let serves = async || data_directory(port).await.is_ok_and(|found| found == data);
+        until_ready(NAME, guard, serves).await
+    }
+
+    /// Lets the disk of the server take nothing more: every write to a file fails until [`restart`](Self::restart). Linux only.
+    ///
+    /// The server cannot keep its log. So it ends all connections, and may end itself.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`] when the server does not run, and on other systems.
+    pub fn fill_disk(&self) -> Result<(), Error> {
+        self.processes()?.into_iter().try_for_each(|process| fill_disk(NAME, process))
     }
 
     /// Returns the URL of `database` for any Postgres client. The databases of a new server are `postgres` and the templates.
@@ -128,7 +183,7 @@ impl Postgres {
     pub fn crash(&self) -> Result<(), Error> {
         let processes = self.processes()?;
         // The last one serves a client, if there is any.
-        let child = processes.into_iter().rfind(|process| *process != self.guard.pid());
+        let child = processes.into_iter().skip(1).next_back();
         let killed = child.ok_or(Errno::ESRCH).and_then(|child| kill(child, Signal::SIGKILL));
         killed.map_err(|errno| Error::system("kill a process of postgres")(errno.into()))
     }
@@ -154,7 +209,6 @@ impl Postgres {
 
     fn signal_all(&self, signal: Signal) -> Result<(), Error> {
         let failed = |errno: Errno| Error::system(format!("send {signal} to postgres"))(errno.into());
-        kill(self.guard.pid(), signal).map_err(failed)?;
         for process in self.processes()? {
             match kill(process, signal) {
                 // It has ended.
@@ -165,18 +219,23 @@ impl Postgres {
         Ok(())
     }
 
-    /// Returns the first process of the server and its children.
+    /// Returns the first process of the server and its children, which it may go on to start.
     fn processes(&self) -> Result<Vec<Pid>, Error> {
-        let first = self.guard.pid();
+        let first = self.first()?;
         let children =
             ProcessStat::children_of(first.as_raw()).map_err(Error::system("list the processes of postgres"))?;
         Ok([first].into_iter().chain(children.into_iter().map(Pid::from_raw)).collect())
     }
 
-    /// Returns the process id of the server, whose children serve its connections.
+    fn first(&self) -> Result<Pid, Error> {
+        let first = self.running.as_ref().map(Guard::pid).ok_or(Errno::ESRCH);
+        first.map_err(|errno| Error::system(format!("find the processes of {NAME}"))(errno.into()))
+    }
+
+    /// Returns the process id of the server, whose children serve its connections. `None` if it was stopped.
     #[must_use]
-    pub fn pid(&self) -> i32 {
-        self.guard.pid().as_raw()
+    pub fn pid(&self) -> Option<i32> {
+        self.running.as_ref().map(|guard| guard.pid().as_raw())
     }
 }
 

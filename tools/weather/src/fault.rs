@@ -68,7 +68,7 @@ pub enum Harm {
     Silenced,
     /// The other servers lose their links to it, and it notices only the silence.
     HalfOpen,
-    /// It grants other session timeouts after a restart.
+    /// It is told to stop and started again with other timeouts, and with its own ones when the fault ends.
     OtherTimeouts,
     /// Its processes crash, and it recovers from its log.
     Crashed,
@@ -76,6 +76,12 @@ pub enum Harm {
     ConnectionsEnded,
     /// Somebody else locks the table of orders.
     OrdersLocked,
+    /// No commit ends, as the copy that it waits for is gone.
+    CommitsHeld,
+    /// Its disk takes nothing more, and it is started again when the fault ends.
+    DiskFull,
+    /// Its wall clock is an hour ahead or behind at most, until the fault ends.
+    ClockStepped,
     /// Somebody deletes them, with the node above them.
     Deleted,
 }
@@ -155,11 +161,24 @@ impl Site {
                     Harm::Silenced,
                     Harm::HalfOpen,
                     Harm::OtherTimeouts,
+                    Harm::DiskFull,
+                    Harm::ClockStepped,
                 ],
             ),
-            Site::Postgres => (&[], &[Harm::Crashed, Harm::ConnectionsEnded, Harm::Frozen, Harm::OrdersLocked]),
+            Site::Postgres => (
+                &[],
+                &[
+                    Harm::Crashed,
+                    Harm::Stopped,
+                    Harm::ConnectionsEnded,
+                    Harm::Frozen,
+                    Harm::OrdersLocked,
+                    Harm::CommitsHeld,
+                    Harm::DiskFull,
+                ],
+            ),
             Site::Redis => (&[], &[Harm::Killed, Harm::Frozen]),
-            Site::Instance => (&[], &[Harm::Killed, Harm::Stopped, Harm::Frozen, Harm::Moved]),
+            Site::Instance => (&[], &[Harm::Killed, Harm::Stopped, Harm::Frozen, Harm::Moved, Harm::OtherTimeouts]),
             Site::Contender => (&[], &[Harm::Killed, Harm::Stopped, Harm::Frozen]),
             Site::Nodes => (&[], &[Harm::Deleted]),
         };
@@ -203,6 +222,9 @@ impl Harm {
             Harm::Crashed => "crashed",
             Harm::ConnectionsEnded => "connections-ended",
             Harm::OrdersLocked => "orders-locked",
+            Harm::CommitsHeld => "commits-held",
+            Harm::DiskFull => "disk-full",
+            Harm::ClockStepped => "clock-stepped",
             Harm::Deleted => "deleted",
         }
     }

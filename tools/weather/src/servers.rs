@@ -16,6 +16,8 @@ const NARROW: [f64; 2] = [500.0, 50_000.0];
 /// The shortest and the longest of the session timeouts that a server grants after a restart with other settings. Both are shorter than
 /// what a campaign's clients ask for.
 const TIMEOUTS: [Duration; 2] = [Duration::from_millis(700), Duration::from_millis(2500)];
+/// The longest step of a clock, in either direction.
+const STEP_MAX: Duration = Duration::from_secs(3600);
 
 /// Lets a fault of a link begin. [`Proxy::heal`] ends it.
 pub fn disturb(proxy: &Proxy, coming: &ComingFault) {
@@ -52,6 +54,8 @@ pub async fn begin_at_ensemble(ensemble: &mut Ensemble, coming: &ComingFault) ->
             Harm::Silenced => ensemble.isolate(server, LinkFault::Blackhole)?,
             Harm::HalfOpen => ensemble.isolate(server, LinkFault::HalfOpen)?,
             Harm::Stopped => ensemble.stop_server(server).await?,
+            Harm::DiskFull => ensemble.fill_disk(server)?,
+            Harm::ClockStepped => ensemble.step_clock(server, ahead(coming.strength))?,
             Harm::OtherTimeouts => {
                 let longest = TIMEOUTS[0] + (TIMEOUTS[1] - TIMEOUTS[0]).mul_f64(coming.strength);
                 restart(ensemble, server, longest..=longest).await?;
@@ -75,6 +79,7 @@ pub async fn end_at_ensemble(
     for server in coming.servers(ensemble.size()) {
         match coming.fault.harm {
             Harm::Frozen => ensemble.resume(server)?,
+            Harm::ClockStepped => ensemble.step_clock(server, 0)?,
             Harm::Isolated | Harm::Silenced | Harm::HalfOpen => ensemble.heal(server)?,
             Harm::OtherTimeouts => restart(ensemble, server, timeouts.clone()).await?,
             _ => ensemble.launch_server(server).await?,
@@ -87,6 +92,13 @@ async fn restart(ensemble: &mut Ensemble, server: usize, timeouts: RangeInclusiv
     ensemble.set_session_timeouts(server, timeouts)?;
     ensemble.stop_server(server).await?;
     ensemble.launch_server(server).await
+}
+
+/// Returns by how many seconds a clock is ahead: between an hour behind and an hour ahead.
+fn ahead(strength: f64) -> i64 {
+    #[expect(clippy::cast_possible_truncation, reason = "it is between two small bounds")]
+    let ahead = ((strength * 2.0 - 1.0) * STEP_MAX.as_secs_f64()) as i64;
+    ahead
 }
 
 /// Returns the bytes a second of a narrow link: the stronger the fault, the fewer.

@@ -38,8 +38,8 @@ const GOODS_NO: i64 = 1;
 const LASTS_MAX: Duration = Duration::from_secs(20);
 /// How long buyers go on coming after the last fault has ended.
 const TAIL: Duration = Duration::from_secs(5);
-/// The share of the buyers that get a unit if the stock does not last.
-const SCARCE: f64 = 0.4;
+/// The share of the buyers that get a unit if the stock does not last: so few that faults seldom keep it from being sold out.
+const SCARCE: f64 = 0.2;
 /// The stock for each buyer, if it does.
 const AMPLE: f64 = 2.0;
 

@@ -1,5 +1,6 @@
 //! A round of a torture run: buyers buy at the service of the lab while faults strike, and everybody must be served again after that.
 
+use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::time::{Duration, SystemTime};
 
@@ -20,9 +21,9 @@ use crate::audit::unchecked::{Gap, Unchecked};
 use crate::error::Error;
 use crate::lab::commits::Commits;
 use crate::lab::deployment::Deployment;
-use crate::lab::service_program::instance_name;
 use crate::lab::strategy::Strategy;
 use crate::lab::strike::Exposed;
+use crate::lab::toll::{InstanceCounts, Toll};
 use crate::trial::round::{FaultRecord, RoundEvidence, RoundSeen};
 use crate::trial::run::Conditions;
 use crate::trial::schedule::ScheduledTrial;
@@ -46,6 +47,7 @@ pub(crate) async fn round(
     let mut left_out = LeftOut::default();
     let deployment = &*exposed.deployment;
     let opened = open_sales(deployment, conditions, strategy).await?;
+    let before = InstanceCounts::of_all(&deployment.service).await?;
     let mark = left_out.unless(HISTORY, deployment.service.history_mark()).await;
     // Each order names its buyer, also in a sale without a limit. So the orders of each buyer can be compared with its answers.
     let purchase = LabPurchase {
@@ -53,8 +55,7 @@ pub(crate) async fn round(
         comes_twice: conditions.per_buyer.and(TWICE),
         ..purchase_of(deployment, conditions, strategy, &opened)?
     };
-    let purchase = Purchase::Lab(purchase);
-    let load = conditions.load(scheduled, purchase, conditions.lock_wait + ANSWER_GRACE);
+    let load = conditions.load(scheduled, Purchase::Lab(purchase.clone()), conditions.lock_wait + ANSWER_GRACE);
     let (over, is_over) = oneshot::channel();
     let buying = async {
         let bought = buyers::run(load).await;
@@ -90,7 +91,10 @@ pub(crate) async fn round(
         orders_without_lines: audited.audit.orders_without_lines,
     };
     let stock: i64 = opened.iter().map(|goods| goods.stock_initial).sum();
-    let committed = committed(&evidence.facts, &commits);
+    let confirmed = bought.tally.told.iter().flat_map(|told| &told.confirmed);
+    let told_at = confirmed.filter_map(|(buyer, receipt)| Some((receipt.order_id, purchase.instance_of(*buyer)?)));
+    let after = InstanceCounts::of_all(&deployment.service).await?;
+    let committed = committed(&evidence.facts, &commits, &told_at.collect());
     let seen = RoundSeen {
         stock,
         faults: struck.iter().map(|struck| fault(struck, bought.released_at, &committed, stock)).collect(),
@@ -98,6 +102,7 @@ pub(crate) async fn round(
         dropped: bought.dropped.busy + bought.dropped.idle,
         audit: audited.audit,
         overlaps: evidence.overlaps().filter(|_| history.one_clock),
+        toll: Toll::between(&before, &after),
         unserved,
         at_rest: rest.at_rest,
         gaps: unchecked.words(),
@@ -131,25 +136,29 @@ async fn unserved(deployment: &Deployment, conditions: &Conditions, strategy: &S
     unserved
 }
 
-/// Returns the commit of each order and its instance, the earliest first.
-fn committed<'a>(facts: &'a [LabFacts], commits: &Commits) -> Vec<(SystemTime, &'a str)> {
+/// Returns the commit of each order, and the instance that told its buyer, if one did. The earliest comes first.
+fn committed(facts: &[LabFacts], commits: &Commits, told_at: &HashMap<i64, usize>) -> Vec<(SystemTime, Option<usize>)> {
     let orders = facts.iter().flat_map(|facts| &facts.orders);
-    let mut committed: Vec<(SystemTime, &str)> =
-        orders.filter_map(|order| Some((*commits.at.get(&order.order_id)?, &*order.instance))).collect();
+    let commit = |order_id: i64| Some((*commits.at.get(&order_id)?, told_at.get(&order_id).copied()));
+    let mut committed: Vec<_> = orders.filter_map(|order| commit(order.order_id)).collect();
     committed.sort_unstable();
     committed
 }
 
 /// Records a fault, and how long after its end the next order was committed.
-fn fault(struck: &Struck, released_at: SystemTime, committed: &[(SystemTime, &str)], stock: i64) -> FaultRecord {
+fn fault(
+    struck: &Struck,
+    released_at: SystemTime,
+    committed: &[(SystemTime, Option<usize>)],
+    stock: i64,
+) -> FaultRecord {
     let Struck { coming, begun_at, ended_at, failed } = struck;
     let since_release = |at: SystemTime| as_ms(at.duration_since(released_at).unwrap_or_default());
     let after = &committed[committed.partition_point(|(at, _)| at < ended_at)..];
-    let first_of = |by: Option<&str>| {
-        let mut those = after.iter().filter(|(_, instance)| by.is_none_or(|by| by == *instance));
+    let first_of = |there: Option<usize>| {
+        let mut those = after.iter().filter(|(_, told_at)| there.is_none() || *told_at == there);
         those.next().map(|(at, _)| as_ms(at.duration_since(*ended_at).unwrap_or_default()))
     };
-    let there = instance_name(u16::try_from(coming.process).unwrap_or(u16::MAX));
     // Nobody can tell how long a sale takes that has nothing to sell.
     let has_units = ((committed.len() - after.len()) as u64) < stock.unsigned_abs();
     FaultRecord {
@@ -162,7 +171,7 @@ fn fault(struck: &Struck, released_at: SystemTime, committed: &[(SystemTime, &st
         ended_ms: since_release(*ended_at),
         had_units: has_units,
         next_sale_ms: first_of(None).filter(|_| has_units),
-        next_sale_there_ms: first_of(Some(&there)).filter(|_| has_units && coming.fault.site.is_of_process()),
+        next_sale_there_ms: first_of(Some(coming.process)).filter(|_| has_units && coming.fault.site.is_of_process()),
         failed: failed.clone(),
     }
 }

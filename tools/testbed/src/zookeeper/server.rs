@@ -10,6 +10,8 @@ use program::FromSystem as _;
 
 use super::child_number;
 use super::configuration::{self, Configuration, Installation, Membership, ServerSettings, ZOO_CFG};
+use crate::clock;
+use crate::disk::fill_disk;
 use crate::folder::Folder;
 use crate::guard::{Guard, Launch, Output};
 use crate::kept::KeptFolder;
@@ -182,6 +184,27 @@ impl Server {
         pause(&self.name, self.running.as_ref())?;
         self.is_paused.store(true, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Gives the server a wall clock of its own from its next launch on, if this machine has libfaketime.
+    pub(crate) fn own_clock(&mut self) -> Result<(), Error> {
+        if let Ok(variables) = clock::variables(self.data.path()) {
+            self.launch.envs.extend(variables);
+        }
+        clock::set(&self.data, 0)
+    }
+
+    /// Sets by how many seconds its own clock is ahead of the machine's.
+    pub(crate) fn step_clock(&self, ahead: i64) -> Result<(), Error> {
+        let own = clock::variables(self.data.path())?;
+        if !own.iter().all(|variable| self.launch.envs.contains(variable)) {
+            return Err(Error::Setting(format!("{} was not started with a clock of its own", self.name)));
+        }
+        clock::set(&self.data, ahead)
+    }
+
+    pub(crate) fn fill_disk(&self) -> Result<(), Error> {
+        self.running.as_ref().map_or(Ok(()), |guard| fill_disk(&self.name, guard.pid()))
     }
 
     pub(crate) fn resume(&self) -> Result<(), Error> {

@@ -1,11 +1,14 @@
 //! Replicated servers.
 
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use testbed::{Ensemble, EnsembleConfig, Error, LinkFault};
+use zookeeper_client::Error as ClientError;
 
-use crate::support::{PERSISTENT, client_of, four_letter_word, is_listening, leader_other_than, until_followed, write};
+use crate::support::{
+    DEADLINE, PERSISTENT, client_of, four_letter_word, is_listening, leader_other_than, until_followed, write,
+};
 
 fn quick() -> EnsembleConfig {
     EnsembleConfig { tick_time: Duration::from_millis(500), ..EnsembleConfig::default() }
@@ -40,6 +43,7 @@ fn data_dir(server: &str) -> String {
 #[tokio::test]
 async fn an_ensemble_serves_without_its_leader_and_takes_it_back() {
     let mut ensemble = Ensemble::start(quick()).await.unwrap();
+    assert!(ensemble.step_clock(0, 1).unwrap_err().to_string().contains("was not started with a clock of its own"));
     let client = client_of(&ensemble.connect_string()).await;
     let session = client.session_id();
     client.create("/before", &[], &PERSISTENT).await.unwrap();
@@ -144,4 +148,52 @@ async fn a_server_that_there_is_not_is_named_in_the_error() {
     for error in errors {
         assert!(error.to_string().contains("no server 1"), "{error}");
     }
+}
+
+#[tokio::test]
+async fn a_server_with_a_full_disk_gives_up_and_comes_back() {
+    let mut ensemble = Ensemble::start(quick()).await.unwrap();
+    let client = client_of(&ensemble.connect_string()).await;
+    client.create("/before", &[], &PERSISTENT).await.unwrap();
+    let full = ensemble.leader().await.unwrap();
+    ensemble.fill_disk(full).unwrap();
+    // The others may keep a write that the leader cannot answer any more.
+    let mut written = client.create("/meanwhile", &[], &PERSISTENT).await;
+    leader_other_than(&ensemble, Some(full)).await;
+    while !matches!(written, Ok(_) | Err(ClientError::NodeExists)) {
+        written = client.create("/meanwhile", &[], &PERSISTENT).await;
+    }
+
+    ensemble.start_server(full).await.unwrap();
+    let returned = client_of(&ensemble.connect_strings()[full]).await;
+    returned.sync("/").await.unwrap();
+    for path in ["/before", "/meanwhile"] {
+        assert!(returned.check_stat(path).await.unwrap().is_some(), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn the_clock_of_a_server_is_stepped_and_its_sessions_stay() {
+    let ensemble = Ensemble::start(EnsembleConfig { clocks: true, ..quick() }).await.unwrap();
+    let client = client_of(&ensemble.connect_string()).await;
+    let session = client.session_id();
+    let mut made = 0;
+    for ahead in [3600, -3600, 0] {
+        (0..3).for_each(|server| ensemble.step_clock(server, ahead).unwrap());
+        let follows = async {
+            loop {
+                made += 1;
+                let path = format!("/made-{made}");
+                // The time of the leader.
+                client.create(&path, &[], &PERSISTENT).await.unwrap();
+                let ctime = client.check_stat(&path).await.unwrap().unwrap().ctime / 1000;
+                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+                if (ctime - now.cast_signed() - ahead).abs() < 60 {
+                    break;
+                }
+            }
+        };
+        tokio::time::timeout(DEADLINE, follows).await.expect("the server follows");
+    }
+    assert_eq!(client.session_id(), session);
 }

@@ -71,6 +71,27 @@ async fn a_frozen_postgres_answers_when_it_is_resumed() {
 }
 
 #[tokio::test]
+async fn a_postgres_with_a_full_disk_loses_nothing_that_it_confirmed() {
+    let mut postgres = Postgres::start(PostgresConfig::default()).await.unwrap();
+    let url = postgres.url("postgres");
+    let mut connection = PgConnection::connect(&url).await.unwrap();
+    connection.execute("create table kept (number int)").await.unwrap();
+    connection.execute("insert into kept values (7)").await.unwrap();
+    postgres.fill_disk().unwrap();
+    let mut confirmed = 0;
+    let refused = async {
+        while connection.execute("insert into kept values (8)").await.is_ok() {
+            confirmed += 1;
+        }
+    };
+    timeout(DEADLINE, refused).await.expect("a commit needs the disk");
+    postgres.restart().await.unwrap();
+    let mut again = PgConnection::connect(&url).await.unwrap();
+    let kept: i64 = sqlx::query_scalar("select count(*) from kept").fetch_one(&mut again).await.unwrap();
+    assert!(kept > confirmed, "{kept} of {} rows are there", confirmed + 1);
+}
+
+#[tokio::test]
 async fn every_connection_that_was_asked_for_can_be_had() {
     let connections_max = 20;
     let postgres = Postgres::start(PostgresConfig { connections_max, ..PostgresConfig::default() }).await.unwrap();

@@ -1,6 +1,6 @@
 //! Whether a strategy kept its promise in a round of faults.
 
-use weather::{Harm, Site};
+use weather::{Fault, Harm, Site};
 
 use crate::lab::strategy::Promise;
 use crate::trial::round::{FaultRecord, KeptRound, Round, RoundSeen};
@@ -54,12 +54,8 @@ pub(crate) fn judge(promise: Promise, seen: &RoundSeen) -> RoundFindings {
     let overlaps = unsigned(seen.overlaps.unwrap_or(0), "critical sections that overlapped");
     let mut findings = RoundFindings { broken: seen.unserved.clone(), hazards: Vec::new(), unchecked: unchecked(seen) };
     findings.broken.extend(of_answers.into_iter().flatten());
-    let may_sell_wrongly = match promise {
-        Promise::NeverOversells | Promise::ExceedsLimit | Promise::MayPromiseWithoutOrder => false,
-        Promise::Oversells | Promise::OversellsOnManyInstances => true,
-        Promise::SafeWhileLockLives => may_end_a_hold(seen, &[Site::Redis, Site::RedisLink]),
-        Promise::SafeWhileSessionLives => may_end_a_hold(seen, &[Site::Zookeeper, Site::ZookeeperLink, Site::Nodes]),
-    };
+    let oversells = matches!(promise, Promise::Oversells | Promise::OversellsOnManyInstances);
+    let may_sell_wrongly = oversells || lock_sites(promise).is_some_and(|sites| may_end_a_hold(seen, sites));
     // The Redis of these rounds logs every write, so it forgets no order. While something moves, orders may still come.
     let unfounded = unfounded.filter(|_| seen.at_rest);
     for (lines, is_open) in [
@@ -114,27 +110,50 @@ fn unchecked(seen: &RoundSeen) -> Vec<String> {
     seen.gaps.iter().cloned().chain(of_buyers.into_iter().flatten()).collect()
 }
 
-/// Tells whether a hold may have ended before its write, by the faults of a round. Either an instance stood still, or somebody deleted the node
-/// of the hold, or a fault at one of these sites or of the instance came while a commit was on its way.
-fn may_end_a_hold(seen: &RoundSeen, of_lock: &[Site]) -> bool {
-    let made = || seen.faults.iter().filter(|fault| fault.failed.is_none());
-    let ends_by_itself = |fault: &FaultRecord| match (fault.fault.site, fault.fault.harm) {
+/// Returns the sites of the lock on which a promise depends, if it depends on one.
+fn lock_sites(promise: Promise) -> Option<&'static [Site]> {
+    match promise {
+        Promise::SafeWhileLockLives => Some(&[Site::Redis, Site::RedisLink]),
+        Promise::SafeWhileSessionLives => Some(&[Site::Zookeeper, Site::ZookeeperLink, Site::Nodes]),
+        Promise::NeverOversells
+        | Promise::ExceedsLimit
+        | Promise::MayPromiseWithoutOrder
+        | Promise::Oversells
+        | Promise::OversellsOnManyInstances => None,
+    }
+}
+
+/// Tells whether a promise leaves open that something is seen after this fault alone.
+pub(crate) fn leaves_open(promise: Promise, fault: Fault) -> bool {
+    promise.is_of_control() || lock_sites(promise).is_some_and(|sites| ends_a_hold(fault, sites))
+}
+
+/// Tells whether a fault alone may end a hold before its write: an instance stands still, or somebody deletes the node of the hold.
+fn ends_a_hold(fault: Fault, lock_sites: &[Site]) -> bool {
+    match (fault.site, fault.harm) {
         (Site::Instance, Harm::Frozen) => true,
-        (Site::Nodes, _) => of_lock.contains(&Site::Nodes),
+        (Site::Nodes, _) => lock_sites.contains(&Site::Nodes),
         _ => false,
-    };
+    }
+}
+
+/// Tells whether a hold may have ended before its write, by the faults of a round. Either one of them ends holds, or one at these sites or of
+/// the instance came while a commit was on its way.
+fn may_end_a_hold(seen: &RoundSeen, lock_sites: &[Site]) -> bool {
+    let made = || seen.faults.iter().filter(|fault| fault.failed.is_none());
     let meets = |one: &FaultRecord, other: &FaultRecord| {
         one.begun_ms <= other.ended_ms + COMMIT_MS && other.begun_ms <= one.ended_ms + COMMIT_MS
     };
     let of_database = || made().filter(|fault| matches!(fault.fault.site, Site::Postgres | Site::PostgresLink));
-    let of_hold = || made().filter(|fault| fault.fault.site == Site::Instance || of_lock.contains(&fault.fault.site));
-    made().any(ends_by_itself) || of_hold().any(|one| of_database().any(|other| meets(one, other)))
+    let of_hold =
+        || made().filter(|fault| fault.fault.site == Site::Instance || lock_sites.contains(&fault.fault.site));
+    made().any(|fault| ends_a_hold(fault.fault, lock_sites))
+        || of_hold().any(|one| of_database().any(|other| meets(one, other)))
 }
 
 #[cfg(test)]
 mod tests {
     use buyers::sample::ByOutcome;
-    use weather::Fault;
 
     use super::*;
     use crate::audit::trial::Audit;

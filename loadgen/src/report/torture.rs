@@ -1,6 +1,7 @@
 //! What a torture run has found, as JSON and for a terminal.
 
 mod cells;
+mod cost;
 pub(crate) mod results;
 
 use std::collections::BTreeMap;
@@ -10,11 +11,11 @@ use serde::{Deserialize, Serialize};
 use stats::figures::{count, ms, things};
 use weather::Fault;
 
+use self::cost::RunCost;
 use crate::error::Exit;
 use crate::judge::round::RoundFindings;
 use crate::lab::environment::Environment;
 use crate::lab::leaks::Leaks;
-use crate::lab::toll::Toll;
 use crate::trial::round::{Round, TortureSettings};
 
 /// Name of the format.
@@ -157,7 +158,7 @@ impl TortureReport {
         for line in self.leaks.iter().flat_map(Leaks::lines) {
             let _ = writeln!(text, "BROKEN: {line}");
         }
-        let _ = writeln!(text, "{}", self.cost());
+        let _ = writeln!(text, "{}", RunCost::of(&self.rounds).line());
         if let Some(reason) = &self.ended_early {
             let _ = writeln!(text, "ended early: {reason}");
         }
@@ -168,22 +169,6 @@ impl TortureReport {
         };
         let _ = writeln!(text, "verdict: {verdict} in {}", things(self.rounds.len(), "round"));
         text
-    }
-
-    /// Writes what the faults of all rounds cost.
-    fn cost(&self) -> String {
-        let mut toll = Toll::default();
-        self.rounds.iter().for_each(|round| toll.add(&round.seen.toll));
-        let Toll { sessions_ended, holds_lost, late_writes_refused, descriptors_max } = toll;
-        let faults = self.rounds.iter().flat_map(|round| &round.seen.faults).filter(|fault| fault.failed.is_none());
-        format!(
-            "{}, at least {} ended, {} lost, {} refused; at most {} of an instance after a round",
-            things(faults.count(), "fault"),
-            things(sessions_ended, "session"),
-            things(holds_lost, "hold"),
-            things(late_writes_refused, "late write"),
-            things(descriptors_max, "open descriptor"),
-        )
     }
 
     /// Writes what a round found, if it found anything.

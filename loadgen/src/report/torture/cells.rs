@@ -10,6 +10,9 @@ const MARKED_FROM: f64 = 2.0;
 /// How a cell says that a fault never struck alone.
 pub(super) const UNTRIED: &str = "–";
 
+/// How a cell says that a hazard is to be expected.
+const OPEN: &str = "†";
+
 /// How often a fault struck strategies of a kind alone, and in how many of these cases something was seen in the round.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct StruckCell {
@@ -17,6 +20,8 @@ pub(super) struct StruckCell {
     pub(super) broken: usize,
     pub(super) hazards: usize,
     pub(super) unchecked: usize,
+    /// Whether the promise of one of the strategies leaves a hazard open.
+    pub(super) is_open: bool,
 }
 
 /// The times from the end of a fault that struck alone to the next sale, in milliseconds.
@@ -33,7 +38,7 @@ pub(super) struct RecoveryCell {
 impl StruckCell {
     /// Writes the cell of the matrix.
     pub(super) fn cell(&self) -> String {
-        let StruckCell { alone, broken, hazards, unchecked } = *self;
+        let StruckCell { alone, broken, hazards, unchecked, is_open } = *self;
         if alone == 0 {
             return UNTRIED.to_owned();
         }
@@ -47,7 +52,8 @@ impl StruckCell {
         if unchecked > 0 {
             seen.push(format!("{unchecked} unchecked"));
         }
-        if seen.is_empty() { alone.to_string() } else { format!("{alone}: {}", seen.join(", ")) }
+        let open = if is_open { OPEN } else { "" };
+        if seen.is_empty() { format!("{alone}{open}") } else { format!("{alone}{open}: {}", seen.join(", ")) }
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod contend;
 mod contenders;
+mod flags;
 mod history;
 mod judge;
 mod library;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use program::{Exit, print};
 use serde::Serialize;
+use stats::figures::things;
 
 use crate::TortureError;
 use crate::round::{RoundRecord, SCHEMA};
@@ -67,16 +68,24 @@ const FIGURES: [(&str, CellFigure); 4] = [
 ];
 
 /// Writes the table: a part for each figure, a row for each fault, a column for each library.
-pub(crate) fn table(cells: &Cells, libraries: &[String]) -> String {
+pub(crate) fn table(cells: &Cells, libraries: &[&str], repeats: u64) -> String {
     let mut text = String::new();
     for (title, figure) in FIGURES {
-        let names = libraries.join(" | ");
-        text += &format!("### {title}\n\n| fault | {names} |\n|---|{}\n", "--:|".repeat(libraries.len()));
+        let head = libraries.join(" | ");
+        let lines = "--:|".repeat(libraries.len());
+        text += &format!("### {title}, worst of {}\n\n| fault | {head} |\n|---|{lines}\n", things(repeats, "round"));
         for (fault, row) in cells {
-            let figures: Vec<String> = libraries.iter().map(|library| written(row.get(library), figure)).collect();
+            let figures: Vec<String> = libraries.iter().map(|library| written(row.get(*library), figure)).collect();
             text += &format!("| `{fault}` | {} |\n", figures.join(" | "));
         }
         text += "\n";
+    }
+    for (fault, row) in cells {
+        for (library, cell) in row {
+            for owner in &cell.in_vain_behind {
+                text += &format!("* {library} after `{fault}`: a process got no lock for 60 s, behind a node of {owner}.\n");
+            }
+        }
     }
     text
 }
@@ -87,5 +96,9 @@ fn written(cell: Option<&Cell>, figure: CellFigure) -> String {
         return "not made".to_owned();
     }
     let figure = figure(cell).map_or_else(|| "–".to_owned(), |seconds| format!("{seconds:.2}"));
-    if cell.met == 0 { format!("{figure} (met no holder)") } else { figure }
+    match cell.met {
+        met if met == cell.rounds => figure,
+        0 => format!("{figure} (met no holder)"),
+        met => format!("{figure} (met a holder in {met} of {})", cell.rounds),
+    }
 }

@@ -46,6 +46,8 @@ pub(crate) struct FaultRecord {
     pub(crate) process: usize,
     /// The ZooKeeper server that it struck, or all.
     pub(crate) server: Option<usize>,
+    /// When it was about to be made.
+    pub(crate) sent: i64,
     /// When it was in force.
     pub(crate) begun: i64,
     /// When it was over.
@@ -91,7 +93,7 @@ pub(crate) struct RoundRecord {
 }
 
 /// The format of a stored round.
-pub(crate) const SCHEMA: &str = "lock-torture-round/1";
+pub(crate) const SCHEMA: &str = "lock-torture-round/2";
 
 /// Runs a round. Everything that it has started for itself has ended then.
 pub(crate) async fn round(servers: &mut StandServers, plan: RoundPlan<'_>) -> Result<RoundRecord, TortureError> {
@@ -211,9 +213,17 @@ fn recorded(struck: &Struck, (monotonic, wall): (i64, SystemTime)) -> FaultRecor
         fault: struck.coming.fault,
         process: struck.coming.process,
         server: struck.coming.server,
+        sent: time(struck.sent_at),
         begun: time(struck.begun_at),
         ended: time(struck.ended_at),
         failed: struck.failed.clone(),
+    }
+}
+
+impl Unserved {
+    /// Returns the library of the node behind which it waited, or its own if there was none.
+    pub(crate) fn behind_whom(&self) -> &str {
+        self.behind.as_ref().map_or(&self.library, |(_, owner)| owner)
     }
 }
 
@@ -224,8 +234,9 @@ impl RoundRecord {
         let mut findings = judge(&self.history, |operation| self.may_excuse(operation));
         findings.broken.extend(self.left.iter().cloned());
         findings.unchecked.extend(self.nonsense.iter().cloned());
-        for Unserved { library, what, behind } in &self.unserved {
-            let (node, owner) = behind.clone().unwrap_or_else(|| ("no node".to_owned(), library.clone()));
+        for unserved @ Unserved { library, what, behind } in &self.unserved {
+            let node = behind.as_ref().map_or("no node", |(node, _)| node);
+            let owner = unserved.behind_whom();
             // What waits behind a node of another library waits because of that library.
             let side = if owner == OURS || owner == "nobody" { &mut findings.broken } else { &mut findings.hazards };
             side.push(format!("{what} of {library}, behind {node} of {owner}"));
@@ -238,7 +249,7 @@ impl RoundRecord {
         let begin = operation.acquired.unwrap_or(operation.asked);
         let end = operation.ended.unwrap_or(i64::MAX);
         let meets = |fault: &&FaultRecord| {
-            fault.failed.is_none() && fault.begun <= end && begin <= fault.ended.saturating_add(LATE_NS)
+            fault.failed.is_none() && fault.sent <= end && begin <= fault.ended.saturating_add(LATE_NS)
         };
         self.faults.iter().filter(meets).any(|fault| {
             let is_its = fault.process == operation.process;

@@ -199,13 +199,6 @@ impl<'a> LockStand<'a> {
         Ok(())
     }
 
-    /// Lets a process hold on while a fault strikes, and waits for a holder.
-    async fn hold_on(&self, coming: &ComingFault) {
-        let contenders = &self.processes[coming.process].contenders;
-        // A fault may meet no holder.
-        let _ = timeout(HOLDER_WITHIN, contenders.order(|answer| ProcessOrder::HoldOn(true, answer))).await;
-    }
-
     async fn let_go(&self, coming: &ComingFault) {
         self.processes[coming.process].contenders.order(|answer| ProcessOrder::HoldOn(false, answer)).await;
     }
@@ -245,8 +238,14 @@ impl<'a> LockStand<'a> {
 impl Stand for LockStand<'_> {
     type Error = TortureError;
 
+    /// Lets a process hold on while a fault strikes, and waits for a holder.
+    async fn prepare(&mut self, coming: &ComingFault) {
+        let contenders = &self.processes[coming.process].contenders;
+        // A fault may meet no holder.
+        let _ = timeout(HOLDER_WITHIN, contenders.order(|answer| ProcessOrder::HoldOn(true, answer))).await;
+    }
+
     async fn begin(&mut self, coming: &ComingFault) -> Result<(), TortureError> {
-        self.hold_on(coming).await;
         let begun = self.begin_now(coming).await;
         if coming.fault.harm.is_instant() {
             self.let_go(coming).await;

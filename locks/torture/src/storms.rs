@@ -1,20 +1,18 @@
 //! Rounds in which libraries contend for the same locks while drawn faults strike.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use program::{Exit, Interrupt, Progress, chain, print, tell};
+use program::{Exit, Interrupt, chain, print, tell};
 use stats::figures::things;
-use weather::{Fault, Targets, draw, draws_of, parse_seed, written};
+use weather::{Targets, draw, draws_of, parse_seed, written};
 
 use crate::TortureError;
+use crate::flags::{ChosenStand, StandFlags};
 use crate::judge::Findings;
-use crate::library::{Library, LibraryServer};
-use crate::report;
 use crate::round::{RoundPlan, RoundRecord, round};
-use crate::stand::{SERVERS, SITES, StandServers};
+use crate::stand::SERVERS;
 
 /// The longest time of a fault: sessions end, and are opened again.
 const LASTS_MAX: Duration = Duration::from_secs(10);
@@ -22,18 +20,10 @@ const LASTS_MAX: Duration = Duration::from_secs(10);
 const TAIL: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Args)]
+#[command(mut_arg("libraries", |arg| arg.default_value("zk-recipes,zk-recipes,curator,kazoo")))]
 pub(crate) struct StormsArgs {
-    /// The library of each process; a library may have several. NAME=PROGRAM is an adapter of yours
-    #[arg(
-        long,
-        value_name = "LIBRARY,…",
-        value_delimiter = ',',
-        default_value = "zk-recipes,zk-recipes,curator,kazoo"
-    )]
-    libraries: Vec<String>,
-    /// Faults that strike: names, or patterns such as 'zookeeper-*' [default: all that can strike]
-    #[arg(long, value_name = "FAULT,…", value_delimiter = ',')]
-    faults: Option<Vec<String>>,
+    #[command(flatten)]
+    stand: StandFlags,
     /// Number of rounds
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "lasting")]
     rounds: u64,
@@ -46,9 +36,6 @@ pub(crate) struct StormsArgs {
     /// Time within which faults begin in a round
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
     length: Duration,
-    /// Folder for the rounds in which something was found
-    #[arg(long, value_name = "DIR", default_value = "lock-torture")]
-    out: PathBuf,
 }
 
 /// What all rounds have shown.
@@ -69,16 +56,7 @@ struct StormsTally {
 
 /// Runs the rounds, and prints what they have shown.
 pub(crate) async fn storms(args: &StormsArgs, interrupt: &Interrupt) -> Result<Exit, TortureError> {
-    let libraries: Vec<Library> = args.libraries.iter().map(|name| Library::named(name)).collect::<Result<_, _>>()?;
-    let with_redis = libraries.iter().any(|library| library.server == LibraryServer::Redis);
-    let faults: Vec<Fault> = match &args.faults {
-        Some(patterns) => Fault::matching(&SITES, patterns)?,
-        None => Fault::at(&SITES).collect(),
-    };
-    let faults: Vec<Fault> = faults.into_iter().filter(|fault| with_redis || !fault.site.needs_redis()).collect();
-    let progress = Progress::new(false);
-    progress.stage(&format!("starting {SERVERS} ZooKeeper servers"));
-    let mut servers = interrupt.or(StandServers::start(with_redis)).await?;
+    let ChosenStand { libraries, faults, mut servers, progress } = args.stand.start(interrupt).await?;
     let first = args.seed.unwrap_or_else(|| u64::from(rand::random::<u32>() / 2));
     let begun = Instant::now();
     let mut tally = StormsTally::default();
@@ -103,10 +81,7 @@ pub(crate) async fn storms(args: &StormsArgs, interrupt: &Interrupt) -> Result<E
             Ok(record) => record,
             Err(error) => break Err(error),
         };
-        let findings = record.findings();
-        if findings != Findings::default() {
-            report::store(&args.out, &format!("round-{seed}.json"), &record)?;
-        }
+        let findings = args.stand.judge(&format!("round-{seed}"), &record)?;
         tally.add(&record, findings, seed);
     };
     progress.finish();

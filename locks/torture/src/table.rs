@@ -1,20 +1,20 @@
 //! The table: each fault strikes each library alone, amid a hold.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use clap::Args;
-use program::{Exit, Interrupt, Progress, print};
+use program::{Exit, Interrupt, print};
 use serde::{Deserialize, Serialize};
 use weather::{ComingFault, Fault, Harm, Site, parse_seed};
 
 use crate::TortureError;
+use crate::flags::{ChosenStand, StandFlags};
 use crate::judge::Findings;
 use crate::library::{Library, LibraryServer};
 use crate::report;
 use crate::round::{FaultRecord, RoundPlan, RoundRecord, round};
-use crate::stand::{SERVERS, SITES, StandServers};
+use crate::stand::{SERVERS, StandServers};
 
 /// Processes of the library.
 const PROCESSES: usize = 3;
@@ -28,27 +28,16 @@ const TAIL: Duration = Duration::from_secs(2);
 const STRENGTH: f64 = 0.5;
 
 #[derive(Debug, Args)]
+#[command(mut_arg("libraries", |arg| arg.default_value("zk-recipes,curator,kazoo,zookeeper-client,redis-py")))]
 pub(crate) struct TableArgs {
-    /// Libraries. NAME=PROGRAM is an adapter of yours
-    #[arg(
-        long,
-        value_name = "LIBRARY,…",
-        value_delimiter = ',',
-        default_value = "zk-recipes,curator,kazoo,zookeeper-client,redis-py"
-    )]
-    libraries: Vec<String>,
-    /// Faults: names, or patterns such as 'zookeeper-*' [default: all]
-    #[arg(long, value_name = "FAULT,…", value_delimiter = ',')]
-    faults: Option<Vec<String>>,
+    #[command(flatten)]
+    stand: StandFlags,
     /// How often each fault strikes each library
-    #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u64).range(1..))]
     repeats: u64,
     /// Seed of the first round
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_seed)]
     seed: u64,
-    /// Folder for table.json, table.md, and the rounds in which something was found
-    #[arg(long, value_name = "DIR", default_value = "lock-torture")]
-    out: PathBuf,
 }
 
 /// What a fault did to a library. Seconds; the worst of its rounds.
@@ -65,6 +54,8 @@ pub(crate) struct Cell {
     pub(crate) others: Option<f64>,
     /// From the end of the fault until the struck process held again.
     pub(crate) again: Option<f64>,
+    /// The libraries behind whose nodes a process waited in vain after the fault.
+    pub(crate) in_vain_behind: BTreeSet<String>,
     /// Why it could not be made.
     pub(crate) failed: Option<String>,
 }
@@ -74,41 +65,29 @@ pub(crate) type Cells = BTreeMap<String, BTreeMap<String, Cell>>;
 
 /// Runs the rounds, and writes the table.
 pub(crate) async fn table(args: &TableArgs, interrupt: &Interrupt) -> Result<Exit, TortureError> {
-    let libraries: Vec<Library> = args.libraries.iter().map(|name| Library::named(name)).collect::<Result<_, _>>()?;
-    let faults: Vec<Fault> = match &args.faults {
-        Some(patterns) => Fault::matching(&SITES, patterns)?,
-        None => Fault::at(&SITES).collect(),
-    };
-    let with_redis = libraries.iter().any(|library| library.server == LibraryServer::Redis);
-    let progress = Progress::new(false);
-    progress.stage(&format!("starting {SERVERS} ZooKeeper servers"));
-    let mut servers = interrupt.or(StandServers::start(with_redis)).await?;
+    let ChosenStand { libraries, faults, mut servers, progress } = args.stand.start(interrupt).await?;
+    let names: Vec<&str> = libraries.iter().map(|library| library.name.as_str()).collect();
     let mut cells = Cells::new();
-    let mut broken = Vec::new();
+    let mut broken = String::new();
     for fault in &faults {
         for library in libraries.iter().filter(|library| can_strike(fault, library)) {
             for seed in args.seed..args.seed + args.repeats {
                 progress.stage(&format!("{fault} strikes {}", library.name));
                 let record = interrupt.or(one(&mut servers, library, *fault, seed)).await?;
-                let findings = record.findings();
-                if findings != Findings::default() {
-                    report::store(&args.out, &format!("{fault}-{}-{seed}.json", library.name), &record)?;
-                }
+                let findings = args.stand.judge(&format!("{fault}-{}-{seed}", library.name), &record)?;
                 if library.is_ours() {
-                    broken.extend(findings.broken.iter().map(|line| format!("{fault}, seed {seed}: {line}")));
+                    broken.extend(findings.broken.iter().map(|line| format!("BROKEN: {fault}, seed {seed}: {line}\n")));
                 }
                 let row = cells.entry(fault.to_string()).or_default();
                 row.entry(library.name.clone()).or_default().add(&record, &findings);
             }
-            // A campaign lasts for hours, and may end in any way.
-            report::store(&args.out, "table.json", &cells)?;
         }
+        // A campaign lasts for hours, and may end in any way.
+        report::store(&args.stand.out, "table.json", &cells)?;
+        report::write(&args.stand.out.join("table.md"), &report::table(&cells, &names, args.repeats))?;
     }
     progress.finish();
-    let text = report::table(&cells, &args.libraries);
-    report::write(&args.out.join("table.md"), &text)?;
-    let broken: String = broken.iter().map(|line| format!("BROKEN: {line}\n")).collect();
-    print(&format!("{text}{broken}")).map_err(TortureError::Output)?;
+    print(&(report::table(&cells, &names, args.repeats) + &broken)).map_err(TortureError::Output)?;
     Ok(if broken.is_empty() { Exit::Passed } else { Exit::PromiseBroken })
 }
 
@@ -140,7 +119,8 @@ async fn one(
 impl Cell {
     fn add(&mut self, record: &RoundRecord, findings: &Findings) {
         self.rounds += 1;
-        let Some(FaultRecord { begun, ended, failed, .. }) = record.faults.first() else { return };
+        self.in_vain_behind.extend(record.unserved.iter().map(|unserved| unserved.behind_whom().to_owned()));
+        let Some(FaultRecord { sent, ended, failed, .. }) = record.faults.first() else { return };
         if failed.is_some() {
             self.failed.clone_from(failed);
             return;
@@ -149,21 +129,21 @@ impl Cell {
         let seconds = |from: i64, to: i64| Duration::from_nanos((to - from).unsigned_abs()).as_secs_f64();
         let two: f64 = findings.two_holders.values().map(Duration::as_secs_f64).sum();
         self.two_holders = self.two_holders.max(two);
+        // A process that a fault kills holds no more when the fault is in force.
         let held = operations.iter().find(|operation| {
-            operation.process == 0
-                && operation.acquired.is_some_and(|at| at < *begun)
-                && operation.ended.is_none_or(|at| at > *begun)
+            let is_over = [operation.lost, operation.ended].iter().flatten().any(|at| at <= sent);
+            operation.process == 0 && operation.acquired.is_some_and(|at| at < *sent) && !is_over
         });
         self.met += u64::from(held.is_some());
         if let Some(lost) = held.and_then(|held| held.lost) {
-            worst(&mut self.told, seconds(*begun, lost.max(*begun)));
+            worst(&mut self.told, seconds(*sent, lost));
         }
         let granted = |is_struck: bool, after: i64| {
             let those = operations.iter().filter(|operation| (operation.process == 0) == is_struck);
             those.filter_map(|operation| operation.acquired).filter(|at| *at >= after).min()
         };
-        if let Some(at) = granted(false, *begun).filter(|at| at < ended) {
-            worst(&mut self.others, seconds(*begun, at));
+        if let Some(at) = granted(false, *sent).filter(|at| at < ended) {
+            worst(&mut self.others, seconds(*sent, at));
         }
         if let Some(at) = granted(true, *ended) {
             worst(&mut self.again, seconds(*ended, at));

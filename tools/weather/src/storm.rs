@@ -14,6 +14,11 @@ pub trait Stand {
     /// Why a fault could not be made, or not be ended.
     type Error: Error + 'static;
 
+    /// Waits, before a fault is made, for what it is to meet.
+    fn prepare(&mut self, _coming: &ComingFault) -> impl Future<Output = ()> {
+        std::future::ready(())
+    }
+
     /// Lets a fault begin, and returns when it is in force.
     ///
     /// # Errors
@@ -34,6 +39,8 @@ pub trait Stand {
 pub struct Struck {
     /// What was drawn.
     pub coming: ComingFault,
+    /// When it was about to be made.
+    pub sent_at: SystemTime,
     /// When it was in force.
     pub begun_at: SystemTime,
     /// When it was over. It equals the begin if the fault has no end of its own.
@@ -66,13 +73,18 @@ pub async fn storm<S: Stand>(stand: &mut S, coming: &[ComingFault], is_over: imp
         }
         let fault = &coming[moment.fault];
         if !moment.is_end {
+            if !has_ended {
+                stand.prepare(fault).await;
+            }
+            let sent_at = SystemTime::now();
             let begun = if has_ended {
                 Err("the load was over before it began".to_owned())
             } else {
                 stand.begin(fault).await.map_err(|error| chain(&error))
             };
-            let now = SystemTime::now();
-            struck[moment.fault] = Some(Struck { coming: *fault, begun_at: now, ended_at: now, failed: begun.err() });
+            let begun_at = SystemTime::now();
+            let failed = begun.err();
+            struck[moment.fault] = Some(Struck { coming: *fault, sent_at, begun_at, ended_at: begun_at, failed });
         } else if let Some(struck) = struck[moment.fault].as_mut().filter(|struck| struck.failed.is_none()) {
             struck.failed = stand.end(fault).await.err().map(|error| chain(&error));
             struck.ended_at = SystemTime::now();

@@ -49,6 +49,14 @@ fn torture(folder: &TempDir, args: &str) -> Command {
     command
 }
 
+fn with_an_adapter_that_grants_all() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let adapter = folder.path().join("adapter");
+    fs::write(&adapter, GRANTS_ALL).unwrap();
+    fs::set_permissions(&adapter, fs::Permissions::from_mode(0o755)).unwrap();
+    folder
+}
+
 fn texts(output: &Output) -> (Option<i32>, String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code(), text(&output.stdout), text(&output.stderr))
@@ -68,10 +76,7 @@ fn our_locks_exclude_each_other_and_curator_s_under_faults() {
 // L92
 #[test]
 fn an_adapter_whose_lock_excludes_nobody_is_found() {
-    let folder = tempfile::tempdir().unwrap();
-    let adapter = folder.path().join("adapter");
-    fs::write(&adapter, GRANTS_ALL).unwrap();
-    fs::set_permissions(&adapter, fs::Permissions::from_mode(0o755)).unwrap();
+    let folder = with_an_adapter_that_grants_all();
     let args = "storms --libraries open=./adapter,open=./adapter --faults contender-killed --seed 3 --length 2s";
     let (code, said, errors) = texts(&torture(&folder, args).output().unwrap());
     assert_eq!(code, Some(2), "{said}{errors}");
@@ -84,6 +89,21 @@ fn an_adapter_whose_lock_excludes_nobody_is_found() {
     let (code, _, errors) = judge();
     assert_eq!(code, Some(3));
     assert!(errors.contains("round-3.json is no round of this program"), "{errors}");
+}
+
+// L92
+#[test]
+fn the_table_knows_the_holder_that_a_kill_met() {
+    let folder = with_an_adapter_that_grants_all();
+    let args = "table --libraries open=./adapter --faults contender-killed,redis-killed";
+    let (code, said, errors) = texts(&torture(&folder, args).output().unwrap());
+    assert_eq!(code, Some(0), "{said}{errors}");
+    assert_eq!(fs::read_to_string(folder.path().join("lock-torture/table.md")).unwrap(), said);
+    assert!(said.starts_with("### Seconds with two holders, worst of 1 round\n\n| fault | open |\n"), "{said}");
+    let rows: Vec<&str> = said.lines().filter_map(|line| line.strip_prefix("| `contender-killed` | ")).collect();
+    assert_eq!(rows.len(), 4, "{said}");
+    assert!(rows[0] > "0.00 |", "{said}");
+    assert!(!said.contains("met no holder") && !said.contains("redis"), "{said}");
 }
 
 // L92

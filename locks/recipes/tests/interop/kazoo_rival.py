@@ -9,31 +9,13 @@ import socketserver
 import time
 from functools import partial
 
+from curator_nodes import LOCKS
 from kazoo.client import KazooClient
 from kazoo.exceptions import LockTimeout
 from kazoo.recipe.lock import Lock, ReadLock, WriteLock
 
-
-# kazoo's own locks have other node names than Curator's, and each side ignores the other's. These queue with Curator's.
-class CuratorLock(Lock):
-    _NODE_NAME = "lock-"
-    _EXCLUDE_NAMES = ["lock-"]
-
-
-class CuratorWriteLock(Lock):
-    _NODE_NAME = "__WRIT__"
-    _EXCLUDE_NAMES = ["__WRIT__", "__READ__"]
-
-
-class CuratorReadLock(Lock):
-    _NODE_NAME = "__READ__"
-    _EXCLUDE_NAMES = ["__WRIT__"]
-
-
 RECIPES = {
-    "mutex": CuratorLock,
-    "write": CuratorWriteLock,
-    "read": CuratorReadLock,
+    **LOCKS,
     # kazoo's own, told to wait for Curator's nodes too.
     "kazoo-lock": partial(Lock, extra_lock_patterns=("lock-",)),
     "kazoo-write": partial(WriteLock, extra_lock_patterns=("__WRIT__", "__READ__")),

@@ -21,6 +21,8 @@ const SERVED_WITHIN: Duration = Duration::from_secs(60);
 /// How long nodes, watches and connections of processes that have ended may last beyond their session timeout.
 const GONE_WITHIN: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(200);
+/// How long contenders go on after the last fault.
+const TAIL: Duration = Duration::from_secs(2);
 
 /// How long after a fault a session may still end by it, in nanoseconds.
 const LATE_NS: i64 = 10_000_000_000;
@@ -31,7 +33,7 @@ pub(crate) struct RoundPlan<'a> {
     pub(crate) libraries: &'a [Library],
     pub(crate) seed: u64,
     pub(crate) coming: &'a [ComingFault],
-    /// How long contenders contend, at least.
+    /// How long contenders contend at least, if no fault ends later. They go on for a little after that.
     pub(crate) length: Duration,
     /// Whether each contender asks for the mutex only.
     pub(crate) mutex_only: bool,
@@ -105,7 +107,7 @@ pub(crate) async fn round(servers: &mut StandServers, plan: RoundPlan<'_>) -> Re
     let struck = storm(&mut stand, plan.coming, std::future::pending()).await;
     // The storm ends with its last fault.
     let contended = Duration::from_nanos((now() - clock.0).unsigned_abs());
-    sleep(plan.length.saturating_sub(contended)).await;
+    sleep(plan.length.saturating_sub(contended) + TAIL).await;
     stand.calm().await?;
     let unserved = served(&stand, plan.libraries).await?;
     let sessions_replaced = (shared.sessions.lock().len() as u64).saturating_sub(plan.libraries.len() as u64);

@@ -26,8 +26,9 @@ pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(3);
 const SESSION_TIMEOUTS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(120);
 /// The session of the campaign itself outlives every fault.
 const LASTING: Duration = Duration::from_secs(120);
-/// How long a fault waits for a holder that it can meet.
+/// How long a fault waits for a holder that it can meet, and a lone one, amid which nothing else keeps a process from a hold.
 const HOLDER_WITHIN: Duration = Duration::from_secs(4);
+const HOLDER_WITHIN_ALONE: Duration = Duration::from_secs(15);
 /// Where the locks are.
 const ROOT: &str = "/torture";
 /// The locks whose nodes somebody may delete.
@@ -241,8 +242,9 @@ impl Stand for LockStand<'_> {
     /// Lets a process hold on while a fault strikes, and waits for a holder.
     async fn prepare(&mut self, coming: &ComingFault) {
         let contenders = &self.processes[coming.process].contenders;
+        let within = if coming.is_alone { HOLDER_WITHIN_ALONE } else { HOLDER_WITHIN };
         // A fault may meet no holder.
-        let _ = timeout(HOLDER_WITHIN, contenders.order(|answer| ProcessOrder::HoldOn(true, answer))).await;
+        let _ = timeout(within, contenders.order(|answer| ProcessOrder::HoldOn(true, answer))).await;
     }
 
     async fn begin(&mut self, coming: &ComingFault) -> Result<(), TortureError> {

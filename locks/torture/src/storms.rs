@@ -16,8 +16,6 @@ use crate::stand::SERVERS;
 
 /// The longest time of a fault: sessions end, and are opened again.
 const LASTS_MAX: Duration = Duration::from_secs(10);
-/// How long contenders go on after the last fault.
-const TAIL: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Args)]
 #[command(mut_arg("libraries", |arg| arg.default_value("zk-recipes,zk-recipes,curator,kazoo")))]
@@ -75,8 +73,7 @@ pub(crate) async fn storms(args: &StormsArgs, interrupt: &Interrupt) -> Result<E
             lasts_max: LASTS_MAX,
         };
         let coming = draw(&mut draws_of(seed), &targets);
-        let last = coming.iter().map(|fault| fault.ends).max().unwrap_or(args.length);
-        let plan = RoundPlan { libraries: &libraries, seed, coming: &coming, length: last + TAIL, mutex_only: false };
+        let plan = RoundPlan { libraries: &libraries, seed, coming: &coming, length: args.length, mutex_only: false };
         let record = match interrupt.or(round(&mut servers, plan)).await {
             Ok(record) => record,
             Err(error) => break Err(error),

@@ -22,8 +22,6 @@ const PROCESSES: usize = 3;
 const BEGINS: Duration = Duration::from_secs(1);
 /// How long it lasts: longer than a session.
 const LASTS: Duration = Duration::from_secs(7);
-/// How long contenders go on after it.
-const TAIL: Duration = Duration::from_secs(2);
 /// How bad it is, where that can be chosen.
 const STRENGTH: f64 = 0.5;
 
@@ -112,7 +110,7 @@ async fn one(
     // The nodes of the mutex.
     let strength = if fault.harm == Harm::Deleted { 0.0 } else { STRENGTH };
     let coming = [ComingFault { fault, begins: BEGINS, ends, process: 0, server, strength, is_alone: true }];
-    let plan = RoundPlan { libraries: &libraries, seed, coming: &coming, length: ends + TAIL, mutex_only: true };
+    let plan = RoundPlan { libraries: &libraries, seed, coming: &coming, length: ends, mutex_only: true };
     round(servers, plan).await
 }
 

@@ -59,8 +59,9 @@ struct Moment {
 }
 
 /// Lets faults strike, one moment after the other, until `is_over`. Those that are under way end then, and the rest never begin.
+/// The time of [`Stand::prepare`] moves all later moments.
 pub async fn storm<S: Stand>(stand: &mut S, coming: &[ComingFault], is_over: impl Future<Output = ()>) -> Vec<Struck> {
-    let start = Instant::now();
+    let mut start = Instant::now();
     let mut is_over = std::pin::pin!(is_over);
     let mut struck: Vec<Option<Struck>> = coming.iter().map(|_| None).collect();
     let mut has_ended = false;
@@ -74,7 +75,10 @@ pub async fn storm<S: Stand>(stand: &mut S, coming: &[ComingFault], is_over: imp
         let fault = &coming[moment.fault];
         if !moment.is_end {
             if !has_ended {
+                let begun = Instant::now();
                 stand.prepare(fault).await;
+                // A fault that waits for what it is to meet shall last no shorter.
+                start += begun.elapsed();
             }
             let sent_at = SystemTime::now();
             let begun = if has_ended {
@@ -102,4 +106,53 @@ fn moments(coming: &[ComingFault]) -> Vec<Moment> {
     let mut moments: Vec<Moment> = coming.iter().enumerate().flat_map(of).flatten().collect();
     moments.sort_unstable();
     moments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Fault, Harm, Site};
+
+    /// What a fault is to meet comes late.
+    #[derive(Default)]
+    struct Late {
+        begun: Option<Instant>,
+        lasted: Duration,
+    }
+
+    impl Stand for Late {
+        type Error = std::io::Error;
+
+        async fn prepare(&mut self, _coming: &ComingFault) {
+            sleep_until(Instant::now() + Duration::from_secs(5)).await;
+        }
+
+        async fn begin(&mut self, _coming: &ComingFault) -> Result<(), Self::Error> {
+            self.begun = Some(Instant::now());
+            Ok(())
+        }
+
+        async fn end(&mut self, _coming: &ComingFault) -> Result<(), Self::Error> {
+            self.lasted = self.begun.map(|begun| begun.elapsed()).unwrap_or_default();
+            Ok(())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_fault_that_waits_for_its_target_lasts_no_shorter() {
+        let lasts = Duration::from_secs(7);
+        let coming = ComingFault {
+            fault: Fault { site: Site::Contender, harm: Harm::Frozen },
+            begins: Duration::from_secs(1),
+            ends: Duration::from_secs(1) + lasts,
+            process: 0,
+            server: None,
+            strength: 0.5,
+            is_alone: true,
+        };
+        let mut stand = Late::default();
+        storm(&mut stand, &[coming], std::future::pending()).await;
+        // The clock of a runtime has ticks of a millisecond.
+        assert_eq!(stand.lasted.as_secs(), lasts.as_secs(), "{:?}", stand.lasted);
+    }
 }

@@ -83,7 +83,9 @@ pub(crate) fn table(cells: &Cells, libraries: &[&str], repeats: u64) -> String {
     for (fault, row) in cells {
         for (library, cell) in row {
             for owner in &cell.in_vain_behind {
-                text += &format!("* {library} after `{fault}`: a process got no lock for 60 s, behind a node of {owner}.\n");
+                text += &format!(
+                    "* {library} after `{fault}`: a process got no lock for 60 s, behind a node of {owner}.\n"
+                );
             }
         }
     }

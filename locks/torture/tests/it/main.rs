@@ -108,6 +108,26 @@ fn the_table_knows_the_holder_that_a_kill_met() {
 
 // L92
 #[test]
+fn stored_rounds_are_judged_as_before() {
+    let folder = tempfile::tempdir().unwrap();
+    for (round, status, found) in [
+        ("ours", 0, None),
+        ("kazoo-frozen", 0, Some("hazard: /torture/queue: Mutex 1 of kazoo in process 0 held for ")),
+        ("curator-waits-in-vain", 0, Some("hazard: process 0 did not get Mutex of curator, behind /torture/queue/")),
+        ("excludes-nobody", 2, Some("BROKEN: /torture/queue: Mutex 1 of open in process 1 held for ")),
+    ] {
+        let args = format!("judge {}/tests/histories/{round}.json", env!("CARGO_MANIFEST_DIR"));
+        let (code, said, errors) = texts(&torture(&folder, &args).output().unwrap());
+        assert_eq!(code, Some(status), "{round}: {said}{errors}");
+        let (judged, lines) = said.split_once('\n').unwrap();
+        assert!(judged.ends_with(" acquires, judged as before"), "{judged}");
+        assert_eq!(lines.lines().next().is_none(), found.is_none(), "{round}: {lines}");
+        assert!(found.is_none_or(|found| lines.contains(found)), "{round}: {lines}");
+    }
+}
+
+// L92
+#[test]
 fn what_cannot_be_run_is_named_with_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     for (args, status, told) in [

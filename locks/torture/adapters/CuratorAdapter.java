@@ -98,6 +98,7 @@ public final class CuratorAdapter {
         }
         answer("acquired", id, null);
         boolean isLost = false;
+        boolean holdsTwice = false;
         LinkedBlockingQueue<String> requests = REQUESTS.get(id);
         try {
             while (true) {
@@ -115,11 +116,17 @@ public final class CuratorAdapter {
                     break;
                 } else if ("reenter".equals(next)) {
                     held.again();
+                    holdsTwice = true;
                     answer("reentered", id, null);
                 } else if ("leave".equals(next)) {
                     held.leave();
+                    holdsTwice = false;
                     answer("left", id, null);
                 }
+            }
+            // The campaign may ask for the release before it has heard that the contender holds twice.
+            if (holdsTwice) {
+                held.leave();
             }
             held.release();
             answer("released", id, null);

@@ -136,3 +136,40 @@ pub(crate) const LOCKS: [ContendedLock; 10] = [
 const fn lock(kind: LockKind, paths: &'static [&'static str], weight: u32) -> ContendedLock {
     ContendedLock { kind, paths, weight }
 }
+
+#[cfg(test)]
+mod tests {
+    use testbed::{Ensemble, EnsembleConfig, Process};
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(120);
+
+    async fn until(adapter: &mut Process, said: &str) {
+        while !adapter.line(SOON).await.unwrap().unwrap().contains(said) {}
+    }
+
+    #[tokio::test]
+    async fn a_release_before_the_second_hold_is_left_frees_the_lock() {
+        let servers = Ensemble::start(EnsembleConfig { servers: 1, ..EnsembleConfig::default() }).await.unwrap();
+        let config = Library::named("curator").unwrap().config(&servers.connect_string(), SOON);
+        let mut adapter = Process::spawn(config).unwrap();
+        until(&mut adapter, "ready").await;
+        let acquire = |id: u64| {
+            format!(r#"{{"do":"acquire","id":{id},"lock":"mutex","paths":["/lock"],"within_ms":20000,"permits":null}}"#)
+        };
+        adapter.say(&acquire(1)).unwrap();
+        until(&mut adapter, "acquired").await;
+        adapter.say(r#"{"do":"reenter","id":1}"#).unwrap();
+        adapter.say(r#"{"do":"release","id":1}"#).unwrap();
+        until(&mut adapter, "released").await;
+        adapter.say(&acquire(2)).unwrap();
+        let line = loop {
+            let line = adapter.line(SOON).await.unwrap().unwrap();
+            if line.contains(r#""id": 2"#) {
+                break line;
+            }
+        };
+        assert!(line.contains("acquired"), "{line}");
+    }
+}

@@ -113,7 +113,7 @@ fn stored_rounds_are_judged_as_before() {
     for (round, status, found) in [
         ("ours", 0, None),
         ("kazoo-frozen", 0, Some("hazard: /torture/queue: Mutex 1 of kazoo in process 0 held for ")),
-        ("curator-waits-in-vain", 0, Some("hazard: process 0 did not get Mutex of curator, behind /torture/queue/")),
+        ("curator-frozen", 0, Some("hazard: /torture/queue: Mutex 1 of curator in process 0 held for ")),
         ("excludes-nobody", 2, Some("BROKEN: /torture/queue: Mutex 1 of open in process 1 held for ")),
     ] {
         let args = format!("judge {}/tests/histories/{round}.json", env!("CARGO_MANIFEST_DIR"));

@@ -263,3 +263,6 @@ impl RoundRecord {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,7 +15,7 @@ use crate::stand::{SERVERS, SITES, StandServers};
 
 #[derive(Debug, Args)]
 pub(crate) struct StandFlags {
-    /// Libraries; in storms, that of each process. NAME=PROGRAM is an adapter of yours
+    /// Libraries. In storms, each process has the one at its position. NAME=PROGRAM is an adapter of yours
     #[arg(long, value_name = "LIBRARY,…", value_delimiter = ',')]
     libraries: Vec<String>,
     /// Faults: names, or patterns such as 'zookeeper-*' [default: all that can strike]

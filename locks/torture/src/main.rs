@@ -42,6 +42,12 @@ enum Command {
         #[arg(required = true)]
         files: Vec<PathBuf>,
     },
+    /// Prints stored tables as one document. Starts nothing
+    Results {
+        /// Files table.json that `table` has stored
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+    },
     /// Prints the faults
     Faults,
     /// Contends as lines on standard input ask
@@ -134,6 +140,7 @@ async fn run(command: Command) -> Result<Exit, TortureError> {
             print(&list).map(|()| Exit::Passed).map_err(TortureError::Output)
         }
         Command::Judge { files } => report::judge_again(&files),
+        Command::Results { files } => report::results(&files),
         Command::Storms(args) => storms::storms(&args, &install()?).await,
         Command::Table(args) => table::table(&args, &install()?).await,
     }

@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 
 use program::{Exit, print};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use stats::figures::things;
 
 use crate::TortureError;
+use crate::library::NAMES;
 use crate::round::{RoundRecord, SCHEMA};
-use crate::table::{Cell, Cells};
+use crate::table::{Cell, Cells, StoredTable, TABLE_SCHEMA};
 
 /// Writes JSON into the folder of the campaign.
 pub(crate) fn store(folder: &Path, name: &str, what: &impl Serialize) -> Result<(), TortureError> {
@@ -50,10 +52,37 @@ pub(crate) fn judge_again(files: &[PathBuf]) -> Result<Exit, TortureError> {
 }
 
 fn read(path: &Path) -> Result<RoundRecord, TortureError> {
+    read_as(path, |record: &RoundRecord| (&record.schema, SCHEMA))
+}
+
+/// Reads a file that this program has stored. `schema` returns the format that it has, and the one that it must have.
+fn read_as<T: DeserializeOwned>(path: &Path, schema: impl Fn(&T) -> (&str, &str)) -> Result<T, TortureError> {
     let text = fs::read_to_string(path).map_err(|source| TortureError::File { path: path.to_owned(), source })?;
     let foreign = |why: String| TortureError::Foreign { path: path.to_owned(), why };
-    let record: RoundRecord = serde_json::from_str(&text).map_err(|error| foreign(error.to_string()))?;
-    if record.schema == SCHEMA { Ok(record) } else { Err(foreign(format!("its format is {:?}", record.schema))) }
+    let stored: T = serde_json::from_str(&text).map_err(|error| foreign(error.to_string()))?;
+    let (found, expected) = schema(&stored);
+    if found == expected { Ok(stored) } else { Err(foreign(format!("its format is {found:?}"))) }
+}
+
+/// Prints stored tables as one document. If two have the same cell, it has the rounds of both.
+pub(crate) fn results(files: &[PathBuf]) -> Result<Exit, TortureError> {
+    let mut text = "# Lock libraries under each fault\n\n`lock-torture results` writes such a page from stored tables (`make torture-results` \
+                    writes this one). [How it is counted](TORTURE.md#the-table).\n\n| record | ended | first seed |\n|---|---|---|\n"
+        .to_owned();
+    let mut cells = Cells::new();
+    for path in files {
+        let table = read_as(path, |table: &StoredTable| (&table.schema, TABLE_SCHEMA))?;
+        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+        text += &format!("| `{name}` | {} | `{}` |\n", table.ended_at, table.seed);
+        for (fault, row) in table.cells {
+            for (library, cell) in row {
+                cells.entry(fault.clone()).or_default().entry(library).or_default().merge(&cell);
+            }
+        }
+    }
+    text += "\n";
+    print(&(text + &table(&cells))).map_err(TortureError::Output)?;
+    Ok(Exit::Passed)
 }
 
 /// Reads a figure of a cell, in seconds.
@@ -68,12 +97,17 @@ const FIGURES: [(&str, CellFigure); 4] = [
 ];
 
 /// Writes the table: a part for each figure, a row for each fault, a column for each library.
-pub(crate) fn table(cells: &Cells, libraries: &[&str], repeats: u64) -> String {
+pub(crate) fn table(cells: &Cells) -> String {
+    let mut libraries: Vec<&str> = cells.values().flat_map(|row| row.keys().map(String::as_str)).collect();
+    let known = |library: &str| NAMES.iter().position(|name| *name == library).unwrap_or(NAMES.len());
+    libraries.sort_unstable_by_key(|library| (known(library), *library));
+    libraries.dedup();
+    let rounds = cells.values().flat_map(|row| row.values()).map(|cell| cell.rounds).max().unwrap_or_default();
     let mut text = String::new();
     for (title, figure) in FIGURES {
         let head = libraries.join(" | ");
         let lines = "--:|".repeat(libraries.len());
-        text += &format!("### {title}, worst of {}\n\n| fault | {head} |\n|---|{lines}\n", things(repeats, "round"));
+        text += &format!("## {title}, worst of {}\n\n| fault | {head} |\n|---|{lines}\n", things(rounds, "round"));
         for (fault, row) in cells {
             let figures: Vec<String> = libraries.iter().map(|library| written(row.get(*library), figure)).collect();
             text += &format!("| `{fault}` | {} |\n", figures.join(" | "));
@@ -89,7 +123,8 @@ pub(crate) fn table(cells: &Cells, libraries: &[&str], repeats: u64) -> String {
             }
         }
     }
-    text
+    text.truncate(text.trim_end().len());
+    text + "\n"
 }
 
 fn written(cell: Option<&Cell>, figure: CellFigure) -> String {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use testbed::{Ensemble, EnsembleConfig, Proxy, Redis, RedisConfig};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use weather::{ComingFault, Harm, Site, Stand, begin_at_ensemble, disturb, end_at_ensemble};
 use zookeeper_client::{Client, Error as ClientError};
 
@@ -29,6 +29,8 @@ const LASTING: Duration = Duration::from_secs(120);
 /// How long a fault waits for a holder that it can meet, and a lone one, amid which nothing else keeps a process from a hold.
 const HOLDER_WITHIN: Duration = Duration::from_secs(4);
 const HOLDER_WITHIN_ALONE: Duration = Duration::from_secs(15);
+/// How long a holder holds on after a fault that is over as soon as it has begun.
+const HOLDS_ON: Duration = Duration::from_secs(2);
 /// Where the locks are.
 const ROOT: &str = "/torture";
 /// The locks whose nodes somebody may delete.
@@ -145,7 +147,7 @@ async fn lasting<T>(mut ask: impl AsyncFnMut() -> Result<T, ClientError>) -> Res
         match ask().await {
             Ok(answer) => return Ok(Some(answer)),
             Err(ClientError::NoNode | ClientError::NotEmpty) => return Ok(None),
-            Err(ClientError::ConnectionLoss) => tokio::time::sleep(Duration::from_millis(50)).await,
+            Err(ClientError::ConnectionLoss) => sleep(Duration::from_millis(50)).await,
             Err(error) => return Err(error.into()),
         }
     }
@@ -250,6 +252,8 @@ impl Stand for LockStand<'_> {
     async fn begin(&mut self, coming: &ComingFault) -> Result<(), TortureError> {
         let begun = self.begin_now(coming).await;
         if coming.fault.harm.is_instant() {
+            // The holder may be told of it, and nobody else shall hold meanwhile.
+            sleep(HOLDS_ON).await;
             self.let_go(coming).await;
         }
         begun

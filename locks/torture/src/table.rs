@@ -1,12 +1,12 @@
 //! The table: each fault strikes each library alone, amid a hold.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use program::{Exit, Interrupt, print};
 use serde::{Deserialize, Serialize};
-use weather::{ComingFault, Fault, Harm, Site, parse_seed};
+use weather::{ComingFault, Fault, Harm, Site, parse_seed, written};
 
 use crate::TortureError;
 use crate::flags::{ChosenStand, StandFlags};
@@ -14,7 +14,7 @@ use crate::judge::Findings;
 use crate::library::{Library, LibraryServer};
 use crate::report;
 use crate::round::{FaultRecord, RoundPlan, RoundRecord, round};
-use crate::stand::{SERVERS, StandServers};
+use crate::stand::StandServers;
 
 /// Processes of the library.
 const PROCESSES: usize = 3;
@@ -61,11 +61,30 @@ pub(crate) struct Cell {
 /// The cells, by fault and library.
 pub(crate) type Cells = BTreeMap<String, BTreeMap<String, Cell>>;
 
+/// A table as it is stored.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct StoredTable {
+    /// [`TABLE_SCHEMA`].
+    pub(crate) schema: String,
+    /// When its last round ended, in UTC (RFC 3339).
+    pub(crate) ended_at: String,
+    /// The seed of the first round of each cell.
+    pub(crate) seed: String,
+    pub(crate) cells: Cells,
+}
+
+/// The format of a stored table.
+pub(crate) const TABLE_SCHEMA: &str = "lock-torture-table/1";
+
 /// Runs the rounds, and writes the table.
 pub(crate) async fn table(args: &TableArgs, interrupt: &Interrupt) -> Result<Exit, TortureError> {
     let ChosenStand { libraries, faults, mut servers, progress } = args.stand.start(interrupt).await?;
-    let names: Vec<&str> = libraries.iter().map(|library| library.name.as_str()).collect();
-    let mut cells = Cells::new();
+    let mut table = StoredTable {
+        schema: TABLE_SCHEMA.to_owned(),
+        ended_at: String::new(),
+        seed: written(args.seed),
+        cells: Cells::new(),
+    };
     let mut broken = String::new();
     for fault in &faults {
         for library in libraries.iter().filter(|library| can_strike(fault, library)) {
@@ -76,16 +95,16 @@ pub(crate) async fn table(args: &TableArgs, interrupt: &Interrupt) -> Result<Exi
                 if library.is_ours() {
                     broken.extend(findings.broken.iter().map(|line| format!("BROKEN: {fault}, seed {seed}: {line}\n")));
                 }
-                let row = cells.entry(fault.to_string()).or_default();
+                let row = table.cells.entry(fault.to_string()).or_default();
                 row.entry(library.name.clone()).or_default().add(&record, &findings);
             }
         }
         // A campaign lasts for hours, and may end in any way.
-        report::store(&args.stand.out, "table.json", &cells)?;
-        report::write(&args.stand.out.join("table.md"), &report::table(&cells, &names, args.repeats))?;
+        table.ended_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+        report::store(&args.stand.out, "table.json", &table)?;
     }
     progress.finish();
-    print(&(report::table(&cells, &names, args.repeats) + &broken)).map_err(TortureError::Output)?;
+    print(&(report::table(&table.cells) + &broken)).map_err(TortureError::Output)?;
     Ok(if broken.is_empty() { Exit::Passed } else { Exit::PromiseBroken })
 }
 
@@ -105,16 +124,30 @@ async fn one(
 ) -> Result<RoundRecord, TortureError> {
     let libraries = vec![library.clone(); PROCESSES];
     let ends = if fault.harm.is_instant() { BEGINS } else { BEGINS + LASTS };
-    // All links of a process, but one server of three: what a majority survives.
-    let server = (fault.site == Site::Zookeeper).then(|| usize::try_from(seed).unwrap_or_default() % SERVERS);
     // The nodes of the mutex.
     let strength = if fault.harm == Harm::Deleted { 0.0 } else { STRENGTH };
-    let coming = [ComingFault { fault, begins: BEGINS, ends, process: 0, server, strength, is_alone: true }];
+    let coming = [ComingFault { fault, begins: BEGINS, ends, process: 0, server: None, strength, is_alone: true }];
     let plan = RoundPlan { libraries: &libraries, seed, coming: &coming, length: ends, mutex_only: true };
     round(servers, plan).await
 }
 
 impl Cell {
+    /// Adds the rounds of another cell.
+    pub(crate) fn merge(&mut self, other: &Cell) {
+        self.rounds += other.rounds;
+        self.met += other.met;
+        self.two_holders = self.two_holders.max(other.two_holders);
+        for (figure, others) in
+            [(&mut self.told, other.told), (&mut self.others, other.others), (&mut self.again, other.again)]
+        {
+            others.into_iter().for_each(|other| worst(figure, other));
+        }
+        self.in_vain_behind.extend(other.in_vain_behind.iter().cloned());
+        if other.failed.is_some() {
+            self.failed.clone_from(&other.failed);
+        }
+    }
+
     fn add(&mut self, record: &RoundRecord, findings: &Findings) {
         self.rounds += 1;
         self.in_vain_behind.extend(record.unserved.iter().map(|unserved| unserved.behind_whom().to_owned()));

@@ -14,6 +14,9 @@ pub const SOLD_OUT: &str = "sold-out";
 /// The problem of a 403 that says that the buyer has as many units as one buyer may have.
 pub const OVER_LIMIT: &str = "over-limit";
 
+/// The problem of a 503 that decides a ticket: its sale is over, and nothing was written.
+pub const SALE_RESTARTED: &str = "sale-restarted";
+
 /// The problems of a 503 that promise that nothing was written. After any other problem, such as `outcome-unknown` or
 /// `request-timeout`, the unit may have been sold.
 pub const NOTHING_WRITTEN: [&str; 11] = [
@@ -21,7 +24,7 @@ pub const NOTHING_WRITTEN: [&str; 11] = [
     "hold-lost",
     "lock-service-unavailable",
     "database-unavailable",
-    "sale-restarted",
+    SALE_RESTARTED,
     "overloaded",
     "not-ready",
     "fenced",
@@ -54,6 +57,14 @@ fn classify_unavailable(body: &str) -> (Outcome, String) {
         Ok(slug) => (Outcome::Error, left_open(StatusCode::SERVICE_UNAVAILABLE, &slug)),
         Err(problem) => (Outcome::Error, problem),
     }
+}
+
+/// Tells whether an answer to a question for a ticket decides the purchase. A ticket that waits does not, and neither does a failure of the
+/// question itself, such as `database-unavailable`: the ticket may be decided all the same.
+pub(crate) fn decides(status: StatusCode, body: &str) -> bool {
+    let is_failure = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
+    let is_restarted = || slug_of(status, body).is_ok_and(|slug| slug == SALE_RESTARTED);
+    status != StatusCode::ACCEPTED && (!is_failure || is_restarted())
 }
 
 /// Classifies an answer that means `outcome` if it has this problem. Only the service itself can say so. A proxy in front of it

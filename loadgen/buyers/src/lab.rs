@@ -9,7 +9,7 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use crate::Error;
-use crate::answer::{Classified, classify};
+use crate::answer::{Classified, classify, decides};
 use crate::bought::Bought;
 use crate::received::head_bytes;
 use crate::reserve::TwoSteps;
@@ -113,8 +113,8 @@ impl LabPurchase {
         })
     }
 
-    /// Asks for a ticket until it is decided, more and more seldom. Returns the last answer. A ticket that waits for longer than a
-    /// purchase may take is left as it is.
+    /// Asks for a ticket until it is decided, more and more seldom. Returns the answer that decides it. A ticket that waits for longer than
+    /// a purchase may take is left as it is. A question that fails says nothing of the purchase, so it is asked again.
     async fn decided(&self, bought_at: &Url, ticket: &str, transport: &mut impl Transport) -> Option<Answered> {
         let Ok(Ticket { ticket }) = serde_json::from_str(ticket) else {
             return Some(Ok((StatusCode::ACCEPTED, 0, ticket.to_owned())));
@@ -131,9 +131,11 @@ impl LabPurchase {
                 Ok(response) => read(response).await,
                 Err(error) => Err(error),
             };
-            let is_waiting = matches!(answer, Ok((StatusCode::ACCEPTED, ..)));
-            if !is_waiting || Instant::now() >= until {
+            if answer.as_ref().is_ok_and(|(status, _, body)| decides(*status, body)) {
                 return Some(answer);
+            }
+            if Instant::now() >= until {
+                return Some(Ok((StatusCode::ACCEPTED, 0, String::new())));
             }
             pause = (pause * 2).min(ASK_AGAIN_MAX);
         }
@@ -175,6 +177,12 @@ pub(crate) fn client(answer_within: Duration) -> Result<Client, Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use axum::Router;
+    use axum::routing::get;
+
     use super::*;
 
     /// Goal: ten thousand connections that wait for answers are not probed all at one instant. Method: the system's table of
@@ -235,5 +243,35 @@ mod tests {
         assert_ne!(lab.target(2), lab.target(3));
         let instances: Vec<Option<usize>> = (0..6).map(|buyer| lab.instance_of(buyer)).collect();
         assert_eq!(instances, [Some(0), Some(1), None, Some(1), Some(0), Some(1)]);
+    }
+
+    /// Buys at a service that gives a ticket and then answers questions for it by these, the last one again and again.
+    async fn bought_by_ticket(answers: &'static [(u16, &'static str)], decided_within: Duration) -> Bought {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let look = move || {
+            let (status, body) = answers[asked.fetch_add(1, Ordering::SeqCst).min(answers.len() - 1)];
+            async move { (axum::http::StatusCode::from_u16(status).unwrap(), body) }
+        };
+        let routes = Router::new()
+            .route("/goods-stock/1", get(async || (axum::http::StatusCode::ACCEPTED, r#"{"ticket":7}"#)))
+            .route("/tickets/7", get(look));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = Url::parse(&format!("http://{}/goods-stock/1", listener.local_addr().unwrap())).unwrap();
+        tokio::spawn(async move { axum::serve(listener, routes).await });
+        let lab = LabPurchase { decided_within, ..lab_of(vec![vec![url]]) };
+        lab.buy(0, 0, &mut client(Duration::from_secs(60)).unwrap()).await.unwrap()
+    }
+
+    // C53
+    #[tokio::test]
+    async fn a_question_for_a_ticket_that_fails_is_asked_again() {
+        const AWAY: (u16, &str) = (503, r#"{"type":"urn:seckill-lab:problem:database-unavailable"}"#);
+        const SOLD: (u16, &str) = (200, r#"{"order_id":1,"goods_no":1,"quantity":1}"#);
+        const RESTARTED: (u16, &str) = (503, r#"{"type":"urn:seckill-lab:problem:sale-restarted"}"#);
+        let long = Duration::from_secs(60);
+        let told = async |answers, within| bought_by_ticket(answers, within).await.outcome;
+        assert_eq!(told(&[AWAY, (202, r#"{"ticket":7}"#), AWAY, SOLD], long).await, Outcome::Sold);
+        assert_eq!(told(&[AWAY, RESTARTED], long).await, Outcome::Refused, "the ticket is decided");
+        assert_eq!(told(&[AWAY], Duration::ZERO).await, Outcome::Timeout, "nobody was told that nothing was sold");
     }
 }

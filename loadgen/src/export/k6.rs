@@ -6,7 +6,7 @@
 mod rules;
 
 use askama::Template;
-use buyers::answer::{NOTHING_WRITTEN, PROBLEM_TYPE, SOLD_OUT};
+use buyers::answer::{NOTHING_WRITTEN, PROBLEM_TYPE, SALE_RESTARTED, SOLD_OUT};
 use buyers::model::{Arrivals, LoadModel};
 
 use self::rules::Rules;

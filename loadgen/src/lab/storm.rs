@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use testbed::{Proxy, delete_below};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use weather::{ComingFault, Harm, Site, Stand, begin_at_ensemble, disturb, end_at_ensemble};
 
 use crate::error::Error;
@@ -17,6 +17,7 @@ use crate::lab::zookeeper::{IDENTITY, LOCKS};
 const TIMES: [f64; 2] = [0.3, 2.0];
 /// How long somebody may take who deletes the nodes of the locks.
 const DELETED_WITHIN: Duration = Duration::from_secs(10);
+const DELETED_POLL: Duration = Duration::from_millis(100);
 
 /// Where the faults of a torture run strike.
 pub(crate) const SITES: [Site; 9] = [
@@ -66,10 +67,15 @@ impl Stand for Exposed<'_> {
                 self.proxies(coming)?.into_iter().for_each(|proxy| disturb(proxy, coming));
             }
             Site::Nodes => {
-                let connect_string = &self.deployment.zookeeper_connect;
-                let deleted = timeout(DELETED_WITHIN, delete_below(connect_string, LOCKS, IDENTITY)).await;
+                let until_deleted = async {
+                    // Servers that have just started again do not serve yet.
+                    while delete_below(&self.deployment.zookeeper_connect, LOCKS, IDENTITY).await.is_err() {
+                        sleep(DELETED_POLL).await;
+                    }
+                };
+                let deleted = timeout(DELETED_WITHIN, until_deleted).await;
                 deleted
-                    .map_err(|_| Error::Generator(format!("no ZooKeeper server deletes the nodes below {LOCKS}")))??;
+                    .map_err(|_| Error::Generator(format!("no ZooKeeper server deletes the nodes below {LOCKS}")))?;
             }
             Site::Contender => return Err(nothing()),
         }

@@ -181,4 +181,11 @@ fn a_script_asks_for_a_ticket_until_it_is_decided() {
     assert_eq!(urls(&evaluated)[1..], ["http://127.0.0.1:8080/tickets/7"; 3]);
     assert_eq!((&evaluated["metrics"]["sold"], &evaluated["checks"]), (&json!([1]), &json!([true])));
     assert_eq!(evaluated["slept_s"], json!([0.01, 0.02, 0.04]), "it asks more and more seldom");
+
+    let away = answer(503, r#"{"type":"urn:seckill-lab:problem:database-unavailable"}"#);
+    let restarted = answer(503, r#"{"type":"urn:seckill-lab:problem:sale-restarted"}"#);
+    let answers = json!([ticket, away, restarted]);
+    let evaluated = evaluate("--duration 1s", &json!({}), &[json!({ "user": 1, "iteration": 0, "answers": answers })]);
+    assert_eq!(urls(&evaluated).len(), 3, "a question that fails is asked again");
+    assert_eq!(evaluated["metrics"]["refused"], json!([1]));
 }

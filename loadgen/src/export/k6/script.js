@@ -88,6 +88,7 @@ const ANSWER_WITHIN_MS = {{ load.answer_within_ms() }};
 const ANSWER_WITHIN = `${ANSWER_WITHIN_MS}ms`;
 const ANSWERS = http.expectedStatuses(200, 202, 409);
 const SOLD_OUT = '{{ PROBLEM_TYPE }}{{ SOLD_OUT }}';
+const SALE_RESTARTED = '{{ PROBLEM_TYPE }}{{ SALE_RESTARTED }}';
 const REFUSALS = [
 {%- for slug in NOTHING_WRITTEN %}
   '{{ PROBLEM_TYPE }}{{ slug }}',
@@ -248,7 +249,7 @@ function buy(number, intended) {
     responseCallback: ANSWERS,
   });
   const waited = Date.now() - intended;
-  const answer = first.status === 202 ? decided(`${target}/tickets/${first.json('ticket')}`) : first;
+  const answer = first.status === 202 ? decided(first, `${target}/tickets/${first.json('ticket')}`) : first;
   const isSold = answer.status === 200;
   const isSoldOut = answer.status === 409 && typeOf(answer) === SOLD_OUT;
   const isRefused = answer.status === 503 && REFUSALS.indexOf(typeOf(answer)) >= 0;
@@ -267,11 +268,13 @@ function buy(number, intended) {
 }
 
 /**
- * Asks for a ticket until it is decided, more and more seldom, and returns the answer: that of the purchase.
+ * Asks for a ticket until it is decided, more and more seldom, and returns the answer: that of the purchase. A question that
+ * fails says nothing of the purchase, so it is asked again. If the time is over, the answer is the first one.
  *
+ * @param {import('k6/http').Response} first
  * @param {string} ticket
  */
-function decided(ticket) {
+function decided(first, ticket) {
   const until = Date.now() + ANSWER_WITHIN_MS;
   for (let pause = 0.01; ; pause = Math.min(2 * pause, 0.5)) {
     sleep(pause);
@@ -280,8 +283,12 @@ function decided(ticket) {
       tags: { name: 'GET /tickets/{ticket}' },
       responseCallback: ANSWERS,
     });
-    if (answer.status !== 202 || Date.now() >= until) {
+    const hasFailed = answer.status === 0 || answer.status === 429 || answer.status >= 500;
+    if (answer.status !== 202 && (!hasFailed || typeOf(answer) === SALE_RESTARTED)) {
       return answer;
+    }
+    if (Date.now() >= until) {
+      return first;
     }
   }
 }

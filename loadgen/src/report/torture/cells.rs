@@ -5,8 +5,10 @@ use stats::median;
 
 use crate::trial::round::FaultRecord;
 
-/// How many times the floor the median may be before it is marked.
+/// How many times the floor the median may be before it is marked, and how many milliseconds it may be above that: a purchase takes some
+/// time itself.
 const MARKED_FROM: f64 = 2.0;
+pub(super) const PURCHASE_MS: f64 = 250.0;
 /// How a cell says that a fault never struck alone.
 pub(super) const UNTRIED: &str = "–";
 
@@ -31,6 +33,8 @@ pub(super) struct RecoveryCell {
     pub(super) floors: Vec<f64>,
     /// How often no order came although units were left.
     pub(super) without_sale: usize,
+    /// How often the next fault came before the next sale.
+    pub(super) cut_short: usize,
     /// Whether a time is one of another instance than the struck one.
     pub(super) is_elsewhere: bool,
 }
@@ -60,9 +64,11 @@ impl StruckCell {
 impl RecoveryCell {
     /// Writes the cell of the recovery.
     pub(super) fn cell(&self) -> String {
-        let never = (self.without_sale > 0).then(|| format!("{} never", self.without_sale));
+        let counts = [(self.without_sale, "never"), (self.cut_short, "cut short")];
+        let others = counts.into_iter().filter(|(count, _)| *count > 0);
+        let others: Vec<String> = others.map(|(count, what)| format!("{count} {what}")).collect();
         let (Some(typical), Some(floor)) = (median(&self.times), median(&self.floors)) else {
-            return never.unwrap_or_else(|| UNTRIED.to_owned());
+            return if others.is_empty() { UNTRIED.to_owned() } else { others.join(", ") };
         };
         let worst = self.times.iter().copied().fold(typical, f64::max);
         let range = if self.times.len() == 1 {
@@ -70,10 +76,10 @@ impl RecoveryCell {
         } else {
             format!("{} – {}", seconds(typical), seconds(worst))
         };
-        let marked = if typical > MARKED_FROM * floor { format!("**{range}**") } else { range };
+        let marked = if typical > MARKED_FROM * floor + PURCHASE_MS { format!("**{range}**") } else { range };
         let elsewhere = if self.is_elsewhere { "\\*" } else { "" };
-        let never = never.map_or_else(String::new, |never| format!(", {never}"));
-        format!("{marked}{elsewhere} ({}){never}", seconds(floor))
+        let others: String = others.iter().map(|other| format!(", {other}")).collect();
+        format!("{marked}{elsewhere} ({}){others}", seconds(floor))
     }
 }
 

@@ -178,8 +178,8 @@ impl Results {
                   The time from the end of a fault that struck alone to the next sale, in seconds: the median, and the worst after a dash. For a\n\
                   fault of an instance or of its links, the sale is one of that instance. `*`: it sold nothing later, as another instance writes its\n\
                   orders, so the sale is one of any instance. The floor is in brackets: the median of what the settings alone make the next sale\n\
-                  wait for. **Bold**: the median is more than twice the floor. `never`: units were left, and no order came before the buyers were\n\
-                  gone. Controls are left out, because they promise nothing.\n\n";
+                  wait for. **Bold**: the median is more than twice the floor and a quarter of a second for the purchase. `never`: units were left,\n\
+                  and no order came before the buyers were gone. `cut short`: the next fault came before the next sale. Controls are left out, because they promise nothing.\n\n";
         self.write_floors(text);
         let kinds: Vec<Technique> = Technique::ALL.into_iter().filter(|kind| *kind != Technique::Control).collect();
         let names: Vec<String> = kinds.iter().map(Technique::to_string).collect();
@@ -229,6 +229,7 @@ impl Results {
         let mut recoveries = RecoveryCell::default();
         for (settings, round) in self.rounds().filter(|(_, round)| round.kind == kind) {
             let of_fault = |record: &&FaultRecord| record.fault == fault && is_alone(record) && record.had_units;
+            let begins = || round.seen.faults.iter().filter(|next| next.failed.is_none()).map(|next| next.begun_ms);
             for record in round.seen.faults.iter().filter(of_fault) {
                 let is_of_instance = fault.site.is_of_process();
                 let there = record.next_sale_there_ms.filter(|_| is_of_instance);
@@ -236,6 +237,10 @@ impl Results {
                     recoveries.without_sale += 1;
                     continue;
                 };
+                if begins().any(|begin| record.ended_ms < begin && begin < record.ended_ms + time) {
+                    recoveries.cut_short += 1;
+                    continue;
+                }
                 recoveries.is_elsewhere |= is_of_instance && there.is_none();
                 recoveries.times.push(time);
                 recoveries.floors.push(Floor::of(kind, record, settings).ms(record, settings));
@@ -332,8 +337,8 @@ mod tests {
         };
         assert_eq!(cell(&[]), UNTRIED);
         assert_eq!(cell(&[20.0]), "0.02 (0.01)");
-        assert_eq!(cell(&[10.0, 20.0, 90.0]), "0.02 – 0.09 (0.01)");
-        assert_eq!(cell(&[30.0, 40.0]), "**0.04 – 0.04** (0.01)");
+        assert_eq!(cell(&[10.0, 269.0, 900.0]), "0.27 – 0.90 (0.01)");
+        assert_eq!(cell(&[280.0, 290.0]), "**0.28 – 0.29** (0.01)");
         let never = FaultRecord { next_sale_ms: None, ..struck("postgres-frozen", 0.0) };
         let found = results(vec![with(vec![never], Audit::default())]);
         assert_eq!(found.recoveries(never_fault(), Technique::Postgres).cell(), "1 never");

@@ -152,7 +152,7 @@ fn fault(
     committed: &[(SystemTime, Option<usize>)],
     stock: i64,
 ) -> FaultRecord {
-    let Struck { coming, begun_at, ended_at, failed } = struck;
+    let Struck { coming, begun_at, ended_at, failed, .. } = struck;
     let since_release = |at: SystemTime| as_ms(at.duration_since(released_at).unwrap_or_default());
     let after = &committed[committed.partition_point(|(at, _)| at < ended_at)..];
     let first_of = |there: Option<usize>| {

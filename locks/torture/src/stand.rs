@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
+use parking_lot::Mutex;
 use testbed::{Ensemble, EnsembleConfig, Proxy, Redis, RedisConfig};
 use tokio::time::{sleep, timeout};
 use weather::{ComingFault, Harm, Site, Stand, begin_at_ensemble, disturb, end_at_ensemble};
@@ -45,7 +46,7 @@ pub(crate) struct StandServers {
     pub(crate) ensemble: Ensemble,
     redis: Option<Redis>,
     /// The session of the campaign itself, past all proxies.
-    client: Client,
+    client: Mutex<Client>,
 }
 
 /// A process and its links.
@@ -75,8 +76,7 @@ impl StandServers {
         };
         let ensemble = Ensemble::start(config).await?;
         let redis = if with_redis { Some(Redis::start(RedisConfig::default()).await?) } else { None };
-        let connector = Client::connector().with_session_timeout(LASTING);
-        let client = connector.connect(&ensemble.connect_string()).await?;
+        let client = Mutex::new(connect(&ensemble).await?);
         Ok(StandServers { ensemble, redis, client })
     }
 
@@ -93,7 +93,7 @@ impl StandServers {
         let mut left = Vec::new();
         let mut paths = vec![ROOT.to_owned()];
         while let Some(path) = paths.pop() {
-            for child in lasting(async || self.client.list_children(&path).await).await?.unwrap_or_default() {
+            for child in self.ask(async |client| client.list_children(&path).await).await?.unwrap_or_default() {
                 let child = format!("{path}/{child}");
                 let is_contender =
                     child.len() > 10 && child[child.len() - 10..].bytes().all(|byte| byte.is_ascii_digit());
@@ -116,41 +116,54 @@ impl StandServers {
         }
         let mut owned = Vec::new();
         for node in first.into_values() {
-            let stat = lasting(async || self.client.check_stat(&node).await).await?.flatten();
+            let stat = self.ask(async |client| client.check_stat(&node).await).await?.flatten();
             owned.extend(stat.map(|stat| (node, stat.ephemeral_owner)));
         }
         Ok(owned)
     }
 
+    /// Asks until there is an answer, in a new session if a fault has ended the old one. `None`: there is no such node, or it has children.
+    async fn ask<T>(
+        &self,
+        mut ask: impl AsyncFnMut(Client) -> Result<T, ClientError>,
+    ) -> Result<Option<T>, TortureError> {
+        loop {
+            let client = self.client.lock().clone();
+            match ask(client).await {
+                Ok(answer) => return Ok(Some(answer)),
+                Err(ClientError::NoNode | ClientError::NotEmpty) => return Ok(None),
+                Err(ClientError::ConnectionLoss) => sleep(Duration::from_millis(50)).await,
+                Err(ClientError::SessionExpired) => {
+                    let client = connect(&self.ensemble).await?;
+                    *self.client.lock() = client;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
     /// Deletes the nodes below a lock, and the lock's own, as somebody may do by hand.
     async fn delete(&self, path: &str) -> Result<Deletion, TortureError> {
         let mut deletion = Deletion { path: path.to_owned(), sent: now(), answered: 0, czxids: Vec::new() };
-        let children = lasting(async || self.client.list_children(path).await).await?.unwrap_or_default();
+        let children = self.ask(async |client| client.list_children(path).await).await?.unwrap_or_default();
         for child in children {
             let child = format!("{path}/{child}");
-            let grandchildren = lasting(async || self.client.list_children(&child).await).await?.unwrap_or_default();
+            let grandchildren = self.ask(async |client| client.list_children(&child).await).await?.unwrap_or_default();
             for node in grandchildren.iter().map(|name| format!("{child}/{name}")).chain([child.clone()]) {
-                let stat = lasting(async || self.client.check_stat(&node).await).await?.flatten();
+                let stat = self.ask(async |client| client.check_stat(&node).await).await?.flatten();
                 deletion.czxids.extend(stat.map(|stat| stat.czxid));
-                lasting(async || self.client.delete(&node, None).await).await?;
+                self.ask(async |client| client.delete(&node, None).await).await?;
             }
         }
-        lasting(async || self.client.delete(path, None).await).await?;
+        self.ask(async |client| client.delete(path, None).await).await?;
         deletion.answered = now();
         Ok(deletion)
     }
 }
 
-/// Asks until there is an answer. `None`: there is no such node, or it has children.
-async fn lasting<T>(mut ask: impl AsyncFnMut() -> Result<T, ClientError>) -> Result<Option<T>, TortureError> {
-    loop {
-        match ask().await {
-            Ok(answer) => return Ok(Some(answer)),
-            Err(ClientError::NoNode | ClientError::NotEmpty) => return Ok(None),
-            Err(ClientError::ConnectionLoss) => sleep(Duration::from_millis(50)).await,
-            Err(error) => return Err(error.into()),
-        }
-    }
+/// Opens a session of the campaign itself.
+async fn connect(ensemble: &Ensemble) -> Result<Client, ClientError> {
+    Client::connector().with_session_timeout(LASTING).connect(&ensemble.connect_string()).await
 }
 
 impl<'a> LockStand<'a> {

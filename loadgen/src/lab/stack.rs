@@ -117,7 +117,8 @@ impl Stack {
     /// Stops all instances at once, looks what those of the first deployment have left behind, and stops the servers.
     pub(crate) async fn stop_and_look(self) -> Result<Leaks, Error> {
         let Deployment { zookeeper, database, .. } = self.first();
-        let (zookeeper, database) = (zookeeper.clone(), database.clone());
+        let zookeeper = zookeeper.clone();
+        let database = database.clone();
         let is_pooled = self.servers.as_ref().is_some_and(OwnServers::is_pooled);
         self.stop_after(async || Leaks::of(&zookeeper, &database, is_pooled).await).await
     }

@@ -127,7 +127,7 @@ pub(crate) fn pgbouncer() -> Result<PathBuf, Error> {
     })
 }
 
-/// Returns the library that steps the clock of a process. `make deps-test` unpacks Debian's package, as it does that of pgbouncer.
+/// Returns the library that steps the clock of a process. `make deps-test` unpacks Debian's package.
 pub(crate) fn libfaketime() -> Result<PathBuf, Error> {
     let unpacked = unpacked().join("unpacked/usr");
     let usr = Path::new("/usr");

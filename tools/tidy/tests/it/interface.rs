@@ -20,7 +20,7 @@ const READ_BY_LIBRARIES: [&str; 9] = [
 ];
 
 /// Names in the sources that are no settings of ours: set for other programs, or by Cargo and the system for everybody.
-const NO_SETTINGS: [&str; 26] = [
+const NO_SETTINGS: [&str; 31] = [
     "BUILD_CHANGED",
     "BUILD_PROFILE",
     "BUILD_REVISION",
@@ -28,11 +28,16 @@ const NO_SETTINGS: [&str; 26] = [
     "CARGO_MANIFEST_DIR",
     "CARGO_PKG_VERSION",
     "CARGO_TARGET_TMPDIR",
+    "FAKETIME_CACHE_DURATION",
+    "FAKETIME_DONT_FAKE_MONOTONIC",
+    "FAKETIME_FORCE_MONOTONIC_FIX",
+    "FAKETIME_TIMESTAMP_FILE",
     "FUZZ_LIST",
     "HYPOTHESIS_STORAGE_DIRECTORY",
     "JAVA_TOOL_OPTIONS",
     "K6_CSV_TIME_FORMAT",
     "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
     "LOCK_PATH",
     "LOCK_TOKEN",
     "MALLOC_ARENA_MAX",

@@ -26,7 +26,7 @@ fn is_frozen(pid: Pid) -> bool {
 #[test]
 fn a_promise_is_kept_under_faults_and_everybody_is_served_again() {
     let folder = TestFolder::new();
-    let finished = torture(&folder, "--strategies zk-mutex-fenced --seed 17 --rounds 1 --length 4s --rate 30");
+    let finished = torture(&folder, "--strategies zk-mutex-fenced --seed 17 --rounds 1 --length 4s --rate 30 --pooler");
     assert_eq!(finished.code, Some(0), "{}{}", finished.stdout, finished.stderr);
     assert!(finished.stdout.contains("verdict: no promise was broken in 1 round"), "{}", finished.stdout);
     let round = &read(&folder, "torture/torture.json")["rounds"][0];

@@ -77,14 +77,19 @@ pub(crate) struct History {
 }
 
 impl Operation {
+    /// Returns the time in which its library said that it held, if there was one.
+    pub(crate) fn told(&self) -> Option<(i64, i64)> {
+        let interval = (self.acquired?, self.last?);
+        (interval.0 < interval.1).then_some(interval)
+    }
+
     /// Returns the time in which it certainly held a path, if there was one.
     ///
     /// A library that says "held" after a time that is later than the grant says so of all the time between. A hold whose node was
     /// deleted by hand is certain until the delete was sent, and one that may have been decided before the delete is not certain at all.
     #[must_use]
     pub(crate) fn certain(&self, path: &str, history: &History) -> Option<(i64, i64)> {
-        let from = self.acquired?;
-        let to = self.last?;
+        let (from, to) = self.told()?;
         let token = self.token(path);
         let deleted = history.deletions.iter().filter(|deletion| deletion.path == path);
         let end = deleted

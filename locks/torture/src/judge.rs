@@ -31,7 +31,8 @@ pub(crate) struct Findings {
     pub(crate) hazards: Vec<String>,
     /// What could not be checked, one line each.
     pub(crate) unchecked: Vec<String>,
-    /// How long two held together whose locks exclude that, by the library of the earlier holder.
+    /// How long two were told that they hold together whose locks exclude that, by the library of the earlier holder. Holds whose nodes
+    /// somebody deleted count, too.
     pub(crate) two_holders: BTreeMap<String, Duration>,
 }
 
@@ -47,19 +48,17 @@ impl Findings {
 pub(crate) fn judge(history: &History, may_be_excused: impl Fn(&Operation) -> bool) -> Findings {
     let mut findings = Findings::default();
     for (path, rule) in &history.rules {
-        let mut holds: Vec<(&Operation, (i64, i64))> = history
-            .operations
-            .iter()
-            .filter(|operation| operation.paths.contains(path))
-            .filter_map(|operation| Some((operation, operation.certain(path, history)?)))
-            .collect();
-        holds.sort_by_key(|(_, interval)| *interval);
+        let of_path = || history.operations.iter().filter(|operation| operation.paths.contains(path));
+        let told = of_path().filter_map(|operation| Some((operation, operation.told()?)));
+        for (earlier, _, together) in overlaps(&sorted(told), *rule) {
+            *findings.two_holders.entry(earlier.library.clone()).or_default() += together;
+        }
+        let certain = of_path().filter_map(|operation| Some((operation, operation.certain(path, history)?)));
+        let holds = sorted(certain);
         let before = findings.broken.len() + findings.hazards.len();
         for (earlier, later, together) in overlaps(&holds, *rule) {
             let line = format!("{path}: {earlier} held for {together:?} on when {later} held");
-            let Operation { library, .. } = earlier;
-            *findings.two_holders.entry(library.clone()).or_default() += together;
-            if library != OURS && may_be_excused(earlier) {
+            if earlier.library != OURS && may_be_excused(earlier) {
                 findings.hazards.push(line);
             } else {
                 findings.broken.push(line);
@@ -79,6 +78,13 @@ pub(crate) fn judge(history: &History, may_be_excused: impl Fn(&Operation) -> bo
         }
     }
     findings
+}
+
+/// Returns holds in the order of their begins.
+fn sorted<'a>(holds: impl Iterator<Item = (&'a Operation, (i64, i64))>) -> Vec<(&'a Operation, (i64, i64))> {
+    let mut holds: Vec<_> = holds.collect();
+    holds.sort_by_key(|(_, interval)| *interval);
+    holds
 }
 
 /// Returns the pairs of holds that must not overlap and do, and for how long. Holds come in the order of their begins.

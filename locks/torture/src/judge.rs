@@ -50,13 +50,18 @@ pub(crate) fn judge(history: &History, may_be_excused: impl Fn(&Operation) -> bo
     for (path, rule) in &history.rules {
         let of_path = || history.operations.iter().filter(|operation| operation.paths.contains(path));
         let told = of_path().filter_map(|operation| Some((operation, operation.told()?)));
-        for (earlier, _, together) in overlaps(&sorted(told), *rule) {
-            *findings.two_holders.entry(earlier.library.clone()).or_default() += together;
+        let mut together: BTreeMap<&str, Vec<(i64, i64)>> = BTreeMap::new();
+        for (earlier, _, interval) in overlaps(&sorted(told), *rule) {
+            together.entry(&earlier.library).or_default().push(interval);
+        }
+        for (library, intervals) in together {
+            *findings.two_holders.entry(library.to_owned()).or_default() += covered(intervals);
         }
         let certain = of_path().filter_map(|operation| Some((operation, operation.certain(path, history)?)));
         let holds = sorted(certain);
         let before = findings.broken.len() + findings.hazards.len();
-        for (earlier, later, together) in overlaps(&holds, *rule) {
+        for (earlier, later, interval) in overlaps(&holds, *rule) {
+            let together = covered(vec![interval]);
             let line = format!("{path}: {earlier} held for {together:?} on when {later} held");
             if earlier.library != OURS && may_be_excused(earlier) {
                 findings.hazards.push(line);
@@ -87,8 +92,20 @@ fn sorted<'a>(holds: impl Iterator<Item = (&'a Operation, (i64, i64))>) -> Vec<(
     holds
 }
 
-/// Returns the pairs of holds that must not overlap and do, and for how long. Holds come in the order of their begins.
-fn overlaps<'a>(holds: &[(&'a Operation, (i64, i64))], rule: Rule) -> Vec<(&'a Operation, &'a Operation, Duration)> {
+/// Returns how much time these intervals cover.
+fn covered(mut intervals: Vec<(i64, i64)>) -> Duration {
+    intervals.sort_unstable();
+    let mut until = i64::MIN;
+    let mut covered = 0;
+    for (from, to) in intervals {
+        covered += (to - from.max(until)).max(0).unsigned_abs();
+        until = until.max(to);
+    }
+    Duration::from_nanos(covered)
+}
+
+/// Returns the pairs of holds that must not overlap and do, and when. Holds come in the order of their begins.
+fn overlaps<'a>(holds: &[(&'a Operation, (i64, i64))], rule: Rule) -> Vec<(&'a Operation, &'a Operation, (i64, i64))> {
     let mut found = Vec::new();
     let mut open: Vec<(&Operation, (i64, i64))> = Vec::new();
     for (later, (from, to)) in holds {
@@ -106,8 +123,7 @@ fn overlaps<'a>(holds: &[(&'a Operation, (i64, i64))], rule: Rule) -> Vec<(&'a O
             }
         };
         for (earlier, (_, end)) in excluded {
-            let together = (end.min(*to)) - from;
-            found.push((earlier, *later, Duration::from_nanos(together.unsigned_abs())));
+            found.push((earlier, *later, (*from, end.min(*to))));
         }
         open.push((*later, (*from, *to)));
     }

@@ -80,4 +80,7 @@ fn a_hold_whose_node_was_deleted_is_certain_until_then() {
     let found = judge(&deleted, |_| true);
     assert_eq!(found.lines(), [""; 0]);
     assert_eq!(found.two_holders[OURS], Duration::from_nanos(5), "both were told that they hold");
+    deleted.operations.push(hold(3, OURS, (16, 22), 9));
+    deleted.deletions[0].czxids.push(8);
+    assert_eq!(judge(&deleted, |_| true).two_holders[OURS], Duration::from_nanos(7), "from 15 to 22");
 }

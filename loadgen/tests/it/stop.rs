@@ -17,8 +17,8 @@ fn in_mid_run(folder: &TestFolder) -> (Running, Vec<Pid>) {
     let running = Running::start(&mut folder.throwaway_lab(args));
     running.until_stderr("trial 1/201");
     let processes = folder.processes();
-    // Postgres, ZooKeeper, the keeper of its data, and two instances.
-    assert_eq!(processes.len(), 5);
+    // Postgres, ZooKeeper, the keepers of their data, and two instances.
+    assert_eq!(processes.len(), 6);
     (running, processes)
 }
 

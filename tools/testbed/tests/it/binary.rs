@@ -99,7 +99,7 @@ fn a_killed_testbed_leaves_no_redis() {
     BufReader::new(testbed.child.stdout.as_mut().unwrap()).read_line(&mut url).unwrap();
     let address = url.trim().trim_start_matches("redis://").trim_end_matches('/');
     // Two of them are Redis and the keeper of its data.
-    let servers = testbed.children(5);
+    let servers = testbed.children(6);
     assert!(is_listening(address));
     testbed.signal(Signal::SIGKILL);
     assert_eq!(testbed.child.wait().unwrap().signal(), Some(Signal::SIGKILL as i32));

@@ -151,9 +151,9 @@ impl Outside {
         folders.map(|entry| entry.unwrap().path()).collect()
     }
 
-    /// Waits until both of its servers, and the process that keeps the data of one, have process ids. Returns them.
+    /// Waits until both of its servers, and the processes that keep their data, have process ids. Returns them.
     pub(crate) fn servers(&self) -> Vec<OutsideServer> {
-        self.children(3)
+        self.children(4)
     }
 
     /// Waits until this many of its children have process ids. Returns them.

@@ -66,9 +66,10 @@ fn read_as<T: DeserializeOwned>(path: &Path, schema: impl Fn(&T) -> (&str, &str)
 
 /// Prints stored tables as one document. If two have the same cell, it has the rounds of both.
 pub(crate) fn results(files: &[PathBuf]) -> Result<Exit, TortureError> {
-    let mut text = "# Lock libraries under each fault\n\n`lock-torture results` writes such a page from stored tables (`make torture-results` \
-                    writes this one). [How it is counted](TORTURE.md#the-table).\n\n| record | ended | first seed |\n|---|---|---|\n"
-        .to_owned();
+    let mut text =
+        "# Lock libraries under each fault\n\n`lock-torture results` writes this page from stored tables. [How it is \
+                    counted](TORTURE.md#the-table).\n\n| record | ended | first seed |\n|---|---|---|\n"
+            .to_owned();
     let mut cells = Cells::new();
     for path in files {
         let table = read_as(path, |table: &StoredTable| (&table.schema, TABLE_SCHEMA))?;

@@ -65,8 +65,8 @@ impl Results {
     /// Writes the document.
     pub(crate) fn markdown(&self) -> String {
         let mut text = "# Results of torture\n\n".to_owned();
-        text += "`loadgen torture --results` writes such a page from stored runs (`make torture-results` writes the one in `docs/`). The page says what\n\
-                 was tried, and what was seen. It does not say that what was not seen cannot happen.\n\n";
+        text += "`loadgen torture --results` writes this page from stored runs. The page says what was tried, and what was seen. It does not say\n\
+                 that what was not seen cannot happen.\n\n";
         self.write_runs(&mut text);
         self.write_matrix(&mut text);
         self.write_recovery(&mut text);

@@ -52,7 +52,8 @@ pub(crate) fn judge(history: &History, may_be_excused: impl Fn(&Operation) -> bo
         let told = of_path().filter_map(|operation| Some((operation, operation.told()?)));
         let mut together: BTreeMap<&str, Vec<(i64, i64)>> = BTreeMap::new();
         for (earlier, _, interval) in overlaps(&sorted(told), *rule) {
-            together.entry(&earlier.library).or_default().push(interval);
+            let Operation { library, .. } = earlier;
+            together.entry(library).or_default().push(interval);
         }
         for (library, intervals) in together {
             *findings.two_holders.entry(library.to_owned()).or_default() += covered(intervals);
@@ -63,7 +64,8 @@ pub(crate) fn judge(history: &History, may_be_excused: impl Fn(&Operation) -> bo
         for (earlier, later, interval) in overlaps(&holds, *rule) {
             let together = covered(vec![interval]);
             let line = format!("{path}: {earlier} held for {together:?} on when {later} held");
-            if earlier.library != OURS && may_be_excused(earlier) {
+            let Operation { library, .. } = earlier;
+            if library != OURS && may_be_excused(earlier) {
                 findings.hazards.push(line);
             } else {
                 findings.broken.push(line);

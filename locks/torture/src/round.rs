@@ -225,7 +225,8 @@ fn recorded(struck: &Struck, (monotonic, wall): (i64, SystemTime)) -> FaultRecor
 impl Unserved {
     /// Returns the library of the node behind which it waited, or its own if there was none.
     pub(crate) fn behind_whom(&self) -> &str {
-        self.behind.as_ref().map_or(&self.library, |(_, owner)| owner)
+        let Unserved { library, behind, .. } = self;
+        behind.as_ref().map_or(library, |(_, owner)| owner)
     }
 }
 

@@ -158,7 +158,8 @@ impl ProcessTask {
 
     /// Writes down that the adapter said what makes no sense. Once is enough.
     fn nonsense(&self, what: &str) {
-        let line = format!("the adapter of {}: {what}", self.settings.library.name);
+        let ContenderSettings { library, .. } = &self.settings;
+        let line = format!("the adapter of {}: {what}", library.name);
         let mut told = self.shared.nonsense.lock();
         if !told.contains(&line) && told.len() < NONSENSE_MAX {
             told.push(line);

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use testbed::{Counters, four_letter_word};
+use testbed::{Counters, four_letter_word, zookeeper_version};
 
 /// The node above all nodes of the service.
 pub(crate) const LOCKS: &str = "/seckill";
@@ -55,19 +55,13 @@ impl Servers {
     /// Returns the version of the first server that tells it, such as `3.8.0`.
     pub(crate) async fn version(&self) -> Option<String> {
         for server in &self.0 {
-            let answer = four_letter_word(server, "srvr").await.unwrap_or_default();
-            if let Some(version) = version_in(&answer) {
-                return Some(version);
+            let version = zookeeper_version(server).await;
+            if version.is_some() {
+                return version;
             }
         }
         None
     }
-}
-
-/// Finds the version in an answer to `srvr`: `Zookeeper version: 3.8.0-5a02a05, built on …`.
-fn version_in(answer: &str) -> Option<String> {
-    let line = answer.lines().find_map(|line| line.strip_prefix("Zookeeper version: "))?;
-    line.split(['-', ',', ' ']).next().filter(|version| !version.is_empty()).map(str::to_owned)
 }
 
 /// Returns the `host:port` of every server of a connect string, without its chroot.
@@ -83,14 +77,6 @@ fn servers_of(connect_string: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_version_is_the_number_alone() {
-        let answer = "Zookeeper version: 3.8.0-${mvngit.commit.id}, built on 2024-12-29 17:54 UTC\nLatency: 0\n";
-        assert_eq!(version_in(answer).as_deref(), Some("3.8.0"));
-        assert_eq!(version_in("Zookeeper version: 3.9.2, built on x\n").as_deref(), Some("3.9.2"));
-        assert_eq!(version_in("srvr is not executed because it is not in the whitelist.\n"), None);
-    }
 
     #[test]
     fn the_servers_of_a_connect_string_have_ports_and_no_chroot() {

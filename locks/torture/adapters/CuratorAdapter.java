@@ -1,4 +1,6 @@
 import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
@@ -6,6 +8,7 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
+import java.util.Properties;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
@@ -49,7 +52,7 @@ public final class CuratorAdapter {
             throw new IllegalStateException("no connection to " + args[0]);
         }
         say("{\"is\": \"ready\", \"locks\": [\"mutex\", \"multi\", \"read\", \"write\", \"semaphore\", \"semaphore-mutex\", "
-                + "\"leader\"], \"reenters\": true}");
+                + "\"leader\"], \"version\": \"" + version() + "\", \"reenters\": true}");
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             String request = line;
@@ -63,6 +66,16 @@ public final class CuratorAdapter {
             }
         }
         System.exit(0);
+    }
+
+    /** Maven writes the version into the archive of the library. */
+    private static String version() throws IOException {
+        Properties properties = new Properties();
+        String path = "/META-INF/maven/org.apache.curator/curator-recipes/pom.properties";
+        try (InputStream file = InterProcessMutex.class.getResourceAsStream(path)) {
+            properties.load(file);
+        }
+        return properties.getProperty("version");
     }
 
     private static void changed(ConnectionState state) {

@@ -4,6 +4,7 @@ import json
 import sys
 import threading
 import time
+from importlib.metadata import version
 from queue import Empty, SimpleQueue
 
 LOOK = 0.01
@@ -15,9 +16,9 @@ def say(what, **answer):
         print(json.dumps({"is": what, **answer}), flush=True)
 
 
-def serve(locks, acquire):
+def serve(library, locks, acquire):
     """`acquire` takes the lock, its path and the seconds to wait. It returns None, or the hold: `life()` is None if nobody can tell."""
-    say("ready", locks=locks)
+    say("ready", locks=locks, version=version(library))
     contenders = {}
     for line in sys.stdin:
         request = json.loads(line)

@@ -46,5 +46,5 @@ def acquire(kind, path, within):
 
 client.add_listener(on_state)
 client.start(timeout=30)
-serve(list(LOCKS), acquire)
+serve("kazoo", list(LOCKS), acquire)
 client.stop()

@@ -37,4 +37,4 @@ def acquire(_kind, path, within):
 
 
 say("session")
-serve(["mutex"], acquire)
+serve("redis", ["mutex"], acquire)

@@ -11,7 +11,7 @@ use crate::TortureError;
 use crate::lines::LockKind;
 
 /// The folder of the workspace.
-const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+pub(crate) const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// The adapters in other languages.
 const ADAPTERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/adapters");
 const DEBIAN_JARS: &str = "/usr/share/java";

@@ -83,6 +83,9 @@ pub(crate) enum Said {
     Ready {
         /// What its library has.
         locks: Vec<LockKind>,
+        /// The version of the library.
+        #[serde(default)]
+        version: Option<String>,
         /// Whether an owner may acquire again what it holds.
         #[serde(default)]
         reenters: bool,

@@ -66,15 +66,18 @@ fn read_as<T: DeserializeOwned>(path: &Path, schema: impl Fn(&T) -> (&str, &str)
 
 /// Prints stored tables as one document. If two have the same cell, it has the rounds of both.
 pub(crate) fn results(files: &[PathBuf]) -> Result<Exit, TortureError> {
-    let mut text =
-        "# Lock libraries under each fault\n\n`lock-torture results` writes this page from stored tables. [How it is \
-                    counted](TORTURE.md#the-table).\n\n| record | ended | first seed |\n|---|---|---|\n"
-            .to_owned();
+    let mut text = "# Lock libraries under each fault\n\n`lock-torture results` writes such a page from stored tables, and `make \
+                    torture-results` the one in `locks/`.\n[How it is counted](TORTURE.md#the-table).\n\n| record | ended | first seed | \
+                    commit | versions |\n|---|---|---|---|---|\n"
+        .to_owned();
     let mut cells = Cells::new();
     for path in files {
         let table = read_as(path, |table: &StoredTable| (&table.schema, TABLE_SCHEMA))?;
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-        text += &format!("| `{name}` | {} | `{}` |\n", table.ended_at, table.seed);
+        let commit = table.commit.as_deref().unwrap_or("unknown");
+        let versions: Vec<String> = table.versions.iter().map(|(what, version)| format!("{what} {version}")).collect();
+        text +=
+            &format!("| `{name}` | {} | `{}` | `{commit}` | {} |\n", table.ended_at, table.seed, versions.join(", "));
         for (fault, row) in table.cells {
             for (library, cell) in row {
                 cells.entry(fault.clone()).or_default().entry(library).or_default().merge(&cell);

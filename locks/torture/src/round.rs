@@ -78,6 +78,9 @@ pub(crate) struct RoundRecord {
     pub(crate) seed: String,
     /// The library of each process.
     pub(crate) libraries: Vec<String>,
+    /// The versions of the libraries and of ZooKeeper, as far as they tell.
+    #[serde(default)]
+    pub(crate) versions: BTreeMap<String, String>,
     /// The faults, in the order in which they began.
     pub(crate) faults: Vec<FaultRecord>,
     /// The processes that were not served after the faults.
@@ -118,10 +121,13 @@ pub(crate) async fn round(servers: &mut StandServers, plan: RoundPlan<'_>) -> Re
     let left = left(servers).await?;
     let history = shared.history.lock().clone();
     let nonsense = shared.nonsense.lock().clone();
+    let mut versions = shared.versions.lock().clone();
+    versions.extend(servers.version().await.map(|version| ("ZooKeeper".to_owned(), version)));
     let mut record = RoundRecord {
         schema: SCHEMA.to_owned(),
         seed: weather::written(plan.seed),
         libraries: plan.libraries.iter().map(|library| library.name.clone()).collect(),
+        versions,
         faults: struck.iter().map(|struck| recorded(struck, clock)).collect(),
         unserved,
         left,

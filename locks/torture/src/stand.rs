@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use parking_lot::Mutex;
-use testbed::{Ensemble, EnsembleConfig, Proxy, Redis, RedisConfig};
+use testbed::{Ensemble, EnsembleConfig, Proxy, Redis, RedisConfig, zookeeper_version};
 use tokio::time::{sleep, timeout};
 use weather::{ComingFault, Harm, Site, Stand, begin_at_ensemble, disturb, end_at_ensemble};
 use zookeeper_client::{Client, Error as ClientError};
@@ -86,6 +86,17 @@ impl StandServers {
             (LibraryServer::Redis, Some(redis)) => vec![format!("127.0.0.1:{}", redis.port())],
             _ => self.ensemble.connect_strings(),
         }
+    }
+
+    /// Returns the version of ZooKeeper, if a server tells it.
+    pub(crate) async fn version(&self) -> Option<String> {
+        for server in self.ensemble.connect_strings() {
+            let version = zookeeper_version(&server).await;
+            if version.is_some() {
+                return version;
+            }
+        }
+        None
     }
 
     /// Returns the nodes of contenders that are below the locks.

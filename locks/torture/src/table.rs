@@ -1,6 +1,7 @@
 //! The table: each fault strikes each library alone, amid a hold.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
@@ -11,7 +12,7 @@ use weather::{ComingFault, Fault, Harm, Site, parse_seed, written};
 use crate::TortureError;
 use crate::flags::{ChosenStand, StandFlags};
 use crate::judge::Findings;
-use crate::library::{Library, LibraryServer};
+use crate::library::{Library, LibraryServer, WORKSPACE};
 use crate::report;
 use crate::round::{FaultRecord, RoundPlan, RoundRecord, round};
 use crate::stand::StandServers;
@@ -70,11 +71,15 @@ pub(crate) struct StoredTable {
     pub(crate) ended_at: String,
     /// The seed of the first round of each cell.
     pub(crate) seed: String,
+    /// The commit of the checkout that has the campaign and our library.
+    pub(crate) commit: Option<String>,
+    /// The versions of the libraries and of ZooKeeper, as far as they tell.
+    pub(crate) versions: BTreeMap<String, String>,
     pub(crate) cells: Cells,
 }
 
 /// The format of a stored table.
-pub(crate) const TABLE_SCHEMA: &str = "lock-torture-table/1";
+pub(crate) const TABLE_SCHEMA: &str = "lock-torture-table/2";
 
 /// Runs the rounds, and writes the table.
 pub(crate) async fn table(args: &TableArgs, interrupt: &Interrupt) -> Result<Exit, TortureError> {
@@ -83,6 +88,8 @@ pub(crate) async fn table(args: &TableArgs, interrupt: &Interrupt) -> Result<Exi
         schema: TABLE_SCHEMA.to_owned(),
         ended_at: String::new(),
         seed: written(args.seed),
+        commit: commit(),
+        versions: BTreeMap::new(),
         cells: Cells::new(),
     };
     let mut broken = String::new();
@@ -95,6 +102,7 @@ pub(crate) async fn table(args: &TableArgs, interrupt: &Interrupt) -> Result<Exi
                 if library.is_ours() {
                     broken.extend(findings.broken.iter().map(|line| format!("BROKEN: {fault}, seed {seed}: {line}\n")));
                 }
+                table.versions.extend(record.versions.clone());
                 let row = table.cells.entry(fault.to_string()).or_default();
                 row.entry(library.name.clone()).or_default().add(&record, &findings);
             }
@@ -106,6 +114,16 @@ pub(crate) async fn table(args: &TableArgs, interrupt: &Interrupt) -> Result<Exi
     progress.finish();
     print(&(report::table(&table.cells) + &broken)).map_err(TortureError::Output)?;
     Ok(if broken.is_empty() { Exit::Passed } else { Exit::PromiseBroken })
+}
+
+/// Returns the commit of the checkout, with `-dirty` behind it if files differ.
+fn commit() -> Option<String> {
+    let described = Command::new("git")
+        .args(["-C", WORKSPACE, "describe", "--always", "--exclude=*", "--abbrev=40", "--dirty"])
+        .output()
+        .ok()?;
+    let text = String::from_utf8(described.stdout).ok()?;
+    Some(text.trim().to_owned()).filter(|_| described.status.success())
 }
 
 /// Tells whether a fault concerns the server of a library.

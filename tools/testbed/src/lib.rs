@@ -21,7 +21,7 @@
 //! | a Redis server, with or without a log, a password, a limit, replicas | [`Redis::start`], [`Redis::start_replica`] |
 //! | a Redis that is killed, or restored from an older backup | [`Redis::kill`], [`Redis::restart`], [`Redis::dump`], [`Redis::restore`] |
 //! | Apache JMeter, or Java that uses it | [`jmeter()`] |
-//! | what a ZooKeeper or Redis server counts | [`four_letter_word`], [`Redis::metric`], [`Counters`] |
+//! | what a ZooKeeper or Redis server counts | [`four_letter_word`], [`zookeeper_version`], [`Redis::metric`], [`Counters`] |
 //! | what a node of ZooKeeper has | [`node_data`] |
 //! | whether a process stands still, and its children | [`ProcessStat`] |
 //! | Postgres, ZooKeeper and perhaps Redis around a command | the binary: `testbed -- COMMAND` |
@@ -94,7 +94,7 @@ pub use database::TestDatabase;
 pub use ensemble::{Ensemble, EnsembleConfig, LinkFault};
 pub use error::Error;
 pub use find::{java, postgres_bin, redis_bin};
-pub use four_letter::four_letter_word;
+pub use four_letter::{four_letter_word, zookeeper_version};
 pub use jmeter::jmeter;
 pub use mariadb::MariaDb;
 pub use node::{delete_below, node_data};

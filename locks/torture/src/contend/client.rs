@@ -12,6 +12,9 @@ use crate::lines::{LockKind, Said, Token};
 /// The time of an acquire that does not wait: the library has no other way to ask.
 const AT_ONCE: Duration = Duration::from_millis(20);
 
+/// The version of the library, as the workspace pins it.
+const VERSION: &str = "0.11.2";
+
 /// The library, and the session of the moment.
 pub(super) struct ClientLocks {
     connect_string: String,
@@ -48,7 +51,8 @@ impl LockLibrary for ClientLocks {
     type Held = OwnedLockClient;
 
     fn ready(&self) -> Said {
-        Said::Ready { locks: vec![LockKind::Mutex], reenters: false, cancels: true }
+        let version = Some(VERSION.to_owned());
+        Said::Ready { locks: vec![LockKind::Mutex], version, reenters: false, cancels: true }
     }
 
     async fn acquire(&self, wanted: &Wanted) -> Result<Option<OwnedLockClient>, String> {
@@ -93,4 +97,14 @@ async fn connect(connect_string: &str, timeout: Duration) -> Result<Client, Stri
     let client = connector.connect(connect_string).await.map_err(|error| error.to_string())?;
     say(&Said::Session { session: Some(client.session_id().0) });
     Ok(client)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_version_is_the_one_that_the_workspace_pins() {
+        let locked = include_str!("../../../../Cargo.lock").split("[[package]]");
+        let library = locked.into_iter().find(|package| package.contains("name = \"zookeeper-client\"")).unwrap();
+        assert!(library.contains(&format!("version = \"{}\"", super::VERSION)), "{library}");
+    }
 }

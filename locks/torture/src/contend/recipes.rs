@@ -103,7 +103,7 @@ impl LockLibrary for OurLocks {
         };
         let locks =
             vec![Mutex, Handoff, Cohort, LingeringCohort, Multi, Read, Write, Semaphore, SemaphoreMutex, Leader];
-        Said::Ready { locks, reenters: true, cancels: true }
+        Said::Ready { locks, version: Some(env!("CARGO_PKG_VERSION").to_owned()), reenters: true, cancels: true }
     }
 
     async fn acquire(&self, wanted: &Wanted) -> Result<Option<HeldByUs>, String> {

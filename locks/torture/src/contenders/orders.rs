@@ -1,5 +1,6 @@
 //! What the task of a process is told.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,6 +39,8 @@ pub(crate) struct MissingLock {
 pub(crate) struct RoundShared {
     pub(crate) history: Arc<Mutex<History>>,
     pub(crate) sessions: Arc<Mutex<Vec<OpenedSession>>>,
+    /// The version of each library.
+    pub(crate) versions: Arc<Mutex<BTreeMap<String, String>>>,
     /// What adapters said that makes no sense, one line each.
     pub(crate) nonsense: Arc<Mutex<Vec<String>>>,
 }

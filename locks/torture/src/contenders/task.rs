@@ -177,11 +177,14 @@ impl ProcessTask {
                 return Err(testbed::Error::NotReady { name, within: READY_WITHIN, log: process.log_tail() });
             };
             match serde_json::from_str(&line) {
-                Ok(Said::Ready { locks, reenters, cancels }) => {
+                Ok(Said::Ready { locks, version, reenters, cancels }) => {
                     let is_wanted = |lock: &ContendedLock| {
                         locks.contains(&lock.kind) && (!mutex_only || lock.kind == LockKind::Mutex)
                     };
                     let locks = LOCKS.into_iter().filter(is_wanted).collect();
+                    if let Some(version) = version {
+                        self.shared.versions.lock().insert(library.name.clone(), version);
+                    }
                     self.can = Abilities { locks, reenters, cancels };
                     break;
                 }

@@ -26,6 +26,7 @@ fn a_fault_that_is_being_made_may_end_a_hold() {
         schema: SCHEMA.to_owned(),
         seed: weather::written(1),
         libraries: vec!["curator".to_owned(), "curator".to_owned()],
+        versions: BTreeMap::new(),
         faults: vec![FaultRecord { fault, process: 0, server: None, sent: 15, begun: 40, ended: 50, failed: None }],
         unserved: Vec::new(),
         left: Vec::new(),

@@ -11,7 +11,7 @@ ARGS ?=
 BASE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-test deps-check deps-bench demo demo-programs up test stress reservations contract mixtures fuzz reconnects check check-model weather schedules torture lock-torture planted seeds site msrv package sqlx bench bench-once bench-compare bench-peers bench-service bench-chart coverage false-verdicts verdicts shops sample-report cargo-deny critcmp gungraun-runner sqlx-cli
+.PHONY: help deps deps-test deps-check deps-bench demo demo-programs up test stress reservations contract mixtures fuzz reconnects check check-model weather schedules torture lock-torture torture-results planted seeds site msrv package sqlx bench bench-once bench-compare bench-peers bench-service bench-chart coverage false-verdicts verdicts shops sample-report cargo-deny critcmp gungraun-runner sqlx-cli
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -156,6 +156,12 @@ planted: deps-test demo-programs ## build a copy with mistakes that can be switc
 
 torture: deps-test demo-programs ## let faults strike the service and its servers, a round of each strategy; ARGS='--for 1h' or ARGS='--faults postgres*'
 	./target/release/loadgen torture $(ARGS)
+
+torture-results: deps ## judge the stored runs of torture again, and write the pages of their results
+	cargo run --quiet --locked -p loadgen -- torture --results docs/torture-records/*.json >target/torture-results.md
+	mv target/torture-results.md docs/torture-results.md
+	cargo run --quiet --locked -p lock-torture -- results locks/torture/records/*.json >target/torture-results.md
+	mv target/torture-results.md locks/TORTURE-RESULTS.md
 
 lock-torture: deps-test ## let faults strike lock libraries in processes of their own: a round, or ARGS='storms --for 10m' or ARGS='table'
 	cargo run --locked -p lock-torture -- $(or $(ARGS),storms)

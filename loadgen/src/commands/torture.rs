@@ -15,7 +15,7 @@ use program::{Epilogue, Exit, Interrupt, ProgramError as _, Progress, chain};
 use stats::as_ms;
 use stats::figures::things;
 use testbed::EnsembleConfig;
-use weather::{Fault, Harm, VERSION, parse_seed};
+use weather::{CALM, Fault, Harm, VERSION, parse_seed};
 
 use self::run::{JSON, RunSettings, remove_old, write};
 use crate::commands::before;
@@ -32,16 +32,12 @@ use crate::lab::strategy::{ALL, Mechanism};
 use crate::output::Output;
 use crate::report::files::Files;
 use crate::report::torture::{SCHEMA, TortureReport};
-use crate::trial::round::TortureSettings;
+use crate::trial::round::{REDIS_LOCK_TTL, SESSION_TIMEOUT, TortureSettings};
 
 /// How long a buyer waits for the lock: so short that faults outlast every deadline of a purchase.
 const LOCK_WAIT: Duration = Duration::from_secs(2);
-/// Timeout of a ZooKeeper session: short, so that faults outlast it.
-const SESSION_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a reservation holds its units, which buyers leave behind that lose their answers.
 const RESERVATION_TTL: Duration = Duration::from_secs(3);
-/// How long Redis keeps a lock that nobody renews.
-const REDIS_LOCK_TTL: Duration = Duration::from_secs(30);
 /// Sessions of each instance.
 const SESSIONS: u32 = 8;
 /// How many buyers may wait for their answers at a time.
@@ -72,6 +68,9 @@ pub(crate) struct TortureArgs {
     /// Time within which faults begin in a round
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = parse_time)]
     length: Duration,
+    /// Pause after each fault, for example to see a slow recovery to its end [default: by chance 0.5 s to 4 s]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pause: Option<Duration>,
     /// Buyers a second
     #[arg(long, value_name = "N", default_value = "60", value_parser = parse_rate)]
     rate: f64,
@@ -162,6 +161,7 @@ async fn run_all(args: &TortureArgs, interrupt: &Interrupt, output: &mut Output)
         rounds: args.rounds,
         lasting: args.lasting,
         length: args.length,
+        calm: args.pause.map_or(CALM, |pause| [pause; 2]),
         rate: args.rate,
         instances: args.instances.get(),
         lock_wait: LOCK_WAIT,
@@ -278,12 +278,15 @@ fn striking(named: Option<Vec<Fault>>, has_redis: bool) -> Result<Vec<Fault>, Er
 
 /// Returns the arguments that each round has, for the command that makes it again.
 fn arguments(args: &TortureArgs) -> String {
-    let TortureArgs { length, rate, instances, pooler, .. } = args;
+    let TortureArgs { length, pause, rate, instances, pooler, .. } = args;
     let mut text = String::new();
     if let Some(faults) = &args.faults {
         text += &format!(" --faults {}", quoted(&faults.join(",")));
     }
     text += &format!(" --length {}ms --rate {rate} --instances {}", length.as_millis(), instances.get());
+    if let Some(pause) = pause {
+        text += &format!(" --pause {}ms", pause.as_millis());
+    }
     if *pooler {
         text += " --pooler";
     }
@@ -324,13 +327,13 @@ mod tests {
     fn the_command_for_a_round_is_one_that_this_program_takes() {
         let given = parsed(
             "loadgen torture --faults 'postgres-*,redis-killed' --length 1500ms --rate 30.5 --instances 3 \
-             --pooler --demo-service \"/a folder/it's a service\" --for 1h",
+             --pause 8s --pooler --demo-service \"/a folder/it's a service\" --for 1h",
         );
         let report = TortureReport { arguments: arguments(&given), ..report(Vec::new()) };
         let again = parsed(&report.replay(&round("zk-owner", 7)));
         assert_eq!((again.seed, again.rounds, again.strategies), (Some(7), Some(1), Some(vec!["zk-owner".to_owned()])));
         assert_eq!((&again.faults, again.length, again.rate), (&given.faults, given.length, given.rate));
-        assert_eq!((again.instances.get(), again.pooler), (3, true));
+        assert_eq!((again.instances.get(), again.pooler, again.pause), (3, true, given.pause));
         assert_eq!(again.demo_service, given.demo_service);
     }
 }

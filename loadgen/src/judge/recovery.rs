@@ -115,14 +115,15 @@ impl Effect {
             | Harm::Silent
             | Harm::RequestsHeld
             | Harm::RepliesHeld
-            | Harm::RepliesLost
             | Harm::Stopped
             | Harm::Frozen
             | Harm::Isolated
             | Harm::Silenced
             | Harm::HalfOpen
             | Harm::DiskFull => Effect { parts: true, ..none },
+            // Connections that come later are served.
             Harm::Cut
+            | Harm::RepliesLost
             | Harm::Slow
             | Harm::Jittery
             | Harm::Narrow

@@ -1,9 +1,11 @@
 //! Whether a strategy kept its promise in a round of faults.
 
+use std::time::Duration;
+
 use weather::{Fault, Harm, Site};
 
 use crate::lab::strategy::Promise;
-use crate::trial::round::{FaultRecord, KeptRound, Round, RoundSeen};
+use crate::trial::round::{FaultRecord, KeptRound, REDIS_LOCK_TTL, Round, RoundSeen, SESSION_TIMEOUT};
 
 /// How long a commit may be on its way, in milliseconds: the longest deadline of an instance.
 const COMMIT_MS: f64 = 20_000.0;
@@ -55,19 +57,19 @@ pub(crate) fn judge(promise: Promise, seen: &RoundSeen) -> RoundFindings {
     let mut findings = RoundFindings { broken: seen.unserved.clone(), hazards: Vec::new(), unchecked: unchecked(seen) };
     findings.broken.extend(of_answers.into_iter().flatten());
     let oversells = matches!(promise, Promise::Oversells | Promise::OversellsOnManyInstances);
-    let may_sell_wrongly = oversells || lock_sites(promise).is_some_and(|sites| may_end_a_hold(seen, sites));
+    let may_sell_wrongly = oversells || lock_of(promise).is_some_and(|lock| may_end_a_hold(seen, &lock));
     // The Redis of these rounds logs every write, so it forgets no order. While something moves, orders may still come.
     let unfounded = unfounded.filter(|_| seen.at_rest);
     for (lines, is_open) in [
         (&mut unfounded.into_iter() as &mut dyn Iterator<Item = String>, false),
         (&mut of_stock.into_iter().flatten(), may_sell_wrongly),
         (&mut over_limit.into_iter(), promise == Promise::ExceedsLimit),
+        // Under other promises a late holder may overlap: its fence or the row refuses what it writes.
+        (&mut overlaps.into_iter(), may_sell_wrongly || lock_of(promise).is_none()),
     ] {
         let side = if is_open { &mut findings.hazards } else { &mut findings.broken };
         side.extend(lines);
     }
-    // A fence lets no late holder write, so an overlap alone does no harm.
-    findings.hazards.extend(overlaps);
     findings
 }
 
@@ -110,11 +112,23 @@ fn unchecked(seen: &RoundSeen) -> Vec<String> {
     seen.gaps.iter().cloned().chain(of_buyers.into_iter().flatten()).collect()
 }
 
-/// Returns the sites of the lock on which a promise depends, if it depends on one.
-fn lock_sites(promise: Promise) -> Option<&'static [Site]> {
+/// The lock on which a promise depends.
+struct LockOfPromise {
+    /// The sites of faults that may end its holds.
+    sites: &'static [Site],
+    /// How long a hold lives of which nobody hears.
+    lives: Duration,
+}
+
+/// Returns the lock on which a promise depends, if it depends on one.
+fn lock_of(promise: Promise) -> Option<LockOfPromise> {
     match promise {
-        Promise::SafeWhileLockLives => Some(&[Site::Redis, Site::RedisLink]),
-        Promise::SafeWhileSessionLives => Some(&[Site::Zookeeper, Site::ZookeeperLink, Site::Nodes]),
+        Promise::SafeWhileLockLives => {
+            Some(LockOfPromise { sites: &[Site::Redis, Site::RedisLink], lives: REDIS_LOCK_TTL })
+        }
+        Promise::SafeWhileSessionLives => {
+            Some(LockOfPromise { sites: &[Site::Zookeeper, Site::ZookeeperLink, Site::Nodes], lives: SESSION_TIMEOUT })
+        }
         Promise::NeverOversells
         | Promise::ExceedsLimit
         | Promise::MayPromiseWithoutOrder
@@ -125,29 +139,37 @@ fn lock_sites(promise: Promise) -> Option<&'static [Site]> {
 
 /// Tells whether a promise leaves open that something is seen after this fault alone.
 pub(crate) fn leaves_open(promise: Promise, fault: Fault) -> bool {
-    promise.is_of_control() || lock_sites(promise).is_some_and(|sites| ends_a_hold(fault, sites))
+    promise.is_of_control() || lock_of(promise).is_some_and(|lock| ends_a_hold(fault, &lock))
 }
 
 /// Tells whether a fault alone may end a hold before its write: an instance stands still, or somebody deletes the node of the hold.
-fn ends_a_hold(fault: Fault, lock_sites: &[Site]) -> bool {
+fn ends_a_hold(fault: Fault, lock: &LockOfPromise) -> bool {
     match (fault.site, fault.harm) {
         (Site::Instance, Harm::Frozen) => true,
-        (Site::Nodes, _) => lock_sites.contains(&Site::Nodes),
+        (Site::Nodes, _) => lock.sites.contains(&Site::Nodes),
         _ => false,
     }
 }
 
+/// Tells whether a fault lasted long enough to end a hold. The servers may have heard nothing of it for a while before the instance stood
+/// still, and for longer if another fault came beside, or if a fault of the round shortened timeouts.
+fn lasted(fault: &FaultRecord, seen: &RoundSeen, lock: &LockOfPromise) -> bool {
+    let is_short = fault.ended_ms - fault.begun_ms < lock.lives.as_secs_f64() * 1e3 / 2.0;
+    let is_shortened = seen.faults.iter().any(|fault| fault.fault.harm == Harm::OtherTimeouts);
+    fault.fault.site == Site::Nodes || !is_short || !fault.is_alone || is_shortened
+}
+
 /// Tells whether a hold may have ended before its write, by the faults of a round. Either one of them ends holds, or one at these sites or of
 /// the instance came while a commit was on its way.
-fn may_end_a_hold(seen: &RoundSeen, lock_sites: &[Site]) -> bool {
+fn may_end_a_hold(seen: &RoundSeen, lock: &LockOfPromise) -> bool {
     let made = || seen.faults.iter().filter(|fault| fault.failed.is_none());
     let meets = |one: &FaultRecord, other: &FaultRecord| {
         one.begun_ms <= other.ended_ms + COMMIT_MS && other.begun_ms <= one.ended_ms + COMMIT_MS
     };
     let of_database = || made().filter(|fault| matches!(fault.fault.site, Site::Postgres | Site::PostgresLink));
     let of_hold =
-        || made().filter(|fault| fault.fault.site == Site::Instance || lock_sites.contains(&fault.fault.site));
-    made().any(|fault| ends_a_hold(fault.fault, lock_sites))
+        || made().filter(|fault| fault.fault.site == Site::Instance || lock.sites.contains(&fault.fault.site));
+    made().any(|fault| ends_a_hold(fault.fault, lock) && lasted(fault, seen, lock))
         || of_hold().any(|one| of_database().any(|other| meets(one, other)))
 }
 
@@ -159,10 +181,10 @@ mod tests {
     use crate::audit::trial::Audit;
     use crate::lab::storm::SITES;
 
-    /// Returns a round in which this has failed.
+    /// Returns a round in which this has failed for 5 s.
     fn seen(fault: &str, audit: Audit) -> RoundSeen {
         let fault = Fault::matching(&SITES, &[fault.to_owned()]).unwrap()[0];
-        RoundSeen::example(vec![FaultRecord { fault, ..FaultRecord::example(1000.0) }], audit)
+        RoundSeen::example(vec![FaultRecord { fault, ..FaultRecord::example(5000.0) }], audit)
     }
 
     #[test]
@@ -194,6 +216,26 @@ mod tests {
         assert_eq!(counts(Promise::NeverOversells, &over_limit), (1, 0));
         let overlapped = RoundSeen { overlaps: Some(1), ..seen(frozen, Audit::default()) };
         assert_eq!(counts(Promise::NeverOversells, &overlapped), (0, 1));
+        assert_eq!(counts(Promise::SafeWhileSessionLives, &overlapped), (0, 1));
+        let overlapped = RoundSeen { overlaps: Some(1), ..seen(cut, Audit::default()) };
+        assert_eq!(counts(Promise::SafeWhileSessionLives, &overlapped), (1, 0), "no hold was in danger");
+    }
+
+    #[test]
+    fn a_short_pause_ends_no_hold() {
+        let broken = |promise, lasted_ms: f64, is_alone, beside: &[&str]| {
+            let mut seen = seen("instance-frozen", Audit { oversold: 2, ..Audit::default() });
+            seen.faults[0].ended_ms = seen.faults[0].begun_ms + lasted_ms;
+            seen.faults[0].is_alone = is_alone;
+            seen.faults
+                .extend(beside.iter().map(|fault| super::tests::seen(fault, Audit::default()).faults[0].clone()));
+            judge(promise, &seen).broken.len()
+        };
+        assert_eq!(broken(Promise::SafeWhileSessionLives, 1000.0, true, &[]), 1);
+        assert_eq!(broken(Promise::SafeWhileSessionLives, 2000.0, true, &[]), 0);
+        assert_eq!(broken(Promise::SafeWhileSessionLives, 1000.0, false, &[]), 0, "the other fault may have begun it");
+        assert_eq!(broken(Promise::SafeWhileSessionLives, 1000.0, true, &["instance-other-timeouts"]), 0);
+        assert_eq!(broken(Promise::SafeWhileLockLives, 5000.0, true, &[]), 1, "a lock in Redis lives longer");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The record of a round of `loadgen torture`.
 
+use std::time::Duration;
+
 use buyers::sample::ByOutcome;
 use serde::{Deserialize, Serialize};
 use weather::Fault;
@@ -9,6 +11,11 @@ use crate::audit::trial::{Audit, LabFacts};
 use crate::lab::strategy::Promise;
 use crate::lab::technique::Technique;
 use crate::lab::toll::Toll;
+
+/// Timeout of the ZooKeeper sessions: so short that faults outlast it.
+pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(3);
+/// Time to live of a lock in Redis: longer than every deadline of a purchase.
+pub(crate) const REDIS_LOCK_TTL: Duration = Duration::from_secs(30);
 
 /// The settings that all rounds of a run have in common. They bound how soon a strategy can sell again after a fault.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -1,6 +1,7 @@
 //! `loadgen torture`: faults strike real servers and instances while buyers buy.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
@@ -86,4 +87,21 @@ fn a_torture_run_that_cannot_begin_says_why() {
     fs::write(folder.path("report.json"), r#"{"schema":"seckill-report/6"}"#).unwrap();
     let foreign = finish(&mut folder.loadgen(["torture", "--judge-again", "report.json"]));
     foreign.assert_error(64, "its format is seckill-report/6, and this program reads seckill-torture/2");
+}
+
+// C58
+#[test]
+fn the_page_of_results_is_what_the_stored_runs_say() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    let records = fs::read_dir(docs.join("torture-records")).unwrap().map(|entry| entry.unwrap().path());
+    let mut records: Vec<PathBuf> = records.collect();
+    records.sort_unstable();
+    let bytes: u64 = records.iter().map(|record| record.metadata().unwrap().len()).sum();
+    assert!(bytes < 1_000_000, "{bytes} bytes of records are too many");
+    let folder = TestFolder::new();
+    let arguments = ["torture", "--results"].map(PathBuf::from).into_iter().chain(records);
+    let told = finish(&mut folder.loadgen(arguments));
+    assert_eq!(told.code, Some(0), "a round is judged otherwise than before: {}{}", told.stdout, told.stderr);
+    let page = fs::read_to_string(docs.join("torture-results.md")).unwrap();
+    assert!(page == told.stdout, "the page is an old one; write it by `make torture-results`");
 }

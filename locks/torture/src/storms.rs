@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use program::{Exit, Interrupt, chain, print, tell};
 use stats::figures::things;
-use weather::{Targets, draw, draws_of, parse_seed, written};
+use weather::{CALM, Targets, draw, draws_of, parse_seed, written};
 
 use crate::TortureError;
 use crate::flags::{ChosenStand, StandFlags};
@@ -71,6 +71,7 @@ pub(crate) async fn storms(args: &StormsArgs, interrupt: &Interrupt) -> Result<E
             servers: SERVERS,
             length: args.length,
             lasts_max: LASTS_MAX,
+            calm: CALM,
         };
         let coming = draw(&mut draws_of(seed), &targets);
         let plan = RoundPlan { libraries: &libraries, seed, coming: &coming, length: args.length, mutex_only: false };

@@ -16,7 +16,7 @@ const FIRST: Duration = Duration::from_secs(1);
 /// The shortest time of a fault that lasts.
 const LASTS_MIN: Duration = Duration::from_millis(50);
 /// The pause after a fault: long enough to see whether the sale goes on.
-const CALM: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(4)];
+pub const CALM: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(4)];
 /// How many of a hundred faults have a second one beside them.
 const PAIRS_PERCENT: u32 = 30;
 
@@ -60,6 +60,8 @@ pub struct Targets<'a> {
     pub length: Duration,
     /// No fault lasts longer.
     pub lasts_max: Duration,
+    /// The shortest and the longest pause after a fault.
+    pub calm: [Duration; 2],
 }
 
 /// Returns the draws of a seed.
@@ -120,7 +122,7 @@ pub fn draw(draws: &mut ChaCha8Rng, targets: &Targets<'_>) -> Vec<ComingFault> {
             });
             last = last.max(begins + lasts);
         }
-        begins = last + between(draws, CALM);
+        begins = last + between(draws, targets.calm);
     }
     coming
 }
@@ -149,7 +151,7 @@ mod tests {
         let faults: Vec<Fault> = Fault::at(&Site::ALL).collect();
         let length = Duration::from_secs(30);
         let lasts_max = Duration::from_secs(8);
-        draw(&mut draws_of(seed), &Targets { faults: &faults, processes: 2, servers: 3, length, lasts_max })
+        draw(&mut draws_of(seed), &Targets { faults: &faults, processes: 2, servers: 3, length, lasts_max, calm: CALM })
     }
 
     #[test]

@@ -10,6 +10,6 @@ mod servers;
 mod storm;
 
 pub use fault::{Fault, Harm, Site, UnknownFault};
-pub use forecast::{ComingFault, Targets, VERSION, draw, draws_of, parse_seed, written};
+pub use forecast::{CALM, ComingFault, Targets, VERSION, draw, draws_of, parse_seed, written};
 pub use servers::{begin_at_ensemble, disturb, end_at_ensemble};
 pub use storm::{Stand, Struck, storm};

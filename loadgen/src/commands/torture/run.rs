@@ -84,6 +84,8 @@ pub(super) struct RunSettings<'a> {
     pub(super) lasting: Option<Duration>,
     /// Time within which faults begin in a round.
     pub(super) length: Duration,
+    /// The shortest and the longest pause after a fault.
+    pub(super) calm: [Duration; 2],
     /// Buyers a second.
     pub(super) rate: f64,
     /// Instances of the service.
@@ -140,7 +142,8 @@ impl RunSettings<'_> {
         let has_redis = strategy.mechanism == Mechanism::Redis;
         let faults: Vec<Fault> =
             self.faults.iter().filter(|fault| has_redis || !fault.site.needs_redis()).copied().collect();
-        let targets = Targets { faults: &faults, processes: instances, servers, length, lasts_max: LASTS_MAX };
+        let targets =
+            Targets { faults: &faults, processes: instances, servers, length, lasts_max: LASTS_MAX, calm: self.calm };
         let Forecast { is_scarce, is_limited, coming } = Forecast::draw(seed, &targets);
         let last = coming.iter().map(|coming| coming.ends).max().unwrap_or(length);
         let duration = last + TAIL;

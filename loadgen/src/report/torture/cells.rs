@@ -3,7 +3,7 @@
 use stats::figures::things;
 use stats::median;
 
-use crate::trial::round::FaultRecord;
+use crate::trial::round::{FaultRecord, RoundSeen};
 
 /// How many times the floor the median may be before it is marked, and how many milliseconds it may be above that: a purchase takes some
 /// time itself.
@@ -33,8 +33,8 @@ pub(super) struct RecoveryCell {
     pub(super) floors: Vec<f64>,
     /// How often no order came although units were left.
     pub(super) without_sale: usize,
-    /// How often the next fault came before the next sale.
-    pub(super) cut_short: usize,
+    /// The times to the next fault, where that came before the next sale, in milliseconds.
+    pub(super) cut_short: Vec<f64>,
     /// Whether a time is one of another instance than the struck one.
     pub(super) is_elsewhere: bool,
 }
@@ -64,9 +64,10 @@ impl StruckCell {
 impl RecoveryCell {
     /// Writes the cell of the recovery.
     pub(super) fn cell(&self) -> String {
-        let counts = [(self.without_sale, "never"), (self.cut_short, "cut short")];
-        let others = counts.into_iter().filter(|(count, _)| *count > 0);
-        let others: Vec<String> = others.map(|(count, what)| format!("{count} {what}")).collect();
+        let longest = self.cut_short.iter().copied().reduce(f64::max);
+        let cut_short = longest.map(|time| format!("{} cut short (≥ {})", self.cut_short.len(), seconds(time)));
+        let never = (self.without_sale > 0).then(|| format!("{} never", self.without_sale));
+        let others: Vec<String> = never.into_iter().chain(cut_short).collect();
         let (Some(typical), Some(floor)) = (median(&self.times), median(&self.floors)) else {
             return if others.is_empty() { UNTRIED.to_owned() } else { others.join(", ") };
         };
@@ -86,6 +87,34 @@ impl RecoveryCell {
 /// Tells whether a fault struck as it should, and no other one at the same time.
 pub(super) fn is_alone(record: &FaultRecord) -> bool {
     record.is_alone && record.failed.is_none()
+}
+
+/// What came after a fault.
+pub(super) enum Recovery {
+    /// The next sale, after so many milliseconds.
+    Sale {
+        after_ms: f64,
+        /// Whether it is one of another instance than the struck one.
+        is_elsewhere: bool,
+    },
+    /// The next fault, after so many milliseconds.
+    CutShort(f64),
+    /// Nothing was sold any more.
+    Nothing,
+}
+
+impl Recovery {
+    /// Finds what came after a fault of a round.
+    pub(super) fn after(record: &FaultRecord, seen: &RoundSeen) -> Recovery {
+        let there = record.next_sale_there_ms.filter(|_| record.fault.site.is_of_process());
+        let Some(after_ms) = there.or(record.next_sale_ms) else { return Recovery::Nothing };
+        let begins = seen.faults.iter().filter(|next| next.failed.is_none()).map(|next| next.begun_ms);
+        let next = begins.map(|begin| begin - record.ended_ms).filter(|after| *after > 0.0).reduce(f64::min);
+        match next.filter(|next| *next < after_ms) {
+            Some(next) => Recovery::CutShort(next),
+            None => Recovery::Sale { after_ms, is_elsewhere: record.fault.site.is_of_process() && there.is_none() },
+        }
+    }
 }
 
 /// Writes milliseconds as seconds.

@@ -3,7 +3,7 @@
 use stats::figures::{count, ms, things};
 
 use crate::lab::toll::Toll;
-use crate::report::torture::cells::is_alone;
+use crate::report::torture::cells::{Recovery, is_alone};
 use crate::trial::round::Round;
 
 /// The sums over the rounds of a run.
@@ -16,7 +16,8 @@ pub(super) struct RunCost {
     /// Faults that struck.
     faults: u64,
     toll: Toll,
-    /// The longest time from the end of a fault that struck alone to the next sale, in milliseconds.
+    /// The longest time from the end of a fault that struck alone to the next sale, in milliseconds. Those that the next fault cut short do
+    /// not count.
     next_sale_ms: f64,
 }
 
@@ -29,9 +30,10 @@ impl RunCost {
             cost.toll.add(&seen.toll);
             for fault in seen.faults.iter().filter(|fault| fault.failed.is_none()) {
                 cost.faults += 1;
-                if is_alone(fault) {
-                    let next = fault.next_sale_there_ms.or(fault.next_sale_ms);
-                    cost.next_sale_ms = cost.next_sale_ms.max(next.unwrap_or_default());
+                if let Recovery::Sale { after_ms, .. } = Recovery::after(fault, seen)
+                    && is_alone(fault)
+                {
+                    cost.next_sale_ms = cost.next_sale_ms.max(after_ms);
                 }
             }
         }

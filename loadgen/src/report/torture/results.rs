@@ -1,9 +1,9 @@
 //! What many torture runs have found, as Markdown: which faults struck which strategies, and how soon these sold again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use stats::figures::{figure, things};
+use stats::figures::{count, figure, things};
 use weather::Fault;
 
 use crate::judge::recovery::Floor;
@@ -12,7 +12,7 @@ use crate::lab::leaks::Leaks;
 use crate::lab::storm::SITES;
 use crate::lab::technique::Technique;
 use crate::report::torture::TortureReport;
-use crate::report::torture::cells::{RecoveryCell, StruckCell, is_alone};
+use crate::report::torture::cells::{Recovery, RecoveryCell, StruckCell, is_alone};
 use crate::report::torture::cost::RunCost;
 use crate::trial::round::{FaultRecord, KeptRound, Round, TortureSettings};
 
@@ -65,9 +65,10 @@ impl Results {
     /// Writes the document.
     pub(crate) fn markdown(&self) -> String {
         let mut text = "# Results of torture\n\n".to_owned();
-        text += "`loadgen torture --results` writes this page from stored runs. The page says what was tried, and what was seen. It does not say\n\
-                 that what was not seen cannot happen.\n\n";
+        text += "`loadgen torture --results` writes such a page from stored runs, and `make torture-results` the one in `docs/`. The page\n\
+                 says what was tried, and what was seen. It does not say that what was not seen cannot happen.\n\n";
         self.write_runs(&mut text);
+        self.write_strategies(&mut text);
         self.write_matrix(&mut text);
         self.write_recovery(&mut text);
         text
@@ -138,6 +139,35 @@ impl Results {
         }
     }
 
+    fn write_strategies(&self, text: &mut String) {
+        *text += "## Strategies\n\n\
+                  How many rounds each strategy had, the faults that struck in them, the kinds among these that struck alone, and in how many\n\
+                  rounds something was seen.\n\n\
+                  | strategy | promise | rounds | requests | faults | kinds alone | broken | hazards | unchecked |\n|---|---|--:|--:|--:|--:|--:|--:|--:|\n";
+        let mut strategies: BTreeMap<(Technique, &str), Vec<&Round>> = BTreeMap::new();
+        for (_, round) in self.rounds() {
+            strategies.entry((round.kind, &round.strategy)).or_default().push(round);
+        }
+        for ((_, strategy), rounds) in strategies {
+            let faults = || rounds.iter().flat_map(|round| &round.seen.faults).filter(|fault| fault.failed.is_none());
+            let alone: BTreeSet<Fault> = faults().filter(|fault| is_alone(fault)).map(|record| record.fault).collect();
+            let number = |has: fn(&Round) -> bool| rounds.iter().filter(|round| has(round)).count();
+            let _ = writeln!(
+                text,
+                "| `{strategy}` | {} | {} | {} | {} | {} | {} | {} | {} |",
+                rounds[0].promise.as_str(),
+                rounds.len(),
+                count(rounds.iter().map(|round| round.seen.answers.total()).sum()),
+                faults().count(),
+                alone.len(),
+                number(|round| !round.broken.is_empty()),
+                number(|round| !round.hazards.is_empty()),
+                number(|round| !round.unchecked.is_empty()),
+            );
+        }
+        text.push('\n');
+    }
+
     fn write_matrix(&self, text: &mut String) {
         *text += "## Faults and strategies\n\n\
                   A cell has the number of times that the fault struck such strategies alone. A number by itself means that nothing was found.\n\
@@ -179,7 +209,8 @@ impl Results {
                   fault of an instance or of its links, the sale is one of that instance. `*`: it sold nothing later, as another instance writes its\n\
                   orders, so the sale is one of any instance. The floor is in brackets: the median of what the settings alone make the next sale\n\
                   wait for. **Bold**: the median is more than twice the floor and a quarter of a second for the purchase. `never`: units were left,\n\
-                  and no order came before the buyers were gone. `cut short`: the next fault came before the next sale. Controls are left out, because they promise nothing.\n\n";
+                  and no order came before the buyers were gone. `cut short`: the next fault came before the next sale, at the latest after the\n\
+                  time in brackets. Controls are left out, because they promise nothing.\n\n";
         self.write_floors(text);
         let kinds: Vec<Technique> = Technique::ALL.into_iter().filter(|kind| *kind != Technique::Control).collect();
         let names: Vec<String> = kinds.iter().map(Technique::to_string).collect();
@@ -229,21 +260,16 @@ impl Results {
         let mut recoveries = RecoveryCell::default();
         for (settings, round) in self.rounds().filter(|(_, round)| round.kind == kind) {
             let of_fault = |record: &&FaultRecord| record.fault == fault && is_alone(record) && record.had_units;
-            let begins = || round.seen.faults.iter().filter(|next| next.failed.is_none()).map(|next| next.begun_ms);
             for record in round.seen.faults.iter().filter(of_fault) {
-                let is_of_instance = fault.site.is_of_process();
-                let there = record.next_sale_there_ms.filter(|_| is_of_instance);
-                let Some(time) = there.or(record.next_sale_ms) else {
-                    recoveries.without_sale += 1;
-                    continue;
-                };
-                if begins().any(|begin| record.ended_ms < begin && begin < record.ended_ms + time) {
-                    recoveries.cut_short += 1;
-                    continue;
+                match Recovery::after(record, &round.seen) {
+                    Recovery::Nothing => recoveries.without_sale += 1,
+                    Recovery::CutShort(after_ms) => recoveries.cut_short.push(after_ms),
+                    Recovery::Sale { after_ms, is_elsewhere } => {
+                        recoveries.is_elsewhere |= is_elsewhere;
+                        recoveries.times.push(after_ms);
+                        recoveries.floors.push(Floor::of(kind, record, settings).ms(record, settings));
+                    }
                 }
-                recoveries.is_elsewhere |= is_of_instance && there.is_none();
-                recoveries.times.push(time);
-                recoveries.floors.push(Floor::of(kind, record, settings).ms(record, settings));
             }
         }
         recoveries

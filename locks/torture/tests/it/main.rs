@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -181,4 +182,18 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "not within {SOON:?}: {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+// L92
+#[test]
+fn the_page_of_results_is_what_the_stored_tables_say() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let tables = fs::read_dir(here.join("records")).unwrap().map(|entry| entry.unwrap().path());
+    let mut tables: Vec<PathBuf> = tables.collect();
+    tables.sort_unstable();
+    let told = Command::new(PROGRAM).arg("results").args(tables).output().unwrap();
+    let (code, page, errors) = texts(&told);
+    assert_eq!(code, Some(0), "{errors}");
+    let stored = fs::read_to_string(here.join("../TORTURE-RESULTS.md")).unwrap();
+    assert!(stored == page, "the page is an old one; write it by `make torture-results`");
 }

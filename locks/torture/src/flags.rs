@@ -38,11 +38,15 @@ pub(crate) struct ChosenStand {
 }
 
 impl StandFlags {
-    /// Starts the servers.
-    pub(crate) async fn start(&self, interrupt: &Interrupt) -> Result<ChosenStand, TortureError> {
+    /// Starts the servers. `together`: the libraries contend for the same locks, so they must have the same server.
+    pub(crate) async fn start(&self, interrupt: &Interrupt, together: bool) -> Result<ChosenStand, TortureError> {
         let libraries = self.libraries.iter().map(|name| Library::named(name));
         let libraries: Vec<Library> = libraries.collect::<Result<_, _>>()?;
         let with_redis = libraries.iter().any(|library| library.server == LibraryServer::Redis);
+        let with_zookeeper = libraries.iter().any(|library| library.server == LibraryServer::Zookeeper);
+        if together && with_redis && with_zookeeper {
+            return Err(TortureError::TwoServers);
+        }
         let mut faults = match &self.faults {
             Some(patterns) => Fault::matching(&SITES, patterns)?,
             None => Fault::at(&SITES).collect(),

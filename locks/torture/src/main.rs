@@ -66,7 +66,7 @@ fn epilogue() -> Epilogue {
             (Exit::Passed, ""),
             (Exit::Failed, ": a stored round is judged otherwise than before"),
             (Exit::PromiseBroken, ": two held together who must not, or somebody was not served"),
-            (Exit::Setup, ", or a fault could not be made"),
+            (Exit::Setup, ", a fault could not be made, or an adapter said what makes no sense"),
             (Exit::Usage, ""),
             (Exit::Interrupted, ""),
         ])
@@ -79,6 +79,10 @@ pub(crate) enum TortureError {
         "there is no library {name:?}{meant}; zk-recipes, curator, kazoo, zookeeper-client and redis-py are, and NAME=PROGRAM is yours"
     )]
     UnknownLibrary { name: String, meant: String },
+    #[error(
+        "a lock in Redis and a lock in ZooKeeper exclude nobody from each other; let them contend apart, or use `table`"
+    )]
+    TwoServers,
     #[error(transparent)]
     UnknownFault(#[from] weather::UnknownFault),
     #[error("{} not found; `make deps-test` installs it", .0.display())]
@@ -114,7 +118,7 @@ impl From<Interrupted> for TortureError {
 impl ProgramError for TortureError {
     fn exit(&self) -> Exit {
         match self {
-            Self::UnknownLibrary { .. } | Self::UnknownFault(_) => Exit::Usage,
+            Self::UnknownLibrary { .. } | Self::TwoServers | Self::UnknownFault(_) => Exit::Usage,
             Self::Interrupted => Exit::Interrupted,
             _ => Exit::Setup,
         }

@@ -13,6 +13,15 @@ use crate::library::NAMES;
 use crate::round::{RoundRecord, SCHEMA};
 use crate::table::{Cell, Cells, StoredTable, TABLE_SCHEMA};
 
+/// Returns how a campaign ends, by whether it found nothing broken and nothing unchecked.
+pub(crate) fn verdict(is_kept: bool, is_checked: bool) -> Exit {
+    match (is_kept, is_checked) {
+        (false, _) => Exit::PromiseBroken,
+        (true, false) => Exit::Setup,
+        (true, true) => Exit::Passed,
+    }
+}
+
 /// Writes JSON into the folder of the campaign.
 pub(crate) fn store(folder: &Path, name: &str, what: &impl Serialize) -> Result<(), TortureError> {
     let path = folder.join(name);

@@ -11,6 +11,7 @@ use weather::{CALM, Targets, draw, draws_of, parse_seed, written};
 use crate::TortureError;
 use crate::flags::{ChosenStand, StandFlags};
 use crate::judge::Findings;
+use crate::report::verdict;
 use crate::round::{RoundPlan, RoundRecord, round};
 use crate::stand::SERVERS;
 
@@ -54,7 +55,7 @@ struct StormsTally {
 
 /// Runs the rounds, and prints what they have shown.
 pub(crate) async fn storms(args: &StormsArgs, interrupt: &Interrupt) -> Result<Exit, TortureError> {
-    let ChosenStand { libraries, faults, mut servers, progress } = args.stand.start(interrupt).await?;
+    let ChosenStand { libraries, faults, mut servers, progress } = args.stand.start(interrupt, true).await?;
     let first = args.seed.unwrap_or_else(|| u64::from(rand::random::<u32>() / 2));
     let begun = Instant::now();
     let mut tally = StormsTally::default();
@@ -146,10 +147,6 @@ impl StormsTally {
     }
 
     fn exit(&self) -> Exit {
-        match (self.broken.is_empty(), self.unchecked.is_empty()) {
-            (false, _) => Exit::PromiseBroken,
-            (true, false) => Exit::Setup,
-            (true, true) => Exit::Passed,
-        }
+        verdict(self.broken.is_empty(), self.unchecked.is_empty())
     }
 }

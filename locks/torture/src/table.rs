@@ -13,7 +13,7 @@ use crate::TortureError;
 use crate::flags::{ChosenStand, StandFlags};
 use crate::judge::Findings;
 use crate::library::{Library, LibraryServer, WORKSPACE};
-use crate::report;
+use crate::report::{self, verdict};
 use crate::round::{FaultRecord, RoundPlan, RoundRecord, round};
 use crate::stand::StandServers;
 
@@ -83,7 +83,7 @@ pub(crate) const TABLE_SCHEMA: &str = "lock-torture-table/2";
 
 /// Runs the rounds, and writes the table.
 pub(crate) async fn table(args: &TableArgs, interrupt: &Interrupt) -> Result<Exit, TortureError> {
-    let ChosenStand { libraries, faults, mut servers, progress } = args.stand.start(interrupt).await?;
+    let ChosenStand { libraries, faults, mut servers, progress } = args.stand.start(interrupt, false).await?;
     let mut table = StoredTable {
         schema: TABLE_SCHEMA.to_owned(),
         ended_at: String::new(),
@@ -93,14 +93,20 @@ pub(crate) async fn table(args: &TableArgs, interrupt: &Interrupt) -> Result<Exi
         cells: Cells::new(),
     };
     let mut broken = String::new();
+    let mut unchecked = String::new();
     for fault in &faults {
         for library in libraries.iter().filter(|library| can_strike(fault, library)) {
             for seed in args.seed..args.seed + args.repeats {
                 progress.stage(&format!("{fault} strikes {}", library.name));
                 let record = interrupt.or(one(&mut servers, library, *fault, seed)).await?;
                 let findings = args.stand.judge(&format!("{fault}-{}-{seed}", library.name), &record)?;
+                let of_round = format!("{fault}, {}, seed {seed}", library.name);
                 if library.is_ours() {
-                    broken.extend(findings.broken.iter().map(|line| format!("BROKEN: {fault}, seed {seed}: {line}\n")));
+                    broken.extend(findings.broken.iter().map(|line| format!("BROKEN: {of_round}: {line}\n")));
+                }
+                let not_made = record.faults.iter().filter_map(|record| record.failed.as_ref());
+                for line in findings.unchecked.iter().chain(not_made) {
+                    unchecked += &format!("unchecked: {of_round}: {line}\n");
                 }
                 table.versions.extend(record.versions.clone());
                 let row = table.cells.entry(fault.to_string()).or_default();
@@ -112,8 +118,8 @@ pub(crate) async fn table(args: &TableArgs, interrupt: &Interrupt) -> Result<Exi
         report::store(&args.stand.out, "table.json", &table)?;
     }
     progress.finish();
-    print(&(report::table(&table.cells) + &broken)).map_err(TortureError::Output)?;
-    Ok(if broken.is_empty() { Exit::Passed } else { Exit::PromiseBroken })
+    print(&(report::table(&table.cells) + &unchecked + &broken)).map_err(TortureError::Output)?;
+    Ok(verdict(broken.is_empty(), unchecked.is_empty()))
 }
 
 /// Returns the commit of the checkout, with `-dirty` behind it if files differ.

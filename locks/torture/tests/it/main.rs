@@ -51,9 +51,13 @@ fn torture(folder: &TempDir, args: &str) -> Command {
 }
 
 fn with_an_adapter_that_grants_all() -> TempDir {
+    with_an_adapter(GRANTS_ALL)
+}
+
+fn with_an_adapter(script: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let adapter = folder.path().join("adapter");
-    fs::write(&adapter, GRANTS_ALL).unwrap();
+    fs::write(&adapter, script).unwrap();
     fs::set_permissions(&adapter, fs::Permissions::from_mode(0o755)).unwrap();
     folder
 }
@@ -112,6 +116,25 @@ fn the_table_knows_the_holder_that_a_kill_met() {
         merged.contains("`v3-1` |") && merged.ends_with(&said.replace("worst of 1 round", "worst of 2 rounds")),
         "{merged}"
     );
+}
+
+// L92
+#[test]
+fn an_adapter_that_says_nonsense_leaves_the_table_unchecked() {
+    let folder = with_an_adapter(&GRANTS_ALL.replace("holds = {}", "holds = {}\nsay(what=\"nothing\")"));
+    let args = "table --libraries open=./adapter --faults contender-killed";
+    let (code, said, errors) = texts(&torture(&folder, args).output().unwrap());
+    assert_eq!(code, Some(3), "{said}{errors}");
+    assert!(said.contains("\nunchecked: contender-killed, open, seed 1: "), "{said}");
+}
+
+// L92
+#[test]
+fn locks_of_two_servers_are_not_mixed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (code, _, errors) = texts(&torture(&folder, "storms --libraries zk-recipes,redis-py").output().unwrap());
+    assert_eq!(code, Some(64));
+    assert!(errors.contains("exclude nobody from each other"), "{errors}");
 }
 
 // L92

@@ -110,7 +110,7 @@ pub(crate) static MISTAKES: [PlantedMistake; 17] = [
     planted(
         "a commit without an answer is told as a refusal",
         faults(&["pg-conditional", "pg-row-lock"], "postgres-link-replies-lost,postgres-crashed"),
-        "orders of refused buyers",
+        "their own buyer had another answer",
         &[change(
             "demo-service/src/store/transaction.rs",
             "Failure::of_commit(error, order_id)",
@@ -256,3 +256,16 @@ pub(crate) static MISTAKES: [PlantedMistake; 17] = [
         )],
     ),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_mistake_breaks_is_what_rounds_can_find() {
+        let judge = include_str!("../../../loadgen/src/judge/round.rs").replace("\\\"", "\"");
+        for planted in MISTAKES.iter().filter(|planted| matches!(planted.means, Means::Faults { .. })) {
+            assert!(judge.contains(planted.breaks), "{}: {}", planted.mistake.name, planted.breaks);
+        }
+    }
+}

@@ -172,8 +172,8 @@ fn count_inversions(mut values: Vec<u64>) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use porcupine_rs::{Model, Operation, check_operations};
     use proptest::prelude::*;
-    use stateright::semantics::{ConsistencyTester, LinearizabilityTester, SequentialSpec};
 
     use super::*;
 
@@ -282,55 +282,49 @@ mod tests {
         assert_eq!(handovers_ns(&[section(10, 20), waited, came_later]), [3]);
     }
 
-    /// A lock with permits, one operation at a time.
+    /// A lock with permits, one step at a time.
     #[derive(Clone, Debug)]
-    struct Lock {
-        permits: u32,
-        held: u32,
-    }
+    struct Lock;
 
-    #[derive(Clone, Debug, PartialEq)]
-    enum Op {
-        Acquire,
+    #[derive(Clone, Debug)]
+    enum LockStep {
+        Acquire { permits: u32 },
         Release,
     }
 
-    impl SequentialSpec for Lock {
-        type Op = Op;
-        type Ret = ();
+    impl Model for Lock {
+        /// How many hold.
+        type State = u32;
+        type Op = LockStep;
+        type Metadata = ();
 
-        fn invoke(&mut self, op: &Op) {
-            match op {
-                Op::Acquire => self.held += 1,
-                Op::Release => self.held -= 1,
-            }
+        fn init() -> u32 {
+            0
         }
 
-        fn is_valid_step(&mut self, op: &Op, (): &()) -> bool {
-            self.invoke(op);
-            self.held <= self.permits
+        fn step(held: &u32, step: &LockStep) -> (bool, u32) {
+            match step {
+                LockStep::Acquire { permits } => (held < permits, held + 1),
+                LockStep::Release => (*held > 0, held.saturating_sub(1)),
+            }
         }
     }
 
     /// The times of one hold: asked, entered, left, and when the release was answered.
-    type HoldTimes = [u64; 4];
+    type HoldTimes = [i64; 4];
 
     fn is_linearizable(holds: &[HoldTimes], permits: u32) -> bool {
-        // At one instant, ends come before beginnings.
-        let mut events: Vec<(u64, usize, usize)> = Vec::new();
-        for (thread, [asked, entered, left, released]) in holds.iter().enumerate() {
-            events.extend([(*entered, 0, thread), (*released, 1, thread), (*left, 2, thread), (*asked, 3, thread)]);
-        }
-        events.sort_unstable();
-        let mut tester = LinearizabilityTester::new(Lock { permits, held: 0 });
-        for (_, kind, thread) in events {
-            match kind {
-                0 | 1 => tester.on_return(thread, ()).map(|_| ()).unwrap(),
-                2 => tester.on_invoke(thread, Op::Release).map(|_| ()).unwrap(),
-                _ => tester.on_invoke(thread, Op::Acquire).map(|_| ()).unwrap(),
-            }
-        }
-        tester.is_consistent()
+        let calls = holds.iter().zip(0..).flat_map(|([asked, entered, left, released], client)| {
+            let call = |op, call_time, return_time| Operation::<Lock> {
+                client_id: Some(client),
+                call_time,
+                return_time,
+                op,
+                metadata: None,
+            };
+            [call(LockStep::Acquire { permits }, *asked, *entered), call(LockStep::Release, *left, *released)]
+        });
+        check_operations(&calls.collect::<Vec<_>>())
     }
 
     fn holds() -> impl Strategy<Value = Vec<HoldTimes>> {
@@ -341,7 +335,7 @@ mod tests {
             let mut instants: Vec<(usize, usize)> = keys[..count * 4].iter().copied().zip(0..).collect();
             instants.sort_unstable();
             let mut of_holds = vec![Vec::new(); count];
-            for (instant, (_, index)) in (1_u64..).zip(instants) {
+            for (instant, (_, index)) in (1_i64..).zip(instants) {
                 of_holds[index / 4].push(instant);
             }
             of_holds.into_iter().map(|instants| instants.try_into().unwrap()).collect()
@@ -355,7 +349,7 @@ mod tests {
         #[test]
         fn a_history_is_linearizable_if_and_only_if_no_holds_overlap(holds in holds(), permits in 1_u32..3) {
             let sections: Vec<Section> =
-                holds.iter().map(|[_, entered, left, _]| section(*entered, *left)).collect();
+                holds.iter().map(|[_, entered, left, _]| section(entered.unsigned_abs(), left.unsigned_abs())).collect();
             prop_assert_eq!(overlaps(&sections, permits) == Some(0), is_linearizable(&holds, permits));
         }
 

@@ -112,8 +112,8 @@ fn unchecked(seen: &RoundSeen) -> Vec<String> {
     seen.gaps.iter().cloned().chain(of_buyers.into_iter().flatten()).collect()
 }
 
-/// The lock on which a promise depends.
-struct LockOfPromise {
+/// What may end the holds of a lock.
+struct HoldLimits {
     /// The sites of faults that may end its holds.
     sites: &'static [Site],
     /// How long a hold lives of which nobody hears.
@@ -121,13 +121,13 @@ struct LockOfPromise {
 }
 
 /// Returns the lock on which a promise depends, if it depends on one.
-fn lock_of(promise: Promise) -> Option<LockOfPromise> {
+fn lock_of(promise: Promise) -> Option<HoldLimits> {
     match promise {
         Promise::SafeWhileLockLives => {
-            Some(LockOfPromise { sites: &[Site::Redis, Site::RedisLink], lives: REDIS_LOCK_TTL })
+            Some(HoldLimits { sites: &[Site::Redis, Site::RedisLink], lives: REDIS_LOCK_TTL })
         }
         Promise::SafeWhileSessionLives => {
-            Some(LockOfPromise { sites: &[Site::Zookeeper, Site::ZookeeperLink, Site::Nodes], lives: SESSION_TIMEOUT })
+            Some(HoldLimits { sites: &[Site::Zookeeper, Site::ZookeeperLink, Site::Nodes], lives: SESSION_TIMEOUT })
         }
         Promise::NeverOversells
         | Promise::ExceedsLimit
@@ -143,7 +143,7 @@ pub(crate) fn leaves_open(promise: Promise, fault: Fault) -> bool {
 }
 
 /// Tells whether a fault alone may end a hold before its write: an instance stands still, or somebody deletes the node of the hold.
-fn ends_a_hold(fault: Fault, lock: &LockOfPromise) -> bool {
+fn ends_a_hold(fault: Fault, lock: &HoldLimits) -> bool {
     match (fault.site, fault.harm) {
         (Site::Instance, Harm::Frozen) => true,
         (Site::Nodes, _) => lock.sites.contains(&Site::Nodes),
@@ -153,7 +153,7 @@ fn ends_a_hold(fault: Fault, lock: &LockOfPromise) -> bool {
 
 /// Tells whether a fault lasted long enough to end a hold. The servers may have heard nothing of it for a while before the instance stood
 /// still, and for longer if another fault came beside, or if a fault of the round shortened timeouts.
-fn lasted(fault: &FaultRecord, seen: &RoundSeen, lock: &LockOfPromise) -> bool {
+fn lasted(fault: &FaultRecord, seen: &RoundSeen, lock: &HoldLimits) -> bool {
     let is_short = fault.ended_ms - fault.begun_ms < lock.lives.as_secs_f64() * 1e3 / 2.0;
     let is_shortened = seen.faults.iter().any(|fault| fault.fault.harm == Harm::OtherTimeouts);
     fault.fault.site == Site::Nodes || !is_short || !fault.is_alone || is_shortened
@@ -161,7 +161,7 @@ fn lasted(fault: &FaultRecord, seen: &RoundSeen, lock: &LockOfPromise) -> bool {
 
 /// Tells whether a hold may have ended before its write, by the faults of a round. Either one of them ends holds, or one at these sites or of
 /// the instance came while a commit was on its way.
-fn may_end_a_hold(seen: &RoundSeen, lock: &LockOfPromise) -> bool {
+fn may_end_a_hold(seen: &RoundSeen, lock: &HoldLimits) -> bool {
     let made = || seen.faults.iter().filter(|fault| fault.failed.is_none());
     let meets = |one: &FaultRecord, other: &FaultRecord| {
         one.begun_ms <= other.ended_ms + COMMIT_MS && other.begun_ms <= one.ended_ms + COMMIT_MS

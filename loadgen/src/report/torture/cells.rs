@@ -91,13 +91,13 @@ pub(super) fn is_alone(record: &FaultRecord) -> bool {
 
 /// What came after a fault.
 pub(super) enum Recovery {
-    /// The next sale, after so many milliseconds.
+    /// The next sale, and the milliseconds until then.
     Sale {
         after_ms: f64,
         /// Whether it is one of another instance than the struck one.
         is_elsewhere: bool,
     },
-    /// The next fault, after so many milliseconds.
+    /// The next fault, and the milliseconds until then.
     CutShort(f64),
     /// Nothing was sold any more.
     Nothing,

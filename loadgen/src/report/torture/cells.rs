@@ -121,3 +121,26 @@ impl Recovery {
 fn seconds(ms: f64) -> String {
     format!("{:.2}", ms / 1e3)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::trial::Audit;
+
+    #[test]
+    fn a_fault_that_comes_before_the_next_sale_cuts_it_short() {
+        let first = FaultRecord { next_sale_ms: Some(900.0), ..FaultRecord::example(1000.0) };
+        let next = |after_ms: f64| FaultRecord { begun_ms: first.ended_ms + after_ms, ..FaultRecord::example(0.0) };
+        let after = |next: FaultRecord| {
+            let seen = RoundSeen::example(vec![first.clone(), next], Audit::default());
+            match Recovery::after(&first, &seen) {
+                Recovery::Sale { after_ms, .. } => format!("sale {after_ms}"),
+                Recovery::CutShort(after_ms) => format!("cut short {after_ms}"),
+                Recovery::Nothing => "nothing".to_owned(),
+            }
+        };
+        assert_eq!(after(next(1000.0)), "sale 900");
+        assert_eq!(after(next(500.0)), "cut short 500");
+        assert_eq!(after(FaultRecord { failed: Some("no".to_owned()), ..next(500.0) }), "sale 900");
+    }
+}

@@ -3,6 +3,7 @@
 #
 #   scripts/fuzz.sh [TARGET…]          runs these targets, or all, for FUZZ_SECONDS each (60)
 #   scripts/fuzz.sh --list             prints the targets
+#   scripts/fuzz.sh --crates           prints the crates and programs that have targets. Builds nothing
 #   scripts/fuzz.sh --keep [TARGET…]   adds the inputs of earlier runs that reach more code to tools/fuzz/__fuzz__/TARGET/corpus
 #
 # An input that breaks a property goes to tools/fuzz/__fuzz__/TARGET/crashes. From then on `cargo test` replays it.
@@ -13,8 +14,8 @@ cd "$(dirname "$0")/.."
 say() { echo "fuzz: $*" >&2; }
 goal=run
 case ${1-} in
-    --list | --keep) goal=${1#--}; shift ;;
-    -*) say 'usage: scripts/fuzz.sh [--list|--keep] [TARGET…]'; exit 64 ;;
+    --list | --crates | --keep) goal=${1#--}; shift ;;
+    -*) say 'usage: scripts/fuzz.sh [--list|--crates|--keep] [TARGET…]'; exit 64 ;;
 esac
 seconds=${FUZZ_SECONDS:-60}
 case $seconds in '' | *[!0-9]* | 0*) say "FUZZ_SECONDS is a number of seconds from 1 on, and not $seconds"; exit 64 ;; esac
@@ -28,13 +29,24 @@ flags="--cfg fuzzing --cfg fuzzing_libfuzzer -Cpasses=sancov-module ${coverage[*
 # The linker would drop the tables, which only their names keep.
 [ "$(uname)" != Linux ] || flags+=' -Clink-arg=-Wl,-z,nostart-stop-gc'
 
-packages() { # prints the crates that have targets, each as -p NAME
-    grep -rl --include=Cargo.toml --exclude-dir=target '^fuzz\.workspace' . | xargs grep -hm 1 '^name = ' | sed 's/^name = "\(.*\)"/-p \1/'
+crates() { # prints what has targets, as cargo takes it: -p NAME for each crate, and --bin NAME for each program with targets of its own
+    find . -name target -prune -o -name fuzzed.rs -print | while read -r folder; do
+        root=
+        until [ -e "$folder/Cargo.toml" ]; do
+            folder=${folder%/*}
+            for name in lib main; do [ -n "$root" ] || [ ! -e "$folder/$name.rs" ] || root=$folder/$name.rs; done
+        done
+        awk -F '"' -v root="${root#"$folder"/}" '
+            /^name = / { name = $2; if (!package) package = bin = name }
+            /^path = / && $2 == root { bin = name }
+            END { print "-p " package; if (root ~ /main.rs$/) print "--bin " bin }' "$folder/Cargo.toml"
+    done | sort -u
 }
 
+# Only what has a target is linked with libFuzzer, by the crate `fuzz`. A test of anything else would lack it.
 build() { # prints the programs that have the tests of these crates
-    packages | RUSTFLAGS=$flags xargs cargo test --locked --profile fuzz --target "$host" --target-dir "$work/build" \
-        --lib --bins --no-run --message-format=json-render-diagnostics |
+    crates | RUSTFLAGS=$flags xargs cargo test --locked --profile fuzz --target "$host" --target-dir "$work/build" \
+        --lib --no-run --message-format=json-render-diagnostics |
         sed -n 's/.*"profile":{[^}]*"test":true}.*"executable":"\([^"]*\)".*/\1/p'
 }
 
@@ -67,6 +79,10 @@ libfuzzer() { # target, test, program, options: runs it in a folder of its own, 
     return "$status"
 }
 
+if [ "$goal" = crates ]; then
+    crates
+    exit
+fi
 built=$(build) || { say 'the targets were not built'; exit 3; }
 targets=$(list <<<"$built" | sort)
 if [ "$goal" = list ]; then

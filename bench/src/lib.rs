@@ -6,6 +6,9 @@ mod error;
 pub mod markdown;
 mod ratio;
 
+// `make fuzz` builds the lib of each crate that has targets. This one has none, and `fuzz` has the runtime that its test is linked with.
+#[cfg(all(test, fuzzing))]
+use fuzz as _;
 use testbed::{ZooKeeper, ZooKeeperConfig};
 use zk_recipes::{
     AnyLock, CohortMutex, HandoffMutex, MultiLock, Mutex, NaiveLock, RwLock, Semaphore, SemaphoreMutex, Session,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cargo_metadata::semver::VersionReq;
-use cargo_metadata::{Dependency, DependencyKind, MetadataCommand, Package};
+use cargo_metadata::{Dependency, DependencyKind, MetadataCommand, Package, Target};
 use syn::visit::{self, Visit};
 use syn::{Expr, ExprAssign, Local, Pat};
 
@@ -145,6 +145,37 @@ fn each_fuzz_target_has_inputs_and_stands_beside_its_parser() {
     let mut kept: Vec<_> = folders.map(|folder| folder.unwrap().file_name().into_string().unwrap()).collect();
     kept.sort();
     assert_eq!(kept, targets, "a folder for each target, and a name");
+}
+
+/// Returns a source of a crate, and those of the modules that it declares.
+fn modules(path: &Path, folder: &Path) -> Vec<String> {
+    let text = fs::read_to_string(path).unwrap();
+    let names = text.lines().filter_map(|line| Some(line.trim().strip_suffix(';')?.rsplit_once("mod ")?.1.to_owned()));
+    let files = names.map(|name| folder.join(name)).filter(|module| module.with_extension("rs").is_file());
+    let inner: Vec<String> = files.flat_map(|module| modules(&module.with_extension("rs"), &module)).collect();
+    [text].into_iter().chain(inner).collect()
+}
+
+// Only the crate `fuzz` brings the runtime without which an instrumented program cannot be linked.
+#[test]
+fn the_fuzzer_builds_each_target_and_only_what_it_can_link() {
+    let script = Command::new(root().join("scripts/fuzz.sh")).arg("--crates").output().unwrap();
+    let printed = String::from_utf8(script.stdout).unwrap();
+    let chosen: BTreeSet<_> = printed.lines().filter_map(|line| line.split_once(' ')).collect();
+    let mut built = BTreeSet::new();
+    for package in packages().iter().filter(|package| chosen.contains(&("-p", package.name.as_str()))) {
+        let is_built = |target: &&Target| target.is_lib() || chosen.contains(&("--bin", &target.name));
+        for target in package.targets.iter().filter(is_built) {
+            let texts = modules(target.src_path.as_std_path(), target.src_path.parent().unwrap().as_std_path());
+            let found: Vec<_> = texts.iter().flat_map(|text| fuzz_targets(text)).collect();
+            let is_linked = !found.is_empty() || texts[0].contains("#[cfg(all(test, fuzzing))]\nuse fuzz as _;");
+            assert!(is_linked, "{} {} has no target, so it lacks the runtime", package.name, target.name);
+            built.extend(found);
+        }
+    }
+    let kept = fs::read_dir(root().join("tools/fuzz/__fuzz__")).unwrap();
+    let kept: BTreeSet<_> = kept.map(|folder| folder.unwrap().file_name().into_string().unwrap()).collect();
+    assert_eq!(built, kept, "scripts/fuzz.sh --crates has all crates with targets");
 }
 
 /// How many statements a source joins by a tuple: `let (a, b) = (x, y);` is two of them in one.

@@ -100,7 +100,8 @@ fn covered(mut intervals: Vec<(i64, i64)>) -> Duration {
     let mut until = i64::MIN;
     let mut covered = 0;
     for (from, to) in intervals {
-        covered += (to - from.max(until)).max(0).unsigned_abs();
+        let from = from.max(until);
+        covered += if from < to { to.abs_diff(from) } else { 0 };
         until = until.max(to);
     }
     Duration::from_nanos(covered)
@@ -118,10 +119,10 @@ fn overlaps<'a>(holds: &[(&'a Operation, (i64, i64))], rule: Rule) -> Vec<(&'a O
                 open.iter().filter(|(earlier, _)| !(earlier.is_shared() && later.is_shared())).copied().collect()
             }
             Rule::Permits(permits) => {
-                let taken: u32 = open.iter().map(|(earlier, _)| earlier.permits).sum();
+                let taken: u64 = open.iter().map(|(earlier, _)| u64::from(earlier.permits)).sum();
                 // The one that ends first is the one whose end was overdue.
                 let first = open.iter().min_by_key(|(_, (_, end))| *end);
-                first.filter(|_| taken + later.permits > permits).into_iter().copied().collect()
+                first.filter(|_| taken + u64::from(later.permits) > u64::from(permits)).into_iter().copied().collect()
             }
         };
         for (earlier, (_, end)) in excluded {

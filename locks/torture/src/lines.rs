@@ -168,3 +168,6 @@ pub(crate) fn now() -> i64 {
     // Every system has this clock.
     clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |time| time.tv_sec() * 1_000_000_000 + time.tv_nsec())
 }
+
+#[cfg(test)]
+mod fuzzed;

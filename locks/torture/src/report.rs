@@ -43,7 +43,7 @@ pub(crate) fn judge_again(files: &[PathBuf]) -> Result<Exit, TortureError> {
     let mut is_broken = false;
     let mut is_other = false;
     for path in files {
-        let record = read(path)?;
+        let record = read(path, round_of)?;
         let findings = record.findings();
         let lines = findings.lines();
         is_broken |= !findings.broken.is_empty();
@@ -60,17 +60,25 @@ pub(crate) fn judge_again(files: &[PathBuf]) -> Result<Exit, TortureError> {
     })
 }
 
-fn read(path: &Path) -> Result<RoundRecord, TortureError> {
-    read_as(path, |record: &RoundRecord| (&record.schema, SCHEMA))
+/// Reads a file that this program has stored.
+fn read<T>(path: &Path, parse: impl Fn(&str) -> Result<T, String>) -> Result<T, TortureError> {
+    let text = fs::read_to_string(path).map_err(|source| TortureError::File { path: path.to_owned(), source })?;
+    parse(&text).map_err(|why| TortureError::Foreign { path: path.to_owned(), why })
 }
 
-/// Reads a file that this program has stored. `schema` returns the format that it has, and the one that it must have.
-fn read_as<T: DeserializeOwned>(path: &Path, schema: impl Fn(&T) -> (&str, &str)) -> Result<T, TortureError> {
-    let text = fs::read_to_string(path).map_err(|source| TortureError::File { path: path.to_owned(), source })?;
-    let foreign = |why: String| TortureError::Foreign { path: path.to_owned(), why };
-    let stored: T = serde_json::from_str(&text).map_err(|error| foreign(error.to_string()))?;
+fn round_of(text: &str) -> Result<RoundRecord, String> {
+    parsed(text, |round: &RoundRecord| (&round.schema, SCHEMA))
+}
+
+fn table_of(text: &str) -> Result<StoredTable, String> {
+    parsed(text, |table: &StoredTable| (&table.schema, TABLE_SCHEMA))
+}
+
+/// Reads what has a format. `schema` returns the format that it has, and the one that it must have.
+fn parsed<T: DeserializeOwned>(text: &str, schema: impl Fn(&T) -> (&str, &str)) -> Result<T, String> {
+    let stored: T = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let (found, expected) = schema(&stored);
-    if found == expected { Ok(stored) } else { Err(foreign(format!("its format is {found:?}"))) }
+    if found == expected { Ok(stored) } else { Err(format!("its format is {found:?}")) }
 }
 
 /// Prints stored tables as one document. If two have the same cell, it has the rounds of both.
@@ -81,21 +89,26 @@ pub(crate) fn results(files: &[PathBuf]) -> Result<Exit, TortureError> {
         .to_owned();
     let mut cells = Cells::new();
     for path in files {
-        let table = read_as(path, |table: &StoredTable| (&table.schema, TABLE_SCHEMA))?;
+        let table = read(path, table_of)?;
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
         let commit = table.commit.as_deref().unwrap_or("unknown");
         let versions: Vec<String> = table.versions.iter().map(|(what, version)| format!("{what} {version}")).collect();
         text +=
             &format!("| `{name}` | {} | `{}` | `{commit}` | {} |\n", table.ended_at, table.seed, versions.join(", "));
-        for (fault, row) in table.cells {
-            for (library, cell) in row {
-                cells.entry(fault.clone()).or_default().entry(library).or_default().merge(&cell);
-            }
-        }
+        add(&mut cells, table.cells);
     }
     text += "\n";
     print(&(text + &table(&cells))).map_err(TortureError::Output)?;
     Ok(Exit::Passed)
+}
+
+/// Adds the cells of a table.
+fn add(cells: &mut Cells, others: Cells) {
+    for (fault, row) in others {
+        for (library, cell) in row {
+            cells.entry(fault.clone()).or_default().entry(library).or_default().merge(&cell);
+        }
+    }
 }
 
 /// Reads a figure of a cell, in seconds.
@@ -152,3 +165,6 @@ fn written(cell: Option<&Cell>, figure: CellFigure) -> String {
         met => format!("{figure} (met a holder in {met} of {})", cell.rounds),
     }
 }
+
+#[cfg(test)]
+mod fuzzed;

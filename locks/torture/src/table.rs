@@ -158,8 +158,8 @@ async fn one(
 impl Cell {
     /// Adds the rounds of another cell.
     pub(crate) fn merge(&mut self, other: &Cell) {
-        self.rounds += other.rounds;
-        self.met += other.met;
+        self.rounds = self.rounds.saturating_add(other.rounds);
+        self.met = self.met.saturating_add(other.met);
         self.two_holders = self.two_holders.max(other.two_holders);
         for (figure, others) in
             [(&mut self.told, other.told), (&mut self.others, other.others), (&mut self.again, other.again)]
@@ -181,7 +181,7 @@ impl Cell {
             return;
         }
         let operations = &record.history.operations;
-        let seconds = |from: i64, to: i64| Duration::from_nanos((to - from).unsigned_abs()).as_secs_f64();
+        let seconds = |from: i64, to: i64| Duration::from_nanos(to.abs_diff(from)).as_secs_f64();
         let two: f64 = findings.two_holders.values().map(Duration::as_secs_f64).sum();
         self.two_holders = self.two_holders.max(two);
         // A process that a fault kills holds no more when the fault is in force.

@@ -82,8 +82,9 @@ impl Model for Lock {
                 Some(Holders { owner: Some((again, 1)), shared, token })
             }
             LockStep::Release { owner: old } if owner == Some((old, 1)) => Some(Holders { owner: None, shared, token }),
-            LockStep::Take { permits, of } if owner.is_none() && shared + permits <= of => {
-                Some(Holders { owner, shared: shared + permits, token })
+            LockStep::Take { permits, of } if owner.is_none() => {
+                let taken = shared.checked_add(permits).filter(|taken| *taken <= of);
+                taken.map(|shared| Holders { owner, shared, token })
             }
             LockStep::Give { permits } if shared >= permits => Some(Holders { owner, shared: shared - permits, token }),
             _ => None,

@@ -180,17 +180,18 @@ pub struct ByOutcome<T> {
 impl ByOutcome<u64> {
     /// Requests that were answered neither by "sold" nor by "sold out" nor by the limit per buyer, paid reservations or not apart.
     pub fn undecided(&self) -> u64 {
-        self.refused + self.failed()
+        self.refused.saturating_add(self.failed())
     }
 
     /// Requests that ended in an error or a timeout.
     pub fn failed(&self) -> u64 {
-        self.error + self.timeout
+        self.error.saturating_add(self.timeout)
     }
 
     /// Returns the number of all requests.
     pub fn total(&self) -> u64 {
-        self.sold + self.sold_out + self.over_limit + self.unpaid + self.undecided()
+        let all = [self.sold, self.sold_out, self.over_limit, self.unpaid, self.undecided()];
+        all.into_iter().fold(0, u64::saturating_add)
     }
 }
 

@@ -146,11 +146,11 @@ impl Audit {
         let indeterminate = facts.explained(&untold);
 
         // A buyer with all that one buyer may have wants nothing more. A buyer that was told so and has less did want a unit.
-        let decided = facts.confirmed.len() as u64 + facts.sold_out + facts.denied();
-        let buyers = decided + facts.refused + facts.unanswered.len() as u64;
-        let wanted = initial.min(i128::from(buyers));
+        let decided = i128::from(facts.sold_out) + i128::from(facts.confirmed.len() as u64 + facts.denied());
+        let buyers = decided + i128::from(facts.refused) + i128::from(facts.unanswered.len() as u64);
+        let wanted = initial.min(buyers);
         // "Sold out" is untrue while units are left that nobody has held.
-        let enough_decided = facts.sold_out > 0 || i128::from(decided) >= wanted;
+        let enough_decided = facts.sold_out > 0 || decided >= wanted;
         let reserved = rows.map_or(0, |rows| rows.returned().saturating_add(rows.held()));
         let left = clamped((wanted - sold - i128::from(reserved)).max(0));
 
@@ -226,7 +226,7 @@ impl Audit {
 
 /// Adds two figures, as far as they are known.
 fn sum_of_known(sum: Option<u64>, one: Option<u64>) -> Option<u64> {
-    sum.zip(one).map_or(sum.or(one), |(sum, one)| Some(sum + one))
+    sum.zip(one).map_or(sum.or(one), |(sum, one)| Some(sum.saturating_add(one)))
 }
 
 #[cfg(test)]

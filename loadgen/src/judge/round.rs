@@ -100,7 +100,7 @@ impl RoundFindings {
 /// Returns what a round could not check: by missing evidence, and by what its buyers did not do.
 fn unchecked(seen: &RoundSeen) -> Vec<String> {
     let RoundSeen { audit, dropped, stock, answers, .. } = seen;
-    let requests = i64::try_from(answers.total() + dropped).unwrap_or(i64::MAX);
+    let requests = i64::try_from(answers.total().saturating_add(*dropped)).unwrap_or(i64::MAX);
     let of_buyers = [
         (audit.sold == 0).then(|| "the sale: no unit was sold".to_owned()),
         (*dropped > 0).then(|| format!("requests that were not sent, as too many others had no answer: {dropped}")),

@@ -75,9 +75,9 @@ impl Toll {
 
     /// Adds what another round cost.
     pub(crate) fn add(&mut self, other: &Toll) {
-        self.sessions_ended += other.sessions_ended;
-        self.holds_lost += other.holds_lost;
-        self.late_writes_refused += other.late_writes_refused;
+        self.sessions_ended = self.sessions_ended.saturating_add(other.sessions_ended);
+        self.holds_lost = self.holds_lost.saturating_add(other.holds_lost);
+        self.late_writes_refused = self.late_writes_refused.saturating_add(other.late_writes_refused);
         self.descriptors_max = self.descriptors_max.max(other.descriptors_max);
     }
 }

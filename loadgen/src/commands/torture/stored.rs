@@ -28,21 +28,24 @@ struct Named {
 /// Reads a run or a kept round.
 pub(super) fn read(path: &Path) -> Result<Stored, Error> {
     let text = fs::read_to_string(path).map_err(Error::system(format!("read {}", path.display())))?;
-    match parsed::<Named>(path, &text)?.schema.as_deref() {
-        Some(SCHEMA) => parsed(path, &text).map(Stored::Run),
-        Some(ROUND_SCHEMA) => parsed(path, &text).map(Stored::Round),
+    let unreadable = |what| Error::Usage(format!("{} is no record of `loadgen torture`: {what}", path.display()));
+    parse(&text).map_err(unreadable)
+}
+
+fn parse(text: &str) -> Result<Stored, String> {
+    match parsed::<Named>(text)?.schema.as_deref() {
+        Some(SCHEMA) => parsed(text).map(Stored::Run),
+        Some(ROUND_SCHEMA) => parsed(text).map(Stored::Round),
         other => {
             let named = other.map_or("it names no format".to_owned(), |other| format!("its format is {other}"));
-            let reads = format!("this program reads {SCHEMA} and {ROUND_SCHEMA}");
-            Err(unreadable(path, &format!("{named}, and {reads}")))
+            Err(format!("{named}, and this program reads {SCHEMA} and {ROUND_SCHEMA}"))
         }
     }
 }
 
-fn parsed<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, Error> {
-    serde_json::from_str(text).map_err(|error| unreadable(path, &error.to_string()))
+fn parsed<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    serde_json::from_str(text).map_err(|error| error.to_string())
 }
 
-fn unreadable(path: &Path, what: &str) -> Error {
-    Error::Usage(format!("{} is no record of `loadgen torture`: {what}", path.display()))
-}
+#[cfg(test)]
+mod fuzzed;

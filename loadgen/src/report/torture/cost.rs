@@ -25,8 +25,8 @@ impl RunCost {
     pub(super) fn of(rounds: &[Round]) -> RunCost {
         let mut cost = RunCost::default();
         for seen in rounds.iter().map(|round| &round.seen) {
-            cost.requests += seen.answers.total();
-            cost.unknown += seen.answers.failed();
+            cost.requests = cost.requests.saturating_add(seen.answers.total());
+            cost.unknown = cost.unknown.saturating_add(seen.answers.failed());
             cost.toll.add(&seen.toll);
             for fault in seen.faults.iter().filter(|fault| fault.failed.is_none()) {
                 cost.faults += 1;

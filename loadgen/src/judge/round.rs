@@ -57,7 +57,7 @@ pub(crate) fn judge(promise: Promise, seen: &RoundSeen) -> RoundFindings {
     let mut findings = RoundFindings { broken: seen.unserved.clone(), hazards: Vec::new(), unchecked: unchecked(seen) };
     findings.broken.extend(of_answers.into_iter().flatten());
     let oversells = matches!(promise, Promise::Oversells | Promise::OversellsOnManyInstances);
-    let may_sell_wrongly = oversells || lock_of(promise).is_some_and(|lock| may_end_a_hold(seen, &lock));
+    let may_sell_wrongly = oversells || excuse_of(promise).is_some_and(|excuse| may_end_a_hold(seen, &excuse));
     // The Redis of these rounds logs every write, so it forgets no order. While something moves, orders may still come.
     let unfounded = unfounded.filter(|_| seen.at_rest);
     for (lines, is_open) in [
@@ -65,7 +65,7 @@ pub(crate) fn judge(promise: Promise, seen: &RoundSeen) -> RoundFindings {
         (&mut of_stock.into_iter().flatten(), may_sell_wrongly),
         (&mut over_limit.into_iter(), promise == Promise::ExceedsLimit),
         // Under other promises a late holder may overlap: its fence or the row refuses what it writes.
-        (&mut overlaps.into_iter(), may_sell_wrongly || lock_of(promise).is_none()),
+        (&mut overlaps.into_iter(), may_sell_wrongly || excuse_of(promise).is_none()),
     ] {
         let side = if is_open { &mut findings.hazards } else { &mut findings.broken };
         side.extend(lines);
@@ -112,22 +112,20 @@ fn unchecked(seen: &RoundSeen) -> Vec<String> {
     seen.gaps.iter().cloned().chain(of_buyers.into_iter().flatten()).collect()
 }
 
-/// What may end the holds of a lock.
-struct HoldLimits {
+/// What may end the holds of a lock, so that a promise which depends on it leaves a finding open.
+struct Excuse {
     /// The sites of faults that may end its holds.
     sites: &'static [Site],
-    /// How long a hold lives of which nobody hears.
+    /// How long the servers keep a hold whose holder is silent.
     lives: Duration,
 }
 
-/// Returns the lock on which a promise depends, if it depends on one.
-fn lock_of(promise: Promise) -> Option<HoldLimits> {
+/// Returns what may end the holds of the lock on which a promise depends, if it depends on one.
+fn excuse_of(promise: Promise) -> Option<Excuse> {
     match promise {
-        Promise::SafeWhileLockLives => {
-            Some(HoldLimits { sites: &[Site::Redis, Site::RedisLink], lives: REDIS_LOCK_TTL })
-        }
+        Promise::SafeWhileLockLives => Some(Excuse { sites: &[Site::Redis, Site::RedisLink], lives: REDIS_LOCK_TTL }),
         Promise::SafeWhileSessionLives => {
-            Some(HoldLimits { sites: &[Site::Zookeeper, Site::ZookeeperLink, Site::Nodes], lives: SESSION_TIMEOUT })
+            Some(Excuse { sites: &[Site::Zookeeper, Site::ZookeeperLink, Site::Nodes], lives: SESSION_TIMEOUT })
         }
         Promise::NeverOversells
         | Promise::ExceedsLimit
@@ -139,37 +137,37 @@ fn lock_of(promise: Promise) -> Option<HoldLimits> {
 
 /// Tells whether a promise leaves open that something is seen after this fault alone.
 pub(crate) fn leaves_open(promise: Promise, fault: Fault) -> bool {
-    promise.is_of_control() || lock_of(promise).is_some_and(|lock| ends_a_hold(fault, &lock))
+    promise.is_of_control() || excuse_of(promise).is_some_and(|excuse| ends_a_hold(fault, &excuse))
 }
 
 /// Tells whether a fault alone may end a hold before its write: an instance stands still, or somebody deletes the node of the hold.
-fn ends_a_hold(fault: Fault, lock: &HoldLimits) -> bool {
+fn ends_a_hold(fault: Fault, excuse: &Excuse) -> bool {
     match (fault.site, fault.harm) {
         (Site::Instance, Harm::Frozen) => true,
-        (Site::Nodes, _) => lock.sites.contains(&Site::Nodes),
+        (Site::Nodes, _) => excuse.sites.contains(&Site::Nodes),
         _ => false,
     }
 }
 
 /// Tells whether a fault lasted long enough to end a hold. The servers may have heard nothing of it for a while before the instance stood
 /// still, and for longer if another fault came beside, or if a fault of the round shortened timeouts.
-fn lasted(fault: &FaultRecord, seen: &RoundSeen, lock: &HoldLimits) -> bool {
-    let is_short = fault.ended_ms - fault.begun_ms < lock.lives.as_secs_f64() * 1e3 / 2.0;
+fn lasted(fault: &FaultRecord, seen: &RoundSeen, excuse: &Excuse) -> bool {
+    let is_short = fault.ended_ms - fault.begun_ms < excuse.lives.as_secs_f64() * 1e3 / 2.0;
     let is_shortened = seen.faults.iter().any(|fault| fault.fault.harm == Harm::OtherTimeouts);
     fault.fault.site == Site::Nodes || !is_short || !fault.is_alone || is_shortened
 }
 
 /// Tells whether a hold may have ended before its write, by the faults of a round. Either one of them ends holds, or one at these sites or of
 /// the instance came while a commit was on its way.
-fn may_end_a_hold(seen: &RoundSeen, lock: &HoldLimits) -> bool {
+fn may_end_a_hold(seen: &RoundSeen, excuse: &Excuse) -> bool {
     let made = || seen.faults.iter().filter(|fault| fault.failed.is_none());
     let meets = |one: &FaultRecord, other: &FaultRecord| {
         one.begun_ms <= other.ended_ms + COMMIT_MS && other.begun_ms <= one.ended_ms + COMMIT_MS
     };
     let of_database = || made().filter(|fault| matches!(fault.fault.site, Site::Postgres | Site::PostgresLink));
     let of_hold =
-        || made().filter(|fault| fault.fault.site == Site::Instance || lock.sites.contains(&fault.fault.site));
-    made().any(|fault| ends_a_hold(fault.fault, lock) && lasted(fault, seen, lock))
+        || made().filter(|fault| fault.fault.site == Site::Instance || excuse.sites.contains(&fault.fault.site));
+    made().any(|fault| ends_a_hold(fault.fault, excuse) && lasted(fault, seen, excuse))
         || of_hold().any(|one| of_database().any(|other| meets(one, other)))
 }
 

@@ -160,9 +160,9 @@ impl CurlLine {
                 CurlBody::Empty
             }
             Some(payload) => {
-                headers.add_unless_named(CONTENT_TYPE, payload.mime());
+                headers.add_unless_named(CONTENT_TYPE, payload.mime())?;
                 if payload.is_json {
-                    headers.add_unless_named(ACCEPT, payload.mime());
+                    headers.add_unless_named(ACCEPT, payload.mime())?;
                 }
                 CurlBody::Text(payload.text)
             }
@@ -207,13 +207,13 @@ impl CurlLine {
             }
         }
         if !self.cookies.is_empty() {
-            headers.add_unless_named(COOKIE, &self.cookies.join("; "));
+            headers.add_unless_named(COOKIE, &self.cookies.join("; "))?;
         }
         if let Some(agent) = &self.user_agent {
-            headers.add_unless_named(USER_AGENT, agent);
+            headers.add_unless_named(USER_AGENT, agent)?;
         }
         if let Some(referer) = &self.referer {
-            headers.add_unless_named(REFERER, referer.trim_end_matches(";auto"));
+            headers.add_unless_named(REFERER, referer.trim_end_matches(";auto"))?;
         }
         Ok(headers)
     }

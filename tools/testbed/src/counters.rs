@@ -31,7 +31,7 @@ impl Counters {
     #[must_use]
     pub fn from_prometheus(text: &str) -> Self {
         let mut counters = BTreeMap::new();
-        for line in text.lines().filter(|line| !line.starts_with('#')) {
+        for line in text.lines().map(str::trim).filter(|line| !line.starts_with('#')) {
             let Some((series, value)) = line.rsplit_once(' ') else { continue };
             let name = series.split('{').next().unwrap_or(series).trim();
             if let Some(value) = whole(value) {

@@ -39,9 +39,7 @@ impl Headers {
     fn add(&mut self, name: &str, value: Option<&str>) -> Result<(), String> {
         let known = HeaderName::from_bytes(name.as_bytes());
         let known = known.map_err(|_| format!("{name:?} is no name of a header; write 'Name: value'"))?;
-        if value.is_some_and(|value| HeaderValue::from_bytes(value.as_bytes()).is_err()) {
-            return Err(format!("the header {name} has a control character; remove it"));
-        }
+        check(&known, value.unwrap_or_default())?;
         match value {
             _ if SET_BY_CLIENT.contains(&known) => {}
             Some("") => self.removed.push(known),
@@ -51,13 +49,20 @@ impl Headers {
     }
 
     /// Adds a header unless the line names it.
-    pub(super) fn add_unless_named(&mut self, name: HeaderName, value: &str) {
+    pub(super) fn add_unless_named(&mut self, name: HeaderName, value: &str) -> Result<(), String> {
+        check(&name, value)?;
         if !self.list.iter().any(|(known, _)| *known == name) && !self.removed.contains(&name) {
             self.list.push((name, value.to_owned()));
         }
+        Ok(())
     }
 
     pub(super) fn remove(&mut self, name: &HeaderName) {
         self.list.retain(|(known, _)| known != name);
     }
+}
+
+fn check(name: &HeaderName, value: &str) -> Result<(), String> {
+    let read = HeaderValue::from_bytes(value.as_bytes());
+    read.map(drop).map_err(|_| format!("the header {name} has a control character; remove it"))
 }

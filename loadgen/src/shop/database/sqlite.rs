@@ -32,6 +32,9 @@ impl SqliteFile {
             |what: String| format!("the name of the database file cannot be read: {what}; write sqlite:FILE");
         let options: SqliteConnectOptions =
             format!("sqlite://{name}").parse().map_err(|error: sqlx::Error| unreadable(error.to_string()))?;
+        if options.get_filename().as_os_str().as_encoded_bytes().contains(&0) {
+            return Err(unreadable("it has a NUL character".to_owned()));
+        }
         // Of a relative path, SQLite would take a beginning such as `file:` for a URL.
         let path = std::path::absolute(folder.join(options.get_filename()));
         path.map(SqliteFile).map_err(|error| unreadable(error.to_string()))
@@ -112,6 +115,7 @@ mod tests {
             ("sqlite::memory:", "this names no file"),
             ("sqlite:shop.db?mode=rwc", "parameters of a file of SQLite are not supported"),
             ("sqlite:%ff.db", "the name of the database file cannot be read: "),
+            ("sqlite:a%00.db", "the name of the database file cannot be read: it has a NUL character"),
         ] {
             let refused = DatabaseUrl::read(url, Path::new("/shops")).unwrap_err();
             assert!(refused.starts_with(expected), "{url}: {refused}");

@@ -19,8 +19,8 @@ fn only_a_head_with_the_secret_shows_it() {
             let early = shows(&head[..end], SECRET);
             assert!(early.is_none() || early == shown, "{text:?} up to {end}");
         }
-        // Lines behind the end of a head are its body.
-        if shown.is_none() && !text.contains('\n') {
+        // Lines behind the end of a head are its body. The first header of the name counts.
+        if shown.is_none() && !text.contains('\n') && !text.to_ascii_lowercase().starts_with("authorization:") {
             let whole = [head, b"\r\nauthorization: Bearer sesame\r\n"].concat();
             assert_eq!(shows(&whole, SECRET), Some(!head.is_empty()), "{text:?}");
         }

@@ -157,7 +157,7 @@ impl Results {
                 "| `{strategy}` | {} | {} | {} | {} | {} | {} | {} | {} |",
                 rounds[0].promise.as_str(),
                 rounds.len(),
-                count(rounds.iter().map(|round| round.seen.answers.total()).sum()),
+                count(rounds.iter().map(|round| round.seen.answers.total()).fold(0, u64::saturating_add)),
                 faults().count(),
                 alone.len(),
                 number(|round| !round.broken.is_empty()),

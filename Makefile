@@ -158,6 +158,7 @@ torture: deps-test demo-programs ## let faults strike the service and its server
 	./target/release/loadgen torture $(ARGS)
 
 torture-results: deps ## judge the stored runs of torture again, and write the pages of their results
+	mkdir -p target
 	cargo run --quiet --locked -p loadgen -- torture --results docs/torture-records/*.json >target/torture-results.md
 	mv target/torture-results.md docs/torture-results.md
 	cargo run --quiet --locked -p lock-torture -- results locks/torture/records/*.json >target/torture-results.md

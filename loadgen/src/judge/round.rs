@@ -222,12 +222,11 @@ mod tests {
     #[test]
     fn a_short_pause_ends_no_hold() {
         let broken = |promise, lasted_ms: f64, is_alone, beside: &[&str]| {
-            let mut seen = seen("instance-frozen", Audit { oversold: 2, ..Audit::default() });
-            seen.faults[0].ended_ms = seen.faults[0].begun_ms + lasted_ms;
-            seen.faults[0].is_alone = is_alone;
-            seen.faults
-                .extend(beside.iter().map(|fault| super::tests::seen(fault, Audit::default()).faults[0].clone()));
-            judge(promise, &seen).broken.len()
+            let mut round = seen("instance-frozen", Audit { oversold: 2, ..Audit::default() });
+            round.faults[0].ended_ms = round.faults[0].begun_ms + lasted_ms;
+            round.faults[0].is_alone = is_alone;
+            round.faults.extend(beside.iter().flat_map(|fault| seen(fault, Audit::default()).faults));
+            judge(promise, &round).broken.len()
         };
         assert_eq!(broken(Promise::SafeWhileSessionLives, 1000.0, true, &[]), 1);
         assert_eq!(broken(Promise::SafeWhileSessionLives, 2000.0, true, &[]), 0);

@@ -124,16 +124,20 @@ impl Effect {
             // Connections that come later are served.
             Harm::Cut
             | Harm::RepliesLost
+            | Harm::Resets
             | Harm::Slow
             | Harm::Jittery
             | Harm::Narrow
+            | Harm::Slowed
             | Harm::OtherTimeouts
+            | Harm::OtherDefaults
             | Harm::Crashed
             | Harm::ConnectionsEnded
             | Harm::OrdersLocked
             | Harm::CommitsHeld
             | Harm::ClockStepped
-            | Harm::Deleted => none,
+            | Harm::Deleted
+            | Harm::Remade => none,
         }
     }
 }

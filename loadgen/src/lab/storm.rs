@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use testbed::{Proxy, delete_below};
+use sqlx::AssertSqlSafe;
+use testbed::{Proxy, delete_below, remake_below};
 use tokio::time::{sleep, timeout};
 use weather::{ComingFault, Harm, Site, Stand, begin_at_ensemble, disturb, end_at_ensemble};
 
@@ -18,6 +19,13 @@ const TIMES: [f64; 2] = [0.3, 2.0];
 /// How long somebody may take who deletes the nodes of the locks.
 const DELETED_WITHIN: Duration = Duration::from_secs(10);
 const DELETED_POLL: Duration = Duration::from_millis(100);
+
+/// Defaults of a database that fail transactions of a program that relies on others.
+const STRICT_DEFAULTS: [(&str, &str); 3] = [
+    ("default_transaction_isolation", "repeatable read"),
+    ("lock_timeout", "1ms"),
+    ("idle_in_transaction_session_timeout", "1ms"),
+];
 
 /// Where the faults of a torture run strike.
 pub(crate) const SITES: [Site; 9] = [
@@ -67,9 +75,14 @@ impl Stand for Exposed<'_> {
                 self.proxies(coming)?.into_iter().for_each(|proxy| disturb(proxy, coming));
             }
             Site::Nodes => {
+                let servers = &self.deployment.zookeeper_connect;
+                let delete = async || match fault.harm {
+                    Harm::Remade => remake_below(servers, LOCKS, IDENTITY).await,
+                    _ => delete_below(servers, LOCKS, IDENTITY).await,
+                };
                 let until_deleted = async {
                     // Servers that have just started again do not serve yet.
-                    while delete_below(&self.deployment.zookeeper_connect, LOCKS, IDENTITY).await.is_err() {
+                    while delete().await.is_err() {
                         sleep(DELETED_POLL).await;
                     }
                 };
@@ -179,6 +192,7 @@ impl Exposed<'_> {
             Harm::Stopped => postgres.stop().await?,
             Harm::DiskFull => postgres.fill_disk()?,
             Harm::ConnectionsEnded => database.end_connections().await?,
+            Harm::OtherDefaults => database.change_defaults(true).await?,
             Harm::CommitsHeld => database.hold_commits(true).await?,
             _ => self.locked_orders = Some(database.lock_orders().await?),
         }
@@ -190,6 +204,7 @@ impl Exposed<'_> {
         match (harm, self.locked_orders.take()) {
             (_, Some(locked)) => locked.rollback().await.map_err(Error::postgres("unlock the orders"))?,
             (Harm::Stopped | Harm::DiskFull, None) => postgres.restart().await?,
+            (Harm::OtherDefaults, None) => self.deployment.database.change_defaults(false).await?,
             (Harm::CommitsHeld, None) => self.deployment.database.hold_commits(false).await?,
             (_, None) => postgres.resume()?,
         }
@@ -237,6 +252,19 @@ impl Database {
             done.map_err(Error::postgres("set for which copy a commit waits"))?;
         }
         Ok(())
+    }
+
+    /// Gives the database defaults that fail a careless program, or takes them back. Connections that are open keep theirs, so those of the
+    /// service are ended.
+    async fn change_defaults(&self, are_strict: bool) -> Result<(), Error> {
+        let changes = STRICT_DEFAULTS.map(|(setting, value)| {
+            let change = if are_strict { format!("set {setting} = ''{value}''") } else { format!("reset {setting}") };
+            format!("execute format('alter database %I {change}', current_database());")
+        });
+        let changed =
+            sqlx::query(AssertSqlSafe(format!("do $$ begin {} end $$", changes.concat()))).execute(&self.0).await;
+        changed.map_err(Error::postgres("change its defaults"))?;
+        self.end_connections().await
     }
 
     /// Ends all connections of the service.

@@ -42,9 +42,9 @@ fn a_promise_is_kept_under_faults_and_everybody_is_served_again() {
 fn a_round_that_found_something_is_kept_and_judged_again() {
     let folder = TestFolder::new();
     let finished =
-        torture(&folder, "--strategies unguarded --seed v3-10 --rounds 1 --length 2s --rate 200 --faults *-slow");
+        torture(&folder, "--strategies unguarded --seed v4-10 --rounds 1 --length 2s --rate 200 --faults *-slow");
     assert_eq!(finished.code, Some(0), "{}{}", finished.stdout, finished.stderr);
-    assert!(finished.stdout.contains("round 1, unguarded, seed v3-10: hazard: "), "{}", finished.stdout);
+    assert!(finished.stdout.contains("round 1, unguarded, seed v4-10: hazard: "), "{}", finished.stdout);
     let kept = "torture/round-10-unguarded.json";
     let again = || finish(&mut folder.loadgen(["torture", "--judge-again", kept]));
     let told = again();

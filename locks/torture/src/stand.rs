@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use testbed::{Ensemble, EnsembleConfig, Proxy, Redis, RedisConfig, zookeeper_version};
 use tokio::time::{sleep, timeout};
 use weather::{ComingFault, Harm, Site, Stand, begin_at_ensemble, disturb, end_at_ensemble};
-use zookeeper_client::{Client, Error as ClientError};
+use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError};
 
 use crate::TortureError;
 use crate::contenders::{ContenderProcess, ContenderSettings, ProcessOrder, RoundShared};
@@ -153,22 +153,40 @@ impl StandServers {
         }
     }
 
-    /// Deletes the nodes below a lock, and the lock's own, as somebody may do by hand.
-    async fn delete(&self, path: &str) -> Result<Deletion, TortureError> {
+    /// Deletes the nodes below a lock, and the lock's own, as somebody may do by hand. With `remakes`, those that belong to no session are
+    /// made anew, with their old data.
+    async fn delete(&self, path: &str, remakes: bool) -> Result<Deletion, TortureError> {
         let mut deletion = Deletion { path: path.to_owned(), sent: now(), answered: 0, czxids: Vec::new() };
+        let mut lasting = Vec::new();
         let children = self.ask(async |client| client.list_children(path).await).await?.unwrap_or_default();
         for child in children {
             let child = format!("{path}/{child}");
             let grandchildren = self.ask(async |client| client.list_children(&child).await).await?.unwrap_or_default();
             for node in grandchildren.iter().map(|name| format!("{child}/{name}")).chain([child.clone()]) {
-                let stat = self.ask(async |client| client.check_stat(&node).await).await?.flatten();
-                deletion.czxids.extend(stat.map(|stat| stat.czxid));
-                self.ask(async |client| client.delete(&node, None).await).await?;
+                lasting.extend(self.delete_one(&node, &mut deletion).await?);
             }
         }
-        self.ask(async |client| client.delete(path, None).await).await?;
+        lasting.extend(self.delete_one(path, &mut deletion).await?);
         deletion.answered = now();
+        // Parents were deleted last.
+        for (node, data) in lasting.into_iter().rev().filter(|_| remakes) {
+            let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+            match self.ask(async |client| client.create(&node, &data, &options).await).await {
+                // A contender may have been faster.
+                Ok(_) | Err(TortureError::Client(ClientError::NodeExists)) => {}
+                Err(error) => return Err(error),
+            }
+        }
         Ok(deletion)
+    }
+
+    /// Deletes a node. Returns it with its data if it belongs to no session.
+    async fn delete_one(&self, node: &str, deletion: &mut Deletion) -> Result<Option<(String, Vec<u8>)>, TortureError> {
+        let Some((data, stat)) = self.ask(async |client| client.get_data(node).await).await? else { return Ok(None) };
+        deletion.czxids.push(stat.czxid);
+        self.ask(async |client| client.delete(node, None).await).await?;
+        let is_lasting = matches!(stat.ephemeral_owner, 0 | i64::MIN);
+        Ok(is_lasting.then(|| (node.to_owned(), data)))
     }
 }
 
@@ -253,7 +271,7 @@ impl<'a> LockStand<'a> {
                 let shares = [0.25, 0.5, 0.75, 1.0].into_iter().zip(DELETABLE);
                 let path = shares.filter(|(share, _)| coming.strength <= *share).map(|(_, path)| path).next();
                 let path = path.unwrap_or(DELETABLE[0]);
-                let deletion = self.servers.delete(path).await?;
+                let deletion = self.servers.delete(path, coming.fault.harm == Harm::Remade).await?;
                 self.shared.history.lock().deletions.push(deletion);
             }
             _ => return Err(TortureError::NothingToStrike),

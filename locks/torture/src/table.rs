@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use clap::Args;
 use program::{Exit, Interrupt, print};
 use serde::{Deserialize, Serialize};
-use weather::{ComingFault, Fault, Harm, Site, parse_seed, written};
+use weather::{ComingFault, Fault, Site, parse_seed, written};
 
 use crate::TortureError;
 use crate::flags::{ChosenStand, StandFlags};
@@ -149,7 +149,7 @@ async fn one(
     let libraries = vec![library.clone(); PROCESSES];
     let ends = if fault.harm.is_instant() { BEGINS } else { BEGINS + LASTS };
     // The nodes of the mutex.
-    let strength = if fault.harm == Harm::Deleted { 0.0 } else { STRENGTH };
+    let strength = if fault.site == Site::Nodes { 0.0 } else { STRENGTH };
     let coming = [ComingFault { fault, begins: BEGINS, ends, process: 0, server: None, strength, is_alone: true }];
     let plan = RoundPlan { libraries: &libraries, seed, coming: &coming, length: ends, mutex_only: true };
     round(servers, plan).await

@@ -97,7 +97,7 @@ pub use find::{java, postgres_bin, redis_bin};
 pub use four_letter::{four_letter_word, zookeeper_version};
 pub use jmeter::jmeter;
 pub use mariadb::MariaDb;
-pub use node::{delete_below, node_data};
+pub use node::{delete_below, node_data, remake_below};
 pub use pgbouncer::PgBouncer;
 pub use port::Port;
 pub use postgres::{Postgres, PostgresConfig};

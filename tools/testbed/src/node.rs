@@ -1,6 +1,6 @@
 //! A look at one node of ZooKeeper.
 
-use zookeeper_client::{Client, Error as ClientError};
+use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError};
 
 use crate::Error;
 
@@ -55,6 +55,63 @@ pub async fn delete_below(connect_string: &str, path: &str, spared: &str) -> Res
     })
 }
 
+/// Deletes all nodes below a node, as [`delete_below`] does, and then makes those that belong to no session anew, with their old data: as
+/// somebody may who restores them. They are persistent, and their counters begin again.
+///
+/// # Errors
+///
+/// As for [`delete_below`].
+///
+/// # Cancel safety
+///
+/// Some of the nodes may be missing.
+pub async fn remake_below(connect_string: &str, path: &str, spared: &str) -> Result<(), Error> {
+    let remake = async {
+        let client = Client::connector().with_fail_eagerly().connect(connect_string).await?;
+        let mut lasting = Vec::new();
+        let mut pending: Vec<String> = children_of(&client, path).await?;
+        pending.retain(|child| child != spared);
+        while let Some(node) = pending.pop() {
+            match client.get_data(&node).await {
+                Ok((data, stat)) if is_lasting(stat.ephemeral_owner) => lasting.push((node.clone(), data)),
+                Ok(_) | Err(ClientError::NoNode) => continue,
+                Err(error) => return Err(error),
+            }
+            pending.extend(children_of(&client, &node).await?);
+        }
+        for (node, _) in lasting.iter().rev() {
+            delete_tree(&client, node).await?;
+        }
+        // Parents come first.
+        for (node, data) in &lasting {
+            make(&client, node, data).await?;
+        }
+        Ok(())
+    };
+    remake.await.map_err(|source| Error::ZooKeeper {
+        action: format!("make the nodes below {path} at {connect_string} anew"),
+        source,
+    })
+}
+
+/// Tells whether a node belongs to no session: it has no owner, or it is a container.
+fn is_lasting(ephemeral_owner: i64) -> bool {
+    matches!(ephemeral_owner, 0 | i64::MIN)
+}
+
+/// Makes a persistent node, or writes its data if somebody was faster. Nothing is made without its parent.
+async fn make(client: &Client, node: &str, data: &[u8]) -> Result<(), ClientError> {
+    let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    let made = match client.create(node, data, &options).await {
+        Err(ClientError::NodeExists) => client.set_data(node, data, None).await.map(drop),
+        made => made.map(drop),
+    };
+    match made {
+        Err(ClientError::NoNode) => Ok(()),
+        made => made,
+    }
+}
+
 /// Deletes `root` and all below it, also while sessions of the test still add to it or their ephemeral nodes vanish.
 pub(crate) async fn delete_tree(client: &Client, root: &str) -> Result<(), ClientError> {
     let mut pending = vec![root.to_owned()];
@@ -84,8 +141,6 @@ async fn children_of(client: &Client, path: &str) -> Result<Vec<String>, ClientE
 
 #[cfg(test)]
 mod tests {
-    use zookeeper_client::{Acls, CreateMode};
-
     use super::*;
     use crate::TestChroot;
 
@@ -110,5 +165,24 @@ mod tests {
         delete_below(chroot.connect_string(), "/nowhere", "/").await.unwrap();
         assert_eq!(client.list_children("/a").await.unwrap(), ["kept"]);
         assert_eq!(client.list_children("/a/kept").await.unwrap(), ["too"]);
+    }
+
+    #[tokio::test]
+    async fn nodes_without_a_session_are_made_anew() {
+        let chroot = TestChroot::create().await.unwrap();
+        let client = Client::connect(chroot.connect_string()).await.unwrap();
+        let make = async |path: &str, data: &[u8], mode: CreateMode| {
+            client.create(path, data, &mode.with_acls(Acls::anyone_all())).await.unwrap()
+        };
+        make("/a", b"", CreateMode::Persistent).await;
+        make("/a/kept", b"", CreateMode::Persistent).await;
+        let (before, _) = make("/a/b", b"old", CreateMode::Container).await;
+        make("/a/b/c", b"older", CreateMode::Persistent).await;
+        make("/a/b/of-a-session", b"", CreateMode::Ephemeral).await;
+        remake_below(chroot.connect_string(), "/a", "/a/kept").await.unwrap();
+        assert_eq!(client.list_children("/a/b").await.unwrap(), ["c"]);
+        assert_eq!(client.get_data("/a/b/c").await.unwrap().0, b"older");
+        let (data, stat) = client.get_data("/a/b").await.unwrap();
+        assert!(data == b"old" && stat.czxid > before.czxid && stat.ephemeral_owner == 0, "{stat:?}");
     }
 }

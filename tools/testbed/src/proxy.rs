@@ -36,6 +36,7 @@ pub struct ProxyTraffic {
 /// | [`cut`](Self::cut) | closed | served | |
 /// | [`refuse`](Self::refuse) | served | closed at once | [`accept`](Self::accept) |
 /// | [`swallow_replies`](Self::swallow_replies) | requests pass, replies are lost | served | [`deliver`](Self::deliver), or the connection |
+/// | [`lose_replies`](Self::lose_replies) | some replies are lost, and each closes its connection | likewise | `lose_replies(0.0)` |
 /// | [`blackhole`](Self::blackhole) | nothing passes | nothing passes | [`deliver`](Self::deliver) |
 /// | [`silence`](Self::silence) | nothing passes in one direction | nothing passes in one direction | [`deliver`](Self::deliver) |
 /// | [`delay`](Self::delay) | each byte arrives late | each byte arrives late | `delay(Duration::ZERO)` |
@@ -147,6 +148,12 @@ impl Proxy {
     /// clients rarely understand a connection after [`deliver`](Self::deliver): [`cut`](Self::cut) it instead.
     pub fn swallow_replies(&self) {
         self.worker.order(LaneCommand::Swallow);
+    }
+
+    /// Loses each reply with this probability, and closes its connection then. The request has been passed on. A reply is what the
+    /// server's system hands over at once: as a rule all that the server wrote.
+    pub fn lose_replies(&self, probability: f64) {
+        self.worker.order(LaneCommand::LoseReplies(probability));
     }
 
     /// Lets nothing pass in either direction, on open and on new connections, until [`deliver`](Self::deliver).

@@ -46,6 +46,8 @@ pub enum Harm {
     RepliesHeld,
     /// Requests arrive, and their replies never do.
     RepliesLost,
+    /// Each reply may be lost, and its connection is closed then.
+    Resets,
     /// Everything arrives late.
     Slow,
     /// Everything arrives late, by different times.
@@ -68,12 +70,16 @@ pub enum Harm {
     Silenced,
     /// The other servers lose their links to it, and it notices only the silence.
     HalfOpen,
+    /// All that the server exchanges with the other servers arrives late.
+    Slowed,
     /// It is told to stop and started again with other timeouts, and with its own ones when the fault ends.
     OtherTimeouts,
     /// Its processes crash, and it recovers from its log.
     Crashed,
     /// It ends the connections of the service.
     ConnectionsEnded,
+    /// Its defaults change, and it ends the connections of the service.
+    OtherDefaults,
     /// Somebody else locks the table of orders.
     OrdersLocked,
     /// No commit ends, as the copy that it waits for is gone.
@@ -84,6 +90,8 @@ pub enum Harm {
     ClockStepped,
     /// Somebody deletes them, with the node above them.
     Deleted,
+    /// Somebody deletes them, and makes those without a session anew, with their old data.
+    Remade,
 }
 
 /// A fault: its name is its site and its harm.
@@ -111,6 +119,7 @@ const OF_LINKS: &[Harm] = &[
     Harm::RequestsHeld,
     Harm::RepliesHeld,
     Harm::RepliesLost,
+    Harm::Resets,
     Harm::Slow,
     Harm::Jittery,
     Harm::Narrow,
@@ -160,6 +169,7 @@ impl Site {
                     Harm::Isolated,
                     Harm::Silenced,
                     Harm::HalfOpen,
+                    Harm::Slowed,
                     Harm::OtherTimeouts,
                     Harm::DiskFull,
                     Harm::ClockStepped,
@@ -171,6 +181,7 @@ impl Site {
                     Harm::Crashed,
                     Harm::Stopped,
                     Harm::ConnectionsEnded,
+                    Harm::OtherDefaults,
                     Harm::Frozen,
                     Harm::OrdersLocked,
                     Harm::CommitsHeld,
@@ -180,7 +191,7 @@ impl Site {
             Site::Redis => (&[], &[Harm::Killed, Harm::Frozen]),
             Site::Instance => (&[], &[Harm::Killed, Harm::Stopped, Harm::Frozen, Harm::Moved, Harm::OtherTimeouts]),
             Site::Contender => (&[], &[Harm::Killed, Harm::Stopped, Harm::Frozen]),
-            Site::Nodes => (&[], &[Harm::Deleted]),
+            Site::Nodes => (&[], &[Harm::Deleted, Harm::Remade]),
         };
         of_links.iter().chain(own).copied()
     }
@@ -207,6 +218,7 @@ impl Harm {
             Harm::RequestsHeld => "requests-held",
             Harm::RepliesHeld => "replies-held",
             Harm::RepliesLost => "replies-lost",
+            Harm::Resets => "resets",
             Harm::Slow => "slow",
             Harm::Jittery => "jittery",
             Harm::Narrow => "narrow",
@@ -218,21 +230,24 @@ impl Harm {
             Harm::Isolated => "isolated",
             Harm::Silenced => "silenced",
             Harm::HalfOpen => "half-open",
+            Harm::Slowed => "slowed",
             Harm::OtherTimeouts => "other-timeouts",
             Harm::Crashed => "crashed",
             Harm::ConnectionsEnded => "connections-ended",
+            Harm::OtherDefaults => "other-defaults",
             Harm::OrdersLocked => "orders-locked",
             Harm::CommitsHeld => "commits-held",
             Harm::DiskFull => "disk-full",
             Harm::ClockStepped => "clock-stepped",
             Harm::Deleted => "deleted",
+            Harm::Remade => "remade",
         }
     }
 
     /// Tells whether it is over as soon as it has begun.
     #[must_use]
     pub fn is_instant(self) -> bool {
-        matches!(self, Harm::Cut | Harm::Crashed | Harm::ConnectionsEnded | Harm::Deleted)
+        matches!(self, Harm::Cut | Harm::Crashed | Harm::ConnectionsEnded | Harm::Deleted | Harm::Remade)
     }
 }
 
@@ -291,7 +306,7 @@ mod tests {
             let patterns: Vec<String> = patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
             Fault::matching(&Site::ALL, &patterns).map(|faults| faults.iter().map(Fault::to_string).collect::<Vec<_>>())
         };
-        assert_eq!(names(&["redis-*", "instance-killed"]).unwrap().len(), 9 + 2 + 1);
+        assert_eq!(names(&["redis-*", "instance-killed"]).unwrap().len(), 10 + 2 + 1);
         assert_eq!(names(&["*"]).unwrap().len(), Fault::at(&Site::ALL).count());
         let refused = names(&["instance-kiled"]).unwrap_err().to_string();
         assert!(refused.contains("instance-killed"), "{refused}");

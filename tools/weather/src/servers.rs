@@ -11,6 +11,8 @@ use crate::forecast::ComingFault;
 
 /// The longest that a slow link holds a byte in each direction.
 const SLOWEST: Duration = Duration::from_millis(400);
+/// The smallest and the largest share of replies that are lost.
+const LOST: [f64; 2] = [0.01, 0.3];
 /// The fewest and the most bytes a second of a connection of a narrow link.
 const NARROW: [f64; 2] = [500.0, 50_000.0];
 /// The shortest and the longest of the session timeouts that a server grants after a restart with other settings. Both are shorter than
@@ -27,6 +29,7 @@ pub fn disturb(proxy: &Proxy, coming: &ComingFault) {
         Harm::RequestsHeld => proxy.silence(Direction::ToServer),
         Harm::RepliesHeld => proxy.silence(Direction::FromServer),
         Harm::RepliesLost => proxy.swallow_replies(),
+        Harm::Resets => proxy.lose_replies(LOST[0] * (LOST[1] / LOST[0]).powf(coming.strength)),
         Harm::Slow => proxy.delay(SLOWEST.mul_f64(coming.strength)),
         Harm::Jittery => proxy.jitter(SLOWEST.mul_f64(coming.strength)),
         Harm::Narrow => proxy.limit(narrow(coming.strength)),
@@ -53,6 +56,7 @@ pub async fn begin_at_ensemble(ensemble: &mut Ensemble, coming: &ComingFault) ->
             Harm::Isolated => ensemble.isolate(server, LinkFault::Cut)?,
             Harm::Silenced => ensemble.isolate(server, LinkFault::Blackhole)?,
             Harm::HalfOpen => ensemble.isolate(server, LinkFault::HalfOpen)?,
+            Harm::Slowed => ensemble.delay(server, SLOWEST.mul_f64(coming.strength))?,
             Harm::Stopped => ensemble.stop_server(server).await?,
             Harm::DiskFull => ensemble.fill_disk(server)?,
             Harm::ClockStepped => ensemble.step_clock(server, ahead(coming.strength))?,
@@ -80,7 +84,7 @@ pub async fn end_at_ensemble(
         match coming.fault.harm {
             Harm::Frozen => ensemble.resume(server)?,
             Harm::ClockStepped => ensemble.step_clock(server, 0)?,
-            Harm::Isolated | Harm::Silenced | Harm::HalfOpen => ensemble.heal(server)?,
+            Harm::Isolated | Harm::Silenced | Harm::HalfOpen | Harm::Slowed => ensemble.heal(server)?,
             Harm::OtherTimeouts => restart(ensemble, server, timeouts.clone()).await?,
             _ => ensemble.launch_server(server).await?,
         }

@@ -113,7 +113,7 @@ fn the_table_knows_the_holder_that_a_kill_met() {
     let (code, merged, errors) = texts(&torture(&folder, twice).output().unwrap());
     assert_eq!(code, Some(0), "{errors}");
     assert!(
-        merged.contains("`v3-1` |") && merged.ends_with(&said.replace("worst of 1 round", "worst of 2 rounds")),
+        merged.contains("`v4-1` |") && merged.ends_with(&said.replace("worst of 1 round", "worst of 2 rounds")),
         "{merged}"
     );
 }

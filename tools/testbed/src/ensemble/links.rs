@@ -4,6 +4,7 @@ mod socks;
 mod switchboard;
 
 use std::net::{Ipv4Addr, TcpListener};
+use std::time::Duration;
 
 use program::FromSystem as _;
 
@@ -36,7 +37,7 @@ const BLACKHOLE: &[LaneCommand] = &[LaneCommand::Blackhole, LaneCommand::Accept]
 const SILENT_FOR_CLIENT: &[LaneCommand] =
     &[LaneCommand::Blackhole, LaneCommand::Strand(End::Client), LaneCommand::Accept];
 const SILENT_FOR_SERVER: &[LaneCommand] = &[LaneCommand::Refuse, LaneCommand::Strand(End::Server)];
-const HEALED: &[LaneCommand] = &[LaneCommand::Accept, LaneCommand::Deliver];
+const HEALED: &[LaneCommand] = &[LaneCommand::Accept, LaneCommand::Deliver, LaneCommand::Delay(Duration::ZERO)];
 
 impl LinkFault {
     /// Returns the commands for a link. `silent` is the end that notices nothing of a half-open connection.
@@ -100,7 +101,16 @@ impl Ensemble {
     ///
     /// [`Error::Setting`] when there is no such server, and when the ensemble has no links that could fail.
     pub fn isolate(&self, index: usize, fault: LinkFault) -> Result<(), Error> {
-        self.change_links_of(index, |silent| fault.commands(silent))
+        self.change_links_of(index, |silent| fault.commands(silent).to_vec())
+    }
+
+    /// Holds each byte between a server and the others for `latency` in each direction.
+    ///
+    /// # Errors
+    ///
+    /// As for [`isolate`](Self::isolate).
+    pub fn delay(&self, index: usize, latency: Duration) -> Result<(), Error> {
+        self.change_links_of(index, |_| vec![LaneCommand::Delay(latency)])
     }
 
     /// Heals all links between a server and the others.
@@ -111,7 +121,7 @@ impl Ensemble {
     ///
     /// As for [`isolate`](Self::isolate).
     pub fn heal(&self, index: usize) -> Result<(), Error> {
-        self.change_links_of(index, |_| HEALED)
+        self.change_links_of(index, |_| HEALED.to_vec())
     }
 
     /// Breaks the link from one server to another. With [`LinkFault::HalfOpen`] the server `from` notices at once, and the
@@ -134,7 +144,7 @@ impl Ensemble {
     }
 
     /// Gives commands to the links of a server. `commands` has the commands for each end of a link that the server is.
-    fn change_links_of(&self, index: usize, commands: impl Fn(End) -> &'static [LaneCommand]) -> Result<(), Error> {
+    fn change_links_of(&self, index: usize, commands: impl Fn(End) -> Vec<LaneCommand>) -> Result<(), Error> {
         self.server(index)?;
         let others = (0..self.servers.len()).filter(|&other| other != index);
         let changes = others.flat_map(|other| {
@@ -152,7 +162,7 @@ impl Ensemble {
         if from == to {
             return Err(Error::Setting(format!("server {from} has no link to itself")));
         }
-        self.change_links(vec![Change { link: Link { from, to }, commands }])
+        self.change_links(vec![Change { link: Link { from, to }, commands: commands.to_vec() }])
     }
 
     fn change_links(&self, changes: Vec<Change>) -> Result<(), Error> {

@@ -15,12 +15,14 @@ use super::relay::{Connection, Direction, End, Rules, Shared, Silent};
 use crate::guard::POLL;
 
 /// An order for a lane.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum LaneCommand {
     Cut,
     Refuse,
     Accept,
     Swallow,
+    /// Loses each reply with this probability, and ends its connection then.
+    LoseReplies(f64),
     Blackhole,
     /// Lets nothing pass in one direction.
     Silence(Direction),
@@ -84,6 +86,7 @@ impl Lane {
             LaneCommand::Refuse => self.is_refusing = true,
             LaneCommand::Accept => self.is_refusing = false,
             LaneCommand::Swallow => rules.send_modify(|rules| rules.swallowed_below = made),
+            LaneCommand::LoseReplies(lost) => rules.send_modify(|rules| rules.lost = lost),
             LaneCommand::Blackhole => rules.send_modify(|rules| rules.silent = Silent::BOTH),
             LaneCommand::Silence(direction) => rules.send_modify(|rules| rules.silent.add(direction)),
             LaneCommand::Deliver => {

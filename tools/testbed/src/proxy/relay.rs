@@ -48,6 +48,8 @@ pub(super) struct Rules {
     pub(super) refuses_sessions: bool,
     /// The replies to the connections below this number are swallowed.
     pub(super) swallowed_below: u64,
+    /// The probability with which a reply is lost, and ends its connection.
+    pub(super) lost: f64,
     /// The end of every connection that stays open when the connections are closed.
     pub(super) stranded: Option<End>,
     /// The server that new connections lead to, if it is another one by now.
@@ -170,8 +172,12 @@ impl Connection {
             }
             if direction == Direction::FromServer && !bytes.is_empty() {
                 self.shared.traffic.send_modify(|traffic| traffic.bytes_from_server += length(bytes));
-                if self.number < self.shared.rules.borrow().swallowed_below {
+                let Rules { swallowed_below, lost, .. } = *self.shared.rules.borrow();
+                if self.number < swallowed_below {
                     continue;
+                }
+                if rand::random::<f64>() < lost {
+                    return Err(io::ErrorKind::ConnectionReset.into());
                 }
             }
             let is_end = bytes.is_empty();

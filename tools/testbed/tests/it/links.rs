@@ -1,6 +1,6 @@
 //! Links between the servers of an ensemble that fail.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use testbed::{Ensemble, EnsembleConfig, Error, LinkFault};
 use zookeeper_client::Client;
@@ -116,6 +116,22 @@ async fn a_link_fails_in_one_direction_only() {
 }
 
 #[tokio::test]
+async fn a_slow_link_holds_each_write_and_keeps_its_leader() {
+    let ensemble = linked(Duration::from_secs(2)).await;
+    let leader = ensemble.leader().await.unwrap();
+    let follower = (leader + 1) % 3;
+    let client = client_of(&ensemble.connect_strings()[follower]).await;
+    let latency = Duration::from_millis(200);
+    ensemble.delay(follower, latency).unwrap();
+    let asked = Instant::now();
+    write(&client, "/slow").await;
+    assert!(asked.elapsed() >= 2 * latency, "the request goes to the leader, and its commit comes back");
+    ensemble.heal(follower).unwrap();
+    assert_agreed(&ensemble, &["/slow"], &[]).await;
+    assert_eq!(ensemble.leader().await, Some(leader));
+}
+
+#[tokio::test]
 async fn isolated_servers_have_no_leader_until_links_are_healed() {
     let ensemble = linked(Duration::from_millis(500)).await;
     for server in 0..3 {
@@ -142,6 +158,7 @@ async fn links_that_there_are_not_are_named_in_the_error() {
     for (error, part) in [
         (ensemble.isolate(3, LinkFault::Cut).unwrap_err(), "no server 3"),
         (ensemble.heal(3).unwrap_err(), "no server 3"),
+        (ensemble.delay(3, Duration::ZERO).unwrap_err(), "no server 3"),
         (ensemble.break_link(0, 3, LinkFault::Cut).unwrap_err(), "no server 3"),
         (ensemble.heal_link(1, 1).unwrap_err(), "no link to itself"),
         (without.isolate(0, LinkFault::Cut).unwrap_err(), "EnsembleConfig::links"),

@@ -207,6 +207,16 @@ async fn replies_to_open_connections_are_swallowed_until_delivery() {
 }
 
 #[tokio::test]
+async fn a_reply_that_is_lost_ends_its_connection() {
+    let (_echo, proxy) = Echo::behind_proxy().await;
+    let mut stream = connect(&proxy).await;
+    proxy.lose_replies(1.0);
+    assert!(!is_echoed(&mut stream, b"lost").await && proxy.bytes_from_server() == 4);
+    proxy.lose_replies(0.0);
+    assert!(is_echoed(&mut connect(&proxy).await, b"word").await);
+}
+
+#[tokio::test]
 async fn a_black_hole_holds_back_both_directions() {
     let (_echo, proxy) = Echo::behind_proxy().await;
     let mut stream = connect(&proxy).await;

@@ -23,7 +23,7 @@ pub(super) struct Link {
 #[derive(Debug)]
 pub(super) struct Change {
     pub(super) link: Link,
-    pub(super) commands: &'static [LaneCommand],
+    pub(super) commands: Vec<LaneCommand>,
 }
 
 /// The connections of a link to one port.
@@ -90,7 +90,7 @@ impl Switchboard {
 
     async fn carry_out(&mut self, Change { link, commands }: &Change) {
         for port in self.ports.iter_mut().filter(|port| port.link == *link) {
-            for command in *commands {
+            for command in commands {
                 port.lane.carry_out(*command).await;
             }
         }

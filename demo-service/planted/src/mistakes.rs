@@ -132,9 +132,8 @@ pub(crate) static MISTAKES: [PlantedMistake; 17] = [
     ),
     planted(
         "a lock is released before its commit is over",
-        // A fault would have to begin between the last write and the commit, which takes a millisecond, and to outlast `--db-timeout`.
-        test("demo-service", "shutdown::a_commit_that_outlasts_the_shutdown_keeps_its_lock"),
-        "left: 200 right: 409",
+        faults(&["zk-mutex", "pg-advisory"], "postgres-commits-held"),
+        "whose deduction was overwritten",
         &[change(
             HELD,
             "if call.is_committing() {
@@ -155,9 +154,8 @@ pub(crate) static MISTAKES: [PlantedMistake; 17] = [
     ),
     planted(
         "purchases that another owner may have sold are sold again",
-        // An owner that is killed leaves buyers without an answer, and the audit takes an order of which nobody was told for theirs.
-        test("demo-service", "ownership::answers::only_buyers_whose_answer_did_not_come_get_an_unknown_outcome"),
-        "the condition should come true",
+        faults(&["zk-owner"], "instance-killed,instance-frozen,zookeeper-link-silent"),
+        "their own buyer had another answer",
         &[change(
             "demo-service/src/strategy/owner/hand_over.rs",
             "Some(Failure::outcome_unknown_elsewhere().caused_by(unknown))",
@@ -206,8 +204,8 @@ pub(crate) static MISTAKES: [PlantedMistake; 17] = [
     ),
     planted(
         "an order is written without its key",
-        test("demo-service", "keys::the_same_key_sells_once_by_every_strategy"),
-        "left: None right: Some(\"true\")",
+        faults(&["pg-conditional", "pg-row-lock"], "buyers-link-slow"),
+        "their own buyer had another answer",
         &[change(
             "demo-service/src/store/orders.rs",
             "order.key.map(IdempotencyKey::as_str)",

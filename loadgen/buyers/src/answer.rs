@@ -41,6 +41,26 @@ struct ProblemDocument {
     r#type: String,
 }
 
+/// An order of one line, as an answer 201 has it.
+#[derive(Deserialize)]
+struct PlacedOrder {
+    order_id: i64,
+    lines: [PlacedLine; 1],
+}
+
+#[derive(Deserialize)]
+struct PlacedLine {
+    goods_no: i64,
+    quantity: i64,
+    remaining: Option<i64>,
+}
+
+/// Reads the order in the body of a 201.
+pub(crate) fn placed(body: &str) -> Result<Receipt, serde_json::Error> {
+    let PlacedOrder { order_id, lines: [PlacedLine { goods_no, quantity, remaining }] } = serde_json::from_str(body)?;
+    Ok(Receipt { order_id, goods_no, quantity, remaining })
+}
+
 /// Returns the last part of a problem's type, or what is wrong with an answer without a problem of ours.
 fn slug_of(status: StatusCode, body: &str) -> Result<String, String> {
     let Ok(ProblemDocument { r#type }) = serde_json::from_str(body) else {
@@ -106,6 +126,10 @@ pub fn classify(status: StatusCode, body: &str) -> Classified {
             Ok(receipt) => return Classified::sold(receipt),
             Err(error) => (Outcome::Error, Some(format!("a 200 without a receipt: {error}"))),
         },
+        StatusCode::CREATED => match placed(body) {
+            Ok(receipt) => return Classified::sold(receipt),
+            Err(error) => (Outcome::Error, Some(format!("a 201 without an order: {error}"))),
+        },
         StatusCode::ACCEPTED => (Outcome::Timeout, Some("a ticket that was not decided in time".to_owned())),
         StatusCode::CONFLICT => classify_said(status, body, SOLD_OUT, Outcome::SoldOut),
         StatusCode::FORBIDDEN => classify_said(status, body, OVER_LIMIT, Outcome::OverLimit),
@@ -149,6 +173,9 @@ mod tests {
         let receipt = r#"{"goods_no":1,"sale":7,"order_id":12,"quantity":1,"remaining":99}"#;
         let expected = Receipt { order_id: 12, goods_no: 1, quantity: 1, remaining: Some(99) };
         assert_eq!(classify(StatusCode::OK, receipt), Classified::sold(expected));
+        let order = r#"{"order_id":12,"lines":[{"goods_no":1,"quantity":1,"remaining":99}]}"#;
+        assert_eq!(classify(StatusCode::CREATED, order), Classified::sold(expected));
+        assert_eq!(unsold(StatusCode::CREATED, r#"{"order_id":12,"lines":[]}"#).0, Outcome::Error);
         let (outcome, problem) = unsold(StatusCode::NOT_FOUND, "{}");
         assert_eq!((outcome, problem.as_deref()), (Outcome::Error, Some("answered 404 Not Found")));
         let mismatch = r#"{"type":"urn:seckill-lab:problem:guard-mismatch","status":422}"#;

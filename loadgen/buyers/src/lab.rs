@@ -1,10 +1,11 @@
-//! A purchase at the service of the lab: one request, whose answer is a receipt, a problem, or a ticket that tells one of them later.
+//! A purchase at the service of the lab: one request, whose answer is a receipt, a problem, or a ticket that tells one of them later. Some
+//! buyers repeat the request under a key.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use reqwest::redirect::Policy;
-use reqwest::{Client, Response, StatusCode, Url};
+use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
 use serde::Deserialize;
 use tokio::time::Instant;
 
@@ -12,6 +13,7 @@ use crate::Error;
 use crate::answer::{Classified, classify, decides};
 use crate::bought::Bought;
 use crate::received::head_bytes;
+use crate::repeat::Repeats;
 use crate::reserve::TwoSteps;
 use crate::sample::Outcome;
 use crate::script::Transport;
@@ -33,10 +35,16 @@ pub struct LabPurchase {
     pub decided_within: Duration,
     /// How they buy if the strategy sells in two steps. Then the URLs make reservations.
     pub two_steps: Option<TwoSteps>,
+    /// How some of them repeat their requests. Absent: nobody does.
+    pub repeats: Option<Repeats>,
 }
 
 /// The request header that says who buys.
 pub const BUYER_ID: &str = "buyer-id";
+/// The request header that names a purchase.
+pub(crate) const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// The body of a request that names its purchase.
+pub(crate) const ONE_UNIT: &str = r#"{"quantity":1}"#;
 
 /// Returns the name under which a buyer buys from the service of the lab.
 pub fn buyer_name(buyer: usize) -> String {
@@ -54,10 +62,12 @@ impl LabPurchase {
         self.comes_twice.is_some_and(|every| number % every == every.get() - 1)
     }
 
-    /// Returns the index of the instance at which a buyer of an open model buys. `None` if the buyer comes twice, so to two instances.
+    /// Returns the index of the instance at which a buyer of an open model buys. `None` if the buyer comes twice or may repeat its request,
+    /// so to two instances.
     pub fn instance_of(&self, buyer: usize) -> Option<usize> {
         let instances = self.urls.first()?.len().max(1);
-        (!self.is_second(buyer + 1)).then_some(buyer % instances)
+        let may_repeat = self.repeats.is_some() && Repeats::is_of(buyer);
+        (!self.is_second(buyer + 1) && !may_repeat).then_some(buyer % instances)
     }
 
     /// Returns the SKU and the URL for request `number`. The requests go to the instances alternately, and rounds of requests
@@ -75,10 +85,27 @@ impl LabPurchase {
             let named = self.names_buyers.then(|| (BUYER_ID, buyer_name(buyer)));
             return two_steps.buy((goods, url), number, named, transport).await;
         }
-        let mut request = transport.client().get(url.clone());
-        if self.names_buyers {
-            request = request.header(BUYER_ID, buyer_name(buyer));
+        if let Some(repeats) = self.repeats.as_ref().filter(|_| Repeats::is_of(number)) {
+            return repeats.buy(self, goods, (number, buyer), transport).await;
         }
+        let request = self.named(transport.client().get(url.clone()), buyer);
+        self.ask(goods, url, request, transport).await
+    }
+
+    /// Says who buys, if a request must say it.
+    pub(crate) fn named(&self, request: RequestBuilder, buyer: usize) -> RequestBuilder {
+        if self.names_buyers { request.header(BUYER_ID, buyer_name(buyer)) } else { request }
+    }
+
+    /// Sends a request to an instance at `url`, and returns what came of it. A ticket is followed to its end. Returns `None` when the load
+    /// was called off.
+    pub(crate) async fn ask(
+        &self,
+        goods: usize,
+        url: &Url,
+        request: RequestBuilder,
+        transport: &mut impl Transport,
+    ) -> Option<Bought> {
         let response = transport.send(request).await?;
         let first_byte = response.is_ok().then(Instant::now);
         let answer = match response {
@@ -220,6 +247,7 @@ mod tests {
             answers_at_commit: true,
             decided_within: Duration::ZERO,
             two_steps: None,
+            repeats: None,
         }
     }
 

@@ -8,6 +8,7 @@
 //! | end of a closed loop | `closed` | goose looks at its clock twice a second |
 //! | arrivals at a rate | `open` | goose has no open model |
 //! | a purchase at the service of the lab | `lab` | its answers are receipts, which other shops do not have |
+//! | a purchase that is repeated there under its key | `repeat` | other shops may not know keys |
 //! | a purchase in two steps at that service | `reserve` | between the steps buyers may leave, be late, or pay twice |
 //! | a purchase at any shop | `shop`, `script` | a file describes what buyers send, and what the answers mean |
 //! | a purchase by the scenario of a goose user | `scenario` | its transactions send what they like, and know no gate |
@@ -34,6 +35,7 @@ pub mod load;
 pub mod model;
 mod open;
 mod received;
+pub mod repeat;
 pub mod reserve;
 pub mod sample;
 pub mod scenario;

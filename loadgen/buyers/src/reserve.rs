@@ -6,15 +6,13 @@ use reqwest::{RequestBuilder, Response, StatusCode, Url};
 use serde::Deserialize;
 use tokio::time::{Duration, Instant, sleep};
 
-use crate::answer::{PROBLEM_TYPE, classify};
+use crate::answer::{PROBLEM_TYPE, classify, placed};
 use crate::bought::Bought;
 use crate::habits::{Habit, PaymentHabits};
+use crate::lab::{IDEMPOTENCY_KEY, ONE_UNIT};
 use crate::received::head_bytes;
-use crate::sample::{Confirmation, Outcome, Receipt, ReservationTold, ToldEnd};
+use crate::sample::{Confirmation, Outcome, ReservationTold, ToldEnd};
 use crate::script::Transport;
-
-/// The request header that names a purchase.
-const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// The problem of a 410 that says that a payment came too late.
 const EXPIRED: &str = "reservation-expired";
@@ -44,20 +42,6 @@ struct HeldReservation {
 #[derive(Deserialize)]
 struct ReservationLook {
     state: String,
-}
-
-/// The members of an order.
-#[derive(Deserialize)]
-struct PaidOrder {
-    order_id: i64,
-    lines: [PaidLine; 1],
-}
-
-#[derive(Deserialize)]
-struct PaidLine {
-    goods_no: i64,
-    quantity: i64,
-    remaining: Option<i64>,
 }
 
 #[derive(Deserialize)]
@@ -155,7 +139,7 @@ impl TwoSteps {
             .post(url.clone())
             .header(CONTENT_TYPE, "application/json")
             .header(IDEMPOTENCY_KEY, format!("{}-{number}", self.keys.get(goods)?))
-            .body(r#"{"quantity":1}"#);
+            .body(ONE_UNIT);
         if let Some((header, buyer)) = named {
             request = request.header(header, buyer);
         }
@@ -256,11 +240,8 @@ fn paid(reservation: i64, answer: Result<PaymentAnswer, reqwest::Error>) -> (Out
         Err(error) => return unknown(unanswered(error)),
     };
     if status == StatusCode::CREATED {
-        return match serde_json::from_str::<PaidOrder>(&body) {
-            Ok(PaidOrder { order_id, lines: [PaidLine { goods_no, quantity, remaining }] }) => {
-                let receipt = Receipt { order_id, goods_no, quantity, remaining };
-                (Outcome::Sold, ToldBuyer::of(reservation, ToldEnd::Sold(receipt)))
-            }
+        return match placed(&body) {
+            Ok(receipt) => (Outcome::Sold, ToldBuyer::of(reservation, ToldEnd::Sold(receipt))),
             Err(error) => unknown((Outcome::Error, Some(format!("a 201 without an order: {error}")))),
         };
     }
@@ -293,6 +274,7 @@ fn unanswered(error: reqwest::Error) -> (Outcome, Option<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample::Receipt;
 
     fn answer(status: u16, body: &str) -> Result<PaymentAnswer, reqwest::Error> {
         let status = StatusCode::from_u16(status).unwrap();

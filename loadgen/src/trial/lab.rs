@@ -7,11 +7,13 @@ mod observe;
 pub(crate) mod round;
 mod settle;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use buyers::lab::LabPurchase;
 use buyers::load::{LoadResult, Purchase};
+use buyers::repeat::Repeats;
 use buyers::reserve::TwoSteps;
 use reqwest::Url;
 use stats::times::Times;
@@ -201,22 +203,42 @@ fn purchase_of(
     strategy: &Strategy,
     opened: &[Goods],
 ) -> Result<LabPurchase, Error> {
-    let at_instances = |path: &str| -> Result<Vec<Url>, Error> {
-        let instances = deployment.service.urls().iter().map(|instance| format!("{instance}{path}"));
-        instances.map(|url| Url::parse(&url).map_err(|error| Error::Generator(format!("{url}: {error}")))).collect()
+    let urls = match strategy.two_steps {
+        true => of_each(deployment, opened, |goods_no| format!("/goods/{goods_no}/reservations")),
+        false => of_each(deployment, opened, |goods_no| format!("/goods-stock/{goods_no}?strategy={}", strategy.name)),
     };
-    let goods = |goods_no: &i64| match strategy.two_steps {
-        true => at_instances(&format!("/goods/{goods_no}/reservations")),
-        false => at_instances(&format!("/goods-stock/{goods_no}?strategy={}", strategy.name)),
-    };
-    let keys = || opened.iter().map(|goods| format!("sale-{}-{}", goods.goods_no, goods.sale)).collect();
     Ok(LabPurchase {
-        urls: conditions.goods_nos.iter().map(goods).collect::<Result<_, _>>()?,
-        probes: at_instances("/healthz")?,
+        urls: urls?,
+        probes: at_instances(deployment, "/healthz")?,
         names_buyers: conditions.per_buyer.is_some(),
         comes_twice: None,
         answers_at_commit: strategy.answers == Answers::AtCommit,
         decided_within: conditions.lock_wait + ANSWER_GRACE,
-        two_steps: strategy.two_steps.then(|| TwoSteps { keys: keys(), habits: conditions.habits }),
+        two_steps: strategy.two_steps.then(|| TwoSteps { keys: keys_of(opened), habits: conditions.habits }),
+        repeats: None,
     })
+}
+
+/// Returns how buyers repeat their requests under keys. Purchases in two steps have keys anyhow.
+fn repeats_of(deployment: &Deployment, strategy: &Strategy, opened: &[Goods]) -> Result<Option<Repeats>, Error> {
+    if strategy.two_steps {
+        return Ok(None);
+    }
+    let urls = of_each(deployment, opened, |goods_no| format!("/goods/{goods_no}/orders?strategy={}", strategy.name))?;
+    Ok(Some(Repeats { urls, keys: keys_of(opened), repeated: Arc::default() }))
+}
+
+/// Returns for each SKU the URLs of a path at all instances.
+fn of_each(deployment: &Deployment, opened: &[Goods], path: impl Fn(i64) -> String) -> Result<Vec<Vec<Url>>, Error> {
+    opened.iter().map(|goods| at_instances(deployment, &path(goods.goods_no))).collect()
+}
+
+fn at_instances(deployment: &Deployment, path: &str) -> Result<Vec<Url>, Error> {
+    let instances = deployment.service.urls().iter().map(|instance| format!("{instance}{path}"));
+    instances.map(|url| Url::parse(&url).map_err(|error| Error::Generator(format!("{url}: {error}")))).collect()
+}
+
+/// Returns for each SKU the beginning of keys that no other sale has.
+fn keys_of(opened: &[Goods]) -> Vec<String> {
+    opened.iter().map(|goods| format!("sale-{}-{}", goods.goods_no, goods.sale)).collect()
 }

@@ -70,6 +70,9 @@ pub(crate) struct RoundSeen {
     pub(crate) faults: Vec<FaultRecord>,
     /// Requests to buy by outcome.
     pub(crate) answers: ByOutcome<u64>,
+    /// Requests that repeated one of these under its key.
+    #[serde(default)]
+    pub(crate) repeated: u64,
     /// Requests that were not sent, as too many buyers were waiting for their answers.
     pub(crate) dropped: u64,
     /// What was really sold.
@@ -193,6 +196,7 @@ impl RoundSeen {
             stock: 100,
             faults,
             answers: ByOutcome::default(),
+            repeated: 0,
             dropped: 0,
             audit,
             overlaps: None,

@@ -11,6 +11,8 @@ use crate::trial::round::Round;
 pub(super) struct RunCost {
     /// Requests of buyers.
     requests: u64,
+    /// Requests that repeated one of these under its key.
+    repeated: u64,
     /// Requests that had no answer, or one that does not tell what came of them.
     unknown: u64,
     /// Faults that struck.
@@ -26,6 +28,7 @@ impl RunCost {
         let mut cost = RunCost::default();
         for seen in rounds.iter().map(|round| &round.seen) {
             cost.requests = cost.requests.saturating_add(seen.answers.total());
+            cost.repeated = cost.repeated.saturating_add(seen.repeated);
             cost.unknown = cost.unknown.saturating_add(seen.answers.failed());
             cost.toll.add(&seen.toll);
             for fault in seen.faults.iter().filter(|fault| fault.failed.is_none()) {
@@ -44,8 +47,9 @@ impl RunCost {
     pub(super) fn line(&self) -> String {
         let Toll { sessions_ended, holds_lost, late_writes_refused, descriptors_max } = self.toll;
         format!(
-            "{}, at least {} ended, {} lost, {} refused; at most {} of an instance after a round",
+            "{}, {} under a key, at least {} ended, {} lost, {} refused; at most {} of an instance after a round",
             things(self.faults, "fault"),
+            things(self.repeated, "repetition"),
             things(sessions_ended, "session"),
             things(holds_lost, "hold"),
             things(late_writes_refused, "late write"),
@@ -54,13 +58,14 @@ impl RunCost {
     }
 
     /// The columns of [`row`](Self::row), as Markdown.
-    pub(super) const COLUMNS: &str = "requests | unknown outcomes | faults | sessions ended | holds lost | late writes refused | open descriptors, at most | next sale, at worst";
+    pub(super) const COLUMNS: &str = "requests | repeated under a key | unknown outcomes | faults | sessions ended | holds lost | late writes refused | open descriptors, at most | next sale, at worst";
 
     /// Writes it as cells of a table in Markdown.
     pub(super) fn row(&self) -> String {
         let Toll { sessions_ended, holds_lost, late_writes_refused, descriptors_max } = self.toll;
         let counts = [
             self.requests,
+            self.repeated,
             self.unknown,
             self.faults,
             sessions_ended,

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use buyers::lab::LabPurchase;
@@ -15,7 +16,7 @@ use weather::{ComingFault, Struck, storm};
 use super::audit::audit;
 use super::observe::LeftOut;
 use super::settle::settle;
-use super::{ANSWER_GRACE, HISTORY, history_since, open_sales, purchase_of};
+use super::{ANSWER_GRACE, HISTORY, history_since, open_sales, purchase_of, repeats_of};
 use crate::audit::trial::LabFacts;
 use crate::audit::unchecked::{Gap, Unchecked};
 use crate::error::Error;
@@ -53,6 +54,7 @@ pub(crate) async fn round(
     let purchase = LabPurchase {
         names_buyers: true,
         comes_twice: conditions.per_buyer.and(TWICE),
+        repeats: repeats_of(deployment, strategy, &opened)?,
         ..purchase_of(deployment, conditions, strategy, &opened)?
     };
     let load = conditions.load(scheduled, Purchase::Lab(purchase.clone()), conditions.lock_wait + ANSWER_GRACE);
@@ -99,6 +101,7 @@ pub(crate) async fn round(
         stock,
         faults: struck.iter().map(|struck| fault(struck, bought.released_at, &committed, stock)).collect(),
         answers: bought.tally.answers(),
+        repeated: purchase.repeats.map_or(0, |repeats| repeats.repeated.load(Ordering::Relaxed)),
         dropped: bought.dropped.busy + bought.dropped.idle,
         audit: audited.audit,
         overlaps: evidence.overlaps().filter(|_| history.one_clock),

@@ -1,0 +1,135 @@
+//! Purchases that are repeated under their key at another instance. Each must be made once, however often it is asked for.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use reqwest::header::CONTENT_TYPE;
+use reqwest::{Client, RequestBuilder, Url};
+use tokio::time::{Duration, Instant, sleep};
+
+use crate::bought::Bought;
+use crate::lab::{IDEMPOTENCY_KEY, LabPurchase, ONE_UNIT};
+use crate::sample::Outcome;
+use crate::script::Transport;
+
+/// Half of the buyers repeat: every other row of so many.
+const ROW: usize = 4;
+/// How long a buyer waits for an answer before it asks elsewhere. The first request may be under way then.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// The pause before a repetition.
+const PAUSE: Duration = Duration::from_millis(100);
+/// No repetition begins later than so long after the first request.
+const WITHIN: Duration = Duration::from_secs(12);
+
+/// How half of the buyers of the lab repeat their requests.
+#[derive(Debug, Clone)]
+pub struct Repeats {
+    /// For each SKU, one URL an instance, which buys under a key.
+    pub urls: Vec<Vec<Url>>,
+    /// For each SKU, the beginning of the keys of its purchases, which no other trial has.
+    pub keys: Vec<String>,
+    /// How many requests were repetitions. All clones count together.
+    pub repeated: Arc<AtomicU64>,
+}
+
+/// What a buyer does after an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    /// It asks once more.
+    Repeat,
+    /// It believes this answer.
+    Believe,
+    /// It keeps the answer of before: that it has a unit, or that nobody knows.
+    Keep,
+}
+
+impl Repeats {
+    /// Tells whether the buyer that sends this request repeats it. The two requests of one that comes twice are alike in this.
+    pub(crate) fn is_of(number: usize) -> bool {
+        number / ROW % 2 == 1
+    }
+
+    /// Buys once, by request `number` of `buyer`. Returns `None` when the load was called off.
+    ///
+    /// The buyer asks the instances in turn, until it knows whether it has a unit. If the first answer is "sold", it asks once more: the order
+    /// must be the same.
+    pub(crate) async fn buy(
+        &self,
+        lab: &LabPurchase,
+        goods: usize,
+        (number, buyer): (usize, usize),
+        transport: &mut impl Transport,
+    ) -> Option<Bought> {
+        let urls = self.urls.get(goods)?;
+        let until = Instant::now() + WITHIN;
+        let mut before: Option<Bought> = None;
+        for attempt in number.. {
+            let url = urls.get(attempt % urls.len().max(1))?;
+            let request = lab.named(self.request(goods, url, number, transport.client())?, buyer);
+            let bought = lab.ask(goods, url, request, transport).await?;
+            let next = next(before.as_ref().map(|before| before.outcome), bought.outcome, Instant::now() < until);
+            before = match (before, next) {
+                (before, Next::Repeat) => before.or(Some(bought)),
+                (_, Next::Believe) => return Some(bought),
+                (Some(sold), Next::Keep) if sold.outcome == Outcome::Sold => return Some(sold),
+                (Some(unknown), Next::Keep) => {
+                    return Some(Bought { ended: bought.ended, decided: bought.decided, ..unknown });
+                }
+                (None, Next::Keep) => return Some(bought),
+            };
+            self.repeated.fetch_add(1, Ordering::Relaxed);
+            sleep(PAUSE).await;
+        }
+        None
+    }
+
+    fn request(&self, goods: usize, url: &Url, number: usize, client: &Client) -> Option<RequestBuilder> {
+        let key = format!("{}-{number}", self.keys.get(goods)?);
+        let request = client.post(url.clone()).timeout(PATIENCE).header(CONTENT_TYPE, "application/json");
+        Some(request.header(IDEMPOTENCY_KEY, key).body(ONE_UNIT))
+    }
+}
+
+/// Decides what a buyer does after an answer. `before` is what it knew before: that it has a unit, or an outcome that tells nothing, as an
+/// earlier request may still be under way. Absent: this is the first answer.
+fn next(before: Option<Outcome>, told: Outcome, has_time: bool) -> Next {
+    let is_unknown = matches!(told, Outcome::Error | Outcome::Timeout);
+    match (before, told) {
+        (None, Outcome::Sold) => Next::Repeat,
+        (None, _) if is_unknown && has_time => Next::Repeat,
+        // The last word on the key. If it says something else than before, the audit finds an order that its buyer was not told of.
+        (None, _) | (_, Outcome::Sold) | (Some(Outcome::Sold), Outcome::SoldOut | Outcome::OverLimit) => Next::Believe,
+        (Some(Outcome::Sold), _) => Next::Keep,
+        // This request bought nothing. An earlier one still may.
+        (Some(_), Outcome::SoldOut | Outcome::OverLimit) => Next::Keep,
+        (Some(_), _) if has_time => Next::Repeat,
+        (Some(_), _) => Next::Keep,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buyer_repeats_until_it_knows_whether_it_has_a_unit() {
+        let [sold, sold_out, limit, refused, error, timeout] =
+            [Outcome::Sold, Outcome::SoldOut, Outcome::OverLimit, Outcome::Refused, Outcome::Error, Outcome::Timeout];
+        for told in [sold_out, limit, refused] {
+            assert_eq!(next(None, told, true), Next::Believe);
+            assert_eq!(next(Some(timeout), told, false), Next::Keep, "the earlier request may have bought");
+        }
+        for unknown in [error, timeout] {
+            assert_eq!((next(None, unknown, true), next(None, unknown, false)), (Next::Repeat, Next::Believe));
+            assert_eq!(next(Some(error), unknown, true), Next::Repeat);
+            assert_eq!(next(Some(error), unknown, false), Next::Keep);
+            assert_eq!(next(Some(unknown), sold, false), Next::Believe);
+            assert_eq!(next(Some(unknown), refused, true), Next::Repeat);
+            assert_eq!(next(Some(sold), unknown, true), Next::Keep, "it knows already");
+        }
+        assert_eq!(next(None, sold, true), Next::Repeat, "the order must be the same");
+        assert_eq!(next(Some(sold), sold, true), Next::Believe);
+        assert_eq!(next(Some(sold), sold_out, true), Next::Believe, "the audit must see it");
+        assert_eq!(next(Some(sold), refused, true), Next::Keep);
+    }
+}

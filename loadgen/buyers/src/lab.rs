@@ -203,7 +203,7 @@ pub(crate) fn client(answer_within: Duration) -> Result<Client, Error> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -238,7 +238,7 @@ mod tests {
         asking.abort();
     }
 
-    fn lab_of(urls: Vec<Vec<Url>>) -> LabPurchase {
+    pub(crate) fn lab_of(urls: Vec<Vec<Url>>) -> LabPurchase {
         LabPurchase {
             urls,
             probes: Vec::new(),

@@ -109,7 +109,38 @@ fn next(before: Option<Outcome>, told: Outcome, has_time: bool) -> Next {
 
 #[cfg(test)]
 mod tests {
+    use axum::Router;
+    use axum::http::{HeaderMap, StatusCode};
+    use axum::routing::post;
+    use tokio::sync::mpsc::unbounded_channel;
+
     use super::*;
+    use crate::lab::client;
+    use crate::lab::tests::lab_of;
+
+    #[tokio::test]
+    async fn a_repetition_has_the_key_of_its_request() {
+        let (told, mut keys) = unbounded_channel();
+        let at = |status: u16, body: &'static str| {
+            let told = told.clone();
+            post(async move |headers: HeaderMap| {
+                told.send(headers[IDEMPOTENCY_KEY].to_str().unwrap().to_owned()).unwrap();
+                (StatusCode::from_u16(status).unwrap(), body)
+            })
+        };
+        let order = r#"{"order_id":7,"lines":[{"goods_no":1,"quantity":1,"remaining":9}]}"#;
+        let routes = Router::new().route("/a", at(500, "")).route("/b", at(201, order));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move { axum::serve(listener, routes).await });
+        let urls = vec![["a", "b"].map(|path| Url::parse(&format!("http://{address}/{path}")).unwrap()).to_vec()];
+        let repeats = Repeats { urls: urls.clone(), keys: vec!["sale".to_owned()], repeated: Arc::default() };
+        let lab = LabPurchase { repeats: Some(repeats), ..lab_of(urls) };
+        let bought = lab.buy(4, 4, &mut client(Duration::from_secs(60)).unwrap()).await.unwrap();
+        assert_eq!(bought.outcome, Outcome::Sold);
+        assert_eq!([keys.recv().await.unwrap(), keys.recv().await.unwrap()], ["sale-4", "sale-4"]);
+        assert_eq!(lab.repeats.unwrap().repeated.load(Ordering::Relaxed), 1);
+    }
 
     #[test]
     fn a_buyer_repeats_until_it_knows_whether_it_has_a_unit() {

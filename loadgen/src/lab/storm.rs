@@ -276,3 +276,26 @@ impl Database {
         ended.fetch_one(&self.0).await.map(drop).map_err(Error::postgres("end the connections of the service"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use weather::Fault;
+
+    use super::*;
+
+    #[test]
+    fn the_documents_know_all_kinds_of_faults() {
+        let said = format!("lets {} kinds of faults strike", Fault::at(&SITES).count());
+        assert!(
+            include_str!("../../../docs/GUARANTEES.md").contains(&said),
+            "docs/GUARANTEES.md does not say that it {said}"
+        );
+        let described = include_str!("../../../docs/torture.md");
+        for fault in Fault::at(&SITES) {
+            // The table of links has what goes wrong at all four kinds of them.
+            let name = fault.to_string();
+            let described_as = name.split_once("-link-").map_or(&*name, |(_, harm)| harm);
+            assert!(described.contains(&format!("`{described_as}`")), "docs/torture.md lacks {fault}");
+        }
+    }
+}

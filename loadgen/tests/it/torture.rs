@@ -33,7 +33,7 @@ fn a_promise_is_kept_under_faults_and_everybody_is_served_again() {
     let round = &read(&folder, "torture/torture.json")["rounds"][0];
     let faults = round["faults"].as_array().unwrap();
     assert!(!faults.is_empty() && faults.iter().all(|fault| fault["failed"].is_null()), "{faults:?}");
-    assert!(round["answers"]["sold"].as_u64().unwrap() > 0);
+    assert!(round["answers"]["sold"].as_u64().unwrap() > 0 && round["repeated"].as_u64().unwrap() > 0);
     assert!(folder.is_clean(), "something is left");
 }
 

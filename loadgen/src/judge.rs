@@ -9,6 +9,7 @@ pub(crate) mod nouns;
 pub(crate) mod recovery;
 pub(crate) mod result;
 pub(crate) mod round;
+pub(crate) mod sights;
 pub(crate) mod summary;
 pub(crate) mod thresholds;
 pub(crate) mod verdict;

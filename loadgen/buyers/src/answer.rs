@@ -3,7 +3,7 @@
 use reqwest::StatusCode;
 use serde::Deserialize;
 
-use crate::sample::{Confirmation, Outcome, Receipt};
+use crate::sample::{Confirmation, OrderTold, Outcome, Receipt};
 
 /// Beginning of the `type` of every problem of the service.
 pub const PROBLEM_TYPE: &str = "urn:seckill-lab:problem:";
@@ -150,7 +150,11 @@ pub fn classify(status: StatusCode, body: &str) -> Classified {
 
 impl Classified {
     fn sold(receipt: Receipt) -> Classified {
-        Classified { outcome: Outcome::Sold, confirmation: Some(Confirmation::Lab(receipt)), problem: None }
+        Classified {
+            outcome: Outcome::Sold,
+            confirmation: Some(Confirmation::Lab(OrderTold::once(receipt))),
+            problem: None,
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::bought::Bought;
 use crate::received::head_bytes;
 use crate::repeat::Repeats;
 use crate::reserve::TwoSteps;
-use crate::sample::Outcome;
+use crate::sample::{Confirmation, Outcome};
 use crate::script::Transport;
 
 /// Where the buyers of the lab's own service buy.
@@ -62,25 +62,19 @@ impl LabPurchase {
         self.comes_twice.is_some_and(|every| number % every == every.get() - 1)
     }
 
-    /// Returns the index of the instance at which a buyer of an open model buys. `None` if the buyer comes twice or may repeat its request,
-    /// so to two instances.
-    pub fn instance_of(&self, buyer: usize) -> Option<usize> {
-        let instances = self.urls.first()?.len().max(1);
-        let may_repeat = self.repeats.is_some() && Repeats::is_of(buyer);
-        (!self.is_second(buyer + 1) && !may_repeat).then_some(buyer % instances)
-    }
-
-    /// Returns the SKU and the URL for request `number`. The requests go to the instances alternately, and rounds of requests
-    /// to the SKUs. So every SKU is bought at every instance.
-    fn target(&self, number: usize) -> Option<(usize, &Url)> {
+    /// Returns where request `number` buys. The requests go to the instances alternately, and rounds of requests to the SKUs. So every SKU
+    /// is bought at every instance.
+    fn target(&self, number: usize) -> Option<Target<'_>> {
         let instances = self.urls.first()?.len().max(1);
         let goods = number / instances % self.urls.len();
-        Some((goods, self.urls[goods].get(number % instances)?))
+        let instance = number % instances;
+        Some(Target { goods, instance, url: self.urls[goods].get(instance)? })
     }
 
     /// Buys once, by request `number` of `buyer`. Returns `None` without a URL, or when the load was called off.
     pub(crate) async fn buy(&self, number: usize, buyer: usize, transport: &mut impl Transport) -> Option<Bought> {
-        let (goods, url) = self.target(number)?;
+        let target = self.target(number)?;
+        let Target { goods, url, .. } = target;
         if let Some(two_steps) = &self.two_steps {
             let named = self.names_buyers.then(|| (BUYER_ID, buyer_name(buyer)));
             return two_steps.buy((goods, url), number, named, transport).await;
@@ -89,7 +83,7 @@ impl LabPurchase {
             return repeats.buy(self, goods, (number, buyer), transport).await;
         }
         let request = self.named(transport.client().get(url.clone()), buyer);
-        self.ask(goods, url, request, transport).await
+        self.ask(target, request, self.decided_within, transport).await
     }
 
     /// Says who buys, if a request must say it.
@@ -97,13 +91,12 @@ impl LabPurchase {
         if self.names_buyers { request.header(BUYER_ID, buyer_name(buyer)) } else { request }
     }
 
-    /// Sends a request to an instance at `url`, and returns what came of it. A ticket is followed to its end. Returns `None` when the load
-    /// was called off.
+    /// Sends a request, and returns what came of it. A ticket is followed for `decided_within`. Returns `None` when the load was called off.
     pub(crate) async fn ask(
         &self,
-        goods: usize,
-        url: &Url,
+        Target { goods, instance, url }: Target<'_>,
         request: RequestBuilder,
+        decided_within: Duration,
         transport: &mut impl Transport,
     ) -> Option<Bought> {
         let response = transport.send(request).await?;
@@ -114,7 +107,7 @@ impl LabPurchase {
         };
         let ended = Instant::now();
         let decision = match &answer {
-            Ok((StatusCode::ACCEPTED, _, body)) => Some(self.decided(url, body, transport).await?),
+            Ok((StatusCode::ACCEPTED, _, body)) => Some(decided(url, body, decided_within, transport).await?),
             _ => None,
         };
         let decided = decision.is_some().then(Instant::now);
@@ -124,7 +117,10 @@ impl LabPurchase {
             Err(error) if error.is_timeout() => (None, 0, unanswered(Outcome::Timeout, None)),
             Err(error) => (None, 0, unanswered(Outcome::Error, Some(program::chain(&error.without_url())))),
         };
-        let Classified { outcome, confirmation, problem } = classified;
+        let Classified { outcome, mut confirmation, problem } = classified;
+        if let Some(Confirmation::Lab(told)) = &mut confirmation {
+            told.instance = Some(instance);
+        }
         let is_committed = self.answers_at_commit;
         Some(Bought {
             goods,
@@ -139,33 +135,43 @@ impl LabPurchase {
             received_bytes,
         })
     }
+}
 
-    /// Asks for a ticket until it is decided, more and more seldom. Returns the answer that decides it. A ticket that waits for longer than
-    /// a purchase may take is left as it is. A question that fails says nothing of the purchase, so it is asked again.
-    async fn decided(&self, bought_at: &Url, ticket: &str, transport: &mut impl Transport) -> Option<Answered> {
-        let Ok(Ticket { ticket }) = serde_json::from_str(ticket) else {
-            return Some(Ok((StatusCode::ACCEPTED, 0, ticket.to_owned())));
+/// Where a request buys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Target<'a> {
+    /// Which of the SKUs on sale, from zero.
+    pub(crate) goods: usize,
+    /// The index of the instance.
+    pub(crate) instance: usize,
+    pub(crate) url: &'a Url,
+}
+
+/// Asks for a ticket until it is decided, more and more seldom. Returns the answer that decides it. A ticket that waits for longer than `within`
+/// is left as it is. A question that fails says nothing of the purchase, so it is asked again.
+async fn decided(bought_at: &Url, ticket: &str, within: Duration, transport: &mut impl Transport) -> Option<Answered> {
+    let Ok(Ticket { ticket }) = serde_json::from_str(ticket) else {
+        return Some(Ok((StatusCode::ACCEPTED, 0, ticket.to_owned())));
+    };
+    let mut url = bought_at.clone();
+    url.set_path(&format!("/tickets/{ticket}"));
+    url.set_query(None);
+    let until = Instant::now() + within;
+    let mut pause = ASK_AGAIN_MIN;
+    loop {
+        tokio::time::sleep(pause).await;
+        let question = transport.client().get(url.clone()).timeout(within);
+        let answer = match transport.send(question).await? {
+            Ok(response) => read(response).await,
+            Err(error) => Err(error),
         };
-        let mut url = bought_at.clone();
-        url.set_path(&format!("/tickets/{ticket}"));
-        url.set_query(None);
-        let until = Instant::now() + self.decided_within;
-        let mut pause = ASK_AGAIN_MIN;
-        loop {
-            tokio::time::sleep(pause).await;
-            let response = transport.send(transport.client().get(url.clone())).await?;
-            let answer = match response {
-                Ok(response) => read(response).await,
-                Err(error) => Err(error),
-            };
-            if answer.as_ref().is_ok_and(|(status, _, body)| decides(*status, body)) {
-                return Some(answer);
-            }
-            if Instant::now() >= until {
-                return Some(Ok((StatusCode::ACCEPTED, 0, String::new())));
-            }
-            pause = (pause * 2).min(ASK_AGAIN_MAX);
+        if answer.as_ref().is_ok_and(|(status, _, body)| decides(*status, body)) {
+            return Some(answer);
         }
+        if Instant::now() >= until {
+            return Some(Ok((StatusCode::ACCEPTED, 0, String::new())));
+        }
+        pause = (pause * 2).min(ASK_AGAIN_MAX);
     }
 }
 
@@ -257,8 +263,14 @@ pub(crate) mod tests {
         let urls = ["1", "2"].map(|goods| ["a", "b"].map(|instance| url(goods, instance)).to_vec()).to_vec();
         let lab = lab_of(urls);
         let targets: Vec<_> = (0..5).map(|number| lab.target(number).unwrap()).collect();
-        let targets: Vec<_> = targets.iter().map(|(goods, url)| (*goods, url.as_str())).collect();
-        let expected = [(0, "http://a/1"), (0, "http://b/1"), (1, "http://a/2"), (1, "http://b/2"), (0, "http://a/1")];
+        let targets: Vec<_> = targets.iter().map(|at| (at.goods, at.instance, at.url.as_str())).collect();
+        let expected = [
+            (0, 0, "http://a/1"),
+            (0, 1, "http://b/1"),
+            (1, 0, "http://a/2"),
+            (1, 1, "http://b/2"),
+            (0, 0, "http://a/1"),
+        ];
         assert_eq!(targets, expected);
     }
     #[test]
@@ -269,8 +281,6 @@ pub(crate) mod tests {
         let buyers: Vec<usize> = (0..9).map(|number| lab.buyer_of(number, number)).collect();
         assert_eq!(buyers, [0, 1, 2, 2, 4, 5, 6, 6, 8]);
         assert_ne!(lab.target(2), lab.target(3));
-        let instances: Vec<Option<usize>> = (0..6).map(|buyer| lab.instance_of(buyer)).collect();
-        assert_eq!(instances, [Some(0), Some(1), None, Some(1), Some(0), Some(1)]);
     }
 
     /// Buys at a service that gives a ticket and then answers questions for it by these, the last one again and again.

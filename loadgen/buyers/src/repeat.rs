@@ -8,17 +8,18 @@ use reqwest::{Client, RequestBuilder, Url};
 use tokio::time::{Duration, Instant, sleep};
 
 use crate::bought::Bought;
-use crate::lab::{IDEMPOTENCY_KEY, LabPurchase, ONE_UNIT};
-use crate::sample::Outcome;
+use crate::lab::{IDEMPOTENCY_KEY, LabPurchase, ONE_UNIT, Target};
+use crate::sample::{Confirmation, Outcome};
 use crate::script::Transport;
 
 /// Half of the buyers repeat: every other row of so many.
 const ROW: usize = 4;
 /// How long a buyer waits for an answer before it asks elsewhere. The first request may be under way then.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// The pause before a repetition.
-const PAUSE: Duration = Duration::from_millis(100);
-/// No repetition begins later than so long after the first request.
+/// The pauses before repetitions. Each is twice as long as the one before.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// So long after the first request, a buyer gives up that does not know whether it has a unit.
 const WITHIN: Duration = Duration::from_secs(12);
 
 /// How half of the buyers of the lab repeat their requests.
@@ -39,7 +40,7 @@ enum Next {
     Repeat,
     /// It believes this answer.
     Believe,
-    /// It keeps the answer of before: that it has a unit, or that nobody knows.
+    /// It keeps the answer of before.
     Keep,
 }
 
@@ -51,7 +52,7 @@ impl Repeats {
 
     /// Buys once, by request `number` of `buyer`. Returns `None` when the load was called off.
     ///
-    /// The buyer asks the instances in turn, until it knows whether it has a unit. If the first answer is "sold", it asks once more: the order
+    /// The buyer asks the instances in turn, until it knows whether it has a unit. If the first answer is "sold", it asks once more: the answer
     /// must be the same.
     pub(crate) async fn buy(
         &self,
@@ -62,28 +63,30 @@ impl Repeats {
     ) -> Option<Bought> {
         let urls = self.urls.get(goods)?;
         let until = Instant::now() + WITHIN;
+        let mut pause = PAUSE_MIN;
         let mut before: Option<Bought> = None;
         for attempt in number.. {
-            let url = urls.get(attempt % urls.len().max(1))?;
-            let request = lab.named(self.request(goods, url, number, transport.client())?, buyer);
-            let bought = lab.ask(goods, url, request, transport).await?;
+            let instance = attempt % urls.len().max(1);
+            let target = Target { goods, instance, url: urls.get(instance)? };
+            let request = lab.named(self.request(target, number, transport.client())?, buyer);
+            let bought = lab.ask(target, request, PATIENCE, transport).await?;
             let next = next(before.as_ref().map(|before| before.outcome), bought.outcome, Instant::now() < until);
             before = match (before, next) {
                 (before, Next::Repeat) => before.or(Some(bought)),
-                (_, Next::Believe) => return Some(bought),
-                (Some(sold), Next::Keep) if sold.outcome == Outcome::Sold => return Some(sold),
+                (None, Next::Keep) | (_, Next::Believe) => return Some(bought),
+                (Some(sold), Next::Keep) if sold.outcome == Outcome::Sold => return Some(compared(sold, &bought)),
                 (Some(unknown), Next::Keep) => {
                     return Some(Bought { ended: bought.ended, decided: bought.decided, ..unknown });
                 }
-                (None, Next::Keep) => return Some(bought),
             };
             self.repeated.fetch_add(1, Ordering::Relaxed);
-            sleep(PAUSE).await;
+            sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
         }
         None
     }
 
-    fn request(&self, goods: usize, url: &Url, number: usize, client: &Client) -> Option<RequestBuilder> {
+    fn request(&self, Target { goods, url, .. }: Target<'_>, number: usize, client: &Client) -> Option<RequestBuilder> {
         let key = format!("{}-{number}", self.keys.get(goods)?);
         let request = client.post(url.clone()).timeout(PATIENCE).header(CONTENT_TYPE, "application/json");
         Some(request.header(IDEMPOTENCY_KEY, key).body(ONE_UNIT))
@@ -97,14 +100,31 @@ fn next(before: Option<Outcome>, told: Outcome, has_time: bool) -> Next {
     match (before, told) {
         (None, Outcome::Sold) => Next::Repeat,
         (None, _) if is_unknown && has_time => Next::Repeat,
-        // The last word on the key. If it says something else than before, the audit finds an order that its buyer was not told of.
-        (None, _) | (_, Outcome::Sold) | (Some(Outcome::Sold), Outcome::SoldOut | Outcome::OverLimit) => Next::Believe,
+        (None, _) => Next::Believe,
         (Some(Outcome::Sold), _) => Next::Keep,
+        (Some(_), Outcome::Sold) => Next::Believe,
         // This request bought nothing. An earlier one still may.
         (Some(_), Outcome::SoldOut | Outcome::OverLimit) => Next::Keep,
-        (Some(_), _) if has_time => Next::Repeat,
-        (Some(_), _) => Next::Keep,
+        (Some(_), _) => {
+            if has_time {
+                Next::Repeat
+            } else {
+                Next::Keep
+            }
+        }
     }
+}
+
+/// Compares "sold" with the next answer under the same key. It must be the same receipt, or a failure that says nothing of the purchase.
+fn compared(mut sold: Bought, again: &Bought) -> Bought {
+    if let Some(Confirmation::Lab(told)) = &mut sold.confirmation {
+        let is_another = matches!(&again.confirmation, Some(Confirmation::Lab(again)) if again.receipt != told.receipt);
+        told.is_contradicted = is_another || again.status.is_some_and(|status| (400..500).contains(&status));
+        if told.is_contradicted {
+            sold.problem = Some(format!("sold, and then told otherwise under the same key: {:?}", again.outcome));
+        }
+    }
+    sold
 }
 
 #[cfg(test)]
@@ -159,8 +179,8 @@ mod tests {
             assert_eq!(next(Some(sold), unknown, true), Next::Keep, "it knows already");
         }
         assert_eq!(next(None, sold, true), Next::Repeat, "the order must be the same");
-        assert_eq!(next(Some(sold), sold, true), Next::Believe);
-        assert_eq!(next(Some(sold), sold_out, true), Next::Believe, "the audit must see it");
-        assert_eq!(next(Some(sold), refused, true), Next::Keep);
+        for told in [sold, sold_out, refused] {
+            assert_eq!(next(Some(sold), told, true), Next::Keep);
+        }
     }
 }

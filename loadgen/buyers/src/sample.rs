@@ -19,6 +19,24 @@ pub struct Receipt {
     pub remaining: Option<i64>,
 }
 
+/// What the service of the lab told a buyer that has a unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OrderTold {
+    /// The receipt.
+    pub receipt: Receipt,
+    /// The index of the instance that told it, if that is known.
+    pub instance: Option<usize>,
+    /// Whether the buyer asked once more, under the same key, and was told something else.
+    pub is_contradicted: bool,
+}
+
+impl OrderTold {
+    /// Returns what one answer tells.
+    pub fn once(receipt: Receipt) -> OrderTold {
+        OrderTold { receipt, instance: None, is_contradicted: false }
+    }
+}
+
 /// What any other shop told a buyer that has a unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShopReceipt {
@@ -56,7 +74,7 @@ pub enum ToldEnd {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Confirmation {
     /// By the receipt of the service of the lab.
-    Lab(Receipt),
+    Lab(OrderTold),
     /// By the answer of another shop, with the number of the order if the answer has it.
     Shop(Option<Arc<str>>),
     /// By what the service of the lab has told of a reservation, which may not be sold.

@@ -9,7 +9,9 @@ use stats::times::Times;
 use crate::health::{Dropped, Starts};
 use crate::latency::Latency;
 use crate::model::LoadModel;
-use crate::sample::{ByOutcome, Confirmation, Outcome, Receipt, ReservationTold, Sample, ShopReceipt, ToldEnd, note};
+use crate::sample::{
+    ByOutcome, Confirmation, OrderTold, Outcome, Receipt, ReservationTold, Sample, ShopReceipt, ToldEnd, note,
+};
 
 /// What buyers of one SKU were told.
 #[derive(Debug, Clone, Default)]
@@ -18,6 +20,10 @@ pub struct Told {
     pub answers: ByOutcome<u64>,
     /// The receipts of the service of the lab with the numbers of their buyers, in the order of the answers.
     pub confirmed: Vec<(usize, Receipt)>,
+    /// The instances that told of these orders, by index, as far as that is known.
+    pub told_by: Vec<(i64, usize)>,
+    /// How many of these buyers asked once more and were told something else.
+    pub contradicted: u64,
     /// The orders of these receipts that may not have been committed yet.
     pub promised: Vec<ToldOrder>,
     /// What was told of reservations, in the order of the last answers.
@@ -185,8 +191,10 @@ impl Tally {
                 Outcome::Unpaid | Outcome::Refused => {}
             }
             match &sample.confirmation {
-                Some(Confirmation::Lab(receipt)) => {
+                Some(Confirmation::Lab(OrderTold { receipt, instance, is_contradicted })) => {
                     told.confirmed.push((sample.buyer, *receipt));
+                    told.told_by.extend(instance.map(|instance| (receipt.order_id, instance)));
+                    told.contradicted += u64::from(*is_contradicted);
                     if !sample.is_committed {
                         told.promised.push(ToldOrder::of(receipt, &sample));
                     }

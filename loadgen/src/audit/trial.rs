@@ -31,6 +31,9 @@ pub struct LabFacts {
     pub rows: Option<StockRows>,
     /// The 200 answers with the numbers of their buyers, one for each request that was told "sold".
     pub confirmed: Vec<(usize, Receipt)>,
+    /// How many of these buyers asked once more, under the same key, and were told something else.
+    #[serde(default)]
+    pub contradicted: u64,
     /// The numbers of the buyers that were told that they have as many units as one buyer may have.
     pub over_limit: Vec<usize>,
     /// What was told of reservations, and what the books have of them.
@@ -110,7 +113,8 @@ pub struct Audit {
     /// Buyers told "sold" with the same order as another buyer.
     pub confirmations_repeated: u64,
     /// Buyers told another SKU, another quantity or another number of units left than their order has, or whose order names
-    /// another buyer. Also buyers told another end of their reservation than it has.
+    /// another buyer. Also buyers told another end of their reservation than it has, and buyers that were told otherwise when they asked
+    /// once more under the same key.
     pub confirmations_wrong: u64,
     /// Orders of the trial without lines.
     pub orders_without_lines: u64,
@@ -169,7 +173,9 @@ impl Audit {
             orders_unexplained: untold.len() as u64 - indeterminate,
             confirmations_unfounded: unfounded as u64,
             confirmations_repeated: (facts.confirmed.len() - confirmed.len()) as u64,
-            confirmations_wrong: facts.confirmed.iter().filter(is_wrong).count() as u64 + facts.reservations.untrue(),
+            confirmations_wrong: (facts.confirmed.iter().filter(is_wrong).count() as u64)
+                .saturating_add(facts.reservations.untrue())
+                .saturating_add(facts.contradicted),
             orders_without_lines: 0,
             over_limit: balance.over_limit,
         };

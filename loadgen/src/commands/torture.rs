@@ -22,6 +22,7 @@ use crate::commands::before;
 use crate::config::service::{ServiceFlags, ServicePlan};
 use crate::config::values::{Instances, one_program, parse_rate, parse_time, program_parser};
 use crate::error::Error;
+use crate::judge::sights::unreached;
 use crate::lab::environment::environment;
 use crate::lab::servers::ExposedNeeds;
 use crate::lab::service_program::DB_GRACE;
@@ -68,6 +69,10 @@ pub(crate) struct TortureArgs {
     /// Time within which faults begin in a round
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = parse_time)]
     length: Duration,
+    /// Ends with status 3 unless all strategies and all faults have led to whatever a run of two hours reaches: each site and each kind of harm,
+    /// lost sessions and holds, unknown outcomes, repeated requests, hazards
+    #[arg(long, conflicts_with_all = ["strategies", "faults"])]
+    all_sights: bool,
     /// Pause after each fault, for example to see a slow recovery to its end [default: by chance 0.5 s to 4 s]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pause: Option<Duration>,
@@ -107,6 +112,7 @@ pub(super) fn epilogue() -> Epilogue {
                 "lets Postgres and its links fail for ten minutes while two strategies sell",
                 "loadgen torture --strategies zk-mutex,pg-merge --faults 'postgres*' --for 10m",
             ),
+            ("makes sure that a long run reaches what it should", "loadgen torture --for 2h --all-sights"),
             ("writes the tables of two runs", "loadgen torture --results one/torture.json other/torture.json"),
             ("makes the choices of a round again", "loadgen torture --strategies zk-owner --seed 7 --rounds 1"),
         ])
@@ -188,6 +194,9 @@ async fn run_all(args: &TortureArgs, interrupt: &Interrupt, output: &mut Output)
     } else {
         stack.stop_and_look().await.map(|leaks| report.leaks = Some(leaks))
     };
+    if args.all_sights {
+        report.unreached = unreached(&report.rounds);
+    }
     report.generated_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let path = files.path(JSON);
     write(&path, &report)?;
@@ -226,6 +235,7 @@ async fn start(
         arguments: arguments(args),
         rounds: Vec::new(),
         leaks: None,
+        unreached: Vec::new(),
         ended_early: None,
     };
     Ok((stack, report))

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use sqlx::AssertSqlSafe;
-use testbed::{Proxy, delete_below, remake_below};
+use sqlx::{AssertSqlSafe, Connection as _, Executor as _};
+use testbed::{Proxy, delete_below, lasting_below, restore_nodes};
 use tokio::time::{sleep, timeout};
 use weather::{ComingFault, Harm, Site, Stand, begin_at_ensemble, disturb, end_at_ensemble};
 
@@ -19,6 +19,16 @@ const TIMES: [f64; 2] = [0.3, 2.0];
 /// How long somebody may take who deletes the nodes of the locks.
 const DELETED_WITHIN: Duration = Duration::from_secs(10);
 const DELETED_POLL: Duration = Duration::from_millis(100);
+
+/// Tries until it is done. Servers that have just started again do not serve yet.
+async fn until_done<T>(attempt: impl AsyncFn() -> Result<T, testbed::Error>) -> T {
+    loop {
+        match attempt().await {
+            Ok(done) => return done,
+            Err(_) => sleep(DELETED_POLL).await,
+        }
+    }
+}
 
 /// Defaults of a database that fail transactions of a program that relies on others.
 const STRICT_DEFAULTS: [(&str, &str); 3] = [
@@ -76,19 +86,16 @@ impl Stand for Exposed<'_> {
             }
             Site::Nodes => {
                 let servers = &self.deployment.zookeeper_connect;
-                let delete = async || match fault.harm {
-                    Harm::Remade => remake_below(servers, LOCKS, IDENTITY).await,
-                    _ => delete_below(servers, LOCKS, IDENTITY).await,
-                };
                 let until_deleted = async {
-                    // Servers that have just started again do not serve yet.
-                    while delete().await.is_err() {
-                        sleep(DELETED_POLL).await;
+                    let lasting = until_done(|| lasting_below(servers, LOCKS, IDENTITY)).await;
+                    until_done(|| delete_below(servers, LOCKS, IDENTITY)).await;
+                    if fault.harm == Harm::Remade {
+                        until_done(|| restore_nodes(servers, &lasting)).await;
                     }
                 };
                 let deleted = timeout(DELETED_WITHIN, until_deleted).await;
                 deleted
-                    .map_err(|_| Error::Generator(format!("no ZooKeeper server deletes the nodes below {LOCKS}")))?;
+                    .map_err(|_| Error::Generator(format!("no ZooKeeper server changes the nodes below {LOCKS}")))?;
             }
             Site::Contender => return Err(nothing()),
         }
@@ -132,6 +139,8 @@ impl Exposed<'_> {
         {
             postgres.restart().await?;
         }
+        // A fault may have been made, or ended, by half.
+        self.deployment.database.restore_settings().await?;
         if let Some(ensemble) = &mut self.servers.ensemble {
             ensemble.revive().await?;
             ensemble.until_serving().await?;
@@ -254,17 +263,35 @@ impl Database {
         Ok(())
     }
 
-    /// Gives the database defaults that fail a careless program, or takes them back. Connections that are open keep theirs, so those of the
-    /// service are ended.
+    /// Gives the database defaults that fail a careless program, or takes them back. Connections that are open keep theirs, so all are ended.
     async fn change_defaults(&self, are_strict: bool) -> Result<(), Error> {
         let changes = STRICT_DEFAULTS.map(|(setting, value)| {
             let change = if are_strict { format!("set {setting} = ''{value}''") } else { format!("reset {setting}") };
             format!("execute format('alter database %I {change}', current_database());")
         });
-        let changed =
-            sqlx::query(AssertSqlSafe(format!("do $$ begin {} end $$", changes.concat()))).execute(&self.0).await;
-        changed.map_err(Error::postgres("change its defaults"))?;
-        self.end_connections().await
+        let change = AssertSqlSafe(format!("do $$ begin {} end $$", changes.concat()));
+        let end_others = "select pg_terminate_backend(pid) from pg_stat_activity
+                          where datname = current_database() and pid <> pg_backend_pid()";
+        // One connection for both: another one of the pool could have been opened in between. It has old defaults, so it does not go back.
+        let changed = async {
+            let mut connection = self.0.acquire().await?.detach();
+            connection.execute(change).await?;
+            connection.execute(end_others).await?;
+            connection.close().await
+        };
+        changed.await.map_err(Error::postgres("change its defaults"))
+    }
+
+    /// Takes back what faults change, as far as it is not as before.
+    async fn restore_settings(&self) -> Result<(), Error> {
+        let (setting, _) = STRICT_DEFAULTS[0];
+        let is_strict = "select exists (select from pg_db_role_setting join pg_database on oid = setdatabase
+                         where datname = current_database() and array_to_string(setconfig, ' ') like '%' || $1 || '%')";
+        let is_strict: Result<bool, _> = sqlx::query_scalar(is_strict).bind(setting).fetch_one(&self.0).await;
+        if is_strict.map_err(Error::postgres("read its defaults"))? {
+            self.change_defaults(false).await?;
+        }
+        self.hold_commits(false).await
     }
 
     /// Ends all connections of the service.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use buyers::health::{Dropped, Effort, Generator, Processors, Threads};
 use buyers::model::LoadModel;
-use buyers::sample::{Confirmation, Outcome, Receipt, Sample};
+use buyers::sample::{Confirmation, OrderTold, Outcome, Receipt, Sample};
 use buyers::tally::Tally;
 use stats::as_ms;
 use stats::times::Times;
@@ -55,7 +55,7 @@ fn samples(sold: i64, step_ms: f64) -> Vec<Sample> {
     let of = |number: u32| {
         let order_id = i64::from(number);
         let outcome = if order_id <= sold { Outcome::Sold } else { Outcome::SoldOut };
-        let confirmation = (order_id <= sold).then(|| Confirmation::Lab(receipt(order_id, None)));
+        let confirmation = (order_id <= sold).then(|| Confirmation::Lab(OrderTold::once(receipt(order_id, None))));
         let ended = Duration::from_secs_f64(step_ms * f64::from(number) / 1e3);
         let user = number as usize - 1;
         Sample { user, buyer: user, confirmation, ended, first_byte: Some(ended), ..sample(outcome, 1, 0) }
@@ -361,7 +361,7 @@ pub(crate) fn sample(outcome: Outcome, started_ms: u64, ended_ms: u64) -> Sample
         buyer: 0,
         goods: 0,
         outcome,
-        confirmation: (outcome == Outcome::Sold).then(|| Confirmation::Lab(receipt(1, None))),
+        confirmation: (outcome == Outcome::Sold).then(|| Confirmation::Lab(OrderTold::once(receipt(1, None)))),
         intended: Duration::ZERO,
         idle_since: Duration::ZERO,
         started: Duration::from_millis(started_ms),

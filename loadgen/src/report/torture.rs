@@ -16,7 +16,7 @@ use crate::error::Exit;
 use crate::judge::round::RoundFindings;
 use crate::lab::environment::Environment;
 use crate::lab::leaks::Leaks;
-use crate::trial::round::{Round, TortureSettings};
+use crate::trial::round::{FaultRecord, Round, TortureSettings};
 
 /// Name of the format.
 pub(crate) const SCHEMA: &str = "seckill-torture/2";
@@ -43,6 +43,9 @@ pub(crate) struct TortureReport {
     /// What the instances had left behind when they had ended. Absent if nobody could look.
     #[serde(default)]
     pub(crate) leaks: Option<Leaks>,
+    /// What the run should have reached and did not, if it was asked to reach all.
+    #[serde(default)]
+    pub(crate) unreached: Vec<String>,
     /// Why the run ended before its last round, if it did.
     pub(crate) ended_early: Option<String>,
 }
@@ -72,6 +75,32 @@ struct StrategyRow {
     hazards: u64,
 }
 
+impl FaultRow {
+    fn add(&mut self, fault: &FaultRecord) {
+        self.struck += u64::from(fault.failed.is_none());
+        self.failed += u64::from(fault.failed.is_some());
+        self.without_sale += u64::from(fault.had_units && fault.next_sale_ms.is_none());
+        if fault.is_alone {
+            self.next_sale_ms = self.next_sale_ms.max(fault.next_sale_ms.unwrap_or(0.0));
+            self.there_ms = self.there_ms.max(fault.next_sale_there_ms.unwrap_or(0.0));
+        }
+    }
+}
+
+impl StrategyRow {
+    fn add(&mut self, round: &Round) {
+        let answers = &round.seen.answers;
+        self.rounds += 1;
+        self.requests += answers.total();
+        self.sold += round.seen.audit.sold;
+        self.sold_out += answers.sold_out;
+        self.refused += answers.refused;
+        self.unknown += answers.failed();
+        self.broken += u64::from(!round.broken.is_empty());
+        self.hazards += u64::from(!round.hazards.is_empty());
+    }
+}
+
 impl TortureReport {
     /// Returns the exit that the rounds mean.
     pub(crate) fn exit(&self) -> Exit {
@@ -80,7 +109,7 @@ impl TortureReport {
         let has_leaks = self.leaks.as_ref().is_some_and(|leaks| !leaks.lines().is_empty());
         if has_leaks || self.rounds.iter().any(|round| !round.broken.is_empty()) {
             Exit::PromiseBroken
-        } else if self.ended_early.is_some() || !self.rounds.iter().all(is_whole) {
+        } else if self.ended_early.is_some() || !self.unreached.is_empty() || !self.rounds.iter().all(is_whole) {
             Exit::Setup
         } else {
             Exit::Passed
@@ -104,25 +133,9 @@ impl TortureReport {
         let mut strategies: BTreeMap<&str, StrategyRow> = BTreeMap::new();
         let mut faults: BTreeMap<Fault, FaultRow> = BTreeMap::new();
         for round in &self.rounds {
-            let of = strategies.entry(&round.strategy).or_default();
-            let answers = &round.seen.answers;
-            of.rounds += 1;
-            of.requests += answers.total();
-            of.sold += round.seen.audit.sold;
-            of.sold_out += answers.sold_out;
-            of.refused += answers.refused;
-            of.unknown += answers.failed();
-            of.broken += u64::from(!round.broken.is_empty());
-            of.hazards += u64::from(!round.hazards.is_empty());
+            strategies.entry(&round.strategy).or_default().add(round);
             for fault in &round.seen.faults {
-                let of = faults.entry(fault.fault).or_default();
-                of.struck += u64::from(fault.failed.is_none());
-                of.failed += u64::from(fault.failed.is_some());
-                of.without_sale += u64::from(fault.had_units && fault.next_sale_ms.is_none());
-                if fault.is_alone {
-                    of.next_sale_ms = of.next_sale_ms.max(fault.next_sale_ms.unwrap_or(0.0));
-                    of.there_ms = of.there_ms.max(fault.next_sale_there_ms.unwrap_or(0.0));
-                }
+                faults.entry(fault.fault).or_default().add(fault);
             }
         }
         let mut text = String::new();
@@ -158,6 +171,9 @@ impl TortureReport {
         for line in self.leaks.iter().flat_map(Leaks::lines) {
             let _ = writeln!(text, "BROKEN: {line}");
         }
+        for line in &self.unreached {
+            let _ = writeln!(text, "not reached: {line}");
+        }
         let _ = writeln!(text, "{}", RunCost::of(&self.rounds).line());
         if let Some(reason) = &self.ended_early {
             let _ = writeln!(text, "ended early: {reason}");
@@ -165,7 +181,9 @@ impl TortureReport {
         let verdict = match self.exit() {
             Exit::PromiseBroken => "a promise was broken",
             Exit::Passed => "no promise was broken",
-            _ => "no promise was broken, but not everything was checked, or a fault was not made or not ended",
+            _ => {
+                "no promise was broken, but not everything was checked or reached, or a fault was not made or not ended"
+            }
         };
         let _ = writeln!(text, "verdict: {verdict} in {}", things(self.rounds.len(), "round"));
         text
@@ -192,7 +210,7 @@ pub(crate) mod tests {
     use crate::audit::trial::Audit;
     use crate::lab::strategy::Promise;
     use crate::lab::technique::Technique;
-    use crate::trial::round::{FaultRecord, RoundSeen};
+    use crate::trial::round::RoundSeen;
 
     /// Returns the report of a run of these rounds.
     pub(crate) fn report(rounds: Vec<Round>) -> TortureReport {
@@ -212,6 +230,7 @@ pub(crate) mod tests {
             arguments: String::new(),
             rounds,
             leaks: None,
+            unreached: Vec::new(),
             ended_early: None,
         }
     }
@@ -241,6 +260,8 @@ pub(crate) mod tests {
         assert_eq!(exit(Round { seen, ..round("pg-merge", 7) }), Exit::Setup);
         let broken = vec!["units sold twice: 1".to_owned()];
         assert_eq!(exit(Round { broken, unchecked, ..round("pg-merge", 7) }), Exit::PromiseBroken);
+        let unreached = vec!["a hold that was lost".to_owned()];
+        assert_eq!(TortureReport { unreached, ..report(vec![round("pg-merge", 7)]) }.exit(), Exit::Setup);
         let leaks = Some(Leaks { watches: 1, ..Leaks::default() });
         assert_eq!(TortureReport { leaks, ..report(Vec::new()) }.exit(), Exit::PromiseBroken);
     }

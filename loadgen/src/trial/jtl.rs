@@ -202,7 +202,7 @@ fn answer(sample: &Sample, number: u32, released_at: SystemTime) -> [String; 5] 
     };
     let order = match &sample.confirmation {
         Some(Confirmation::Shop(Some(order))) => in_one_line(order),
-        Some(Confirmation::Lab(receipt)) => receipt.order_id.to_string(),
+        Some(Confirmation::Lab(told)) => told.receipt.order_id.to_string(),
         Some(Confirmation::Reservation(ReservationTold { end: ToldEnd::Sold(receipt), .. })) => {
             receipt.order_id.to_string()
         }

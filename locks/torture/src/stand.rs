@@ -37,6 +37,9 @@ const ROOT: &str = "/torture";
 /// The locks whose nodes somebody may delete.
 const DELETABLE: [&str; 4] = ["/torture/queue", "/torture/read-write", "/torture/semaphore-mutex", "/torture/leader"];
 
+/// A node that belongs to no session, with its data.
+type LastingNode = (String, Vec<u8>);
+
 /// Where the faults of a campaign strike.
 pub(crate) const SITES: [Site; 6] =
     [Site::ZookeeperLink, Site::RedisLink, Site::Zookeeper, Site::Redis, Site::Contender, Site::Nodes];
@@ -153,9 +156,9 @@ impl StandServers {
         }
     }
 
-    /// Deletes the nodes below a lock, and the lock's own, as somebody may do by hand. With `remakes`, those that belong to no session are
-    /// made anew, with their old data.
-    async fn delete(&self, path: &str, remakes: bool) -> Result<Deletion, TortureError> {
+    /// Deletes the nodes below a lock, and the lock's own, as somebody may do by hand. Returns those that belong to no session, too, children
+    /// first.
+    async fn delete(&self, path: &str) -> Result<(Deletion, Vec<LastingNode>), TortureError> {
         let mut deletion = Deletion { path: path.to_owned(), sent: now(), answered: 0, czxids: Vec::new() };
         let mut lasting = Vec::new();
         let children = self.ask(async |client| client.list_children(path).await).await?.unwrap_or_default();
@@ -168,20 +171,24 @@ impl StandServers {
         }
         lasting.extend(self.delete_one(path, &mut deletion).await?);
         deletion.answered = now();
-        // Parents were deleted last.
-        for (node, data) in lasting.into_iter().rev().filter(|_| remakes) {
-            let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+        Ok((deletion, lasting))
+    }
+
+    /// Makes nodes anew, with their old data. Children come first in the list.
+    async fn remake(&self, lasting: Vec<LastingNode>) -> Result<(), TortureError> {
+        let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+        for (node, data) in lasting.into_iter().rev() {
             match self.ask(async |client| client.create(&node, &data, &options).await).await {
                 // A contender may have been faster.
                 Ok(_) | Err(TortureError::Client(ClientError::NodeExists)) => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(deletion)
+        Ok(())
     }
 
     /// Deletes a node. Returns it with its data if it belongs to no session.
-    async fn delete_one(&self, node: &str, deletion: &mut Deletion) -> Result<Option<(String, Vec<u8>)>, TortureError> {
+    async fn delete_one(&self, node: &str, deletion: &mut Deletion) -> Result<Option<LastingNode>, TortureError> {
         let Some((data, stat)) = self.ask(async |client| client.get_data(node).await).await? else { return Ok(None) };
         deletion.czxids.push(stat.czxid);
         self.ask(async |client| client.delete(node, None).await).await?;
@@ -271,8 +278,11 @@ impl<'a> LockStand<'a> {
                 let shares = [0.25, 0.5, 0.75, 1.0].into_iter().zip(DELETABLE);
                 let path = shares.filter(|(share, _)| coming.strength <= *share).map(|(_, path)| path).next();
                 let path = path.unwrap_or(DELETABLE[0]);
-                let deletion = self.servers.delete(path, coming.fault.harm == Harm::Remade).await?;
+                let (deletion, lasting) = self.servers.delete(path).await?;
                 self.shared.history.lock().deletions.push(deletion);
+                if coming.fault.harm == Harm::Remade {
+                    self.servers.remake(lasting).await?;
+                }
             }
             _ => return Err(TortureError::NothingToStrike),
         }

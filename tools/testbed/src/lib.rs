@@ -97,7 +97,7 @@ pub use find::{java, postgres_bin, redis_bin};
 pub use four_letter::{four_letter_word, zookeeper_version};
 pub use jmeter::jmeter;
 pub use mariadb::MariaDb;
-pub use node::{delete_below, node_data, remake_below};
+pub use node::{delete_below, lasting_below, node_data, restore_nodes};
 pub use pgbouncer::PgBouncer;
 pub use port::Port;
 pub use postgres::{Postgres, PostgresConfig};

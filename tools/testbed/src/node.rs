@@ -55,18 +55,18 @@ pub async fn delete_below(connect_string: &str, path: &str, spared: &str) -> Res
     })
 }
 
-/// Deletes all nodes below a node, as [`delete_below`] does, and then makes those that belong to no session anew, with their old data: as
-/// somebody may who restores them. They are persistent, and their counters begin again.
+/// Returns the nodes below a node that belong to no session, each with its data, parents before their children. Nothing is returned of the
+/// child with the path `spared`.
 ///
 /// # Errors
 ///
-/// As for [`delete_below`].
+/// [`Error::ZooKeeper`] when no server is reachable, or one refuses.
 ///
 /// # Cancel safety
 ///
-/// Some of the nodes may be missing.
-pub async fn remake_below(connect_string: &str, path: &str, spared: &str) -> Result<(), Error> {
-    let remake = async {
+/// It only reads.
+pub async fn lasting_below(connect_string: &str, path: &str, spared: &str) -> Result<Vec<(String, Vec<u8>)>, Error> {
+    let read = async {
         let client = Client::connector().with_fail_eagerly().connect(connect_string).await?;
         let mut lasting = Vec::new();
         let mut pending: Vec<String> = children_of(&client, path).await?;
@@ -79,19 +79,33 @@ pub async fn remake_below(connect_string: &str, path: &str, spared: &str) -> Res
             }
             pending.extend(children_of(&client, &node).await?);
         }
-        for (node, _) in lasting.iter().rev() {
-            delete_tree(&client, node).await?;
-        }
-        // Parents come first.
-        for (node, data) in &lasting {
+        Ok(lasting)
+    };
+    read.await.map_err(|source| Error::ZooKeeper {
+        action: format!("read the nodes below {path} at {connect_string}"),
+        source,
+    })
+}
+
+/// Makes nodes with these data, as somebody may who restores them. They are persistent. One that exists gets the data, and one whose parent is
+/// missing is left out.
+///
+/// # Errors
+///
+/// [`Error::ZooKeeper`] when no server is reachable, or one refuses.
+///
+/// # Cancel safety
+///
+/// Some of the nodes may be missing.
+pub async fn restore_nodes(connect_string: &str, nodes: &[(String, Vec<u8>)]) -> Result<(), Error> {
+    let make = async {
+        let client = Client::connector().with_fail_eagerly().connect(connect_string).await?;
+        for (node, data) in nodes {
             make(&client, node, data).await?;
         }
         Ok(())
     };
-    remake.await.map_err(|source| Error::ZooKeeper {
-        action: format!("make the nodes below {path} at {connect_string} anew"),
-        source,
-    })
+    make.await.map_err(|source| Error::ZooKeeper { action: format!("restore nodes at {connect_string}"), source })
 }
 
 /// Tells whether a node belongs to no session: it has no owner, or it is a container.
@@ -168,7 +182,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nodes_without_a_session_are_made_anew() {
+    async fn nodes_without_a_session_are_restored() {
         let chroot = TestChroot::create().await.unwrap();
         let client = Client::connect(chroot.connect_string()).await.unwrap();
         let make = async |path: &str, data: &[u8], mode: CreateMode| {
@@ -179,7 +193,9 @@ mod tests {
         let (before, _) = make("/a/b", b"old", CreateMode::Container).await;
         make("/a/b/c", b"older", CreateMode::Persistent).await;
         make("/a/b/of-a-session", b"", CreateMode::Ephemeral).await;
-        remake_below(chroot.connect_string(), "/a", "/a/kept").await.unwrap();
+        let lasting = lasting_below(chroot.connect_string(), "/a", "/a/kept").await.unwrap();
+        delete_below(chroot.connect_string(), "/a", "/a/kept").await.unwrap();
+        restore_nodes(chroot.connect_string(), &lasting).await.unwrap();
         assert_eq!(client.list_children("/a/b").await.unwrap(), ["c"]);
         assert_eq!(client.get_data("/a/b/c").await.unwrap().0, b"older");
         let (data, stat) = client.get_data("/a/b").await.unwrap();

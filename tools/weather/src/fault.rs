@@ -140,7 +140,9 @@ impl Site {
         Site::Nodes,
     ];
 
-    fn name(self) -> &'static str {
+    /// Returns the beginning of the names of its faults.
+    #[must_use]
+    pub fn name(self) -> &'static str {
         match self {
             Site::ZookeeperLink => "zookeeper-link",
             Site::PostgresLink => "postgres-link",
@@ -210,7 +212,9 @@ impl Site {
 }
 
 impl Harm {
-    fn name(self) -> &'static str {
+    /// Returns the end of the names of its faults.
+    #[must_use]
+    pub fn name(self) -> &'static str {
         match self {
             Harm::Cut => "cut",
             Harm::Unreachable => "unreachable",

@@ -20,7 +20,7 @@ pub(crate) fn sample(outcome: Outcome, started_ms: u64, ended_ms: u64) -> Sample
         buyer: 0,
         goods: 0,
         outcome,
-        confirmation: (outcome == Outcome::Sold).then_some(Confirmation::Lab(RECEIPT)),
+        confirmation: (outcome == Outcome::Sold).then_some(Confirmation::Lab(OrderTold::once(RECEIPT))),
         intended: Duration::ZERO,
         idle_since: Duration::ZERO,
         started: ms(started_ms),
@@ -140,7 +140,7 @@ fn an_order_is_told_when_its_ticket_tells_it() {
 // C19
 #[test]
 fn an_absurd_receipt_does_not_take_the_memory() {
-    let absurd = Confirmation::Lab(Receipt { quantity: i64::MAX, ..RECEIPT });
+    let absurd = Confirmation::Lab(OrderTold::once(Receipt { quantity: i64::MAX, ..RECEIPT }));
     assert_eq!(of(&[Sample { confirmation: Some(absurd), ..sample(SOLD, 0, 5) }]).sold_at, [ms(5)]);
 }
 

@@ -101,7 +101,8 @@ impl Results {
                 count(&|round| !round.unchecked.is_empty()),
             );
         }
-        let _ = writeln!(text, "\n| record | {} | left behind |\n|---|{}---|", RunCost::COLUMNS, "--:|".repeat(8));
+        let figures = "--:|".repeat(RunCost::COLUMNS.split(" | ").count());
+        let _ = writeln!(text, "\n| record | {} | left behind |\n|---|{}---|", RunCost::COLUMNS, figures);
         for StoredRun { name, report } in &self.runs {
             let left = report.leaks.as_ref().map_or_else(|| vec!["not looked".to_owned()], Leaks::lines).join("; ");
             let left = if left.is_empty() { "nothing" } else { &left };

@@ -52,6 +52,7 @@ pub(super) async fn audit(
             orders,
             rows: books.rows.get(&opened.goods_no).copied(),
             confirmed: told.confirmed.clone(),
+            contradicted: told.contradicted,
             over_limit: told.over_limit.clone(),
             reservations: ReservationFacts {
                 told: told.reservations.clone(),

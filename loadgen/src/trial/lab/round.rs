@@ -93,10 +93,9 @@ pub(crate) async fn round(
         orders_without_lines: audited.audit.orders_without_lines,
     };
     let stock: i64 = opened.iter().map(|goods| goods.stock_initial).sum();
-    let confirmed = bought.tally.told.iter().flat_map(|told| &told.confirmed);
-    let told_at = confirmed.filter_map(|(buyer, receipt)| Some((receipt.order_id, purchase.instance_of(*buyer)?)));
+    let told_by = bought.tally.told.iter().flat_map(|told| &told.told_by).copied();
     let after = InstanceCounts::of_all(&deployment.service).await?;
-    let committed = committed(&evidence.facts, &commits, &told_at.collect());
+    let committed = committed(&evidence.facts, &commits, &told_by.collect());
     let seen = RoundSeen {
         stock,
         faults: struck.iter().map(|struck| fault(struck, bought.released_at, &committed, stock)).collect(),
@@ -140,9 +139,9 @@ async fn unserved(deployment: &Deployment, conditions: &Conditions, strategy: &S
 }
 
 /// Returns the commit of each order, and the instance that told its buyer, if one did. The earliest comes first.
-fn committed(facts: &[LabFacts], commits: &Commits, told_at: &HashMap<i64, usize>) -> Vec<(SystemTime, Option<usize>)> {
+fn committed(facts: &[LabFacts], commits: &Commits, told_by: &HashMap<i64, usize>) -> Vec<(SystemTime, Option<usize>)> {
     let orders = facts.iter().flat_map(|facts| &facts.orders);
-    let commit = |order_id: i64| Some((*commits.at.get(&order_id)?, told_at.get(&order_id).copied()));
+    let commit = |order_id: i64| Some((*commits.at.get(&order_id)?, told_by.get(&order_id).copied()));
     let mut committed: Vec<_> = orders.filter_map(|order| commit(order.order_id)).collect();
     committed.sort_unstable();
     committed

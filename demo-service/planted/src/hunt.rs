@@ -98,8 +98,8 @@ impl Hunt {
                 let folder = self.folder.join(planted.mistake.name.replace(' ', "-"));
                 let numbers = [rate.to_string(), format!("{seconds}s"), round.to_string()];
                 self.prepare(number, business_time, &folder)?;
-                let findings = self.strike(number, (strategy, faults), &numbers, &folder)?;
-                Ok((format!("{strategy}, seed {round}"), findings))
+                let (draws, findings) = self.strike(number, (strategy, faults), &numbers, &folder)?;
+                Ok((format!("{strategy}, seed v{draws}-{round}"), findings))
             }
         }
     }
@@ -130,7 +130,7 @@ impl Hunt {
         (strategy, faults): (&str, &str),
         [rate, length, seed]: &[String; 3],
         folder: &Path,
-    ) -> Result<Vec<String>, HuntError> {
+    ) -> Result<(u64, Vec<String>), HuntError> {
         let service = folder.join(format!("service-{number}"));
         let out = folder.join("round");
         // Of another round. There may be none.
@@ -147,8 +147,8 @@ impl Hunt {
     }
 }
 
-/// Reads what a run has found.
-fn broken_in(folder: &Path) -> Result<Vec<String>, HuntError> {
+/// Reads the version of the draws of a run, and what it has found.
+fn broken_in(folder: &Path) -> Result<(u64, Vec<String>), HuntError> {
     let path = folder.join("torture.json");
     let text = fs::read_to_string(&path).map_err(|source| HuntError::File { path: path.clone(), source })?;
     let report: Value = serde_json::from_str(&text).map_err(|source| HuntError::Report { path, source })?;
@@ -157,7 +157,8 @@ fn broken_in(folder: &Path) -> Result<Vec<String>, HuntError> {
         return Err(HuntError::NoRound(report["ended_early"].as_str().unwrap_or("for no known reason").to_owned()));
     };
     let lines = round["broken"].as_array().into_iter().flatten();
-    Ok(lines.filter_map(Value::as_str).map(str::to_owned).collect())
+    let draws = report["draws"].as_u64().unwrap_or_default();
+    Ok((draws, lines.filter_map(Value::as_str).map(str::to_owned).collect()))
 }
 
 /// Returns the message of the panic in what a failed test printed, in one line, or all that it printed if there is none. Long lines are cut.

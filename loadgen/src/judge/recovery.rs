@@ -43,9 +43,9 @@ impl Floor {
             | Site::RedisLink
             | Site::Redis
             | Site::BuyersLink
-            // Rounds of the lab have neither of these.
-            | Site::Contender
-            | Site::Nodes => Floor::Buyer,
+            | Site::Nodes
+            // Rounds of the lab have none of these.
+            | Site::Contender => Floor::Buyer,
         }
     }
 

@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(broken(Promise::SafeWhileSessionLives, 2000.0, true, &[]), 0);
         assert_eq!(broken(Promise::SafeWhileSessionLives, 1000.0, false, &[]), 0, "the other fault may have begun it");
         assert_eq!(broken(Promise::SafeWhileSessionLives, 1000.0, true, &["instance-other-timeouts"]), 0);
-        assert_eq!(broken(Promise::SafeWhileLockLives, 5000.0, true, &[]), 1, "a lock in Redis lives longer");
+        assert_eq!(broken(Promise::SafeWhileLockLives, 2000.0, true, &[]), 1, "a lock in Redis lives longer");
     }
 
     #[test]

@@ -14,8 +14,8 @@ use crate::lab::toll::Toll;
 
 /// Timeout of the ZooKeeper sessions: so short that faults outlast it.
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(3);
-/// Time to live of a lock in Redis: longer than every deadline of a purchase.
-pub(crate) const REDIS_LOCK_TTL: Duration = Duration::from_secs(30);
+/// Time to live of a lock in Redis, which its holder renews: so short that faults outlast it.
+pub(crate) const REDIS_LOCK_TTL: Duration = Duration::from_secs(5);
 
 /// The settings that all rounds of a run have in common. They bound how soon a strategy can sell again after a fault.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

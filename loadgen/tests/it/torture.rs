@@ -85,8 +85,12 @@ fn a_torture_run_that_cannot_begin_says_why() {
     let of_version = finish(&mut folder.loadgen(["torture", "--seed", "v9-7"]));
     assert!(of_version.code == Some(64) && of_version.stderr.contains("another version"), "{}", of_version.stderr);
     fs::write(folder.path("report.json"), r#"{"schema":"seckill-report/6"}"#).unwrap();
-    let foreign = finish(&mut folder.loadgen(["torture", "--judge-again", "report.json"]));
-    foreign.assert_error(64, "its format is seckill-report/6, and this program reads seckill-torture/2");
+    let judge = |name: &str| finish(&mut folder.loadgen(["torture", "--judge-again", name]));
+    judge("report.json").assert_error(64, "its format is seckill-report/6, and this program reads seckill-torture/2");
+    fs::write(folder.path("cut.json"), r#"{"schema":"seckill-torture/2","rounds":[{"#).unwrap();
+    judge("cut.json").assert_error(64, "cut.json is no record of `loadgen torture`: EOF");
+    judge("absent.json").assert_error(3, "absent.json");
+    torture(&folder, "--all-sights --strategies zk-mutex").assert_error(64, "--all-sights");
 }
 
 // C58

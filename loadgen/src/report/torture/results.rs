@@ -1,5 +1,7 @@
 //! What many torture runs have found, as Markdown: which faults struck which strategies, and how soon these sold again.
 
+mod matrix;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
@@ -7,12 +9,12 @@ use stats::figures::{count, figure, things};
 use weather::Fault;
 
 use crate::judge::recovery::Floor;
-use crate::judge::round::{RoundFindings, judge, judge_kept, leaves_open};
+use crate::judge::round::{RoundFindings, judge, judge_kept};
 use crate::lab::leaks::Leaks;
 use crate::lab::storm::SITES;
 use crate::lab::technique::Technique;
 use crate::report::torture::TortureReport;
-use crate::report::torture::cells::{Recovery, RecoveryCell, StruckCell, is_alone};
+use crate::report::torture::cells::{Recovery, RecoveryCell, is_alone};
 use crate::report::torture::cost::RunCost;
 use crate::trial::round::{FaultRecord, KeptRound, Round, TortureSettings};
 
@@ -70,6 +72,7 @@ impl Results {
         self.write_runs(&mut text);
         self.write_strategies(&mut text);
         self.write_matrix(&mut text);
+        self.write_each_strategy(&mut text);
         self.write_recovery(&mut text);
         text
     }
@@ -111,6 +114,7 @@ impl Results {
         *text += "\nAn instance that is killed takes its counts of sessions, holds and late writes along, so these are at least that many. The next\n\
                   sale is the one after a fault that struck alone, at the struck instance if it is a fault of one. Left behind are nodes, watches\n\
                   and sessions of ZooKeeper and connections to Postgres, when the instances had ended.\n";
+        self.write_struck(text);
         let _ = writeln!(
             text,
             "\n{} were judged again by the checks of this version, {} of them with their books. {}\n",
@@ -167,41 +171,6 @@ impl Results {
             );
         }
         text.push('\n');
-    }
-
-    fn write_matrix(&self, text: &mut String) {
-        *text += "## Faults and strategies\n\n\
-                  A cell has the number of times that the fault struck such strategies alone. A number by itself means that nothing was found.\n\
-                  Otherwise it says how many of these strikes were in rounds with findings: **broken** is against the promise, a hazard is left\n\
-                  open by the promise, and unchecked means that evidence was missing. A round has other faults at other times, so one of these\n\
-                  may be the cause. `†`: the promise of one of these strategies leaves a hazard open after this fault alone, so it is expected.\n\
-                  Elsewhere it is expected that nothing is found. `–` is untried. An empty cell cannot be tried, as there is no Redis.\n\n";
-        let kinds = Technique::ALL.map(|kind| kind.to_string());
-        let _ = writeln!(text, "| fault | {} |\n|---|{}", kinds.join(" | "), "--:|".repeat(kinds.len()));
-        for fault in Fault::at(&SITES) {
-            let cells = Technique::ALL.map(|kind| {
-                if fault.site.needs_redis() && !kind.needs_redis() {
-                    String::new()
-                } else {
-                    self.strikes(fault, kind).cell()
-                }
-            });
-            let _ = writeln!(text, "| `{fault}` | {} |", cells.join(" | "));
-        }
-        text.push('\n');
-    }
-
-    fn strikes(&self, fault: Fault, kind: Technique) -> StruckCell {
-        let mut strikes = StruckCell::default();
-        for (_, round) in self.rounds().filter(|(_, round)| round.kind == kind) {
-            let struck = round.seen.faults.iter().filter(|record| record.fault == fault && is_alone(record)).count();
-            strikes.alone += struck;
-            strikes.is_open |= struck > 0 && leaves_open(round.promise, fault);
-            strikes.broken += if round.broken.is_empty() { 0 } else { struck };
-            strikes.hazards += if round.hazards.is_empty() { 0 } else { struck };
-            strikes.unchecked += if round.unchecked.is_empty() { 0 } else { struck };
-        }
-        strikes
     }
 
     fn write_recovery(&self, text: &mut String) {
@@ -291,20 +260,20 @@ fn servers(report: &TortureReport) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::audit::trial::Audit;
     use crate::report::torture::cells::UNTRIED;
     use crate::report::torture::tests::{report, round};
     use crate::trial::round::RoundSeen;
 
-    fn struck(fault: &str, after_ms: f64) -> FaultRecord {
+    pub(super) fn struck(fault: &str, after_ms: f64) -> FaultRecord {
         let fault = Fault::matching(&SITES, &[fault.to_owned()]).unwrap()[0];
         FaultRecord { fault, next_sale_ms: Some(after_ms), ..FaultRecord::example(1000.0) }
     }
 
     /// Returns the results of one run of these rounds, each judged as today.
-    fn results(rounds: Vec<Round>) -> Results {
+    pub(super) fn results(rounds: Vec<Round>) -> Results {
         let judged = rounds.into_iter().map(|round| {
             let RoundFindings { broken, hazards, unchecked } = judge(round.promise, &round.seen);
             Round { broken, hazards, unchecked, ..round }
@@ -312,35 +281,8 @@ mod tests {
         Results::of(vec![StoredRun { name: "one.json".to_owned(), report: report(judged.collect()) }], &[])
     }
 
-    fn with(faults: Vec<FaultRecord>, audit: Audit) -> Round {
+    pub(super) fn with(faults: Vec<FaultRecord>, audit: Audit) -> Round {
         Round { seen: RoundSeen::example(faults, Audit { sold: 40, ..audit }), ..round("pg-merge", 7) }
-    }
-
-    #[test]
-    fn a_cell_that_was_never_tried_does_not_pass() {
-        let faults = vec![
-            struck("postgres-frozen", 5.0),
-            FaultRecord { is_alone: false, ..struck("postgres-crashed", 5.0) },
-            FaultRecord { failed: Some("no".to_owned()), ..struck("instance-killed", 5.0) },
-        ];
-        let results = results(vec![with(faults, Audit::default())]);
-        let cell = |fault: &str, kind| results.strikes(struck(fault, 0.0).fault, kind).cell();
-        assert_eq!(cell("postgres-frozen", Technique::Postgres), "1");
-        assert_eq!(cell("postgres-frozen", Technique::ZookeeperLock), UNTRIED);
-        assert_eq!(cell("postgres-crashed", Technique::Postgres), UNTRIED, "it never struck alone");
-        assert_eq!(cell("instance-killed", Technique::Postgres), UNTRIED, "it could not be made");
-    }
-
-    #[test]
-    fn a_cell_says_what_was_seen_in_its_rounds() {
-        let round = |audit| with(vec![struck("postgres-frozen", 5.0)], audit);
-        let oversold = Audit { oversold: 1, ..Audit::default() };
-        let frozen = struck("postgres-frozen", 0.0).fault;
-        let found = results(vec![round(Audit::default()), round(oversold)]);
-        assert_eq!(found.strikes(frozen, Technique::Postgres).cell(), "2: **1 broken**");
-        let nothing =
-            Round { seen: RoundSeen { gaps: vec!["a gap".to_owned()], ..round(oversold).seen }, ..round(oversold) };
-        assert_eq!(results(vec![nothing]).strikes(frozen, Technique::Postgres).cell(), "1: **1 broken**, 1 unchecked");
     }
 
     #[test]

@@ -104,7 +104,7 @@ impl Ensemble {
         self.change_links_of(index, |silent| fault.commands(silent).to_vec())
     }
 
-    /// Holds each byte between a server and the others for `latency` in each direction.
+    /// Holds each byte between a server and the others for `latency` in each direction, as far as links are not broken.
     ///
     /// # Errors
     ///

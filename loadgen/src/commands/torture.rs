@@ -69,8 +69,8 @@ pub(crate) struct TortureArgs {
     /// Time within which faults begin in a round
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = parse_time)]
     length: Duration,
-    /// Ends with status 3 unless all strategies and all faults have led to whatever a run of two hours reaches: each site and each kind of harm,
-    /// lost sessions and holds, unknown outcomes, repeated requests, hazards
+    /// Ends with status 3 if the run has not reached what two hours of all strategies and faults reach. That is each site and each kind of
+    /// harm, lost sessions and holds, unknown outcomes, repeated requests, and hazards
     #[arg(long, conflicts_with_all = ["strategies", "faults"])]
     all_sights: bool,
     /// Pause after each fault, for example to see a slow recovery to its end [default: by chance 0.5 s to 4 s]

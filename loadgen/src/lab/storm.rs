@@ -284,6 +284,8 @@ impl Database {
 
     /// Takes back what faults change, as far as it is not as before.
     async fn restore_settings(&self) -> Result<(), Error> {
+        // No defaults change while no commit ends.
+        self.hold_commits(false).await?;
         let (setting, _) = STRICT_DEFAULTS[0];
         let is_strict = "select exists (select from pg_db_role_setting join pg_database on oid = setdatabase
                          where datname = current_database() and array_to_string(setconfig, ' ') like '%' || $1 || '%')";
@@ -291,7 +293,7 @@ impl Database {
         if is_strict.map_err(Error::postgres("read its defaults"))? {
             self.change_defaults(false).await?;
         }
-        self.hold_commits(false).await
+        Ok(())
     }
 
     /// Ends all connections of the service.
@@ -306,9 +308,36 @@ impl Database {
 
 #[cfg(test)]
 mod tests {
+    use testbed::{Postgres, PostgresConfig};
     use weather::Fault;
 
     use super::*;
+
+    // C58
+    #[tokio::test]
+    async fn what_faults_left_at_postgres_is_taken_back() {
+        let server = Postgres::start(PostgresConfig::default()).await.unwrap();
+        let database = Database::connect(&server.url("postgres")).await.unwrap();
+        // A connection reads new settings of the server at one of its next statements.
+        let until_shown = async |setting: &str, value: &str| {
+            let shown = || sqlx::query_scalar("select current_setting($1)").bind(setting);
+            let until_shown = async {
+                while !shown().fetch_one(&database.0).await.is_ok_and(|shown: String| shown == value) {
+                    sleep(DELETED_POLL).await;
+                }
+            };
+            timeout(DELETED_WITHIN, until_shown).await.unwrap();
+        };
+        database.change_defaults(true).await.unwrap();
+        database.hold_commits(true).await.unwrap();
+        for (setting, value) in STRICT_DEFAULTS {
+            until_shown(setting, value).await;
+        }
+        until_shown("synchronous_standby_names", "gone").await;
+        database.restore_settings().await.unwrap();
+        until_shown("lock_timeout", "0").await;
+        until_shown("synchronous_standby_names", "").await;
+    }
 
     #[test]
     fn the_documents_know_all_kinds_of_faults() {

@@ -8,6 +8,7 @@
 //! | end of a closed loop | `closed` | goose looks at its clock twice a second |
 //! | arrivals at a rate | `open` | goose has no open model |
 //! | a purchase at the service of the lab | `lab` | its answers are receipts, which other shops do not have |
+//! | one request there | `lab_request` | its buyers are named, and tickets are followed |
 //! | a purchase that is repeated there under its key | `repeat` | other shops may not know keys |
 //! | a purchase in two steps at that service | `reserve` | between the steps buyers may leave, be late, or pay twice |
 //! | a purchase at any shop | `shop`, `script` | a file describes what buyers send, and what the answers mean |
@@ -30,6 +31,7 @@ pub mod habits;
 pub mod health;
 mod heartbeat;
 pub mod lab;
+pub mod lab_request;
 pub mod latency;
 pub mod load;
 pub mod model;

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use reqwest::Url;
 use reqwest::header::CONTENT_TYPE;
-use reqwest::{Client, RequestBuilder, Url};
 use tokio::time::{Duration, Instant, sleep};
 
 use crate::bought::Bought;
-use crate::lab::{IDEMPOTENCY_KEY, LabPurchase, ONE_UNIT, Target};
+use crate::lab_request::{IDEMPOTENCY_KEY, LabRequest, ONE_UNIT};
 use crate::sample::{Confirmation, Outcome};
 use crate::script::Transport;
 
-/// Half of the buyers repeat: every other row of so many.
+/// The buyers of every other row of this length repeat: half of all.
 const ROW: usize = 4;
 /// How long a buyer waits for an answer before it asks elsewhere. The first request may be under way then.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -50,26 +50,27 @@ impl Repeats {
         number / ROW % 2 == 1
     }
 
-    /// Buys once, by request `number` of `buyer`. Returns `None` when the load was called off.
+    /// Buys once, by request `number`, as the buyer and from the stock of `first`. Returns `None` when the load was called off.
     ///
     /// The buyer asks the instances in turn, until it knows whether it has a unit. If the first answer is "sold", it asks once more: the answer
     /// must be the same.
     pub(crate) async fn buy(
         &self,
-        lab: &LabPurchase,
-        goods: usize,
-        (number, buyer): (usize, usize),
+        first: LabRequest<'_>,
+        number: usize,
         transport: &mut impl Transport,
     ) -> Option<Bought> {
-        let urls = self.urls.get(goods)?;
+        let urls = self.urls.get(first.goods)?;
+        let key = format!("{}-{number}", self.keys.get(first.goods)?);
         let until = Instant::now() + WITHIN;
         let mut pause = PAUSE_MIN;
         let mut before: Option<Bought> = None;
         for attempt in number.. {
             let instance = attempt % urls.len().max(1);
-            let target = Target { goods, instance, url: urls.get(instance)? };
-            let request = lab.named(self.request(target, number, transport.client())?, buyer);
-            let bought = lab.ask(target, request, PATIENCE, transport).await?;
+            let request = LabRequest { instance, url: urls.get(instance)?, ..first };
+            let post = transport.client().post(request.url.clone()).header(IDEMPOTENCY_KEY, &key);
+            let post = post.timeout(PATIENCE).header(CONTENT_TYPE, "application/json").body(ONE_UNIT);
+            let bought = request.send(post, PATIENCE, transport).await?;
             let next = next(before.as_ref().map(|before| before.outcome), bought.outcome, Instant::now() < until);
             before = match (before, next) {
                 (before, Next::Repeat) => before.or(Some(bought)),
@@ -84,12 +85,6 @@ impl Repeats {
             pause = (pause * 2).min(PAUSE_MAX);
         }
         None
-    }
-
-    fn request(&self, Target { goods, url, .. }: Target<'_>, number: usize, client: &Client) -> Option<RequestBuilder> {
-        let key = format!("{}-{number}", self.keys.get(goods)?);
-        let request = client.post(url.clone()).timeout(PATIENCE).header(CONTENT_TYPE, "application/json");
-        Some(request.header(IDEMPOTENCY_KEY, key).body(ONE_UNIT))
     }
 }
 
@@ -135,8 +130,6 @@ mod tests {
     use tokio::sync::mpsc::unbounded_channel;
 
     use super::*;
-    use crate::lab::client;
-    use crate::lab::tests::lab_of;
 
     #[tokio::test]
     async fn a_repetition_has_the_key_of_its_request() {
@@ -155,11 +148,11 @@ mod tests {
         tokio::spawn(async move { axum::serve(listener, routes).await });
         let urls = vec![["a", "b"].map(|path| Url::parse(&format!("http://{address}/{path}")).unwrap()).to_vec()];
         let repeats = Repeats { urls: urls.clone(), keys: vec!["sale".to_owned()], repeated: Arc::default() };
-        let lab = LabPurchase { repeats: Some(repeats), ..lab_of(urls) };
-        let bought = lab.buy(4, 4, &mut client(Duration::from_secs(60)).unwrap()).await.unwrap();
+        let first = LabRequest { goods: 0, instance: 0, url: &urls[0][0], named: None, is_committed: true };
+        let bought = repeats.buy(first, 4, &mut reqwest::Client::new()).await.unwrap();
         assert_eq!(bought.outcome, Outcome::Sold);
         assert_eq!([keys.recv().await.unwrap(), keys.recv().await.unwrap()], ["sale-4", "sale-4"]);
-        assert_eq!(lab.repeats.unwrap().repeated.load(Ordering::Relaxed), 1);
+        assert_eq!(repeats.repeated.load(Ordering::Relaxed), 1);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use tokio::time::{Duration, Instant, sleep};
 use crate::answer::{PROBLEM_TYPE, classify, placed};
 use crate::bought::Bought;
 use crate::habits::{Habit, PaymentHabits};
-use crate::lab::{IDEMPOTENCY_KEY, ONE_UNIT};
+use crate::lab_request::{BUYER_ID, IDEMPOTENCY_KEY, LabRequest, ONE_UNIT, buyer_name};
 use crate::received::head_bytes;
 use crate::sample::{Confirmation, Outcome, ReservationTold, ToldEnd};
 use crate::script::Transport;
@@ -123,13 +123,11 @@ impl ToldBuyer {
 }
 
 impl TwoSteps {
-    /// Buys once, at `url`, by request `number`. `named` is the header that says who buys, if one is needed. Returns `None` when
-    /// the load was called off.
+    /// Buys once, by request `number`: first by this one, then by a payment. Returns `None` when the load was called off.
     pub(crate) async fn buy(
         &self,
-        (goods, url): (usize, &Url),
+        LabRequest { goods, url, named, .. }: LabRequest<'_>,
         number: usize,
-        named: Option<(&'static str, String)>,
         transport: &mut impl Transport,
     ) -> Option<Bought> {
         let mut visit = PurchaseSteps { transport, bytes: 0, status: None, first_byte: None };
@@ -140,8 +138,8 @@ impl TwoSteps {
             .header(CONTENT_TYPE, "application/json")
             .header(IDEMPOTENCY_KEY, format!("{}-{number}", self.keys.get(goods)?))
             .body(ONE_UNIT);
-        if let Some((header, buyer)) = named {
-            request = request.header(header, buyer);
+        if let Some(buyer) = named {
+            request = request.header(BUYER_ID, buyer_name(buyer));
         }
         let answer = visit.ask(request).await?;
         let ended = Instant::now();

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use buyers::lab::buyer_name;
+use buyers::lab_request::buyer_name;
 pub use buyers::sample::Receipt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -49,7 +49,7 @@ unexport PGSSLMODE PGSSLROOTCERT PGSSLCERT PGSSLKEY PGOPTIONS PGAPPNAME
 endif
 
 # The unit tests and the models compute, the others mostly wait for servers. So both groups run at once, and the others use one
-# thread more than there are cores.
+# thread more than there are cores. Each group names its tests: without some crates, cargo would build others anew, with fewer features.
 test: deps-test ## run every test, even after a failure; ARGS chooses: ARGS='--test it -- keys'
 ifneq ($(strip $(ARGS)),)
 	$(TEST) $(ARGS)
@@ -59,7 +59,7 @@ else
 	@failed=0; set -x; \
 	$(TEST) --lib --test protocol --test planted --test walks --test weather --test schedules --test interleaved >target/unit-tests.log 2>&1 & units=$$!; \
 	RUST_TEST_THREADS=$$(($$(getconf _NPROCESSORS_ONLN) + 1)) \
-	$(TEST) --exclude zk-recipes-protocol --exclude planted-mistakes --exclude lock-weather --exclude interleaved --bins --test '*' --bench locks --bench deductions --examples || failed=1; \
+	$(TEST) --bins --test it --test stress --test vectors --test capacity --test coverage --test predictions --bench locks --bench deductions --examples || failed=1; \
 	$(TEST) --doc || failed=1; \
 	wait $$units || failed=1; cat target/unit-tests.log; \
 	exit $$failed

@@ -97,7 +97,7 @@ pub(crate) enum TortureError {
     NothingToStrike,
     #[error("could not read or write {}", path.display())]
     File { path: PathBuf, source: io::Error },
-    #[error("{} is no round of this program: {why}", path.display())]
+    #[error("{} is no round or table of this program: {why}", path.display())]
     Foreign { path: PathBuf, why: String },
     #[error("could not handle signals")]
     Signals(#[source] io::Error),

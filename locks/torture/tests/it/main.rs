@@ -93,7 +93,7 @@ fn an_adapter_whose_lock_excludes_nobody_is_found() {
     fs::write(&round, r#"{"schema": "another"}"#).unwrap();
     let (code, _, errors) = judge();
     assert_eq!(code, Some(3));
-    assert!(errors.contains("round-3.json is no round of this program"), "{errors}");
+    assert!(errors.contains("round-3.json is no round or table of this program"), "{errors}");
 }
 
 // L92

@@ -231,3 +231,15 @@ fn every_term_of_a_house_has_one_meaning_and_is_used() {
         assert_eq!(unused, Vec::<&String>::new());
     }
 }
+
+#[test]
+fn every_file_of_tests_is_named_by_a_goal_of_make() {
+    let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
+    let words: Vec<&str> = makefile.split_whitespace().collect();
+    for package in packages() {
+        for target in package.targets.iter().filter(|target| target.is_test()) {
+            let is_named = words.windows(2).any(|pair| pair == ["--test", &target.name]);
+            assert!(is_named, "no goal of make runs the tests {} of {}", target.name, package.name);
+        }
+    }
+}

@@ -22,6 +22,9 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// So long after the first request, a buyer gives up that does not know whether it has a unit.
 const WITHIN: Duration = Duration::from_secs(12);
 
+/// The status of an answer that takes the key for one of another purchase.
+const KEY_REUSED: u16 = 422;
+
 /// How half of the buyers of the lab repeat their requests.
 #[derive(Debug, Clone)]
 pub struct Repeats {
@@ -100,13 +103,8 @@ fn next(before: Option<Outcome>, told: Outcome, has_time: bool) -> Next {
         (Some(_), Outcome::Sold) => Next::Believe,
         // This request bought nothing. An earlier one still may.
         (Some(_), Outcome::SoldOut | Outcome::OverLimit) => Next::Keep,
-        (Some(_), _) => {
-            if has_time {
-                Next::Repeat
-            } else {
-                Next::Keep
-            }
-        }
+        (Some(_), _) if has_time => Next::Repeat,
+        (Some(_), _) => Next::Keep,
     }
 }
 
@@ -114,7 +112,9 @@ fn next(before: Option<Outcome>, told: Outcome, has_time: bool) -> Next {
 fn compared(mut sold: Bought, again: &Bought) -> Bought {
     if let Some(Confirmation::Lab(told)) = &mut sold.confirmation {
         let is_another = matches!(&again.confirmation, Some(Confirmation::Lab(again)) if again.receipt != told.receipt);
-        told.is_contradicted = is_another || again.status.is_some_and(|status| (400..500).contains(&status));
+        let is_denied =
+            matches!(again.outcome, Outcome::SoldOut | Outcome::OverLimit) || again.status == Some(KEY_REUSED);
+        told.is_contradicted = is_another || is_denied;
         if told.is_contradicted {
             sold.problem = Some(format!("sold, and then told otherwise under the same key: {:?}", again.outcome));
         }
@@ -130,6 +130,7 @@ mod tests {
     use tokio::sync::mpsc::unbounded_channel;
 
     use super::*;
+    use crate::sample::{OrderTold, Receipt};
 
     #[tokio::test]
     async fn a_repetition_has_the_key_of_its_request() {
@@ -153,6 +154,37 @@ mod tests {
         assert_eq!(bought.outcome, Outcome::Sold);
         assert_eq!([keys.recv().await.unwrap(), keys.recv().await.unwrap()], ["sale-4", "sale-4"]);
         assert_eq!(repeats.repeated.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn a_sale_is_contradicted_by_another_receipt_or_a_denial() {
+        let bought = |outcome, status, order_id: Option<i64>| Bought {
+            goods: 0,
+            outcome,
+            confirmation: order_id.map(|order_id| {
+                Confirmation::Lab(OrderTold::once(Receipt { order_id, goods_no: 1, quantity: 1, remaining: Some(9) }))
+            }),
+            problem: None,
+            status: Some(status),
+            first_byte: None,
+            ended: Instant::now(),
+            decided: None,
+            is_committed: true,
+            received_bytes: 0,
+        };
+        let sold = |order_id| bought(Outcome::Sold, 201, Some(order_id));
+        let is_contradicted = |again: &Bought| match compared(sold(7), again).confirmation {
+            Some(Confirmation::Lab(OrderTold { receipt, is_contradicted, .. })) => {
+                receipt.order_id == 7 && is_contradicted
+            }
+            other => panic!("{other:?}"),
+        };
+        assert!(is_contradicted(&sold(8)));
+        assert!(is_contradicted(&bought(Outcome::SoldOut, 409, None)));
+        assert!(is_contradicted(&bought(Outcome::Error, 422, None)));
+        for failure in [sold(7), bought(Outcome::Refused, 503, None), bought(Outcome::Error, 408, None)] {
+            assert!(!is_contradicted(&failure), "{failure:?}");
+        }
     }
 
     #[test]

@@ -118,6 +118,14 @@ fn what_buyers_were_told_is_known_by_sku() {
 }
 
 #[test]
+fn an_order_is_known_with_the_instance_that_told_it() {
+    let told = OrderTold { instance: Some(1), is_contradicted: true, ..OrderTold::once(RECEIPT) };
+    let tally = of(&[Sample { confirmation: Some(Confirmation::Lab(told)), ..sample(SOLD, 0, 5) }, sample(SOLD, 0, 6)]);
+    let Told { told_by, contradicted, confirmed, .. } = &tally.told[0];
+    assert_eq!((&told_by[..], *contradicted, confirmed.len()), (&[(RECEIPT.order_id, 1)][..], 1, 2));
+}
+
+#[test]
 fn a_sale_after_sold_out_shows_that_it_was_not() {
     let since = |samples: &[Sample]| of(samples).told[0].sold_out_since;
     let sold_out = |at| sample(Outcome::SoldOut, 0, at);

@@ -331,4 +331,6 @@ fn an_order_of_another_buyer_than_was_told_is_wrong() {
     let confirmed = confirmed.to_vec();
     let facts = LabFacts { stock_initial: 2, per_buyer: Some(1), orders, confirmed, ..LabFacts::default() };
     assert_eq!(Audit::of(&facts).0.confirmations_wrong, 1);
+    let contradicted = LabFacts { contradicted: 3, ..facts };
+    assert_eq!(Audit::of(&contradicted).0.confirmations_wrong, 4);
 }

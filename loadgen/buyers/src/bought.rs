@@ -21,5 +21,7 @@ pub(crate) struct Bought {
     pub(crate) decided: Option<Instant>,
     /// Whether the answer "sold" comes after the commit of the order, as far as that is known.
     pub(crate) is_committed: bool,
+    /// The index of the instance of the lab that was asked.
+    pub(crate) instance: Option<usize>,
     pub(crate) received_bytes: u64,
 }

@@ -61,8 +61,18 @@ impl Begun {
     /// Adds the purchase to the tally. `of` is the number of the buyer that bought. Returns how it ended.
     pub(crate) fn end(self, tally: &Mutex<Tally>, of: usize, bought: Bought) -> End {
         let Begun { buyer: Buyer { user, released, intended, idle_since, .. }, started } = self;
-        let Bought { goods, outcome, confirmation, problem, status, first_byte, received_bytes, is_committed, .. } =
-            bought;
+        let Bought {
+            goods,
+            outcome,
+            confirmation,
+            problem,
+            status,
+            first_byte,
+            instance,
+            received_bytes,
+            is_committed,
+            ..
+        } = bought;
         let since_release = |instant: Instant| instant.saturating_duration_since(released);
         let ended = since_release(bought.ended);
         let decided = bought.decided.map(since_release);
@@ -81,6 +91,7 @@ impl Begun {
             decided,
             is_committed,
             status,
+            instance,
             received_bytes,
             problem,
         });

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::answer::{Classified, classify, decides};
 use crate::bought::Bought;
 use crate::received::head_bytes;
-use crate::sample::{Confirmation, Outcome};
+use crate::sample::Outcome;
 use crate::script::Transport;
 
 /// The request header that says who buys.
@@ -69,10 +69,7 @@ impl LabRequest<'_> {
             Err(error) if error.is_timeout() => (None, 0, unanswered(Outcome::Timeout, None)),
             Err(error) => (None, 0, unanswered(Outcome::Error, Some(program::chain(&error.without_url())))),
         };
-        let Classified { outcome, mut confirmation, problem } = classified;
-        if let Some(Confirmation::Lab(told)) = &mut confirmation {
-            told.instance = Some(instance);
-        }
+        let Classified { outcome, confirmation, problem } = classified;
         Some(Bought {
             goods,
             outcome,
@@ -83,6 +80,7 @@ impl LabRequest<'_> {
             ended,
             decided,
             is_committed,
+            instance: Some(instance),
             received_bytes,
         })
     }

@@ -170,6 +170,7 @@ mod tests {
             ended: Instant::now(),
             decided: None,
             is_committed: true,
+            instance: None,
             received_bytes: 0,
         };
         let sold = |order_id| bought(Outcome::Sold, 201, Some(order_id));

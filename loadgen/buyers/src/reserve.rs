@@ -79,12 +79,12 @@ impl<T: Transport> PurchaseSteps<'_, T> {
     }
 
     /// Makes the result of the purchase, which the buyer knew at `ended`.
-    fn bought(&self, goods: usize, ended: Instant, (outcome, told): (Outcome, ToldBuyer)) -> Bought {
+    fn bought(&self, request: LabRequest<'_>, ended: Instant, (outcome, told): (Outcome, ToldBuyer)) -> Bought {
         let ToldBuyer { reservation, problem } = told;
         let confirmation = reservation.map(Confirmation::Reservation);
         let PurchaseSteps { bytes, status, first_byte, .. } = *self;
         Bought {
-            goods,
+            goods: request.goods,
             outcome,
             confirmation,
             problem,
@@ -93,6 +93,7 @@ impl<T: Transport> PurchaseSteps<'_, T> {
             ended,
             decided: None,
             is_committed: true,
+            instance: Some(request.instance),
             received_bytes: bytes,
         }
     }
@@ -126,10 +127,11 @@ impl TwoSteps {
     /// Buys once, by request `number`: first by this one, then by a payment. Returns `None` when the load was called off.
     pub(crate) async fn buy(
         &self,
-        LabRequest { goods, url, named, .. }: LabRequest<'_>,
+        first: LabRequest<'_>,
         number: usize,
         transport: &mut impl Transport,
     ) -> Option<Bought> {
+        let LabRequest { goods, url, named, .. } = first;
         let mut visit = PurchaseSteps { transport, bytes: 0, status: None, first_byte: None };
         let mut request = visit
             .transport
@@ -146,16 +148,16 @@ impl TwoSteps {
         let reservation = match reserved(answer) {
             Ok(reservation) => reservation,
             Err((outcome, problem)) => {
-                return Some(visit.bought(goods, ended, (outcome, ToldBuyer { problem, ..ToldBuyer::default() })));
+                return Some(visit.bought(first, ended, (outcome, ToldBuyer { problem, ..ToldBuyer::default() })));
             }
         };
         let habit = self.habits.of(number);
         if habit == Habit::Abandon {
-            return Some(visit.bought(goods, ended, (Outcome::Unpaid, ToldBuyer::of(reservation, ToldEnd::Abandoned))));
+            return Some(visit.bought(first, ended, (Outcome::Unpaid, ToldBuyer::of(reservation, ToldEnd::Abandoned))));
         }
         let at = url.join(&format!("/reservations/{reservation}")).ok()?;
         if habit == Habit::PayLate && !self.wait_for_end(&at, &mut visit).await? {
-            return Some(visit.bought(goods, ended, (Outcome::Unpaid, ToldBuyer::of(reservation, ToldEnd::Abandoned))));
+            return Some(visit.bought(first, ended, (Outcome::Unpaid, ToldBuyer::of(reservation, ToldEnd::Abandoned))));
         }
         let payment = url.join(&format!("/reservations/{reservation}/confirm")).ok()?;
         let (outcome, mut told) = paid(reservation, pay(&payment, &mut visit).await?);
@@ -169,7 +171,7 @@ impl TwoSteps {
                 told = told.contradicted("a second payment was told another end of the reservation");
             }
         }
-        Some(visit.bought(goods, ended, (outcome, told)))
+        Some(visit.bought(first, ended, (outcome, told)))
     }
 
     /// Looks at a reservation until it is shown as expired. Returns whether it is.

@@ -24,8 +24,6 @@ pub struct Receipt {
 pub struct OrderTold {
     /// The receipt.
     pub receipt: Receipt,
-    /// The index of the instance that told it, if that is known.
-    pub instance: Option<usize>,
     /// Whether the buyer asked once more, under the same key, and was told something else.
     pub is_contradicted: bool,
 }
@@ -33,7 +31,7 @@ pub struct OrderTold {
 impl OrderTold {
     /// Returns what one answer tells.
     pub fn once(receipt: Receipt) -> OrderTold {
-        OrderTold { receipt, instance: None, is_contradicted: false }
+        OrderTold { receipt, is_contradicted: false }
     }
 }
 
@@ -132,6 +130,8 @@ pub struct Sample {
     pub is_committed: bool,
     /// The status of the answer, if there was one and the buyer sees it.
     pub status: Option<u16>,
+    /// The index of the instance of the lab that was asked, if that is known.
+    pub instance: Option<usize>,
     /// Size of the answer, headers included.
     pub received_bytes: u64,
     /// What went wrong, for a refusal or an error.

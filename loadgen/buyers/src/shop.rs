@@ -98,6 +98,7 @@ impl ShopPurchase {
             ended,
             decided: None,
             is_committed: false,
+            instance: None,
             received_bytes,
         })
     }
@@ -115,6 +116,7 @@ fn unsent() -> Bought {
         ended: Instant::now(),
         decided: None,
         is_committed: false,
+        instance: None,
         received_bytes: 0,
     }
 }

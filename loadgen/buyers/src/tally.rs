@@ -39,6 +39,13 @@ pub struct Told {
     pub unanswered: Vec<usize>,
 }
 
+impl Told {
+    fn confirm(&mut self, receipt: &Receipt, sample: &Sample) {
+        self.confirmed.push((sample.buyer, *receipt));
+        self.told_by.extend(sample.instance.map(|instance| (receipt.order_id, instance)));
+    }
+}
+
 /// An order that a buyer was told of, and that may not have been committed yet. Both instants count from the release.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ToldOrder {
@@ -191,9 +198,8 @@ impl Tally {
                 Outcome::Unpaid | Outcome::Refused => {}
             }
             match &sample.confirmation {
-                Some(Confirmation::Lab(OrderTold { receipt, instance, is_contradicted })) => {
-                    told.confirmed.push((sample.buyer, *receipt));
-                    told.told_by.extend(instance.map(|instance| (receipt.order_id, instance)));
+                Some(Confirmation::Lab(OrderTold { receipt, is_contradicted })) => {
+                    told.confirm(receipt, &sample);
                     told.contradicted += u64::from(*is_contradicted);
                     if !sample.is_committed {
                         told.promised.push(ToldOrder::of(receipt, &sample));
@@ -204,7 +210,7 @@ impl Tally {
                 }
                 Some(Confirmation::Reservation(reservation)) => {
                     if let ToldEnd::Sold(receipt) = reservation.end {
-                        told.confirmed.push((sample.buyer, receipt));
+                        told.confirm(&receipt, &sample);
                     }
                     told.reservations.push(*reservation);
                 }

@@ -17,22 +17,28 @@ pub(crate) enum Floor {
     RenewedSession,
     /// The end of a lock in Redis whose holder is gone since the beginning of the fault.
     LostRedisLock,
+    /// The end of a lock in Redis that was taken at the end of the fault, for nobody.
+    LateRedisLock,
 }
 
 impl Floor {
     /// All of them.
-    pub(crate) const ALL: [Floor; 4] = [Floor::Buyer, Floor::LostSession, Floor::RenewedSession, Floor::LostRedisLock];
+    pub(crate) const ALL: [Floor; 5] =
+        [Floor::Buyer, Floor::LostSession, Floor::RenewedSession, Floor::LostRedisLock, Floor::LateRedisLock];
 
     /// Returns what the next sale waits for after this fault.
     pub(crate) fn of(kind: Technique, record: &FaultRecord, settings: &TortureSettings) -> Floor {
         let Effect { ends_process, ends_session, parts } = Effect::of(record.fault.harm);
         let outlasts = record.ended_ms - record.begun_ms >= settings.session_timeout_ms;
         let is_apart = parts && outlasts && record.server.is_none();
+        let is_redis_lock = matches!(kind, Technique::RedisLock | Technique::RedisFenced);
+        // An instance forgets a lock that it may have, once twice the time to live is over.
+        let is_forgotten = record.ended_ms - record.begun_ms >= 2.0 * settings.redis_lock_ttl_ms;
+        let holds_requests = matches!(record.fault.harm, Harm::Silent | Harm::RequestsHeld | Harm::Frozen);
         match record.fault.site {
             Site::Instance if ends_process && kind.needs_session() => Floor::LostSession,
-            Site::Instance if ends_process && matches!(kind, Technique::RedisLock | Technique::RedisFenced) => {
-                Floor::LostRedisLock
-            }
+            Site::Instance if ends_process && is_redis_lock => Floor::LostRedisLock,
+            Site::Redis | Site::RedisLink if is_redis_lock && is_forgotten && holds_requests => Floor::LateRedisLock,
             Site::ZookeeperLink if (is_apart || ends_session) && kind.needs_session() => Floor::LostSession,
             Site::Zookeeper if is_apart && kind.needs_session() => Floor::RenewedSession,
             Site::Instance
@@ -59,6 +65,7 @@ impl Floor {
             Floor::LostSession => session_timeout_ms + tick_ms - lasted,
             Floor::RenewedSession => session_timeout_ms + tick_ms,
             Floor::LostRedisLock => redis_lock_ttl_ms - lasted,
+            Floor::LateRedisLock => redis_lock_ttl_ms,
         };
         buyers_of * 1e3 / rate_per_s + waits.max(0.0)
     }
@@ -70,6 +77,7 @@ impl Floor {
             Floor::LostSession => "the same + max(0, session timeout + tick − length of the fault)",
             Floor::RenewedSession => "the same + session timeout + tick",
             Floor::LostRedisLock => "the same + max(0, time to live − length of the fault)",
+            Floor::LateRedisLock => "the same + time to live",
         }
     }
 
@@ -90,6 +98,10 @@ impl Floor {
             }
             Floor::LostRedisLock => {
                 "Redis locks, if an instance is killed or moved. Nobody renews its lock, which Redis keeps for its time to live."
+            }
+            Floor::LateRedisLock => {
+                "Redis locks, if Redis or a link to it holds requests back for longer than twice the time to live. A request for the lock that \
+                 arrives so late takes it for an instance that has forgotten it."
             }
         }
     }
@@ -171,6 +183,8 @@ mod tests {
         assert_eq!(floor("instance-killed", 6000.0, None, lock), 20.0, "the session has ended meanwhile");
         assert_eq!(floor("instance-stopped", 1000.0, None, lock), 20.0, "an orderly end releases");
         assert_eq!(floor("instance-killed", 1000.0, None, Technique::RedisLock), 29_020.0);
+        assert_eq!(floor("redis-link-silent", 61_000.0, None, Technique::RedisLock), 30_020.0);
+        assert_eq!(floor("redis-link-silent", 59_000.0, None, Technique::RedisLock), 20.0, "it releases at once");
         assert_eq!(floor("zookeeper-link-silent", 4000.0, None, lock), 1020.0);
         assert_eq!(floor("zookeeper-link-silent", 4000.0, Some(0), lock), 20.0, "two servers are left");
         assert_eq!(floor("zookeeper-link-silent", 2000.0, None, lock), 20.0, "the session lives on");

@@ -153,14 +153,17 @@ fn ends_a_hold(fault: Fault, excuse: &Excuse) -> bool {
 /// still, and for longer if another fault came beside, or if a fault of the round shortened timeouts.
 fn lasted(fault: &FaultRecord, seen: &RoundSeen, excuse: &Excuse) -> bool {
     let is_short = fault.ended_ms - fault.begun_ms < excuse.lives.as_secs_f64() * 1e3 / 2.0;
-    let is_shortened = seen.faults.iter().any(|fault| fault.fault.harm == Harm::OtherTimeouts);
+    // The time to live of a lock in Redis stays.
+    let is_shortened = excuse.sites.contains(&Site::Zookeeper)
+        && seen.faults.iter().any(|fault| fault.fault.harm == Harm::OtherTimeouts);
     fault.fault.site == Site::Nodes || !is_short || !fault.is_alone || is_shortened
 }
 
 /// Tells whether a hold may have ended before its write, by the faults of a round. Either one of them ends holds, or one at these sites or of
 /// the instance came while a commit was on its way.
 fn may_end_a_hold(seen: &RoundSeen, excuse: &Excuse) -> bool {
-    let made = || seen.faults.iter().filter(|fault| fault.failed.is_none());
+    // One that was made by half may have ended holds, too.
+    let made = || seen.faults.iter().filter(|fault| fault.failed.as_deref() != Some(weather::NEVER_BEGAN));
     let meets = |one: &FaultRecord, other: &FaultRecord| {
         one.begun_ms <= other.ended_ms + COMMIT_MS && other.begun_ms <= one.ended_ms + COMMIT_MS
     };
@@ -233,6 +236,7 @@ mod tests {
         assert_eq!(broken(Promise::SafeWhileSessionLives, 1000.0, false, &[]), 0, "the other fault may have begun it");
         assert_eq!(broken(Promise::SafeWhileSessionLives, 1000.0, true, &["instance-other-timeouts"]), 0);
         assert_eq!(broken(Promise::SafeWhileLockLives, 2000.0, true, &[]), 1, "a lock in Redis lives longer");
+        assert_eq!(broken(Promise::SafeWhileLockLives, 2000.0, true, &["instance-other-timeouts"]), 1, "it stays so");
     }
 
     #[test]

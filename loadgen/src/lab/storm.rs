@@ -21,7 +21,7 @@ const DELETED_WITHIN: Duration = Duration::from_secs(10);
 const DELETED_POLL: Duration = Duration::from_millis(100);
 
 /// Tries until it is done. Servers that have just started again do not serve yet.
-async fn until_done<T>(attempt: impl AsyncFn() -> Result<T, testbed::Error>) -> T {
+async fn until_done<T, E>(attempt: impl AsyncFn() -> Result<T, E>) -> T {
     loop {
         match attempt().await {
             Ok(done) => return done,
@@ -139,8 +139,9 @@ impl Exposed<'_> {
         {
             postgres.restart().await?;
         }
-        // A fault may have been made, or ended, by half.
-        self.deployment.database.restore_settings().await?;
+        // A fault may have been made, or ended, by half. If this fails, the rest is done all the same.
+        let database = &self.deployment.database;
+        let restored = timeout(DELETED_WITHIN, until_done(|| database.restore_settings())).await;
         if let Some(ensemble) = &mut self.servers.ensemble {
             ensemble.revive().await?;
             ensemble.until_serving().await?;
@@ -156,7 +157,8 @@ impl Exposed<'_> {
                 instances.launch(index)?;
             }
         }
-        instances.until_ready(&self.deployment.service).await
+        instances.until_ready(&self.deployment.service).await?;
+        restored.map_err(|_| Error::Generator("the settings of Postgres could not be taken back".to_owned()))
     }
 
     /// Lets every frozen process go on, and heals every link. What is down stays down. If something fails, the rest is done all the same.

@@ -370,6 +370,7 @@ pub(crate) fn sample(outcome: Outcome, started_ms: u64, ended_ms: u64) -> Sample
         decided: None,
         is_committed: true,
         status: Some(200),
+        instance: None,
         received_bytes: 100,
         problem: None,
     }

@@ -12,4 +12,4 @@ mod storm;
 pub use fault::{Fault, Harm, Site, UnknownFault};
 pub use forecast::{CALM, ComingFault, Targets, VERSION, draw, draws_of, parse_seed, written};
 pub use servers::{begin_at_ensemble, disturb, end_at_ensemble};
-pub use storm::{Stand, Struck, storm};
+pub use storm::{NEVER_BEGAN, Stand, Struck, storm};

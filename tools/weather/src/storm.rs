@@ -58,6 +58,9 @@ struct Moment {
     is_end: bool,
 }
 
+/// Why a fault did not strike that came after the end of the load.
+pub const NEVER_BEGAN: &str = "the load was over before it began";
+
 /// Lets faults strike, one moment after the other, until `is_over`. Those that are under way end then, and the rest never begin.
 /// The time of [`Stand::prepare`] moves all later moments.
 pub async fn storm<S: Stand>(stand: &mut S, coming: &[ComingFault], is_over: impl Future<Output = ()>) -> Vec<Struck> {
@@ -82,7 +85,7 @@ pub async fn storm<S: Stand>(stand: &mut S, coming: &[ComingFault], is_over: imp
             }
             let sent_at = SystemTime::now();
             let begun = if has_ended {
-                Err("the load was over before it began".to_owned())
+                Err(NEVER_BEGAN.to_owned())
             } else {
                 stand.begin(fault).await.map_err(|error| chain(&error))
             };

@@ -197,6 +197,7 @@ impl ScenarioBuyer {
             ended,
             decided: None,
             is_committed: false,
+            instance: None,
             received_bytes: 0,
         };
         begun.end(&self.tally, self.user, bought);

@@ -29,6 +29,7 @@ pub(crate) fn sample(outcome: Outcome, started_ms: u64, ended_ms: u64) -> Sample
         decided: None,
         is_committed: true,
         status: Some(200),
+        instance: None,
         received_bytes: 100,
         problem: None,
     }
@@ -119,10 +120,14 @@ fn what_buyers_were_told_is_known_by_sku() {
 
 #[test]
 fn an_order_is_known_with_the_instance_that_told_it() {
-    let told = OrderTold { instance: Some(1), is_contradicted: true, ..OrderTold::once(RECEIPT) };
-    let tally = of(&[Sample { confirmation: Some(Confirmation::Lab(told)), ..sample(SOLD, 0, 5) }, sample(SOLD, 0, 6)]);
+    let twice = Confirmation::Lab(OrderTold { is_contradicted: true, ..OrderTold::once(RECEIPT) });
+    let paid = Receipt { order_id: 8, ..RECEIPT };
+    let end = ToldEnd::Sold(paid);
+    let paid = Confirmation::Reservation(ReservationTold { reservation: 3, end, is_contradicted: false });
+    let by = |instance, confirmation| Sample { instance, confirmation: Some(confirmation), ..sample(SOLD, 0, 5) };
+    let tally = of(&[by(Some(1), twice), by(Some(0), paid), sample(SOLD, 0, 6)]);
     let Told { told_by, contradicted, confirmed, .. } = &tally.told[0];
-    assert_eq!((&told_by[..], *contradicted, confirmed.len()), (&[(RECEIPT.order_id, 1)][..], 1, 2));
+    assert_eq!((&told_by[..], *contradicted, confirmed.len()), (&[(RECEIPT.order_id, 1), (8, 0)][..], 1, 3));
 }
 
 #[test]

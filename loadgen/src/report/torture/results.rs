@@ -176,8 +176,8 @@ impl Results {
     fn write_recovery(&self, text: &mut String) {
         *text += "## Recovery\n\n\
                   The time from the end of a fault that struck alone to the next sale, in seconds: the median, and the worst after a dash. For a\n\
-                  fault of an instance or of its links, the sale is one of that instance. `*`: it sold nothing later, as another instance writes its\n\
-                  orders, so the sale is one of any instance. The floor is in brackets: the median of what the settings alone make the next sale\n\
+                  fault of an instance or of its links, the sale is one of that instance. `*`: no such sale is known, as another instance writes its\n\
+                  orders, for example, so it is one of any instance. The floor is in brackets: the median of what the settings alone make the next sale\n\
                   wait for. **Bold**: the median is more than twice the floor and a quarter of a second for the purchase. `never`: units were left,\n\
                   and no order came before the buyers were gone. `cut short`: the next fault came before the next sale, at the latest after the\n\
                   time in brackets. Controls are left out, because they promise nothing.\n\n";

@@ -68,6 +68,7 @@ fn samples<'a>(trial: &'a LoggedTrial) -> Vec<Sample> {
             decided: None,
             is_committed: false,
             status: request.status,
+            instance: None,
             received_bytes: 0,
             problem: problem(request, outcome),
         }

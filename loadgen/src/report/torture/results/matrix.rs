@@ -32,7 +32,8 @@ impl Results {
                   Otherwise it says how many of these strikes were in rounds with findings: **broken** is against the promise, a hazard is left\n\
                   open by the promise, and unchecked means that evidence was missing. A round has other faults at other times, so one of these\n\
                   may be the cause. `†`: the promise of one of these strategies leaves a hazard open after this fault alone, so it is expected.\n\
-                  Elsewhere it is expected that nothing is found. `–` is untried. An empty cell cannot be tried, as there is no Redis.\n\n";
+                  Elsewhere nothing is expected but overlapping sections, where the row refuses what a late holder writes. `–` is untried. An\n\
+                  empty cell cannot be tried, as there is no Redis.\n\n";
         let kinds = Technique::ALL.map(|kind| kind.to_string());
         write_head(text, &kinds);
         for fault in Fault::at(&SITES) {

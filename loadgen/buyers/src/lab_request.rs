@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use reqwest::{RequestBuilder, Response, StatusCode, Url};
+use reqwest::header::CONTENT_TYPE;
+use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
 use serde::Deserialize;
 use tokio::time::Instant;
 
@@ -16,8 +17,6 @@ use crate::script::Transport;
 pub const BUYER_ID: &str = "buyer-id";
 /// The request header that names a purchase.
 pub(crate) const IDEMPOTENCY_KEY: &str = "idempotency-key";
-/// The body of a request that names its purchase.
-pub(crate) const ONE_UNIT: &str = r#"{"quantity":1}"#;
 
 /// Returns the name under which a buyer buys from the service of the lab.
 pub fn buyer_name(buyer: usize) -> String {
@@ -39,6 +38,20 @@ pub(crate) struct LabRequest<'a> {
 }
 
 impl LabRequest<'_> {
+    /// Says who buys, if the request must say it.
+    pub(crate) fn signed(self, request: RequestBuilder) -> RequestBuilder {
+        match self.named {
+            Some(buyer) => request.header(BUYER_ID, buyer_name(buyer)),
+            None => request,
+        }
+    }
+
+    /// Makes a request for one unit that names its purchase by a key.
+    pub(crate) fn under_key(self, key: &str, client: &Client) -> RequestBuilder {
+        let request = client.post(self.url.clone()).header(CONTENT_TYPE, "application/json");
+        request.header(IDEMPOTENCY_KEY, key).body(r#"{"quantity":1}"#)
+    }
+
     /// Sends it, and returns what came of it. A ticket is followed for `decided_within`. Returns `None` when the load was called off.
     pub(crate) async fn send(
         self,
@@ -46,12 +59,8 @@ impl LabRequest<'_> {
         decided_within: Duration,
         transport: &mut impl Transport,
     ) -> Option<Bought> {
-        let LabRequest { goods, instance, url, named, is_committed } = self;
-        let request = match named {
-            Some(buyer) => request.header(BUYER_ID, buyer_name(buyer)),
-            None => request,
-        };
-        let response = transport.send(request).await?;
+        let LabRequest { goods, instance, url, is_committed, .. } = self;
+        let response = transport.send(self.signed(request)).await?;
         let first_byte = response.is_ok().then(Instant::now);
         let answer = match response {
             Ok(response) => read(response).await,

@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use reqwest::Url;
-use reqwest::header::CONTENT_TYPE;
 use tokio::time::{Duration, Instant, sleep};
 
 use crate::bought::Bought;
-use crate::lab_request::{IDEMPOTENCY_KEY, LabRequest, ONE_UNIT};
+use crate::lab_request::LabRequest;
 use crate::sample::{Confirmation, Outcome};
 use crate::script::Transport;
 
@@ -71,8 +70,7 @@ impl Repeats {
         for attempt in number.. {
             let instance = attempt % urls.len().max(1);
             let request = LabRequest { instance, url: urls.get(instance)?, ..first };
-            let post = transport.client().post(request.url.clone()).header(IDEMPOTENCY_KEY, &key);
-            let post = post.timeout(PATIENCE).header(CONTENT_TYPE, "application/json").body(ONE_UNIT);
+            let post = request.under_key(&key, transport.client()).timeout(PATIENCE);
             let bought = request.send(post, PATIENCE, transport).await?;
             let next = next(before.as_ref().map(|before| before.outcome), bought.outcome, Instant::now() < until);
             before = match (before, next) {
@@ -130,6 +128,7 @@ mod tests {
     use tokio::sync::mpsc::unbounded_channel;
 
     use super::*;
+    use crate::lab_request::IDEMPOTENCY_KEY;
     use crate::sample::{OrderTold, Receipt};
 
     #[tokio::test]

@@ -1,7 +1,6 @@
 //! A purchase in two steps at the service of the lab: a reservation, and its payment. Some buyers never pay, some pay too late, and
 //! some pay twice.
 
-use reqwest::header::CONTENT_TYPE;
 use reqwest::{RequestBuilder, Response, StatusCode, Url};
 use serde::Deserialize;
 use tokio::time::{Duration, Instant, sleep};
@@ -9,7 +8,7 @@ use tokio::time::{Duration, Instant, sleep};
 use crate::answer::{PROBLEM_TYPE, classify, placed};
 use crate::bought::Bought;
 use crate::habits::{Habit, PaymentHabits};
-use crate::lab_request::{BUYER_ID, IDEMPOTENCY_KEY, LabRequest, ONE_UNIT, buyer_name};
+use crate::lab_request::LabRequest;
 use crate::received::head_bytes;
 use crate::sample::{Confirmation, Outcome, ReservationTold, ToldEnd};
 use crate::script::Transport;
@@ -131,18 +130,10 @@ impl TwoSteps {
         number: usize,
         transport: &mut impl Transport,
     ) -> Option<Bought> {
-        let LabRequest { goods, url, named, .. } = first;
+        let LabRequest { goods, url, .. } = first;
         let mut visit = PurchaseSteps { transport, bytes: 0, status: None, first_byte: None };
-        let mut request = visit
-            .transport
-            .client()
-            .post(url.clone())
-            .header(CONTENT_TYPE, "application/json")
-            .header(IDEMPOTENCY_KEY, format!("{}-{number}", self.keys.get(goods)?))
-            .body(ONE_UNIT);
-        if let Some(buyer) = named {
-            request = request.header(BUYER_ID, buyer_name(buyer));
-        }
+        let key = format!("{}-{number}", self.keys.get(goods)?);
+        let request = first.signed(first.under_key(&key, visit.transport.client()));
         let answer = visit.ask(request).await?;
         let ended = Instant::now();
         let reservation = match reserved(answer) {

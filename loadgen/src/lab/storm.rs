@@ -20,16 +20,6 @@ const TIMES: [f64; 2] = [0.3, 2.0];
 const DELETED_WITHIN: Duration = Duration::from_secs(10);
 const DELETED_POLL: Duration = Duration::from_millis(100);
 
-/// Tries until it is done. Servers that have just started again do not serve yet.
-async fn until_done<T, E>(attempt: impl AsyncFn() -> Result<T, E>) -> T {
-    loop {
-        match attempt().await {
-            Ok(done) => return done,
-            Err(_) => sleep(DELETED_POLL).await,
-        }
-    }
-}
-
 /// Defaults of a database that fail transactions of a program that relies on others.
 const STRICT_DEFAULTS: [(&str, &str); 3] = [
     ("default_transaction_isolation", "repeatable read"),
@@ -243,6 +233,16 @@ impl Exposed<'_> {
 
 fn nothing() -> Error {
     Error::Generator("a fault is to strike what was not started for it".to_owned())
+}
+
+/// Tries until it is done. Servers that have just started again do not serve yet.
+async fn until_done<T, E>(attempt: impl AsyncFn() -> Result<T, E>) -> T {
+    loop {
+        match attempt().await {
+            Ok(done) => return done,
+            Err(_) => sleep(DELETED_POLL).await,
+        }
+    }
 }
 
 impl Database {
